@@ -1,0 +1,42 @@
+# How the project's own code is compiled and linked.
+
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+
+set(SLUICE_SANITIZE_FLAGS "")
+if(SLUICE_SANITIZE)
+    set(SLUICE_SANITIZE_FLAGS -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
+    if(SLUICE_SANITIZE MATCHES undefined)
+        list(APPEND SLUICE_SANITIZE_FLAGS -fno-sanitize-recover=undefined)
+    endif()
+endif()
+
+# Sources of ours: the language, the warnings, what hardens an optimised build.
+function(sluice_compile target)
+    set_target_properties(${target} PROPERTIES
+        C_STANDARD 11
+        C_STANDARD_REQUIRED ON
+        C_EXTENSIONS ON
+        C_VISIBILITY_PRESET hidden)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_compile_options(${target} PRIVATE
+        -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+        -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
+        $<$<BOOL:${SLUICE_WERROR}>:-Werror>
+        -fstack-protector-strong
+        ${SLUICE_SANITIZE_FLAGS})
+    if(NOT SLUICE_SANITIZE)
+        # The sanitizers check more themselves, and see less behind the fortified calls.
+        set(optimised "$<CONFIG:Release,RelWithDebInfo,MinSizeRel>")
+        target_compile_options(${target} PRIVATE "$<${optimised}:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+    endif()
+endfunction()
+
+# What is linked: the sanitizers' runtime, and relocations that are read-only from the start.
+function(sluice_link target)
+    target_link_options(${target} PRIVATE ${SLUICE_SANITIZE_FLAGS})
+    get_target_property(type ${target} TYPE)
+    if(NOT type STREQUAL STATIC_LIBRARY)
+        target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now)
+    endif()
+endfunction()

@@ -1,0 +1,26 @@
+# What is installed: the shared library, the headers, the daemon, and what find_package and pkg-config look for.
+
+file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+set_target_properties(sluiced PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+
+install(TARGETS sluice sluiced EXPORT sluice
+    RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
+configure_package_config_file(cmake/sluice-config.cmake.in "${PROJECT_BINARY_DIR}/sluice-config.cmake"
+    INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/sluice-config-version.cmake"
+    COMPATIBILITY SameMinorVersion)
+install(EXPORT sluice NAMESPACE sluice:: FILE sluice-targets.cmake DESTINATION "${package_dir}")
+install(FILES "${PROJECT_BINARY_DIR}/sluice-config.cmake" "${PROJECT_BINARY_DIR}/sluice-config-version.cmake"
+    DESTINATION "${package_dir}")
+
+# Paths from the .pc file's own place, so that the prefix can be moved.
+set(pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_PREFIX}/${pc_dir}" "${CMAKE_INSTALL_PREFIX}")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+configure_file(cmake/sluice.pc.in "${PROJECT_BINARY_DIR}/sluice.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/sluice.pc" DESTINATION "${pc_dir}")

@@ -1,0 +1,74 @@
+/**
+ * @file chain.h
+ * The received bytes of one stream: blocks in order, appended by reference at the end and consumed at the front.
+ *
+ * Threads: a chain belongs to its pool's owner.
+ */
+#ifndef SLUICE_CHAIN_H
+#define SLUICE_CHAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/pool.h>
+#include <sluice/slice.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A chain of blocks; opaque. */
+typedef struct sluice_chain sluice_chain;
+
+/**
+ * Makes an empty chain. The caller owns it; the pool must outlive it.
+ * @return 0, -ENOMEM
+ */
+SLUICE_API int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain);
+
+/** Releases every block in the chain, and the chain. NULL is allowed. */
+SLUICE_API void sluice_chain_free(sluice_chain *chain);
+
+/** Bytes in the chain that are not consumed. */
+SLUICE_API size_t sluice_chain_length(const sluice_chain *chain);
+
+/** Blocks and views that the chain references. */
+SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
+
+/** Bytes ever consumed: taken, skipped or moved away. */
+SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
+
+/**
+ * Appends a block with its data; the caller's reference goes to the chain in any case. A block without data is
+ * released at once.
+ */
+SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
+
+/**
+ * Appends a slice's bytes by reference. The slice stays the caller's.
+ * @return 0, or -ENOBUFS (too many views in use; the chain is unchanged), -ENOMEM
+ */
+SLUICE_API int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice);
+
+/**
+ * Cuts the first @p n bytes out. References of blocks that are used up move to the slice; only the block that the
+ * slice shares with the rest is counted once more.
+ * @return 0, or -EAGAIN when the chain is shorter than @p n (nothing consumed)
+ */
+SLUICE_API int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice);
+
+/** Consumes up to @p n bytes. @return how many */
+SLUICE_API size_t sluice_chain_skip(sluice_chain *chain, size_t n);
+
+/**
+ * Moves the first @p n bytes to the end of another chain of the same pool, by reference.
+ * @return 0, -EAGAIN (the source is shorter), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing moved
+ */
+SLUICE_API int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/**
+ * @file conn.h
+ * Connections and listeners on a loop.
+ *
+ * A connection receives into its chain as long as it is open and not paused, and calls back. To send, the user says
+ * that there is something (sluice_conn_want_send()); once a turn the loop asks for the pieces and hands them to the
+ * kernel in one operation, in place.
+ *
+ * Threads: the loop's.
+ */
+#ifndef SLUICE_CONN_H
+#define SLUICE_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <sluice/chain.h>
+#include <sluice/loop.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A connected stream socket on a loop; opaque. */
+typedef struct sluice_conn sluice_conn;
+
+/**
+ * What a connection calls. Any may be NULL, and any may close the connection. None is called from inside a
+ * sluice_conn_ call, and after sluice_conn_close() only on_closed is.
+ */
+typedef struct sluice_conn_events {
+    /** The chain has grown, and holds at least what sluice_conn_set_need() said. */
+    void (*on_data)(sluice_conn *conn, void *user);
+
+    /**
+     * Receiving has ended: @p error is 0 when the peer has finished (sending may go on), else a negative errno: the
+     * connection has failed, and nothing more is received or sent. A failure may follow an end. Bytes that came before
+     * are in the chain. Close the connection when done with it.
+     */
+    void (*on_end)(sluice_conn *conn, int error, void *user);
+
+    /**
+     * What is to be sent next: writes up to @p max pieces. They must stay valid and unchanged until on_sent has
+     * accounted for them, or on_closed.
+     * @return pieces written; 0 when there is nothing to send
+     */
+    size_t (*on_gather)(sluice_conn *conn, struct iovec *iov, size_t max, void *user);
+
+    /**
+     * The kernel has taken the first @p bytes of what on_gather gave last; the rest was not sent, and is asked for
+     * again.
+     */
+    void (*on_sent)(sluice_conn *conn, size_t bytes, void *user);
+
+    /** The last call: the kernel is done with everything, the descriptor is closed, the connection goes. */
+    void (*on_closed)(sluice_conn *conn, void *user);
+} sluice_conn_events;
+
+/**
+ * Takes over a connected stream socket and begins to receive. The descriptor belongs to the connection on success.
+ * @param events  must outlive the connection
+ * @return 0, -ENOMEM, -EINVAL
+ */
+SLUICE_API int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user,
+                               sluice_conn **ret_conn);
+
+/**
+ * Closes: from now on only on_closed is called, later. Blocks that the kernel may still write to come back when it is
+ * done. Data not yet taken by the kernel is not sent. Closing twice, and NULL, are allowed.
+ */
+SLUICE_API void sluice_conn_close(sluice_conn *conn);
+
+/** What has been received and not consumed. The connection's. */
+SLUICE_API sluice_chain *sluice_conn_chain(sluice_conn *conn);
+
+/** The loop of the connection. */
+SLUICE_API sluice_loop *sluice_conn_loop(const sluice_conn *conn);
+
+/** The descriptor, for socket options and names; the connection's. */
+SLUICE_API int sluice_conn_fd(const sluice_conn *conn);
+
+/** Exchanges the events and their user value, for a connection that changes its protocol. */
+SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user);
+
+/** on_data is not called before the chain holds @p bytes; 0 and 1 mean any. Stays until changed. */
+SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
+
+/** Stops receiving: what the kernel had already put into blocks still arrives. */
+SLUICE_API void sluice_conn_pause(sluice_conn *conn);
+
+/** Receives again after a pause. */
+SLUICE_API void sluice_conn_resume(sluice_conn *conn);
+
+/** Says that on_gather has something. It is asked once per turn until it has nothing. */
+SLUICE_API void sluice_conn_want_send(sluice_conn *conn);
+
+/** True while the kernel holds pieces that on_gather gave. */
+SLUICE_API bool sluice_conn_is_sending(const sluice_conn *conn);
+
+/** Tells the peer that nothing more will be sent. For after the last on_sent. @return 0, -errno of shutdown(2) */
+SLUICE_API int sluice_conn_finish(sluice_conn *conn);
+
+/** A listening socket on a loop; opaque. */
+typedef struct sluice_listener sluice_listener;
+
+/**
+ * What a listener calls for each connection that it accepts. The descriptor (blocking mode, close-on-exec) belongs to
+ * the callee.
+ */
+typedef void sluice_listener_fn(sluice_listener *listener, int fd, void *user);
+
+/**
+ * Binds a stream socket and listens. IPv6 sockets take IPv6 only. When descriptors run out, accepting pauses for
+ * 100 milliseconds at a time; the peers wait in the backlog.
+ * @param address IPv4 or IPv6; port 0 lets the system choose
+ * @return 0, -ENOMEM, -EINVAL, or the errno of socket(2), bind(2), listen(2), such as -EADDRINUSE
+ */
+SLUICE_API int sluice_listener_new(sluice_loop *loop, const struct sockaddr *address, socklen_t length,
+                                   sluice_listener_fn *accepted, void *user, sluice_listener **ret_listener);
+
+/** Stops accepting and closes. Connections already accepted are not touched. NULL is allowed. */
+SLUICE_API void sluice_listener_free(sluice_listener *listener);
+
+/** The address it is bound to. @return 0, -errno of getsockname(2) */
+SLUICE_API int sluice_listener_address(const sluice_listener *listener, struct sockaddr_storage *ret_address);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

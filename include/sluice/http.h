@@ -1,0 +1,142 @@
+/**
+ * @file http.h
+ * HTTP/1.x requests on a chain: heads and bodies.
+ *
+ * Source: RFC 9110 and RFC 9112. Strict where leniency has been used for request smuggling: a request with both
+ * Transfer-Encoding and Content-Length, a bare LF, a space before a colon, a folded header line, a bad chunk size is
+ * refused.
+ *
+ * Threads: the chain's.
+ */
+#ifndef SLUICE_HTTP_H
+#define SLUICE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/chain.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SLUICE_HTTP_MAX_HEAD = 8192,      /**< Longest head: request line, headers and the empty line, bytes. */
+    SLUICE_HTTP_MAX_METHOD = 64,      /**< Longest method, bytes. */
+    SLUICE_HTTP_MAX_TARGET = 2048,    /**< Longest request target, bytes. */
+    SLUICE_HTTP_MAX_HEADERS = 100,    /**< Most header lines. */
+    SLUICE_HTTP_MAX_CHUNK_LINE = 256, /**< Longest chunk size line with its extensions and CRLF, bytes. */
+};
+
+/** Text inside a request's head: not terminated by NUL. */
+typedef struct sluice_http_text {
+    const char *text;
+    size_t length;
+} sluice_http_text;
+
+/** One header line; the value without the space around it. */
+typedef struct sluice_http_header {
+    sluice_http_text name;
+    sluice_http_text value;
+} sluice_http_header;
+
+/** How a request's body is delimited (RFC 9112, section 6.3). */
+typedef enum sluice_http_body_kind {
+    SLUICE_HTTP_BODY_NONE,        /**< No Content-Length, no Transfer-Encoding. */
+    SLUICE_HTTP_BODY_LENGTH,      /**< Content-Length. */
+    SLUICE_HTTP_BODY_CHUNKED,     /**< Transfer-Encoding: chunked. */
+    SLUICE_HTTP_BODY_UNTIL_CLOSE, /**< Until the peer closes: only by sluice_http_body_begin(), never by a request. */
+} sluice_http_body_kind;
+
+/** A request's head. The texts are the framer's: valid until its next call. */
+typedef struct sluice_http_request {
+    sluice_http_text method;
+    sluice_http_text target; /**< As it came: origin form, absolute form (whose authority counts, not Host), "*" for
+                                  OPTIONS, or for CONNECT host and port. */
+    sluice_http_text path;   /**< The target up to "?", without scheme and authority; not percent-decoded. Empty only
+                                  for CONNECT. */
+    sluice_http_text query;  /**< Behind the "?", or empty. */
+    uint8_t minor_version;   /**< 0 for HTTP/1.0, 1 for HTTP/1.1. */
+    bool keep_alive;         /**< The connection may carry a further request. */
+    bool expect_continue;    /**< The client waits for "100 Continue" before it sends the body. */
+    sluice_http_body_kind body;
+    uint64_t content_length; /**< For SLUICE_HTTP_BODY_LENGTH. */
+    const sluice_http_header *headers;
+    size_t header_count;
+} sluice_http_request;
+
+/** A framer for request heads: the state of one connection; opaque. */
+typedef struct sluice_http sluice_http;
+
+/** Makes a framer. The caller owns it. @return 0, -ENOMEM */
+SLUICE_API int sluice_http_new(sluice_http **ret_http);
+
+/** Frees the framer. NULL is allowed. */
+SLUICE_API void sluice_http_free(sluice_http *http);
+
+/**
+ * Takes the next request's head out of the chain. Nothing is consumed until the head is whole; the search for its end
+ * goes over each byte once. Up to two empty lines before a head are stepped over. What cannot become a request, such
+ * as a first byte that begins no method, is refused before the rest has come, and stays in the chain.
+ *
+ * A head that lies in one block is read in place, and the framer holds that block until its next call (which may as
+ * well find the chain empty). One that straddles blocks is copied into the framer (text, not payload).
+ *
+ * @param ret_request the request; untouched unless 1 is returned
+ * @return 1 (a head), 0 (more bytes are needed), or for good: -EPROTO (malformed), -EMSGSIZE (over a limit of head,
+ *         headers), -ENAMETOOLONG (the target is too long), -EPROTONOSUPPORT (an HTTP version other than 1.0 and 1.1),
+ *         -EOPNOTSUPP (a transfer coding other than chunked)
+ */
+SLUICE_API int sluice_http_next(sluice_http *http, sluice_chain *chain, sluice_http_request *ret_request);
+
+/**
+ * Gives back the block in which the last head was read in place; that request's texts are no longer valid. For
+ * connections that go on for long after their head; the next sluice_http_next() does it too.
+ */
+SLUICE_API void sluice_http_release(sluice_http *http);
+
+/** The HTTP status to answer an error of sluice_http_next() or sluice_http_body_next() with, such as 400. */
+SLUICE_API unsigned sluice_http_error_status(int error);
+
+/** The first header of that name, whatever its case; NULL when there is none. */
+SLUICE_API const sluice_http_header *sluice_http_find(const sluice_http_request *request, const char *name);
+
+/** Where a body is; a value without resources. The fields are the library's. */
+typedef struct sluice_http_body {
+    sluice_http_body_kind kind; /**< How it ends. */
+    uint8_t state;              /**< Of the chunk reader. */
+    uint32_t line;              /**< Bytes of the chunk's size line, or of the trailer, that have come. */
+    uint64_t left;              /**< Bytes of the body or chunk still to come. */
+    uint64_t total;             /**< Bytes delivered. */
+    int error;                  /**< The error that is for good. */
+} sluice_http_body;
+
+/**
+ * Begins to read a request's body.
+ * @param until_close take a body that the request does not delimit (SLUICE_HTTP_BODY_NONE) to last until the peer
+ *                    closes, as encoders that publish with "POST" and HTTP/1.0 manners do; for routes that expect it
+ */
+SLUICE_API void sluice_http_body_begin(sluice_http_body *body, const sluice_http_request *request, bool until_close);
+
+/**
+ * Moves what is there of the body to the end of another chain, by reference; payload is not copied. Chunk lines and
+ * trailers are checked and dropped. Behind the body's end the chain is left alone.
+ * @return 1 (the body is complete), 0 (more is to come), or for good: -EPROTO (bad chunking), -EMSGSIZE (chunks so
+ *         small that their bookkeeping would outweigh the data, or too long a size line or trailer),
+ *         -ENOBUFS (too many views in use), -ENOMEM
+ */
+SLUICE_API int sluice_http_body_next(sluice_http_body *body, sluice_chain *chain, sluice_chain *to);
+
+/**
+ * What the peer's close means for the body.
+ * @return 0 (it was complete, or lasts until close), -ECONNRESET (cut short)
+ */
+SLUICE_API int sluice_http_body_end(const sluice_http_body *body);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

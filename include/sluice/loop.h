@@ -1,0 +1,121 @@
+/**
+ * @file loop.h
+ * The loop: waits for completions, runs timers and posted calls, sends what is due. One thread runs it.
+ *
+ * Threads: everything that belongs to a loop (connections, listeners, timers, its pool) is used on the thread that
+ * runs the loop, and before the first turn on the thread that made it. sluice_loop_post() and sluice_loop_stop() may be
+ * called on any thread.
+ */
+#ifndef SLUICE_LOOP_H
+#define SLUICE_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/pool.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A loop; opaque. */
+typedef struct sluice_loop sluice_loop;
+
+/** Settings of a loop. Zero in any field means its default. */
+typedef struct sluice_loop_options {
+    uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
+                               collected for so long before they are handled. Fewer wake-ups, more latency; a first
+                               event after silence is never delayed. Default 0: no window. */
+    uint32_t stock_bytes; /**< Memory kept with the kernel for receiving, bytes, at most half of the pool.
+                               Default 524,288: about what stays in a core's cache. */
+    bool no_fixed;        /**< Do not register the pool as fixed buffers (which pins it, within RLIMIT_MEMLOCK). */
+} sluice_loop_options;
+
+/** What a loop has done since it was made. */
+typedef struct sluice_loop_stats {
+    const char *backend;      /**< Name of the backend: "io_uring". */
+    const char *features;     /**< What of it is in use, words separated by spaces. The loop's. */
+    uint64_t turns;           /**< Turns. */
+    uint64_t enters;          /**< System calls to submit and wait. */
+    uint64_t completions;     /**< Completions handled. */
+    uint64_t starved;         /**< Receives that found no block and had to wait for one. */
+    uint64_t aimed;           /**< Receives into the free end of a block, under memory pressure. */
+    uint64_t overflows;       /**< Times that the completion queue was found overflown. */
+    uint32_t connections;     /**< Open now. */
+    uint32_t waiting;         /**< Connections that wait for a block now. */
+} sluice_loop_stats;
+
+/**
+ * Makes a loop on io_uring, with the features that the kernel has; they are tried, not assumed.
+ * @param pool    the blocks to receive into; stays the caller's, must outlive the loop, serves one loop at a time
+ * @param options settings, or NULL for the defaults
+ * @return 0, -EINVAL (a setting out of range), -EBUSY (the pool serves another loop), -ENOMEM,
+ *         -ENOSYS (a kernel without io_uring), -EPERM or -EACCES (it is forbidden: see the sysctl
+ *         kernel.io_uring_disabled, and container seccomp profiles), -EOPNOTSUPP (older than Linux 5.19: no provided
+ *         buffer rings), or another error of io_uring_setup(2)
+ */
+SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop);
+
+/**
+ * Closes what is still open (each connection gets its on_closed), waits for the kernel to be done with every block,
+ * and frees the loop. NULL is allowed. On the loop's thread, not from inside one of its calls.
+ */
+SLUICE_API void sluice_loop_free(sluice_loop *loop);
+
+/** Runs turns until sluice_loop_stop(). @return 0, or the error that made going on impossible */
+SLUICE_API int sluice_loop_run(sluice_loop *loop);
+
+/**
+ * One turn: submits what is queued, waits up to @p timeout_ms (0: not at all; negative: for any length) for something
+ * to happen, and handles it.
+ * @return 0, or the error of io_uring_enter(2) that made it impossible
+ */
+SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
+
+/** Makes sluice_loop_run() return after its current turn. Any thread. */
+SLUICE_API void sluice_loop_stop(sluice_loop *loop);
+
+/** What sluice_loop_post() calls. */
+typedef void sluice_loop_fn(void *user);
+
+/**
+ * Has a function called on the loop's thread, in the order of the posts. Any thread. Calls not yet made when the loop
+ * is freed are made by sluice_loop_free().
+ * @return 0, -ENOMEM
+ */
+SLUICE_API int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user);
+
+/** Milliseconds of CLOCK_MONOTONIC at the beginning of this turn's handling. */
+SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
+
+/** The loop's pool. */
+SLUICE_API sluice_pool *sluice_loop_pool(const sluice_loop *loop);
+
+/** Reads the counters. */
+SLUICE_API void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
+
+/** A timer of a loop; opaque. */
+typedef struct sluice_timer sluice_timer;
+
+/** What a timer calls; it may start, stop or free the timer. */
+typedef void sluice_timer_fn(sluice_timer *timer, void *user);
+
+/** Makes a stopped timer. The caller owns it, and frees it before the loop. @return 0, -ENOMEM */
+SLUICE_API int sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user, sluice_timer **ret_timer);
+
+/** Calls once, @p ms milliseconds from now (not before; as soon after as the loop turns). A running timer starts anew. */
+SLUICE_API void sluice_timer_start(sluice_timer *timer, uint64_t ms);
+
+/** Stops a timer; one that is stopped stays so. */
+SLUICE_API void sluice_timer_stop(sluice_timer *timer);
+
+/** Stops and frees a timer. NULL is allowed. */
+SLUICE_API void sluice_timer_free(sluice_timer *timer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,106 @@
+/**
+ * @file pool.h
+ * A pool of equal blocks that the kernel fills and the last reader gives back.
+ *
+ * A pool is a set of slabs, each cut into blocks of one size. A block is free, with the kernel (published for
+ * receiving), or held (referenced by a chain or a slice): at every moment
+ * `total == free + kernel + held`.
+ *
+ * Threads: one thread owns the pool, at first the one that made it; a loop that uses the pool hands it to the thread
+ * that runs the loop. Only the owner takes blocks. Any thread may release blocks, slices, and the pool's statistics
+ * may be read by the owner only.
+ */
+#ifndef SLUICE_POOL_H
+#define SLUICE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A pool of blocks; opaque. */
+typedef struct sluice_pool sluice_pool;
+/** One block of memory with a reference count; opaque. */
+typedef struct sluice_block sluice_block;
+
+/** Settings of a pool. Zero in any field means its default. */
+typedef struct sluice_pool_options {
+    uint32_t block_size;     /**< Bytes per block: a power of two, 512 to 1,048,576. Default 4096. */
+    uint32_t slab_blocks;    /**< Blocks per slab, the step by which the pool grows: 8 to 65,536. Default 1024. */
+    uint32_t max_blocks;     /**< Most blocks ever: slab_blocks to 4,194,304. Default 16,384 (64 MiB of 4 KiB blocks). */
+    uint32_t reserve_blocks; /**< Blocks that sluice_slice_keep() leaves for receiving: below max_blocks.
+                                  Default a sixteenth of max_blocks. */
+    bool no_huge_pages;      /**< Do not ask for huge pages. */
+} sluice_pool_options;
+
+/** What a pool holds at one moment. Block counts unless said otherwise. */
+typedef struct sluice_pool_stats {
+    uint32_t block_size;   /**< Bytes per block. */
+    uint32_t max;          /**< Most blocks ever. */
+    uint32_t total;        /**< Blocks that exist now. */
+    uint32_t free;         /**< In the pool. */
+    uint32_t kernel;       /**< Published to the kernel for receiving. */
+    uint32_t held;         /**< Referenced by chains and slices. */
+    uint32_t peak_held;    /**< The largest @c held that a take has seen. */
+    uint32_t reserve;      /**< Blocks that sluice_slice_keep() leaves. */
+    uint32_t views;        /**< Views (parts of blocks) in use; they own no memory of their own. */
+    uint32_t slabs;        /**< Slabs mapped. */
+    uint32_t huge_slabs;   /**< Slabs that lie in reserved huge pages. */
+    uint64_t bytes_copied; /**< Payload bytes that a call of this library has copied in user space, ever. */
+} sluice_pool_stats;
+
+/**
+ * Makes a pool and maps its first slab. The caller owns it.
+ * @param options  settings, or NULL for the defaults
+ * @param ret_pool the pool; untouched on failure
+ * @return 0, -EINVAL (a setting out of range), -ENOMEM
+ */
+SLUICE_API int sluice_pool_new(const sluice_pool_options *options, sluice_pool **ret_pool);
+
+/**
+ * Gives the pool up. Blocks still held stay valid: the memory goes with the last of them. NULL is allowed.
+ * Owner's thread only; the loops that use the pool must be gone.
+ */
+SLUICE_API void sluice_pool_free(sluice_pool *pool);
+
+/** Reads the pool's counts, after taking in what other threads have released. Owner's thread only. */
+SLUICE_API void sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
+
+/**
+ * Blocks that receiving can still get: free, with the kernel, or not mapped yet. Owner's thread only.
+ * Below the reserve, sluice_slice_keep() refuses.
+ */
+SLUICE_API uint32_t sluice_pool_available(sluice_pool *pool);
+
+/**
+ * Takes a free block with no bytes in it, for data that the caller makes or receives itself. The caller holds the one
+ * reference and gives it to sluice_chain_append() or sluice_block_release(). Owner's thread only.
+ * @return 0, -ENOBUFS (the pool is at its cap and every block is in use), -ENOMEM
+ */
+SLUICE_API int sluice_block_get(sluice_pool *pool, sluice_block **ret_block);
+
+/** The block's memory; sluice_block_capacity() bytes of it may be written while the caller holds the only reference. */
+SLUICE_API uint8_t *sluice_block_data(sluice_block *block);
+
+/** Bytes that the block can hold. */
+SLUICE_API uint32_t sluice_block_capacity(const sluice_block *block);
+
+/**
+ * Says how many bytes at the block's front are data. Before it is appended to a chain, never after.
+ * @return 0, or -EINVAL when @p length is over the capacity
+ */
+SLUICE_API int sluice_block_set_length(sluice_block *block, uint32_t length);
+
+/** Drops one reference; the last one gives the block back to its pool. NULL is allowed. Any thread. */
+SLUICE_API void sluice_block_release(sluice_block *block);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

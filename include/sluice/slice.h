@@ -1,0 +1,85 @@
+/**
+ * @file slice.h
+ * A slice names a run of bytes that lies in one or more blocks, and holds a reference on each of them.
+ *
+ * A slice is a value of four words; nothing is allocated for it. While it is held, its bytes do not change and stay where they are.
+ * Copying the struct does not take references: exactly one of the copies may be released.
+ *
+ * Threads: a slice may be read, referenced and released on any thread, one thread at a time per slice value.
+ */
+#ifndef SLUICE_SLICE_H
+#define SLUICE_SLICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <sluice/pool.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A run of bytes with references. All zero is the empty slice. The fields are the library's; use the calls. */
+typedef struct sluice_slice {
+    sluice_block *first; /**< The block with the first byte. */
+    sluice_block *last;  /**< The block with the last byte. */
+    uint32_t offset;     /**< Of the first byte in the first block. */
+    size_t length;       /**< Bytes. */
+} sluice_slice;
+
+/** Bytes in the slice. */
+static inline size_t sluice_slice_length(const sluice_slice *slice) {
+    return slice->length;
+}
+
+/**
+ * Keeps a frame's slice beyond the moment at which its framer would release it: moves the references from @p slice,
+ * which becomes empty, to @p ret_kept. Refused when the pool has no more than its reserve left, so that consumers can
+ * never hold the blocks that receiving needs. Pool owner's thread only.
+ * @return 0, or -ENOBUFS (both slices unchanged: use the bytes now, or drop older slices and try again)
+ */
+SLUICE_API int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept);
+
+/** A second slice over the same bytes, with references of its own; blocks that are held already cost no reserve. */
+SLUICE_API void sluice_slice_ref(const sluice_slice *slice, sluice_slice *ret_ref);
+
+/**
+ * A slice over a part, with references of its own.
+ * @return 0, or -EINVAL when offset + length is beyond the slice's end
+ */
+SLUICE_API int sluice_slice_sub(const sluice_slice *slice, size_t offset, size_t length, sluice_slice *ret_part);
+
+/** Drops the references; the slice is empty afterwards, so a second release does nothing. NULL is allowed. */
+SLUICE_API void sluice_slice_release(sluice_slice *slice);
+
+/**
+ * The contiguous pieces of the slice from @p offset on, in order. They are borrowed: valid while the slice is held.
+ * @param iov   room for @p max pieces; may be NULL when max is 0
+ * @return how many pieces there are in all, even where that is more than @p max (the first @p max are written);
+ *         0 when @p offset is at or beyond the end
+ */
+SLUICE_API size_t sluice_slice_iov(const sluice_slice *slice, size_t offset, struct iovec *iov, size_t max);
+
+/**
+ * Copies bytes out, and counts them in the pool's bytes_copied.
+ * @return how many: the lesser of @p n and what lies beyond @p offset
+ */
+SLUICE_API size_t sluice_slice_copy(const sluice_slice *slice, size_t offset, void *dst, size_t n);
+
+/** Blocks and views that the slice references. */
+SLUICE_API size_t sluice_slice_blocks(const sluice_slice *slice);
+
+/**
+ * Blocks of the pool whose memory the slice holds, not counting one that @p before holds too when it ends where the
+ * slice begins: summed over the slices of a stream in order, what they hold together.
+ * @param before the slice that came before in the stream, or NULL
+ */
+SLUICE_API size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *before);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

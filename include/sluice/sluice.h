@@ -1,0 +1,19 @@
+/**
+ * @file sluice.h
+ * All of the library's headers.
+ */
+#ifndef SLUICE_SLUICE_H
+#define SLUICE_SLUICE_H
+
+#include <sluice/chain.h>
+#include <sluice/conn.h>
+#include <sluice/flv.h>
+#include <sluice/http.h>
+#include <sluice/loop.h>
+#include <sluice/pool.h>
+#include <sluice/reader.h>
+#include <sluice/slice.h>
+#include <sluice/version.h>
+#include <sluice/visibility.h>
+
+#endif

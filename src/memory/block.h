@@ -1,0 +1,60 @@
+/* A block: a piece of memory with a reference count, and its place in a chain. */
+#ifndef SLUICE_MEMORY_BLOCK_H
+#define SLUICE_MEMORY_BLOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/pool.h>
+
+enum block_kind {
+    BLOCK_POOLED, /* owns its memory, which lies in a slab of the pool */
+    BLOCK_VIEW,   /* names a part of its parent and holds a reference on it */
+};
+
+/* Where a pooled block is. A view is HELD while it exists. */
+enum block_state {
+    BLOCK_FREE,   /* in the pool; set by the pool when the last reference goes */
+    BLOCK_HELD,   /* taken; set by the pool on taking, by a backend when the kernel has given the block back */
+    BLOCK_KERNEL, /* published for receiving; set by the backend */
+};
+
+struct sluice_block {
+    uint8_t *data;
+    uint32_t length;   /* bytes of data; grows only while the block is a chain's last and a receive aims at its tail */
+    uint32_t capacity; /* bytes from data on that this block may ever hold */
+    _Atomic uint32_t refs;
+    uint8_t kind;
+    uint8_t state;
+    uint16_t slab;      /* index of the slab of a pooled block */
+    sluice_block *next; /* the block after it: in its chain, set once by the append; or in the pool's free list */
+    sluice_block *parent;
+    sluice_pool *pool;
+};
+
+static inline void block_ref(sluice_block *block) {
+    atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
+}
+
+/*
+ * Drops one reference; true when it was the last, and the caller must put the block back. The only holder needs no
+ * read-modify-write: nobody else can take a reference.
+ */
+static inline bool block_unref(sluice_block *block) {
+    if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
+        return true;
+    return atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) == 1;
+}
+
+/* The pooled block whose memory this block's bytes lie in. */
+static inline sluice_block *block_owner(sluice_block *block) {
+    return block->kind == BLOCK_VIEW ? block->parent : block;
+}
+
+/* Bytes behind the data that nobody refers to and a receive may still fill. */
+static inline uint32_t block_tail(const sluice_block *block) {
+    return block->capacity - block->length;
+}
+
+#endif

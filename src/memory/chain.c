@@ -1,0 +1,222 @@
+#include "memory/chain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/pool.h"
+
+void chain_init(sluice_chain *chain, sluice_pool *pool) {
+    *chain = (sluice_chain){.pool = pool};
+}
+
+void chain_clear(sluice_chain *chain) {
+    sluice_chain_skip(chain, chain->length);
+}
+
+int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain) {
+    sluice_chain *chain = malloc(sizeof *chain);
+    if (!chain)
+        return -ENOMEM;
+    chain_init(chain, pool);
+    *ret_chain = chain;
+    return 0;
+}
+
+void sluice_chain_free(sluice_chain *chain) {
+    if (!chain)
+        return;
+    chain_clear(chain);
+    free(chain);
+}
+
+size_t sluice_chain_length(const sluice_chain *chain) {
+    return chain->length;
+}
+
+size_t sluice_chain_blocks(const sluice_chain *chain) {
+    return chain->blocks;
+}
+
+uint64_t sluice_chain_consumed(const sluice_chain *chain) {
+    return chain->consumed;
+}
+
+void sluice_chain_append(sluice_chain *chain, sluice_block *block) {
+    if (block->length == 0) {
+        sluice_block_release(block);
+        return;
+    }
+    if (chain->last)
+        chain->last->next = block;
+    else
+        chain->first = block;
+    chain->last = block;
+    chain->blocks++;
+    chain->length += block->length;
+}
+
+int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
+    if (chain->last == block) {
+        block->length += n;
+        chain->length += n;
+        return 0;
+    }
+    sluice_block *view;
+    int error = pool_view(chain->pool, block, block->length, n, &view);
+    if (error)
+        return error;
+    block->length += n;
+    sluice_chain_append(chain, view);
+    return 0;
+}
+
+/* The first block leaves the chain; its reference goes to the caller. */
+static sluice_block *pop_first(sluice_chain *chain) {
+    sluice_block *block = chain->first;
+    if (block == chain->last)
+        chain->first = chain->last = NULL;
+    else
+        chain->first = block->next;
+    chain->offset = 0;
+    chain->blocks--;
+    return block;
+}
+
+int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
+    if (n > chain->length)
+        return -EAGAIN;
+    if (n == 0) {
+        *ret_slice = (sluice_slice){0};
+        return 0;
+    }
+    sluice_slice slice = {.first = chain->first, .offset = chain->offset, .length = n};
+    size_t left = n;
+    for (;;) {
+        sluice_block *block = chain->first;
+        uint32_t here = block->length - chain->offset;
+        slice.last = block;
+        if (left < here) {
+            block_ref(block);
+            chain->offset += (uint32_t)left;
+            break;
+        }
+        left -= here;
+        pop_first(chain);
+        if (left == 0)
+            break;
+    }
+    chain->length -= n;
+    chain->consumed += n;
+    *ret_slice = slice;
+    return 0;
+}
+
+size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
+    dead_list dead = {0};
+    if (n > chain->length)
+        n = chain->length;
+    size_t left = n;
+    while (left > 0) {
+        uint32_t here = chain->first->length - chain->offset;
+        if (left < here) {
+            chain->offset += (uint32_t)left;
+            break;
+        }
+        left -= here;
+        block_release_to(pop_first(chain), &dead);
+    }
+    chain->length -= n;
+    chain->consumed += n;
+    dead_list_put(&dead, chain->pool);
+    return n;
+}
+
+/*
+ * Appends views of @n bytes from @offset in @block on. The blocks themselves keep their place and their link, which
+ * others may be following. On failure @to holds what has been appended so far.
+ */
+static int append_range(sluice_chain *to, sluice_block *block, uint32_t offset, size_t n, sluice_block *last) {
+    while (n > 0) {
+        uint32_t here = block == last ? (uint32_t)n : block->length - offset;
+        if (here > n)
+            here = (uint32_t)n;
+        sluice_block *view;
+        int error = pool_view(to->pool, block, offset, here, &view);
+        if (error)
+            return error;
+        sluice_chain_append(to, view);
+        n -= here;
+        block = n > 0 ? block->next : NULL;
+        offset = 0;
+    }
+    return 0;
+}
+
+/* Whether @view goes on in memory where the chain's last block, a view that nobody else refers to, ends. */
+static bool adjoins(const sluice_chain *chain, const sluice_block *view) {
+    const sluice_block *last = chain->last;
+    return last && last->kind == BLOCK_VIEW && last->parent == view->parent &&
+           last->data + last->length == view->data &&
+           atomic_load_explicit(&last->refs, memory_order_acquire) == 1;
+}
+
+/* Puts the views in @part at the end of @to; one that adjoins the last is united with it. */
+static void join(sluice_chain *to, sluice_chain *part) {
+    if (part->first && adjoins(to, part->first)) {
+        uint32_t more = part->first->length;
+        to->last->length += more;
+        to->last->capacity += more;
+        to->length += more;
+        sluice_chain_skip(part, more);
+    }
+    if (!part->first)
+        return;
+    if (to->last)
+        to->last->next = part->first;
+    else
+        to->first = part->first;
+    to->last = part->last;
+    to->length += part->length;
+    to->blocks += part->blocks;
+}
+
+int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
+    sluice_chain part;
+    chain_init(&part, chain->pool);
+    int error = append_range(&part, slice->first, slice->offset, slice->length, slice->last);
+    if (error)
+        chain_clear(&part);
+    else
+        join(chain, &part);
+    return error;
+}
+
+int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
+    if (n > from->length)
+        return -EAGAIN;
+    sluice_chain part;
+    chain_init(&part, from->pool);
+    int error = append_range(&part, from->first, from->offset, n, NULL);
+    if (error) {
+        chain_clear(&part);
+        return error;
+    }
+    join(to, &part);
+    sluice_chain_skip(from, n);
+    return 0;
+}
+
+bool chain_is_sound(const sluice_chain *chain) {
+    size_t length = 0, blocks = 0;
+    if (!chain->first)
+        return !chain->last && chain->length == 0 && chain->blocks == 0;
+    for (const sluice_block *block = chain->first;; block = block->next) {
+        if (!block || block->length == 0 || block->length > block->capacity || atomic_load(&block->refs) == 0)
+            return false;
+        length += block->length;
+        blocks++;
+        if (block == chain->last)
+            break;
+    }
+    return chain->offset < chain->first->length && length - chain->offset == chain->length && blocks == chain->blocks;
+}

@@ -1,0 +1,37 @@
+/* The inside of a chain, for connections that embed one and for readers that walk it. */
+#ifndef SLUICE_MEMORY_CHAIN_H
+#define SLUICE_MEMORY_CHAIN_H
+
+#include <sluice/chain.h>
+
+#include "memory/block.h"
+
+/*
+ * The blocks from first to last are linked by next; each is referenced once by the chain. The first one's bytes before
+ * offset are consumed. An empty chain has no block at all: the last byte's consumer releases it.
+ */
+struct sluice_chain {
+    sluice_pool *pool;
+    sluice_block *first, *last;
+    uint32_t offset;
+    size_t length;
+    size_t blocks;
+    uint64_t consumed;
+};
+
+void chain_init(sluice_chain *chain, sluice_pool *pool);
+
+/* Releases every block. The chain is empty and usable afterwards. */
+void chain_clear(sluice_chain *chain);
+
+/*
+ * Adds @n bytes that a receive has put behind the data of @block, on which the caller holds a reference: by growing
+ * the block where it is still the chain's last, else as a view. 0, -ENOBUFS or -ENOMEM (no view to be had; the chain
+ * is unchanged, the bytes stay unnamed).
+ */
+int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n);
+
+/* The blocks' own consistency; for tests. */
+bool chain_is_sound(const sluice_chain *chain);
+
+#endif

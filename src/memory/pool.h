@@ -1,0 +1,73 @@
+/* What backends and chains need of the pool beyond the public calls. */
+#ifndef SLUICE_MEMORY_POOL_H
+#define SLUICE_MEMORY_POOL_H
+
+#include <sys/uio.h>
+
+#include <sluice/pool.h>
+
+#include "memory/block.h"
+
+/* Makes the calling thread the owner. */
+void pool_bind(sluice_pool *pool);
+
+/* A free block with one reference, growing the pool by a slab where needed; NULL at the cap. Owner only. */
+sluice_block *pool_take(sluice_pool *pool);
+
+/* Puts dead blocks (linked by next) back: one splice for the owner, one exchange for any other thread. */
+void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, uint32_t count);
+
+/*
+ * A view of @length bytes at @offset of the block, which gets one more reference.
+ * 0, -ENOBUFS when as many views as the pool allows are in use, -ENOMEM. Owner only.
+ */
+int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t length, sluice_block **ret_view);
+
+/* Blocks whose last reference is gone, on their way back to the pool in one step. */
+typedef struct dead_list {
+    sluice_block *first, *last;
+    uint32_t count;
+} dead_list;
+
+void block_release_to(sluice_block *block, dead_list *dead);
+void dead_list_put(dead_list *dead, sluice_pool *pool);
+
+/* The backend moves blocks between held and kernel, and says so here. */
+void pool_to_kernel(sluice_pool *pool, sluice_block *block);
+void pool_from_kernel(sluice_pool *pool, sluice_block *block);
+
+uint32_t pool_reserve(const sluice_pool *pool);
+uint32_t pool_block_size(const sluice_pool *pool);
+uint32_t pool_max(const sluice_pool *pool);
+uint32_t pool_slabs(const sluice_pool *pool);
+uint32_t pool_max_slabs(const sluice_pool *pool);
+void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory);
+
+/* Free blocks that can be taken without mapping memory; takes in what other threads have released. */
+uint32_t pool_free_now(sluice_pool *pool);
+
+/* Half of all blocks are in use: receives should fill blocks to the end rather than take fresh ones. */
+bool pool_is_pressed(sluice_pool *pool);
+
+/* Adds to the count of payload bytes that user space has copied. */
+void pool_count_copied(sluice_pool *pool, size_t bytes);
+
+/*
+ * What the pool tells its backend. A pool has at most one backend at a time.
+ * slab_added: on the owner's thread. released: on any thread, once after each pool_want_release().
+ */
+typedef struct pool_observer {
+    void (*slab_added)(void *context, uint32_t index);
+    void (*released)(void *context);
+} pool_observer;
+
+/* 0, or -EBUSY when the pool has an observer. NULL removes; afterwards no call is under way. */
+int pool_observe(sluice_pool *pool, const pool_observer *observer, void *context);
+
+/*
+ * Asks for released() when another thread next gives a block back. Returns false, and asks for nothing, when there are
+ * blocks to take now.
+ */
+bool pool_want_release(sluice_pool *pool);
+
+#endif

@@ -1,0 +1,111 @@
+#include <sluice/slice.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "memory/pool.h"
+#include "memory/slice.h"
+
+int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
+    if (slice->first) {
+        sluice_pool *pool = slice->first->pool;
+        if (sluice_pool_available(pool) <= pool_reserve(pool))
+            return -ENOBUFS;
+    }
+    sluice_slice kept = *slice;
+    *slice = (sluice_slice){0};
+    *ret_kept = kept;
+    return 0;
+}
+
+void sluice_slice_ref(const sluice_slice *slice, sluice_slice *ret_ref) {
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
+        block_ref(block);
+    *ret_ref = *slice;
+}
+
+int sluice_slice_sub(const sluice_slice *slice, size_t offset, size_t length, sluice_slice *ret_part) {
+    if (offset > slice->length || length > slice->length - offset)
+        return -EINVAL;
+    sluice_slice part = {.length = length};
+    slice_walk walk = slice_walk_at(slice, offset);
+    if (length > 0) {
+        part.first = walk.block;
+        part.offset = walk.offset;
+    }
+    while (length > 0) {
+        size_t here = slice_walk_span(&walk);
+        part.last = walk.block;
+        block_ref(walk.block);
+        if (here >= length)
+            break;
+        length -= here;
+        slice_walk_next(&walk);
+    }
+    *ret_part = part;
+    return 0;
+}
+
+void sluice_slice_release(sluice_slice *slice) {
+    if (!slice || !slice->first)
+        return;
+    dead_list dead = {0};
+    sluice_pool *pool = slice->first->pool;
+    sluice_block *block = slice->first;
+    while (block) {
+        /* The link goes with the reference: read it first. */
+        sluice_block *next = slice_next(slice, block);
+        block_release_to(block, &dead);
+        block = next;
+    }
+    *slice = (sluice_slice){0};
+    dead_list_put(&dead, pool);
+}
+
+size_t sluice_slice_iov(const sluice_slice *slice, size_t offset, struct iovec *iov, size_t max) {
+    if (offset >= slice->length)
+        return 0;
+    size_t count = 0;
+    slice_walk walk = slice_walk_at(slice, offset);
+    while (walk.left > 0) {
+        if (count < max)
+            iov[count] = (struct iovec){walk.block->data + walk.offset, slice_walk_span(&walk)};
+        count++;
+        slice_walk_next(&walk);
+    }
+    return count;
+}
+
+size_t sluice_slice_copy(const sluice_slice *slice, size_t offset, void *dst, size_t n) {
+    size_t done = 0;
+    if (offset >= slice->length || n == 0)
+        return 0;
+    slice_walk walk = slice_walk_at(slice, offset);
+    while (walk.left > 0 && done < n) {
+        size_t here = slice_walk_span(&walk);
+        if (here > n - done)
+            here = n - done;
+        memcpy((uint8_t *)dst + done, walk.block->data + walk.offset, here);
+        done += here;
+        slice_walk_next(&walk);
+    }
+    pool_count_copied(slice->first->pool, done);
+    return done;
+}
+
+size_t sluice_slice_blocks(const sluice_slice *slice) {
+    size_t count = 0;
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
+        count++;
+    return count;
+}
+
+size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *before) {
+    size_t count = 0;
+    const sluice_block *previous = before && before->last ? block_owner(before->last) : NULL;
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block)) {
+        count += block_owner(block) != previous;
+        previous = block_owner(block);
+    }
+    return count;
+}
