@@ -1,0 +1,122 @@
+/*
+ * A place in a chain or a slice, by value. Reading moves the cursor and consumes nothing; a framer reads a whole header
+ * with one and takes the frame out of the chain only when it is there. Integers that straddle blocks are put together
+ * in registers.
+ *
+ * Every read checks what is left; a short read leaves the cursor where it was and says false.
+ */
+#ifndef SLUICE_READER_CURSOR_H
+#define SLUICE_READER_CURSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory/chain.h"
+#include "memory/slice.h"
+
+typedef struct sluice_cursor {
+    slice_walk at;
+} sluice_cursor;
+
+static inline sluice_cursor cursor_of_chain(const sluice_chain *chain) {
+    return (sluice_cursor){{chain->first, chain->last, chain->offset, chain->length}};
+}
+
+static inline sluice_cursor cursor_of_slice(const sluice_slice *slice) {
+    return (sluice_cursor){{slice->first, slice->last, slice->offset, slice->length}};
+}
+
+static inline size_t cursor_left(const sluice_cursor *cursor) {
+    return cursor->at.left;
+}
+
+/* Contiguous bytes at the cursor, and how many; at the end 0. */
+static inline const uint8_t *cursor_view(const sluice_cursor *cursor, size_t *ret_length) {
+    *ret_length = cursor->at.left ? slice_walk_span(&cursor->at) : 0;
+    return cursor->at.left ? cursor->at.block->data + cursor->at.offset : NULL;
+}
+
+static inline bool cursor_skip(sluice_cursor *cursor, size_t n) {
+    if (n > cursor->at.left)
+        return false;
+    while (n > 0) {
+        size_t here = slice_walk_span(&cursor->at);
+        if (n < here) {
+            cursor->at.offset += (uint32_t)n;
+            cursor->at.left -= n;
+            break;
+        }
+        n -= here;
+        slice_walk_next(&cursor->at);
+    }
+    return true;
+}
+
+/* The next byte; the caller has checked that there is one. */
+static inline uint8_t cursor_byte(sluice_cursor *cursor) {
+    slice_walk *at = &cursor->at;
+    uint8_t byte = at->block->data[at->offset];
+    if (slice_walk_span(at) == 1) {
+        slice_walk_next(at);
+    } else {
+        at->offset++;
+        at->left--;
+    }
+    return byte;
+}
+
+/* n bytes, most significant first; n is at most 8. */
+static inline bool cursor_be(sluice_cursor *cursor, unsigned n, uint64_t *ret_value) {
+    if (n > cursor->at.left)
+        return false;
+    uint64_t value = 0;
+    for (unsigned i = 0; i < n; i++)
+        value = value << 8 | cursor_byte(cursor);
+    *ret_value = value;
+    return true;
+}
+
+/* n bytes, least significant first; n is at most 8. */
+static inline bool cursor_le(sluice_cursor *cursor, unsigned n, uint64_t *ret_value) {
+    if (n > cursor->at.left)
+        return false;
+    uint64_t value = 0;
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)cursor_byte(cursor) << (8 * i);
+    *ret_value = value;
+    return true;
+}
+
+static inline bool cursor_u8(sluice_cursor *cursor, uint8_t *ret_value) {
+    if (cursor->at.left == 0)
+        return false;
+    *ret_value = cursor_byte(cursor);
+    return true;
+}
+
+static inline bool cursor_be16(sluice_cursor *cursor, uint16_t *ret_value) {
+    uint64_t value;
+    if (!cursor_be(cursor, 2, &value))
+        return false;
+    *ret_value = (uint16_t)value;
+    return true;
+}
+
+static inline bool cursor_be24(sluice_cursor *cursor, uint32_t *ret_value) {
+    uint64_t value;
+    if (!cursor_be(cursor, 3, &value))
+        return false;
+    *ret_value = (uint32_t)value;
+    return true;
+}
+
+static inline bool cursor_be32(sluice_cursor *cursor, uint32_t *ret_value) {
+    uint64_t value;
+    if (!cursor_be(cursor, 4, &value))
+        return false;
+    *ret_value = (uint32_t)value;
+    return true;
+}
+
+#endif
