@@ -1,0 +1,270 @@
+#include "framers/flv_view.h"
+
+/* Names as in the Enhanced RTMP v2 specification; below them the numbers of the FLV specification. */
+enum {
+    EX_SEQUENCE_START = 0,
+    EX_CODED_FRAMES = 1,
+    EX_SEQUENCE_END = 2,
+    EX_CODED_FRAMES_X = 3,           /* video */
+    EX_METADATA = 4,                 /* video */
+    EX_MULTICHANNEL_CONFIG = 4,      /* audio */
+    EX_MPEG2TS_SEQUENCE_START = 5,   /* video */
+    EX_AUDIO_MULTITRACK = 5,
+    EX_VIDEO_MULTITRACK = 6,
+    EX_MODEX = 7,
+    EX_ONE_TRACK = 0,                /* the kinds of multitrack */
+    EX_MANY_TRACKS_MANY_CODECS = 2,
+
+    FRAME_KEY = 1,
+    FRAME_COMMAND = 5,
+
+    VIDEO_H263 = 2,
+    VIDEO_VP6 = 4,
+    VIDEO_VP6_ALPHA = 5,
+    VIDEO_AVC = 7,
+    VIDEO_HEVC = 12, /* in no specification, but many encoders' before Enhanced RTMP */
+
+    AUDIO_EX_HEADER = 9,
+    AUDIO_AAC = 10,
+
+    PACKET_SEQUENCE_HEADER = 0, /* the second byte of AVC, HEVC and AAC */
+    PACKET_DATA = 1,
+    PACKET_SEQUENCE_END = 2,
+};
+
+/* Signed 24 bit. */
+static bool read_composition_time(sluice_cursor *cursor, sluice_flv_view *view) {
+    uint32_t value;
+    if (!cursor_be24(cursor, &value))
+        return false;
+    view->composition_time = (int32_t)(value ^ 0x800000) - 0x800000;
+    return true;
+}
+
+static bool has_composition_time(uint32_t codec) {
+    return codec == SLUICE_CODEC_H264 || codec == SLUICE_CODEC_HEVC || codec == SLUICE_CODEC_VVC;
+}
+
+/* The modifiers in front of the packet type proper. Each takes three bytes or more, so the payload's end ends them. */
+static bool skip_modifiers(sluice_cursor *cursor, uint8_t *packet) {
+    while (*packet == EX_MODEX) {
+        uint8_t length, types;
+        uint16_t long_length;
+        if (!cursor_u8(cursor, &length))
+            return false;
+        size_t size = length + (size_t)1;
+        if (size == 256) {
+            if (!cursor_be16(cursor, &long_length))
+                return false;
+            size = long_length + (size_t)1;
+        }
+        if (!cursor_skip(cursor, size) || !cursor_u8(cursor, &types))
+            return false;
+        *packet = types & 0x0F;
+    }
+    return true;
+}
+
+/*
+ * The FourCC and what multitrack puts in front of it; @multitrack is the packet type that announces it. Moves the
+ * cursor to the codec's data or the first track's id, and @ret_data to the codec's data of the first track.
+ */
+static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packet, sluice_flv_view *view,
+                       sluice_cursor *ret_data) {
+    uint8_t types = 0;
+    if (*packet == multitrack) {
+        view->multitrack = true;
+        if (!cursor_u8(cursor, &types))
+            return false;
+        *packet = types & 0x0F;
+    }
+    /* With many codecs the FourCC is the first track's, with one codec everybody's: it stands in the same place. */
+    if (!cursor_be32(cursor, &view->codec))
+        return false;
+    *ret_data = *cursor;
+    if (!view->multitrack)
+        return true;
+    return cursor_skip(ret_data, types >> 4 == EX_ONE_TRACK ? 1 : 1 + 3);
+}
+
+static sluice_flv_packet extended_video_packet(uint8_t packet) {
+    switch (packet) {
+    case EX_SEQUENCE_START:
+    case EX_MPEG2TS_SEQUENCE_START:
+        return SLUICE_FLV_SEQUENCE_HEADER;
+    case EX_CODED_FRAMES:
+    case EX_CODED_FRAMES_X:
+        return SLUICE_FLV_FRAME;
+    case EX_SEQUENCE_END:
+        return SLUICE_FLV_SEQUENCE_END;
+    case EX_METADATA:
+        return SLUICE_FLV_METADATA;
+    default:
+        return SLUICE_FLV_OTHER;
+    }
+}
+
+static bool read_extended_video(sluice_cursor *cursor, uint8_t packet, sluice_flv_view *view) {
+    sluice_cursor data;
+    if (!skip_modifiers(cursor, &packet))
+        return false;
+    /* A command has neither codec nor track. Metadata ignores the frame type. */
+    if (view->frame_type == FRAME_COMMAND && packet != EX_METADATA) {
+        view->packet = SLUICE_FLV_COMMAND;
+        return true;
+    }
+    if (!read_codec(cursor, EX_VIDEO_MULTITRACK, &packet, view, &data))
+        return false;
+    if (packet == EX_CODED_FRAMES && has_composition_time(view->codec)) {
+        if (!read_composition_time(&data, view))
+            return false;
+        if (!view->multitrack)
+            *cursor = data;
+    }
+    view->packet = extended_video_packet(packet);
+    return true;
+}
+
+static uint32_t legacy_video_codec(uint8_t id) {
+    switch (id) {
+    case VIDEO_H263:
+        return SLUICE_CODEC_H263;
+    case VIDEO_VP6:
+    case VIDEO_VP6_ALPHA:
+        return SLUICE_CODEC_VP6;
+    case VIDEO_AVC:
+        return SLUICE_CODEC_H264;
+    case VIDEO_HEVC:
+        return SLUICE_CODEC_HEVC;
+    default:
+        return SLUICE_CODEC_NONE;
+    }
+}
+
+/* The packet type byte of AVC, HEVC and AAC; AAC has no end of sequence. */
+static sluice_flv_packet legacy_packet(uint8_t packet) {
+    switch (packet) {
+    case PACKET_SEQUENCE_HEADER:
+        return SLUICE_FLV_SEQUENCE_HEADER;
+    case PACKET_DATA:
+        return SLUICE_FLV_FRAME;
+    case PACKET_SEQUENCE_END:
+        return SLUICE_FLV_SEQUENCE_END;
+    default:
+        return SLUICE_FLV_OTHER;
+    }
+}
+
+static bool read_legacy_video(sluice_cursor *cursor, uint8_t id, sluice_flv_view *view) {
+    view->codec = legacy_video_codec(id);
+    view->packet = view->frame_type == FRAME_COMMAND ? SLUICE_FLV_COMMAND : SLUICE_FLV_FRAME;
+    if (view->packet == SLUICE_FLV_COMMAND || (id != VIDEO_AVC && id != VIDEO_HEVC))
+        return true;
+
+    uint8_t packet;
+    if (!cursor_u8(cursor, &packet) || !read_composition_time(cursor, view))
+        return false;
+    view->packet = legacy_packet(packet);
+    /* The field is there in every packet, and means something in frames alone. */
+    if (view->packet != SLUICE_FLV_FRAME)
+        view->composition_time = 0;
+    return true;
+}
+
+static bool read_video(sluice_cursor *cursor, sluice_flv_view *view) {
+    uint8_t first;
+    if (!cursor_u8(cursor, &first))
+        return false;
+    view->enhanced = first >> 7;
+    view->frame_type = first >> 4 & 7;
+    bool whole = view->enhanced ? read_extended_video(cursor, first & 0x0F, view)
+                                : read_legacy_video(cursor, first & 0x0F, view);
+    view->key_frame = whole && view->packet == SLUICE_FLV_FRAME && view->frame_type == FRAME_KEY;
+    return whole;
+}
+
+static bool read_extended_audio(sluice_cursor *cursor, uint8_t packet, sluice_flv_view *view) {
+    sluice_cursor data;
+    if (!skip_modifiers(cursor, &packet) || !read_codec(cursor, EX_AUDIO_MULTITRACK, &packet, view, &data))
+        return false;
+    switch (packet) {
+    case EX_SEQUENCE_START:
+        view->packet = SLUICE_FLV_SEQUENCE_HEADER;
+        break;
+    case EX_CODED_FRAMES:
+        view->packet = SLUICE_FLV_FRAME;
+        break;
+    case EX_SEQUENCE_END:
+        view->packet = SLUICE_FLV_SEQUENCE_END;
+        break;
+    case EX_MULTICHANNEL_CONFIG:
+        view->packet = SLUICE_FLV_METADATA;
+        break;
+    default:
+        view->packet = SLUICE_FLV_OTHER;
+    }
+    return true;
+}
+
+/* What a sound format fixes; 0 where the flag bits beside it decide. */
+static const struct audio_format {
+    uint32_t codec;
+    uint16_t sample_rate;
+    uint8_t channels;
+} audio_formats[16] = {
+    [0] = {SLUICE_CODEC_PCM, 0, 0},
+    [1] = {SLUICE_CODEC_ADPCM, 0, 0},
+    [2] = {SLUICE_CODEC_MP3, 0, 0},
+    [3] = {SLUICE_CODEC_PCM, 0, 0},
+    [4] = {SLUICE_CODEC_NELLYMOSER, 16000, 1},
+    [5] = {SLUICE_CODEC_NELLYMOSER, 8000, 1},
+    [6] = {SLUICE_CODEC_NELLYMOSER, 0, 0},
+    [7] = {SLUICE_CODEC_PCMA, 8000, 0},
+    [8] = {SLUICE_CODEC_PCMU, 8000, 0},
+    [11] = {SLUICE_CODEC_SPEEX, 16000, 1},
+    [14] = {SLUICE_CODEC_MP3, 8000, 0},
+};
+
+static bool read_legacy_audio(sluice_cursor *cursor, uint8_t flags, sluice_flv_view *view) {
+    static const uint16_t rates[4] = {5512, 11025, 22050, 44100};
+    if (view->audio_format == AUDIO_AAC) {
+        /* The flag bits are the same for every AAC stream. */
+        view->codec = SLUICE_CODEC_AAC;
+        uint8_t packet;
+        if (!cursor_u8(cursor, &packet))
+            return false;
+        view->packet = packet <= PACKET_DATA ? legacy_packet(packet) : SLUICE_FLV_OTHER;
+        return true;
+    }
+    const struct audio_format *format = &audio_formats[view->audio_format];
+    view->codec = format->codec;
+    view->packet = SLUICE_FLV_FRAME;
+    view->sample_rate = format->sample_rate ? format->sample_rate : rates[flags >> 2 & 3];
+    view->channels = format->channels ? format->channels : (uint8_t)(1 + (flags & 1));
+    return true;
+}
+
+static bool read_audio(sluice_cursor *cursor, sluice_flv_view *view) {
+    uint8_t first;
+    if (!cursor_u8(cursor, &first))
+        return false;
+    view->audio_format = first >> 4;
+    view->enhanced = view->audio_format == AUDIO_EX_HEADER;
+    return view->enhanced ? read_extended_audio(cursor, first & 0x0F, view)
+                          : read_legacy_audio(cursor, first & 0x0F, view);
+}
+
+sluice_flv_view flv_view(sluice_flv_type type, sluice_cursor payload) {
+    sluice_flv_view view = {.packet = SLUICE_FLV_METADATA};
+    size_t size = cursor_left(&payload);
+    if (type == SLUICE_FLV_SCRIPT)
+        return view;
+    if (type == SLUICE_FLV_VIDEO ? read_video(&payload, &view) : read_audio(&payload, &view)) {
+        view.header_size = (uint32_t)(size - cursor_left(&payload));
+    } else {
+        view.packet = SLUICE_FLV_OTHER;
+        view.composition_time = 0;
+        view.header_size = (uint32_t)size;
+    }
+    return view;
+}

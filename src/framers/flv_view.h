@@ -1,0 +1,15 @@
+/* What a tag's payload says about itself in its first bytes. */
+#ifndef SLUICE_FRAMERS_FLV_VIEW_H
+#define SLUICE_FRAMERS_FLV_VIEW_H
+
+#include <sluice/flv.h>
+
+#include "reader/cursor.h"
+
+/*
+ * Reads the header of a payload; the cursor spans exactly the payload. Never fails: a payload that is too short for its
+ * own header is SLUICE_FLV_OTHER, all header, with what could be read.
+ */
+sluice_flv_view flv_view(sluice_flv_type type, sluice_cursor payload);
+
+#endif
