@@ -1,0 +1,115 @@
+/*
+ * The interface between the loop and the kernel. A backend receives into blocks of a pool, appends them to the chain
+ * of the descriptor they came from, sends in place, and accepts. It calls up through io_events, only from inside
+ * turn().
+ */
+#ifndef SLUICE_BACKENDS_BACKEND_H
+#define SLUICE_BACKENDS_BACKEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "memory/chain.h"
+
+typedef struct sluice_io sluice_io;
+
+/* What a backend tells of one descriptor. After cancel() only idle() is called. */
+struct io_events {
+    void (*accepted)(sluice_io *io, int fd);
+    void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
+    void (*received)(sluice_io *io);                /* the chain has grown */
+    void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished */
+    void (*sent)(sluice_io *io, size_t bytes);
+    void (*send_failed)(sluice_io *io, int error);
+    void (*idle)(sluice_io *io); /* no operation is left; the memory may go */
+};
+
+/* How a descriptor receives. */
+enum io_receiving {
+    IO_RECV_OFF,      /* not; set at the start, by pause(), and by a last completion when no more is wanted */
+    IO_RECV_WAITING,  /* in the queue for arming; set by resume(), and by completions that end a receive */
+    IO_RECV_MULTI,    /* armed for as many blocks as come; set by arming */
+    IO_RECV_SINGLE,   /* armed for one block: under memory pressure; set by arming */
+    IO_RECV_AIMED,    /* armed for the free end of the last block: under memory pressure; set by arming */
+    IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
+};
+
+/* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events and chain. */
+struct sluice_io {
+    int fd;
+    const struct io_events *events;
+    sluice_chain chain;
+
+    /* The backend's: */
+    enum io_receiving receiving;
+    bool wants_receive;    /* resume() has been called, and neither pause() nor an end came after it */
+    bool accepting;        /* an accept is armed */
+    bool sending;          /* a send is under way */
+    bool cancelled;        /* cancel() has been called */
+    uint32_t operations;   /* that the kernel has and whose last completion has not come */
+    sluice_block *aim;     /* referenced: whose free end the next receive may fill */
+    sluice_io *queue_next; /* in the waiting queue, or the list of the cancelled */
+    sluice_io *queue_prev;
+};
+
+typedef struct sluice_backend sluice_backend;
+
+typedef struct backend_options {
+    uint32_t batch_us;
+    uint32_t stock_bytes;
+    bool no_fixed;
+} backend_options;
+
+typedef struct backend_stats {
+    const char *features;
+    uint64_t enters;
+    uint64_t completions;
+    uint64_t starved;
+    uint64_t aimed;
+    uint64_t overflows;
+    uint32_t waiting;
+} backend_stats;
+
+/* All but wake() on the loop's thread. */
+struct backend_operations {
+    const char *name;
+    int (*create)(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend);
+
+    /* When every io is idle. */
+    void (*destroy)(sluice_backend *backend);
+
+    /* Starts accepting. 0, or -ENOBUFS when too much is queued before the first turn. */
+    int (*accept)(sluice_backend *backend, sluice_io *io);
+
+    /* Starts and stops receiving. */
+    void (*resume)(sluice_backend *backend, sluice_io *io);
+    void (*pause)(sluice_backend *backend, sluice_io *io);
+
+    /* Room for the pieces of one send, valid until send() or the next call of room(). */
+    struct iovec *(*room)(sluice_backend *backend, size_t *ret_max);
+
+    /* Sends what is in the room; one send per io at a time. */
+    void (*send)(sluice_backend *backend, sluice_io *io, size_t count);
+
+    /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
+    void (*cancel)(sluice_backend *backend, sluice_io *io);
+
+    /* Submits, waits up to @timeout_us (negative: without limit), calls up. 0 or -errno. */
+    int (*turn)(sluice_backend *backend, int64_t timeout_us);
+
+    /* Ends the wait of a turn. Any thread. */
+    void (*wake)(sluice_backend *backend);
+
+    void (*get_stats)(const sluice_backend *backend, backend_stats *ret_stats);
+};
+
+struct sluice_backend {
+    const struct backend_operations *operations;
+    sluice_pool *pool;
+};
+
+extern const struct backend_operations uring_backend;
+
+#endif

@@ -1,0 +1,54 @@
+#include "backends/io_queue.h"
+
+#include <errno.h>
+#include <time.h>
+
+enum { STARVED_MS = 5000 };
+
+void io_queue_push(io_queue *queue, sluice_io *io) {
+    io->queue_next = NULL;
+    io->queue_prev = queue->last;
+    if (queue->last)
+        queue->last->queue_next = io;
+    else
+        queue->first = io;
+    queue->last = io;
+    queue->count++;
+}
+
+void io_queue_remove(io_queue *queue, sluice_io *io) {
+    if (io->queue_prev)
+        io->queue_prev->queue_next = io->queue_next;
+    else
+        queue->first = io->queue_next;
+    if (io->queue_next)
+        io->queue_next->queue_prev = io->queue_prev;
+    else
+        queue->last = io->queue_prev;
+    io->queue_next = io->queue_prev = NULL;
+    queue->count--;
+}
+
+static uint64_t clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
+    sluice_io *largest = NULL;
+    if (*since == 0) {
+        *since = clock_ms();
+        return;
+    }
+    if (clock_ms() - *since < STARVED_MS)
+        return;
+    for (sluice_io *io = waiting->first; io; io = io->queue_next)
+        if (!largest || io->chain.blocks > largest->chain.blocks)
+            largest = io;
+    *since = 0;
+    io_queue_remove(waiting, largest);
+    largest->receiving = IO_RECV_OFF;
+    largest->wants_receive = false;
+    largest->events->ended(largest, -ENOBUFS);
+}

@@ -1,0 +1,22 @@
+/* A queue of descriptors, by links inside them: an io is in one queue at a time. */
+#ifndef SLUICE_BACKENDS_IO_QUEUE_H
+#define SLUICE_BACKENDS_IO_QUEUE_H
+
+#include "backends/backend.h"
+
+typedef struct io_queue {
+    sluice_io *first, *last;
+    uint32_t count;
+} io_queue;
+
+void io_queue_push(io_queue *queue, sluice_io *io);
+void io_queue_remove(io_queue *queue, sluice_io *io);
+
+/*
+ * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames hold all there are,
+ * and each waits for more. After some seconds of that the connection that holds the most ends with -ENOBUFS.
+ * @since: milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
+ */
+void io_queue_break_deadlock(io_queue *waiting, uint64_t *since);
+
+#endif

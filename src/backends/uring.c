@@ -1,0 +1,413 @@
+/* The io_uring backend: set-up, sends, accepts, cancels, and the turn that submits and waits in one system call. */
+#include "backends/uring.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_BATCH_US = 100000,
+    BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
+    STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
+};
+
+static uring *of(sluice_backend *backend) {
+    return (uring *)backend;
+}
+
+static void submit_now(uring *u) {
+    u->stats.enters++;
+    io_uring_submit(&u->ring);
+    if (io_uring_sq_ready(&u->ring) == 0)
+        u->iovecs_used = u->messages_used = 0;
+}
+
+struct io_uring_sqe *uring_sqe(uring *u) {
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+    if (!sqe && u->enabled) {
+        submit_now(u);
+        sqe = io_uring_get_sqe(&u->ring);
+    }
+    return sqe;
+}
+
+/* Registers a slab, so that reads can name its memory; one that the limit on locked memory forbids does without. */
+static void register_slab(uring *u, uint32_t index) {
+    struct iovec memory;
+    __u64 tag = 0;
+    if (!u->registered)
+        return;
+    pool_slab(u->base.pool, index, &memory);
+    u->fixed[index] = io_uring_register_buffers_update_tag(&u->ring, index, &memory, &tag, 1) == 1;
+}
+
+static void slab_added(void *context, uint32_t index) {
+    register_slab(context, index);
+}
+
+static void wake(sluice_backend *backend) {
+    uring *u = of(backend);
+    uint64_t one = 1;
+    if (!atomic_exchange(&u->wake_sent, true))
+        (void)!write(u->wake_fd, &one, sizeof one);
+}
+
+static void block_released(void *context) {
+    wake(context);
+}
+
+static const pool_observer observer = {.slab_added = slab_added, .released = block_released};
+
+static void describe(uring *u, unsigned flags) {
+    bool fixed = u->registered && u->fixed[0];
+    snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s%s",
+             u->features.multishot ? "multishot" : "single-shot", u->features.bundle ? " bundle" : "",
+             flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
+             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "", fixed ? " fixed-buffers" : "");
+    u->stats.features = u->features_text;
+}
+
+/*
+ * Locked memory is given back to the account some time after a ring is closed, so a refusal for that reason is tried
+ * again.
+ */
+static int try_ring(uring *u, unsigned flags, unsigned entries, unsigned completions,
+                    struct io_uring_params *ret_params) {
+    int error = 0;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        if (attempt > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 20000000L << attempt}, NULL);
+        *ret_params = (struct io_uring_params){.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
+                                               .cq_entries = completions};
+        error = io_uring_queue_init_params(entries, &u->ring, ret_params);
+        if (error != -ENOMEM)
+            break;
+    }
+    return error;
+}
+
+/*
+ * The best set of flags that the kernel takes, and the largest ring that the limit on locked memory allows. R_DISABLED
+ * lets the ring be made on one thread and bound by its first turn to another.
+ */
+static int set_up_ring(uring *u, struct io_uring_params *ret_params) {
+    static const unsigned flags[] = {
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_R_DISABLED,
+    };
+    int error = 0;
+    for (unsigned shrink = 1; shrink <= URING_MOST_SHRINK; shrink *= 4) {
+        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+            error = try_ring(u, flags[i], URING_ENTRIES / shrink, URING_COMPLETIONS / shrink, ret_params);
+            if (error != -EINVAL)
+                break;
+        }
+        if (error != -ENOMEM)
+            break;
+    }
+    return error;
+}
+
+static int allocate(uring *u, const backend_options *options) {
+    u->iovecs = calloc(URING_IOVECS, sizeof *u->iovecs);
+    u->messages = calloc(URING_SENDS, sizeof *u->messages);
+    u->fixed = calloc(pool_max_slabs(u->base.pool), sizeof *u->fixed);
+    if (!u->iovecs || !u->messages || !u->fixed)
+        return -ENOMEM;
+    u->batch_us = options->batch_us;
+    u->wake_fd = eventfd(0, EFD_CLOEXEC);
+    return u->wake_fd < 0 ? -errno : 0;
+}
+
+static void discard(uring *u) {
+    uring_buffers_free(u);
+    if (u->wake_fd >= 0)
+        close(u->wake_fd);
+    free(u->iovecs);
+    free(u->messages);
+    free(u->fixed);
+    free(u);
+}
+
+static int create(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend) {
+    if (options->batch_us > MAX_BATCH_US)
+        return -EINVAL;
+    uring *u = calloc(1, sizeof *u);
+    if (!u)
+        return -ENOMEM;
+    u->base = (sluice_backend){&uring_backend, pool};
+    u->wake_fd = -1;
+    struct io_uring_params params;
+    int error = allocate(u, options);
+    if (!error)
+        error = set_up_ring(u, &params);
+    if (error) {
+        discard(u);
+        return error;
+    }
+    error = uring_probe(&params, &u->features);
+    if (!error)
+        error = uring_buffers_init(u, options->stock_bytes);
+    if (!error)
+        error = pool_observe(pool, &observer, u);
+    if (error) {
+        io_uring_queue_exit(&u->ring);
+        discard(u);
+        return error;
+    }
+    u->registered = !options->no_fixed && io_uring_register_buffers_sparse(&u->ring, pool_max_slabs(pool)) == 0;
+    for (uint32_t i = 0; i < pool_slabs(pool); i++)
+        register_slab(u, i);
+    describe(u, params.flags);
+    *ret_backend = &u->base;
+    return 0;
+}
+
+static void destroy(sluice_backend *backend) {
+    uring *u = of(backend);
+    pool_observe(u->base.pool, NULL, NULL);
+    io_uring_queue_exit(&u->ring);
+    discard(u);
+}
+
+void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag) {
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    /* No entry only before the first turn, when the kernel has nothing to cancel: cancel() waits for the completion. */
+    if (!sqe)
+        return;
+    io_uring_prep_cancel64(sqe, uring_data(io, tag), 0);
+    sqe->user_data = URING_TAG_NONE;
+}
+
+static int start_accept(sluice_backend *backend, sluice_io *io) {
+    uring *u = of(backend);
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (!sqe)
+        return -ENOBUFS;
+    io_uring_prep_multishot_accept(sqe, io->fd, NULL, NULL, SOCK_CLOEXEC);
+    sqe->user_data = uring_data(io, URING_TAG_ACCEPT);
+    io->accepting = true;
+    io->operations++;
+    return 0;
+}
+
+static void accept_completed(sluice_io *io, int result, uint32_t flags) {
+    if (!(flags & IORING_CQE_F_MORE)) {
+        io->operations--;
+        io->accepting = false;
+    }
+    if (io->cancelled) {
+        if (result >= 0)
+            close(result);
+        return;
+    }
+    if (result >= 0)
+        io->events->accepted(io, result);
+    if (!io->accepting && !io->cancelled)
+        io->events->accept_ended(io, result < 0 ? result : 0);
+}
+
+static void resume(sluice_backend *backend, sluice_io *io) {
+    uring_receive_resume(of(backend), io);
+}
+
+static void pause_receive(sluice_backend *backend, sluice_io *io) {
+    uring_receive_stop(of(backend), io);
+}
+
+static bool sends_full(const uring *u) {
+    return u->messages_used == URING_SENDS || u->iovecs_used + URING_SEND_PIECES > URING_IOVECS ||
+           io_uring_sq_space_left(&u->ring) == 0;
+}
+
+static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
+    uring *u = of(backend);
+    if (sends_full(u))
+        submit_now(u);
+    *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
+    return &u->iovecs[u->iovecs_used];
+}
+
+static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
+    uring *u = of(backend);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there is one: room() has looked */
+    struct msghdr *message = &u->messages[u->messages_used++];
+    *message = (struct msghdr){.msg_iov = &u->iovecs[u->iovecs_used], .msg_iovlen = count};
+    u->iovecs_used += count;
+    io_uring_prep_sendmsg(sqe, io->fd, message, MSG_NOSIGNAL);
+    sqe->user_data = uring_data(io, URING_TAG_SEND);
+    io->sending = true;
+    io->operations++;
+}
+
+static void send_completed(sluice_io *io, int result) {
+    io->operations--;
+    io->sending = false;
+    if (io->cancelled)
+        return;
+    if (result >= 0)
+        io->events->sent(io, (size_t)result);
+    else if (result == -EINTR || result == -EAGAIN)
+        io->events->sent(io, 0);
+    else
+        io->events->send_failed(io, result);
+}
+
+static void cancel(sluice_backend *backend, sluice_io *io) {
+    uring *u = of(backend);
+    uring_receive_stop(u, io);
+    if (io->accepting)
+        uring_cancel(u, io, URING_TAG_ACCEPT);
+    if (io->sending)
+        uring_cancel(u, io, URING_TAG_SEND);
+    io->cancelled = true;
+    u->idle_due |= io->operations == 0;
+    io_queue_push(&u->cancelled, io);
+}
+
+/* Tells those whose last operation has completed. */
+static void report_idle(uring *u) {
+    sluice_io *next;
+    u->idle_due = false;
+    for (sluice_io *io = u->cancelled.first; io; io = next) {
+        next = io->queue_next;
+        if (io->operations > 0)
+            continue;
+        io_queue_remove(&u->cancelled, io);
+        sluice_block_release(io->aim);
+        io->aim = NULL;
+        /* This may cancel others, which go to the end of the queue; it never takes one out. */
+        io->events->idle(io);
+    }
+}
+
+static int enable(uring *u) {
+    int error = uring_enable_rings(&u->ring);
+    if (error < 0)
+        return error;
+    u->enabled = true;
+    pool_bind(u->base.pool);
+    return 0;
+}
+
+static void arm_wake(uring *u) {
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (!sqe)
+        return;
+    io_uring_prep_read(sqe, u->wake_fd, &u->wake_value, sizeof u->wake_value, 0);
+    sqe->user_data = URING_TAG_WAKE;
+    u->wake_armed = true;
+}
+
+static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
+    uint64_t data = cqe->user_data;
+    int result = cqe->res;
+    uint32_t flags = cqe->flags;
+    sluice_io *io = (sluice_io *)(uintptr_t)(data & ~(uint64_t)URING_TAG_MASK);
+
+    switch ((enum uring_tag)(data & URING_TAG_MASK)) {
+    case URING_TAG_ACCEPT:
+        accept_completed(io, result, flags);
+        break;
+    case URING_TAG_RECEIVE:
+        uring_receive_completed(u, io, result, flags);
+        break;
+    case URING_TAG_SEND:
+        send_completed(io, result);
+        break;
+    case URING_TAG_WAKE:
+        u->wake_armed = false;
+        atomic_store(&u->wake_sent, false);
+        break;
+    case URING_TAG_NONE:
+    case URING_TAG_MASK:
+        break;
+    }
+}
+
+static uint32_t collect(uring *u) {
+    struct io_uring_cqe *cqe;
+    unsigned head, count = 0;
+    io_uring_for_each_cqe(&u->ring, head, cqe) {
+        dispatch(u, cqe);
+        /* The room that this frees is needed before the end: a handler may submit. */
+        if (++count == URING_COMPLETIONS)
+            break;
+    }
+    io_uring_cq_advance(&u->ring, count);
+    return count;
+}
+
+/* How long to wait, and for how many completions: see sluice_loop_options.batch_us. */
+static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *ret_wait) {
+    unsigned completions = 1;
+    if (u->waiting.count > 0 && u->buffers.count > 0)
+        timeout_us = 0;
+    else if (u->waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+        timeout_us = STARVED_WAIT_US;
+    if (u->idle_due)
+        timeout_us = 0;
+    if (u->busy && u->batch_us > 0 && timeout_us != 0) {
+        completions = BATCH_COMPLETIONS;
+        if (timeout_us < 0 || timeout_us > u->batch_us)
+            timeout_us = u->batch_us;
+    }
+    if (timeout_us < 0)
+        timeout_us = INT32_MAX;
+    *ret_wait = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
+    return completions;
+}
+
+static int turn(sluice_backend *backend, int64_t timeout_us) {
+    uring *u = of(backend);
+    int error = u->enabled ? 0 : enable(u);
+    if (error)
+        return error;
+    if (!u->wake_armed)
+        arm_wake(u);
+    uring_receive_prepare(u);
+
+    struct io_uring_cqe *cqe;
+    struct __kernel_timespec wait;
+    unsigned completions = plan_wait(u, timeout_us, &wait);
+    u->stats.enters++;
+    error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, &wait, NULL);
+    if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
+        return error;
+    if (io_uring_sq_ready(&u->ring) == 0)
+        u->iovecs_used = u->messages_used = 0;
+    if (io_uring_cq_has_overflow(&u->ring))
+        u->stats.overflows++;
+    uint32_t count = collect(u);
+    u->busy = count > 0;
+    u->stats.completions += count;
+    report_idle(u);
+    return 0;
+}
+
+static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
+    const uring *u = (const uring *)backend;
+    *ret_stats = u->stats;
+    ret_stats->waiting = u->waiting.count;
+}
+
+const struct backend_operations uring_backend = {
+    .name = "io_uring",
+    .create = create,
+    .destroy = destroy,
+    .accept = start_accept,
+    .resume = resume,
+    .pause = pause_receive,
+    .room = send_room,
+    .send = start_send,
+    .cancel = cancel,
+    .turn = turn,
+    .wake = wake,
+    .get_stats = get_stats,
+};

@@ -1,0 +1,105 @@
+/* The inside of the io_uring backend, shared by its files. */
+#ifndef SLUICE_BACKENDS_URING_H
+#define SLUICE_BACKENDS_URING_H
+
+#include <stdatomic.h>
+
+#include "backends/backend.h"
+#include "backends/io_queue.h"
+#include "backends/uring_abi.h"
+#include "memory/pool.h"
+
+enum {
+    URING_ENTRIES = 1024,     /* submissions a turn before an extra system call */
+    URING_COMPLETIONS = 4096, /* 64 were right but 1.5 to 3.4 times slower */
+    URING_MOST_SHRINK = 16,   /* both may be divided by so much where locked memory is limited */
+    URING_IOVECS = 4096,      /* pieces of all sends of a turn */
+    URING_SENDS = 512,        /* sends of a turn */
+    URING_SEND_PIECES = 256,  /* pieces of one send */
+    URING_BUFFER_GROUP = 0,
+};
+
+/* What the kernel can do; tried by uring_probe(). */
+typedef struct uring_features {
+    bool multishot; /* one receive completes many times (Linux 6.0) */
+    bool bundle;    /* and fills several blocks at once (6.10) */
+} uring_features;
+
+/* The ring of blocks that the kernel takes from. A block's id is its slot. */
+typedef struct buffer_ring {
+    struct io_uring_buf_ring *ring;
+    size_t size;          /* bytes mapped */
+    sluice_block **slots; /* the block in each slot; NULL when the kernel has given it back */
+    uint32_t entries;     /* power of two, at least twice the stock */
+    uint32_t stock;       /* blocks to keep in it */
+    uint32_t count;       /* blocks in it */
+    uint16_t tail;
+} buffer_ring;
+
+typedef struct uring {
+    sluice_backend base;
+    struct io_uring ring;
+    uring_features features;
+    char features_text[96];
+    bool enabled;    /* the first turn binds the ring to its thread */
+    bool registered; /* the table of fixed buffers exists */
+    bool *fixed;     /* per slab: registered as fixed buffer */
+    bool busy;       /* the last turn had completions */
+    uint32_t batch_us;
+
+    buffer_ring buffers;
+    io_queue waiting;       /* for a receive to be armed, in order of arrival */
+    io_queue cancelled;     /* whose last completions are awaited */
+    bool idle_due;          /* one was cancelled that had nothing under way */
+    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
+
+    /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */
+    struct iovec *iovecs;
+    struct msghdr *messages;
+    size_t iovecs_used;
+    size_t messages_used;
+
+    int wake_fd;
+    bool wake_armed;
+    uint64_t wake_value;
+    atomic_bool wake_sent;
+
+    backend_stats stats;
+} uring;
+
+/* What a completion is of: in the low bits of its user data, beside the io's address. */
+enum uring_tag {
+    URING_TAG_NONE, /* a cancel's own completion: not waited for */
+    URING_TAG_ACCEPT,
+    URING_TAG_RECEIVE,
+    URING_TAG_SEND,
+    URING_TAG_WAKE,
+    URING_TAG_MASK = 7,
+};
+
+static inline uint64_t uring_data(const sluice_io *io, enum uring_tag tag) {
+    return (uint64_t)(uintptr_t)io | tag;
+}
+
+/* A free submission entry, after an extra submission where needed; NULL before the ring is enabled and full. */
+struct io_uring_sqe *uring_sqe(uring *u);
+
+/* Cancels one operation of the io; its last completion is still to come. */
+void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
+
+/* Tries what the kernel can do, on a ring and a socket pair of its own. 0 or -errno. */
+int uring_probe(const struct io_uring_params *params, uring_features *ret_features);
+
+/* Receiving: uring_receive.c */
+int uring_buffers_init(uring *u, uint32_t stock_bytes);
+void uring_buffers_free(uring *u);
+
+/* Fills the ring up to its stock and arms those who wait, as far as there are blocks. Once a turn. */
+void uring_receive_prepare(uring *u);
+void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags);
+void uring_receive_resume(uring *u, sluice_io *io);
+
+/* Stops receiving for a pause or for good. */
+void uring_receive_stop(uring *u, sluice_io *io);
+
+#endif

@@ -1,0 +1,283 @@
+/* Receiving: the ring of blocks, the queue of those who wait for blocks, and what to do when blocks run short. */
+#include "backends/uring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
+    MAX_ENTRIES = 32768,
+    BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
+    AIM_SHARE = 8,           /* a free end of at least one part in so many is worth aiming at */
+    POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
+};
+
+int uring_buffers_init(uring *u, uint32_t stock_bytes) {
+    buffer_ring *buffers = &u->buffers;
+    uint32_t stock = (stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(u->base.pool);
+    if (stock > pool_max(u->base.pool) / 2)
+        stock = pool_max(u->base.pool) / 2;
+    if (stock > MAX_ENTRIES / 2)
+        stock = MAX_ENTRIES / 2;
+    if (stock < 1)
+        stock = 1;
+    buffers->stock = stock;
+    buffers->entries = 2;
+    while (buffers->entries < 2 * stock)
+        buffers->entries *= 2;
+
+    buffers->slots = calloc(buffers->entries, sizeof(sluice_block *));
+    if (!buffers->slots)
+        return -ENOMEM;
+    buffers->size = buffers->entries * sizeof(struct io_uring_buf);
+    void *memory = mmap(NULL, buffers->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    buffers->ring = memory;
+    struct io_uring_buf_reg registration = {
+        .ring_addr = (uint64_t)(uintptr_t)memory,
+        .ring_entries = buffers->entries,
+        .bgid = URING_BUFFER_GROUP,
+    };
+    int error = io_uring_register_buf_ring(&u->ring, &registration, 0);
+    /* Unknown to kernels before 5.19. */
+    return error == -EINVAL ? -EOPNOTSUPP : error;
+}
+
+/* The ring has been closed: what is still in the slots is ours again. */
+void uring_buffers_free(uring *u) {
+    buffer_ring *buffers = &u->buffers;
+    for (uint32_t i = 0; buffers->slots && i < buffers->entries; i++) {
+        if (!buffers->slots[i])
+            continue;
+        pool_from_kernel(u->base.pool, buffers->slots[i]);
+        sluice_block_release(buffers->slots[i]);
+    }
+    free(buffers->slots);
+    if (buffers->ring)
+        munmap(buffers->ring, buffers->size);
+}
+
+static void restock(uring *u) {
+    buffer_ring *buffers = &u->buffers;
+    const int mask = (int)buffers->entries - 1;
+    int added = 0;
+
+    while (buffers->count < buffers->stock) {
+        uint16_t slot = (uint16_t)((buffers->tail + added) & mask);
+        sluice_block *block = buffers->slots[slot] ? NULL : pool_take(u->base.pool);
+        if (!block)
+            break;
+        io_uring_buf_ring_add(buffers->ring, block->data, block->capacity, slot, mask, added);
+        buffers->slots[slot] = block;
+        pool_to_kernel(u->base.pool, block);
+        buffers->count++;
+        added++;
+    }
+    if (added > 0) {
+        io_uring_buf_ring_advance(buffers->ring, added);
+        buffers->tail = (uint16_t)(buffers->tail + added);
+    }
+}
+
+static void drop_aim(sluice_io *io) {
+    sluice_block_release(io->aim);
+    io->aim = NULL;
+}
+
+/* Remembers a block whose free end the next receive may fill. */
+static void take_aim(uring *u, sluice_io *io, sluice_block *block) {
+    if (block_tail(block) < pool_block_size(u->base.pool) / AIM_SHARE)
+        return;
+    block_ref(block);
+    io->aim = block;
+}
+
+static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
+    sluice_block *block = io->aim;
+    uint8_t *end = block->data + block->length;
+
+    /* Plain receives cannot name a registered buffer, reads can; a socket takes both. */
+    if (u->fixed[block->slab])
+        io_uring_prep_read_fixed(sqe, io->fd, end, block_tail(block), 0, block->slab);
+    else
+        io_uring_prep_recv(sqe, io->fd, end, block_tail(block), 0);
+    io->receiving = IO_RECV_AIMED;
+    u->stats.aimed++;
+}
+
+static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
+    io_uring_prep_recv(sqe, io->fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = URING_BUFFER_GROUP;
+    if (many && u->features.multishot)
+        sqe->ioprio |= IORING_RECV_MULTISHOT;
+    if (many && u->features.bundle)
+        sqe->ioprio |= IORING_RECVSEND_BUNDLE;
+    io->receiving = many ? IO_RECV_MULTI : IO_RECV_SINGLE;
+}
+
+/* False when there is no room to submit now. */
+static bool arm(uring *u, sluice_io *io, bool pressed) {
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (!sqe)
+        return false;
+    if (!pressed)
+        drop_aim(io);
+    if (io->aim)
+        arm_aimed(u, io, sqe);
+    else
+        arm_select(u, io, sqe, !pressed);
+    sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
+    io->operations++;
+    return true;
+}
+
+/*
+ * Arms in order of arrival, no more of them than the blocks in the ring can serve: arming all at once would let the
+ * first ones drain the ring and send the others straight back, again and again. A receive that brings its own room
+ * does not count.
+ */
+static void arm_waiting(uring *u) {
+    uint32_t quota = (u->buffers.count + BLOCKS_PER_RECEIVE - 1) / BLOCKS_PER_RECEIVE;
+    bool pressed = pool_is_pressed(u->base.pool);
+    bool armed_any = false;
+    sluice_io *next;
+
+    for (sluice_io *io = u->waiting.first; io; io = next) {
+        next = io->queue_next;
+        if (quota == 0 && !io->aim)
+            continue;
+        if (!io->aim)
+            quota--;
+        io_queue_remove(&u->waiting, io);
+        if (!arm(u, io, pressed)) {
+            io_queue_push(&u->waiting, io);
+            return;
+        }
+        armed_any = true;
+    }
+    if (armed_any || !u->waiting.first)
+        u->starved_since = 0;
+    else if (pool_want_release(u->base.pool))
+        io_queue_break_deadlock(&u->waiting, &u->starved_since);
+}
+
+void uring_receive_prepare(uring *u) {
+    restock(u);
+    if (u->waiting.first)
+        arm_waiting(u);
+}
+
+static void wait_for_arming(uring *u, sluice_io *io) {
+    io->receiving = IO_RECV_WAITING;
+    io_queue_push(&u->waiting, io);
+}
+
+/*
+ * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each to the end but the last. The
+ * slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
+ */
+static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n, bool pressed) {
+    buffer_ring *buffers = &u->buffers;
+    sluice_block *block;
+    do {
+        uint32_t slot = id++ & (buffers->entries - 1);
+        block = buffers->slots[slot];
+        if (!block)
+            return false;
+        buffers->slots[slot] = NULL;
+        buffers->count--;
+        pool_from_kernel(u->base.pool, block);
+        block->length = n < block->capacity ? n : block->capacity;
+        n -= block->length;
+        if (n == 0 && pressed && !io->cancelled && block->length > 0) {
+            drop_aim(io);
+            take_aim(u, io, block);
+        }
+        if (io->cancelled)
+            sluice_block_release(block);
+        else
+            sluice_chain_append(&io->chain, block);
+    } while (n > 0);
+    return true;
+}
+
+static int take_aimed(uring *u, sluice_io *io, uint32_t n) {
+    int error = io->cancelled ? 0 : chain_extend(&io->chain, io->aim, n);
+    if (block_tail(io->aim) < pool_block_size(u->base.pool) / AIM_SHARE)
+        drop_aim(io);
+    return error;
+}
+
+/* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
+static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags, bool pressed) {
+    if (result > 0 && !(flags & IORING_CQE_F_BUFFER))
+        return take_aimed(u, io, (uint32_t)result);
+    /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
+    if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
+        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result, pressed) ? 0 : -EIO;
+    return 0;
+}
+
+static bool is_passing(int result) {
+    return result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN;
+}
+
+void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
+    bool goes_on = flags & IORING_CQE_F_MORE;
+    bool pressed = pool_is_pressed(u->base.pool);
+    int error = take_bytes(u, io, result, flags, pressed);
+
+    if (!goes_on) {
+        io->operations--;
+        io->receiving = IO_RECV_OFF;
+    }
+    if (result == -ENOBUFS)
+        u->stats.starved++;
+    if (io->cancelled)
+        return;
+    if (result > 0 && !error)
+        io->events->received(io);
+
+    if (error || (!goes_on && !is_passing(result))) {
+        io->wants_receive = false;
+        if (goes_on)
+            uring_receive_stop(u, io);
+        io->events->ended(io, error ? error : result);
+    } else if (!goes_on && io->wants_receive && !io->cancelled) {
+        wait_for_arming(u, io);
+    } else if (pressed && io->receiving == IO_RECV_MULTI && io->aim &&
+               io->aim->length < io->aim->capacity / POOR_SHARE) {
+        /* Small pieces are using up whole blocks: go over to filling each block to its end. */
+        io->receiving = IO_RECV_STOPPING;
+        uring_cancel(u, io, URING_TAG_RECEIVE);
+    }
+}
+
+void uring_receive_resume(uring *u, sluice_io *io) {
+    io->wants_receive = true;
+    /* While a cancel is on its way, the last completion of what it cancels does this. */
+    if (io->receiving == IO_RECV_OFF)
+        wait_for_arming(u, io);
+}
+
+void uring_receive_stop(uring *u, sluice_io *io) {
+    io->wants_receive = false;
+    switch (io->receiving) {
+    case IO_RECV_WAITING:
+        io_queue_remove(&u->waiting, io);
+        io->receiving = IO_RECV_OFF;
+        break;
+    case IO_RECV_MULTI:
+    case IO_RECV_SINGLE:
+    case IO_RECV_AIMED:
+        io->receiving = IO_RECV_STOPPING;
+        uring_cancel(u, io, URING_TAG_RECEIVE);
+        break;
+    case IO_RECV_OFF:
+    case IO_RECV_STOPPING:
+        break;
+    }
+}
