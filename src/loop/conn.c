@@ -1,0 +1,241 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "loop/loop.h"
+
+/* The lists that a connection can be in. */
+enum { LIST_OPEN, LIST_READY, LIST_SENDING, LISTS };
+
+/* What the user is still to be told of the receiving side. */
+enum conn_end {
+    END_NONE,     /* nothing; set at the start, and by dispatch when it has told */
+    END_FINISHED, /* the peer has finished; set by the backend's ended() */
+    END_FAILED,   /* the connection has failed; set by the backend's ended() or send_failed() */
+};
+
+struct sluice_conn {
+    sluice_io io; /* first: the backend's events name it */
+    sluice_loop *loop;
+    const sluice_conn_events *events;
+    void *user;
+    size_t need;
+    enum conn_end end;
+    int error;   /* of END_FAILED */
+    bool failed; /* nothing more can be sent */
+    bool ended;  /* nothing more will be received */
+    bool closing;
+    struct {
+        sluice_conn *next, *prev;
+        bool in;
+    } links[LISTS];
+};
+
+static void list_add(conn_list *list, int which, sluice_conn *conn) {
+    if (conn->links[which].in)
+        return;
+    conn->links[which].in = true;
+    conn->links[which].next = NULL;
+    conn->links[which].prev = list->last;
+    if (list->last)
+        list->last->links[which].next = conn;
+    else
+        list->first = conn;
+    list->last = conn;
+}
+
+static void list_remove(conn_list *list, int which, sluice_conn *conn) {
+    sluice_conn *next = conn->links[which].next, *prev = conn->links[which].prev;
+    if (!conn->links[which].in)
+        return;
+    conn->links[which].in = false;
+    if (prev)
+        prev->links[which].next = next;
+    else
+        list->first = next;
+    if (next)
+        next->links[which].prev = prev;
+    else
+        list->last = prev;
+}
+
+static sluice_conn *conn_of(sluice_io *io) {
+    return (sluice_conn *)io;
+}
+
+static void io_received(sluice_io *io) {
+    sluice_conn *conn = conn_of(io);
+    if (io->chain.length >= conn->need)
+        list_add(&conn->loop->ready, LIST_READY, conn);
+}
+
+static void fail(sluice_conn *conn, int error) {
+    conn->end = END_FAILED;
+    conn->error = error;
+    conn->failed = conn->ended = true;
+    list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    list_add(&conn->loop->ready, LIST_READY, conn);
+}
+
+static void io_ended(sluice_io *io, int error) {
+    sluice_conn *conn = conn_of(io);
+    if (error) {
+        fail(conn, error);
+    } else if (!conn->ended) {
+        conn->end = END_FINISHED;
+        conn->ended = true;
+        list_add(&conn->loop->ready, LIST_READY, conn);
+    }
+}
+
+static void io_sent(sluice_io *io, size_t bytes) {
+    sluice_conn *conn = conn_of(io);
+    /* There may be more: ask again. Before the call, which may close the connection. */
+    list_add(&conn->loop->sending, LIST_SENDING, conn);
+    if (conn->events->on_sent)
+        conn->events->on_sent(conn, bytes, conn->user);
+}
+
+static void io_send_failed(sluice_io *io, int error) {
+    sluice_conn *conn = conn_of(io);
+    if (!conn->failed)
+        fail(conn, error);
+}
+
+static void io_idle(sluice_io *io) {
+    sluice_conn *conn = conn_of(io);
+    list_remove(&conn->loop->open, LIST_OPEN, conn);
+    conn->loop->connections--;
+    close(io->fd);
+    chain_clear(&io->chain);
+    if (conn->events->on_closed)
+        conn->events->on_closed(conn, conn->user);
+    free(conn);
+}
+
+static const struct io_events conn_io_events = {
+    .received = io_received,
+    .ended = io_ended,
+    .sent = io_sent,
+    .send_failed = io_send_failed,
+    .idle = io_idle,
+};
+
+int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user, sluice_conn **ret_conn) {
+    if (fd < 0 || !events)
+        return -EINVAL;
+    sluice_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return -ENOMEM;
+    conn->io.fd = fd;
+    conn->io.events = &conn_io_events;
+    chain_init(&conn->io.chain, loop->pool);
+    conn->loop = loop;
+    conn->events = events;
+    conn->user = user;
+    list_add(&loop->open, LIST_OPEN, conn);
+    loop->connections++;
+    loop->backend->operations->resume(loop->backend, &conn->io);
+    *ret_conn = conn;
+    return 0;
+}
+
+void sluice_conn_close(sluice_conn *conn) {
+    if (!conn || conn->closing)
+        return;
+    conn->closing = true;
+    list_remove(&conn->loop->ready, LIST_READY, conn);
+    list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
+}
+
+void conns_close_all(sluice_loop *loop) {
+    for (sluice_conn *conn = loop->open.first; conn; conn = conn->links[LIST_OPEN].next)
+        sluice_conn_close(conn);
+}
+
+static void tell(sluice_conn *conn) {
+    size_t length = conn->io.chain.length;
+    bool enough = length > 0 && (length >= conn->need || conn->ended);
+    if (enough && conn->events->on_data)
+        conn->events->on_data(conn, conn->user);
+    if (conn->closing || conn->end == END_NONE)
+        return;
+    int error = conn->end == END_FAILED ? conn->error : 0;
+    conn->end = END_NONE;
+    if (conn->events->on_end)
+        conn->events->on_end(conn, error, conn->user);
+}
+
+void conns_dispatch(sluice_loop *loop) {
+    sluice_conn *conn;
+    /* The list grows only inside the backend's turn. */
+    while ((conn = loop->ready.first)) {
+        list_remove(&loop->ready, LIST_READY, conn);
+        tell(conn);
+    }
+}
+
+void conns_flush(sluice_loop *loop) {
+    const struct backend_operations *operations = loop->backend->operations;
+    sluice_conn *conn;
+    while ((conn = loop->sending.first)) {
+        if (conn->io.sending || conn->failed || !conn->events->on_gather) {
+            list_remove(&loop->sending, LIST_SENDING, conn);
+            continue;
+        }
+        size_t room;
+        struct iovec *iov = operations->room(loop->backend, &room);
+        if (room == 0)
+            break;
+        list_remove(&loop->sending, LIST_SENDING, conn);
+        size_t count = conn->events->on_gather(conn, iov, room, conn->user);
+        if (count > 0 && !conn->closing)
+            operations->send(loop->backend, &conn->io, count);
+    }
+}
+
+sluice_chain *sluice_conn_chain(sluice_conn *conn) {
+    return &conn->io.chain;
+}
+
+sluice_loop *sluice_conn_loop(const sluice_conn *conn) {
+    return conn->loop;
+}
+
+int sluice_conn_fd(const sluice_conn *conn) {
+    return conn->io.fd;
+}
+
+void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user) {
+    conn->events = events;
+    conn->user = user;
+}
+
+void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
+    conn->need = bytes;
+}
+
+void sluice_conn_pause(sluice_conn *conn) {
+    if (!conn->closing)
+        conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+}
+
+void sluice_conn_resume(sluice_conn *conn) {
+    if (!conn->closing && !conn->ended)
+        conn->loop->backend->operations->resume(conn->loop->backend, &conn->io);
+}
+
+void sluice_conn_want_send(sluice_conn *conn) {
+    if (!conn->closing && !conn->failed)
+        list_add(&conn->loop->sending, LIST_SENDING, conn);
+}
+
+bool sluice_conn_is_sending(const sluice_conn *conn) {
+    return conn->io.sending;
+}
+
+int sluice_conn_finish(sluice_conn *conn) {
+    return shutdown(conn->io.fd, SHUT_WR) < 0 ? -errno : 0;
+}

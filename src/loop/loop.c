@@ -1,0 +1,147 @@
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct posted_call {
+    struct posted_call *next;
+    sluice_loop_fn *call;
+    void *user;
+};
+
+static uint64_t clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop) {
+    backend_options settings = {0};
+    if (options)
+        settings = (backend_options){options->batch_us, options->stock_bytes, options->no_fixed};
+    sluice_loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return -ENOMEM;
+    int error = -pthread_mutex_init(&loop->post_lock, NULL);
+    if (!error)
+        error = uring_backend.create(pool, &settings, &loop->backend);
+    if (error) {
+        free(loop);
+        return error;
+    }
+    loop->pool = pool;
+    loop->posted_end = &loop->posted;
+    loop->now = clock_ms();
+    *ret_loop = loop;
+    return 0;
+}
+
+static void run_posted(sluice_loop *loop) {
+    if (!atomic_exchange(&loop->post_waits, false))
+        return;
+    pthread_mutex_lock(&loop->post_lock);
+    struct posted_call *posted = loop->posted;
+    loop->posted = NULL;
+    loop->posted_end = &loop->posted;
+    pthread_mutex_unlock(&loop->post_lock);
+    while (posted) {
+        struct posted_call *next = posted->next;
+        posted->call(posted->user);
+        free(posted);
+        posted = next;
+    }
+}
+
+int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user) {
+    struct posted_call *posted = malloc(sizeof *posted);
+    if (!posted)
+        return -ENOMEM;
+    *posted = (struct posted_call){NULL, call, user};
+    pthread_mutex_lock(&loop->post_lock);
+    *loop->posted_end = posted;
+    loop->posted_end = &posted->next;
+    pthread_mutex_unlock(&loop->post_lock);
+    atomic_store(&loop->post_waits, true);
+    loop->backend->operations->wake(loop->backend);
+    return 0;
+}
+
+void sluice_loop_stop(sluice_loop *loop) {
+    atomic_store(&loop->stopping, true);
+    loop->backend->operations->wake(loop->backend);
+}
+
+static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
+    int64_t timers = timers_wait_ms(loop);
+    int64_t wait = timeout_ms;
+    if (timers >= 0 && (wait < 0 || timers < wait))
+        wait = timers;
+    if (atomic_load(&loop->post_waits) || atomic_load(&loop->stopping) || loop->ready.first || loop->sending.first)
+        wait = 0;
+    return wait < 0 ? -1 : wait * 1000;
+}
+
+int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
+    const struct backend_operations *operations = loop->backend->operations;
+    loop->turns++;
+    conns_flush(loop);
+    int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
+    loop->now = clock_ms();
+    if (error)
+        return error;
+    conns_dispatch(loop);
+    timers_run(loop);
+    run_posted(loop);
+    return 0;
+}
+
+int sluice_loop_run(sluice_loop *loop) {
+    int error = 0;
+    while (!error && !atomic_load(&loop->stopping))
+        error = sluice_loop_turn(loop, -1);
+    atomic_store(&loop->stopping, false);
+    return error;
+}
+
+void sluice_loop_free(sluice_loop *loop) {
+    if (!loop)
+        return;
+    /* Calls and closes may give rise to more of both. */
+    int error = 0;
+    do {
+        run_posted(loop);
+        listeners_close_all(loop);
+        conns_close_all(loop);
+        error = sluice_loop_turn(loop, 10);
+    } while (!error && (loop->open.first || loop->listeners || atomic_load(&loop->post_waits)));
+    loop->backend->operations->destroy(loop->backend);
+    timers_discard(loop);
+    pthread_mutex_destroy(&loop->post_lock);
+    free(loop);
+}
+
+uint64_t sluice_loop_now(const sluice_loop *loop) {
+    return loop->now;
+}
+
+sluice_pool *sluice_loop_pool(const sluice_loop *loop) {
+    return loop->pool;
+}
+
+void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats) {
+    backend_stats stats;
+    loop->backend->operations->get_stats(loop->backend, &stats);
+    *ret_stats = (sluice_loop_stats){
+        .backend = loop->backend->operations->name,
+        .features = stats.features,
+        .turns = loop->turns,
+        .enters = stats.enters,
+        .completions = stats.completions,
+        .starved = stats.starved,
+        .aimed = stats.aimed,
+        .overflows = stats.overflows,
+        .connections = loop->connections,
+        .waiting = stats.waiting,
+    };
+}

@@ -1,0 +1,60 @@
+/* The inside of a loop, for connections, listeners and timers. */
+#ifndef SLUICE_LOOP_LOOP_H
+#define SLUICE_LOOP_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <sluice/conn.h>
+#include <sluice/loop.h>
+
+#include "backends/backend.h"
+
+struct posted_call;
+
+/* A list of connections, in order; each connection has one pair of links per list. */
+typedef struct conn_list {
+    sluice_conn *first, *last;
+} conn_list;
+
+/* Running timers, the earliest first: a binary heap. */
+typedef struct timer_heap {
+    sluice_timer **timers;
+    size_t count, capacity; /* capacity is at least the number of timers that exist */
+    size_t existing;
+} timer_heap;
+
+struct sluice_loop {
+    sluice_backend *backend;
+    sluice_pool *pool;
+    uint64_t now; /* milliseconds, monotonic */
+    atomic_bool stopping;
+
+    timer_heap timers;
+    conn_list ready;   /* to be told of data or an end */
+    conn_list sending; /* to be asked for pieces to send */
+    conn_list open;    /* all, for sluice_loop_free() */
+    sluice_listener *listeners;
+    uint32_t connections;
+
+    pthread_mutex_t post_lock;
+    struct posted_call *posted, **posted_end;
+    atomic_bool post_waits;
+
+    uint64_t turns;
+};
+
+/* timer.c */
+int64_t timers_wait_ms(const sluice_loop *loop); /* until the next is due; negative: none runs */
+void timers_run(sluice_loop *loop);
+void timers_discard(sluice_loop *loop);
+
+/* conn.c */
+void conns_flush(sluice_loop *loop);    /* asks those who want to send */
+void conns_dispatch(sluice_loop *loop); /* tells those who are ready */
+void conns_close_all(sluice_loop *loop);
+
+/* listener.c */
+void listeners_close_all(sluice_loop *loop);
+
+#endif
