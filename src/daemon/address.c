@@ -1,0 +1,79 @@
+#include "daemon/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int parse_port(const char *text, in_port_t *ret_port) {
+    char *end;
+    if (*text < '0' || *text > '9')
+        return -EINVAL;
+    unsigned long port = strtoul(text, &end, 10);
+    if (*end || port > 65535)
+        return -EINVAL;
+    *ret_port = htons((uint16_t)port);
+    return 0;
+}
+
+int address_parse(const char *text, size_t length, struct sockaddr_storage *ret_address) {
+    struct sockaddr_storage address = {0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
+    char copy[ADDRESS_TEXT];
+    if (length >= sizeof copy)
+        return -EINVAL;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+
+    char *colon = strrchr(copy, ':');
+    if (!colon)
+        return -EINVAL;
+    *colon = '\0';
+    char *end = colon - 1;
+    if (copy[0] == '[' && end > copy && *end == ']') {
+        *end = '\0';
+        v6->sin6_family = AF_INET6;
+        if (inet_pton(AF_INET6, copy + 1, &v6->sin6_addr) != 1 || parse_port(colon + 1, &v6->sin6_port) < 0)
+            return -EINVAL;
+    } else {
+        v4->sin_family = AF_INET;
+        if (inet_pton(AF_INET, copy, &v4->sin_addr) != 1 || parse_port(colon + 1, &v4->sin_port) < 0)
+            return -EINVAL;
+    }
+    *ret_address = address;
+    return 0;
+}
+
+void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char host[INET6_ADDRSTRLEN] = "";
+    if (address->ss_family == AF_INET6) {
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+        snprintf(text, ADDRESS_TEXT, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else if (address->ss_family == AF_INET) {
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+        snprintf(text, ADDRESS_TEXT, "%s:%u", host, ntohs(v4->sin_port));
+    } else {
+        snprintf(text, ADDRESS_TEXT, "unknown");
+    }
+}
+
+socklen_t address_length(const struct sockaddr_storage *address) {
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+bool address_is_loopback(const struct sockaddr_storage *address) {
+    if (address->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+}
+
+uint16_t address_port(const struct sockaddr_storage *address) {
+    if (address->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}

@@ -1,0 +1,20 @@
+/* Socket addresses as operators write and read them: 127.0.0.1:9000, [::1]:9000. */
+#ifndef SLUICED_ADDRESS_H
+#define SLUICED_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { ADDRESS_TEXT = 64 };
+
+/* A numeric address and port. 0, or -EINVAL. */
+int address_parse(const char *text, size_t length, struct sockaddr_storage *ret_address);
+
+void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
+socklen_t address_length(const struct sockaddr_storage *address);
+bool address_is_loopback(const struct sockaddr_storage *address);
+uint16_t address_port(const struct sockaddr_storage *address);
+
+#endif

@@ -1,0 +1,92 @@
+#include "daemon/gop.h"
+
+#include <stdlib.h>
+
+enum { MAX_PACKETS = 32768 };
+
+void stream_headers_set(struct packet **slot, struct packet *packet) {
+    packet_ref(packet);
+    packet_unref(*slot);
+    *slot = packet;
+}
+
+void stream_headers_clear(struct stream_headers *headers) {
+    packet_unref(headers->metadata);
+    packet_unref(headers->video);
+    packet_unref(headers->audio);
+    *headers = (struct stream_headers){0};
+}
+
+static void copy_headers(struct stream_headers *to, const struct stream_headers *from) {
+    struct packet *const sources[] = {from->metadata, from->video, from->audio};
+    struct packet **const slots[] = {&to->metadata, &to->video, &to->audio};
+    stream_headers_clear(to);
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (sources[i])
+            *slots[i] = packet_ref(sources[i]);
+}
+
+static void empty(struct gop *gop) {
+    for (size_t i = 0; i < gop->count; i++)
+        packet_unref(gop->packets[i]);
+    gop->count = 0;
+    gop->bytes = gop->blocks = 0;
+}
+
+void gop_drop(struct gop *gop) {
+    empty(gop);
+    gop->broken = true;
+}
+
+void gop_clear(struct gop *gop) {
+    empty(gop);
+    stream_headers_clear(&gop->headers);
+    free(gop->packets);
+    *gop = (struct gop){0};
+}
+
+static bool make_room(struct gop *gop) {
+    if (gop->count < gop->capacity)
+        return true;
+    size_t capacity = gop->capacity ? 2 * gop->capacity : 256;
+    if (capacity > MAX_PACKETS)
+        return false;
+    struct packet **packets = realloc(gop->packets, capacity * sizeof *packets);
+    if (!packets)
+        return false;
+    gop->packets = packets;
+    gop->capacity = capacity;
+    return true;
+}
+
+static void begin(struct gop *gop, const struct stream_headers *headers) {
+    empty(gop);
+    copy_headers(&gop->headers, headers);
+    gop->broken = false;
+}
+
+static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
+    if (gop->blocks + packet->blocks > max_blocks || !make_room(gop)) {
+        gop_drop(gop);
+        return;
+    }
+    gop->packets[gop->count++] = packet_ref(packet);
+    gop->bytes += packet->size;
+    gop->blocks += packet->blocks;
+}
+
+void gop_open(struct gop *gop, struct packet *packet, const struct stream_headers *headers, uint64_t max_blocks) {
+    if (gop->broken)
+        return;
+    if (gop->count == 0)
+        begin(gop, headers);
+    append(gop, packet, max_blocks);
+}
+
+void gop_add(struct gop *gop, struct packet *packet, const struct stream_headers *headers, uint64_t max_blocks) {
+    if (packet->role == PACKET_KEY_FRAME)
+        begin(gop, headers);
+    else if (gop->broken || gop->count == 0)
+        return;
+    append(gop, packet, max_blocks);
+}

@@ -1,0 +1,135 @@
+/* Playing: the response to GET /NAME.flv is the stream, for as long as there is one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/http_session_internal.h"
+#include "daemon/log.h"
+
+size_t http_play_head(char *buffer, size_t size, bool chunked) {
+    int length = snprintf(buffer, size,
+                          "HTTP/1.%d 200 OK\r\n"
+                          "Server: sluiced\r\n"
+                          "Content-Type: video/x-flv\r\n"
+                          "Cache-Control: no-store\r\n"
+                          "Access-Control-Allow-Origin: *\r\n"
+                          "Connection: close\r\n"
+                          "%s\r\n",
+                          chunked ? 1 : 0, chunked ? "Transfer-Encoding: chunked\r\n" : "");
+    return (size_t)length;
+}
+
+/* The response's head and the FLV header, which is a chunk of its own in a chunked body. */
+static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
+    static const char chunk_line[] = "d\r\n", chunk_end[] = "\r\n";
+    _Static_assert(SLUICE_FLV_HEADER_SIZE == 0xd, "the chunk line names the size");
+    size_t at = http_play_head((char *)buffer, PLAYER_PREAMBLE, player->chunked);
+    if (player->chunked) {
+        memcpy(buffer + at, chunk_line, sizeof chunk_line - 1);
+        at += sizeof chunk_line - 1;
+    }
+    sluice_flv_write_header(buffer + at, flags);
+    at += SLUICE_FLV_HEADER_SIZE;
+    if (player->chunked) {
+        memcpy(buffer + at, chunk_end, sizeof chunk_end - 1);
+        at += sizeof chunk_end - 1;
+    }
+    return at;
+}
+
+void http_play_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    struct player *player = calloc(1, sizeof *player);
+    if (!player) {
+        stream_unref(stream);
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    session->player = player;
+    session->state = HTTP_PLAYING;
+    session->joined_at = server_now(session->base.server);
+    player->conn = session->base.conn;
+    player->user = session;
+    player->begin = begin;
+    player->chunked = request->minor_version >= 1;
+    player->progress_at = session->joined_at;
+    LOG(LOG_INFO, "player started", {"stream", stream->name}, {"peer", session->base.peer},
+        {"live", stream->live ? "yes" : "no"});
+    stream_add_player(stream, player);
+}
+
+/* Takes the player from its stream; the reference on the stream stays until the kernel is done with the packets. */
+void http_play_leave(struct http_session *session, const char *reason) {
+    struct player *player = session->player;
+    if (!player || session->state != HTTP_PLAYING)
+        return;
+    LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"peer", session->base.peer}, {"reason", reason},
+        {"bytes", log_unsigned(player->bytes_sent).text}, {"frames", log_unsigned(player->packets_sent).text},
+        {"frames_dropped", log_unsigned(player->packets_dropped).text});
+    stream_remove_player(player->stream, player);
+    session->state = HTTP_LINGERING;
+}
+
+void http_play_free(struct http_session *session) {
+    struct player *player = session->player;
+    if (!player)
+        return;
+    player_clear(player);
+    stream_unref(player->stream);
+    free(player);
+    session->player = NULL;
+}
+
+/* Whether everything has gone, after the stream's end. */
+static void check_done(struct http_session *session) {
+    if (!player_is_done(session->player))
+        return;
+    http_play_leave(session, "the stream ended");
+    http_linger(session);
+}
+
+void http_play_sent(struct http_session *session, size_t bytes) {
+    if (bytes > 0)
+        session->player->progress_at = server_now(session->base.server);
+    player_sent(session->player, bytes);
+    check_done(session);
+}
+
+/* Nobody publishes, and has not for as long as a player waits. */
+static void give_up_waiting(struct http_session *session) {
+    if (session->player->begun) {
+        player_end(session->player);
+        check_done(session);
+        return;
+    }
+    http_play_leave(session, "no publisher came");
+    http_play_free(session);
+    http_refuse(session, 404, "no such stream");
+}
+
+void http_play_tick(struct http_session *session, uint64_t now) {
+    struct player *player = session->player;
+    const struct options *options = session->base.server->options;
+    const struct stream *stream = player->stream;
+    if (!sluice_conn_is_sending(session->base.conn))
+        player->progress_at = now;
+    if (now - player->progress_at >= options->stall_ms) {
+        http_play_leave(session, "it takes nothing");
+        http_close(session);
+        return;
+    }
+    uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
+    if (player->state == PLAYER_WAITING && !stream->live && now - since >= options->wait_ms)
+        give_up_waiting(session);
+}
+
+void http_play_drain(struct http_session *session) {
+    if (session->player->begun) {
+        player_end(session->player);
+        check_done(session);
+        return;
+    }
+    http_play_leave(session, "the server stops");
+    http_play_free(session);
+    http_refuse(session, 503, "the server stops");
+}

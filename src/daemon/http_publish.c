@@ -1,0 +1,115 @@
+/* Publishing: the body of POST or PUT /NAME.flv is an FLV stream. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/http_session_internal.h"
+#include "daemon/log.h"
+
+static unsigned status_of(int error) {
+    switch (error) {
+    case -EMSGSIZE:
+        return 413;
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -ESHUTDOWN:
+        return 503;
+    case -ETIMEDOUT:
+        return 408;
+    default:
+        return 400;
+    }
+}
+
+void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    struct server *server = session->base.server;
+    struct stream_source source = {.protocol = "http", .since = server_now(server)};
+    memcpy(source.peer, session->base.peer, sizeof source.peer);
+
+    int error = session->payload ? 0 : sluice_chain_new(server->pool, &session->payload);
+    if (!error)
+        error = publisher_new(stream, &source, (uint32_t)server->options->frame_limit, &session->publisher);
+    if (error) {
+        stream_unref(stream);
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    error = publisher_attach(session->publisher);
+    if (error) {
+        /* Logs the refusal. */
+        publisher_end(session->publisher, error, 0, server_now(server));
+        session->publisher = NULL;
+        const struct http_reply reply = {.status = 409, .reason = publisher_error_text(error)};
+        http_respond(session, &reply);
+        return;
+    }
+    session->state = HTTP_PUBLISHING;
+    session->keep_alive = request->keep_alive;
+    session->received = 0;
+    session->received_at = server_now(server);
+    /* Encoders that send neither a length nor chunks mean: until I close. */
+    sluice_http_body_begin(&session->body, request, request->body == SLUICE_HTTP_BODY_NONE);
+    if (session->body.kind == SLUICE_HTTP_BODY_UNTIL_CLOSE)
+        session->keep_alive = false;
+    if (request->expect_continue) {
+        session->continue_left = strlen("HTTP/1.1 100 Continue\r\n\r\n");
+        sluice_conn_want_send(session->base.conn);
+    }
+}
+
+void http_publish_end(struct http_session *session, int error, unsigned status) {
+    size_t left = sluice_chain_length(session->payload);
+    publisher_end(session->publisher, error, left, server_now(session->base.server));
+    session->publisher = NULL;
+    sluice_chain_skip(session->payload, left);
+    sluice_conn_set_need(session->base.conn, 0);
+    bool regular = error == 0 && left == 0;
+    const struct http_reply reply = {
+        .status = regular ? 200 : error ? status : 400,
+        .reason = regular ? "published" : error ? publisher_error_text(error) : "the stream ends inside a tag",
+        .keep_alive = regular && session->keep_alive,
+    };
+    http_respond(session, &reply);
+}
+
+/* An FLV framer's need in terms of the connection's chain, where body bytes are not mixed with chunk lines. */
+static void set_need(struct http_session *session) {
+    size_t need = publisher_need(session->publisher);
+    size_t have = sluice_chain_length(session->payload);
+    size_t missing = need > have ? need - have : 1;
+    if (session->body.kind == SLUICE_HTTP_BODY_CHUNKED)
+        missing = 1;
+    if (session->body.kind == SLUICE_HTTP_BODY_LENGTH && missing > session->body.left)
+        missing = (size_t)session->body.left;
+    sluice_conn_set_need(session->base.conn, missing);
+}
+
+void http_publish_feed(struct http_session *session) {
+    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    int body = sluice_http_body_next(&session->body, chain, session->payload);
+    int error = publisher_feed(session->publisher, session->payload);
+    if (error)
+        http_publish_end(session, error, status_of(error));
+    else if (body < 0)
+        http_publish_end(session, body, sluice_http_error_status(body));
+    else if (body > 0)
+        http_publish_end(session, 0, 0);
+    else
+        set_need(session);
+}
+
+void http_publish_peer_ended(struct http_session *session, int error) {
+    if (error == 0)
+        error = sluice_http_body_end(&session->body);
+    http_publish_end(session, error, status_of(error));
+}
+
+void http_publish_tick(struct http_session *session, uint64_t now) {
+    const sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
+    if (received != session->received) {
+        session->received = received;
+        session->received_at = now;
+    } else if (now - session->received_at >= session->base.server->options->idle_ms) {
+        http_publish_end(session, -ETIMEDOUT, status_of(-ETIMEDOUT));
+    }
+}

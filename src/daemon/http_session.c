@@ -1,0 +1,417 @@
+#include "daemon/http_session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/api.h"
+#include "daemon/http_session_internal.h"
+#include "daemon/log.h"
+
+enum {
+    HEAD_MS = 10000,       /* for a request's head to come */
+    RESPONSE_MS = 10000,   /* for a response to be taken */
+    LINGER_MS = 2000,      /* for the peer to close */
+    PIPELINE_MOST = 65536, /* bytes of further requests that wait while a response is sent */
+};
+
+static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+static const char api_path[] = "/api/v1/streams";
+
+static struct http_session *of(struct session *session) {
+    return (struct http_session *)session;
+}
+
+static const char *status_text(unsigned status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 409:
+        return "Conflict";
+    case 413:
+        return "Content Too Large";
+    case 414:
+        return "URI Too Long";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 501:
+        return "Not Implemented";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Service Unavailable";
+    }
+}
+
+void http_close(struct http_session *session) {
+    if (session->base.closing)
+        return;
+    session->base.closing = true;
+    http_play_leave(session, "connection lost");
+    sluice_conn_close(session->base.conn);
+}
+
+void http_linger(struct http_session *session) {
+    session->state = HTTP_LINGERING;
+    session->deadline = server_now(session->base.server) + LINGER_MS;
+    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0) {
+        http_close(session);
+        return;
+    }
+    sluice_conn_set_need(session->base.conn, 0);
+    sluice_conn_resume(session->base.conn);
+    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+}
+
+/* The whole response as text. NULL when memory is short. */
+static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
+    char line[160] = "";
+    int line_size = reply->body || reply->status == 204 ? 0 : snprintf(line, sizeof line, "%s\n", reply->reason);
+    const char *body = reply->body ? reply->body : line;
+    size_t body_size = reply->body ? reply->body_size : (size_t)line_size;
+    size_t room = 512 + (reply->head_only ? 0 : body_size);
+    char *text = malloc(room);
+    if (!text)
+        return NULL;
+    int at = snprintf(text, room, "HTTP/1.1 %u %s\r\nServer: sluiced\r\nAccess-Control-Allow-Origin: *\r\n",
+                      reply->status, status_text(reply->status));
+    if (reply->allow)
+        at += snprintf(text + at, room - (size_t)at,
+                       "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Allow-Headers: *\r\n",
+                       reply->allow, reply->allow);
+    if (reply->status != 204)
+        at += snprintf(text + at, room - (size_t)at, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                       reply->type ? reply->type : "text/plain; charset=utf-8", body_size);
+    at += snprintf(text + at, room - (size_t)at, "Connection: %s\r\n\r\n", reply->keep_alive ? "keep-alive" : "close");
+    if (!reply->head_only) {
+        memcpy(text + at, body, body_size);
+        at += (int)body_size;
+    }
+    *ret_size = (size_t)at;
+    return text;
+}
+
+void http_respond(struct http_session *session, const struct http_reply *reply) {
+    char *text = format_reply(reply, &session->response_size);
+    free(reply->body);
+    if (!text) {
+        http_close(session);
+        return;
+    }
+    session->response = text;
+    session->response_sent = 0;
+    session->keep_alive = reply->keep_alive && !session->peer_ended;
+    session->state = HTTP_RESPONDING;
+    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    if (!session->keep_alive)
+        sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    sluice_conn_want_send(session->base.conn);
+}
+
+void http_refuse(struct http_session *session, unsigned status, const char *reason) {
+    LOG(LOG_WARNING, "request refused", {"peer", session->base.peer}, {"status", log_unsigned(status).text},
+        {"reason", reason});
+    const struct http_reply reply = {.status = status, .reason = reason};
+    http_respond(session, &reply);
+}
+
+static bool text_is(const sluice_http_text *text, const char *word) {
+    return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
+}
+
+static void answer_api(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
+    struct http_reply reply = {
+        .status = 200,
+        .type = "application/json",
+        .keep_alive = keep_alive,
+        .head_only = text_is(&request->method, "HEAD"),
+    };
+    struct json json = {0};
+    if (!reply.head_only && !text_is(&request->method, "GET")) {
+        reply = (struct http_reply){.status = 405, .reason = "only GET, HEAD and OPTIONS here",
+                                    .allow = "GET, HEAD, OPTIONS", .keep_alive = keep_alive};
+        http_respond(session, &reply);
+        return;
+    }
+    /* So that the counts do not name the block of the request that asks for them. */
+    sluice_http_release(session->http);
+    api_streams(session->base.server, &json);
+    if (json.failed) {
+        free(json.text);
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    reply.body = json.text;
+    reply.body_size = json.length;
+    http_respond(session, &reply);
+}
+
+/* HEAD: what GET would answer now, without waiting for a publisher. */
+static void answer_head(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    bool live = stream->live;
+    stream_unref(stream);
+    if (!live) {
+        const struct http_reply reply = {.status = 404, .reason = "no such stream", .head_only = true};
+        http_respond(session, &reply);
+        return;
+    }
+    char *head = malloc(PLAYER_PREAMBLE);
+    if (!head) {
+        http_close(session);
+        return;
+    }
+    session->response = head;
+    session->response_size = http_play_head(head, PLAYER_PREAMBLE, request->minor_version >= 1);
+    session->response_sent = 0;
+    session->keep_alive = false;
+    session->state = HTTP_RESPONDING;
+    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    sluice_conn_want_send(session->base.conn);
+}
+
+/* /NAME.flv: publish, play. */
+static void handle_stream(struct http_session *session, const sluice_http_request *request, size_t name_length,
+                          bool keep_alive) {
+    struct server *server = session->base.server;
+    const sluice_http_text *method = &request->method;
+    bool publish = text_is(method, "POST") || text_is(method, "PUT");
+    bool head = text_is(method, "HEAD");
+    struct stream *stream;
+
+    if (!publish && !head && !text_is(method, "GET")) {
+        const struct http_reply reply = {.status = 405, .reason = "publish with POST or PUT, play with GET",
+                                         .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
+        http_respond(session, &reply);
+        return;
+    }
+    int error = registry_get(server->registry, request->path.text + 1, name_length, server_now(server), &stream);
+    if (error) {
+        http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
+        return;
+    }
+    if (publish)
+        http_publish_start(session, request, stream);
+    else if (head)
+        answer_head(session, request, stream);
+    else
+        http_play_start(session, request, stream);
+}
+
+static void handle_request(struct http_session *session, const sluice_http_request *request) {
+    static const char suffix[] = ".flv";
+    const size_t suffix_length = sizeof suffix - 1;
+    const sluice_http_text *path = &request->path;
+    bool has_body = request->body == SLUICE_HTTP_BODY_CHUNKED ||
+                    (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
+    /* A body that nobody reads ends the connection behind the response. */
+    bool keep_alive = request->keep_alive && !has_body;
+
+    if (text_is(&request->method, "OPTIONS")) {
+        const struct http_reply reply = {.status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS",
+                                         .keep_alive = keep_alive};
+        http_respond(session, &reply);
+    } else if (text_is(path, api_path)) {
+        answer_api(session, request, keep_alive);
+    } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&
+               memcmp(path->text + path->length - suffix_length, suffix, suffix_length) == 0) {
+        handle_stream(session, request, path->length - suffix_length - 1, keep_alive);
+    } else {
+        http_refuse(session, 404, "nothing here: streams are at /APP/NAME.flv, the API at /api/v1/streams");
+    }
+}
+
+static void read_requests(struct http_session *session) {
+    sluice_http_request request;
+    int result = sluice_http_next(session->http, sluice_conn_chain(session->base.conn), &request);
+    if (result < 0)
+        http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
+    else if (result > 0)
+        handle_request(session, &request);
+    /* What comes of the request may last long: do not hold its block meanwhile. */
+    sluice_http_release(session->http);
+    if (session->state == HTTP_PUBLISHING && !session->base.closing)
+        http_publish_feed(session);
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct http_session *session = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    switch (session->state) {
+    case HTTP_HEAD:
+        read_requests(session);
+        break;
+    case HTTP_PUBLISHING:
+        http_publish_feed(session);
+        break;
+    case HTTP_RESPONDING:
+        if (!session->keep_alive)
+            sluice_chain_skip(chain, SIZE_MAX);
+        else if (sluice_chain_length(chain) > PIPELINE_MOST)
+            sluice_conn_pause(conn);
+        break;
+    case HTTP_PLAYING:
+    case HTTP_LINGERING:
+        sluice_chain_skip(chain, SIZE_MAX);
+        break;
+    }
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct http_session *session = user;
+    (void)conn;
+    session->peer_ended = true;
+    if (session->state == HTTP_PUBLISHING) {
+        http_publish_peer_ended(session, error);
+        if (error)
+            http_close(session);
+    } else if (error || session->state != HTTP_RESPONDING) {
+        http_play_leave(session, error ? "connection lost" : "the player left");
+        http_close(session);
+    }
+    session->keep_alive = false;
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct http_session *session = user;
+    size_t count = 0;
+    (void)conn;
+    if (session->continue_left > 0)
+        iov[count++] = (struct iovec){(void *)(interim + sizeof interim - 1 - session->continue_left),
+                                      session->continue_left};
+    if (session->response)
+        iov[count++] = (struct iovec){session->response + session->response_sent,
+                                      session->response_size - session->response_sent};
+    if (session->state == HTTP_PLAYING)
+        count += player_gather(session->player, iov + count, max - count);
+    return count;
+}
+
+static void response_sent(struct http_session *session) {
+    free(session->response);
+    session->response = NULL;
+    if (!session->keep_alive) {
+        http_linger(session);
+        return;
+    }
+    session->state = HTTP_HEAD;
+    session->deadline = server_now(session->base.server) + HEAD_MS;
+    sluice_conn_set_need(session->base.conn, 0);
+    sluice_conn_resume(session->base.conn);
+    read_requests(session);
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct http_session *session = user;
+    size_t part = bytes < session->continue_left ? bytes : session->continue_left;
+    (void)conn;
+    session->continue_left -= part;
+    bytes -= part;
+    if (session->response) {
+        session->response_sent += bytes;
+        if (session->response_sent == session->response_size)
+            response_sent(session);
+    } else if (session->state == HTTP_PLAYING) {
+        http_play_sent(session, bytes);
+    }
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct http_session *session = user;
+    (void)conn;
+    http_play_leave(session, "the server stops");
+    http_play_free(session);
+    publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
+    sluice_chain_free(session->payload);
+    sluice_http_free(session->http);
+    free(session->response);
+    server_remove(session->base.server, &session->base);
+    free(session);
+}
+
+static const sluice_conn_events events = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+static void tick(struct session *base, uint64_t now) {
+    struct http_session *session = of(base);
+    bool late = now >= session->deadline;
+    switch (session->state) {
+    case HTTP_HEAD:
+        if (late && sluice_chain_length(sluice_conn_chain(base->conn)) > 0)
+            http_refuse(session, 408, "the request did not come");
+        else if (late)
+            http_close(session);
+        break;
+    case HTTP_PUBLISHING:
+        http_publish_tick(session, now);
+        break;
+    case HTTP_PLAYING:
+        http_play_tick(session, now);
+        break;
+    case HTTP_RESPONDING:
+    case HTTP_LINGERING:
+        if (late)
+            http_close(session);
+        break;
+    }
+}
+
+static void drain(struct session *base) {
+    struct http_session *session = of(base);
+    switch (session->state) {
+    case HTTP_HEAD:
+        http_close(session);
+        break;
+    case HTTP_PUBLISHING:
+        http_publish_end(session, -ESHUTDOWN, 503);
+        break;
+    case HTTP_PLAYING:
+        http_play_drain(session);
+        break;
+    case HTTP_RESPONDING:
+        session->keep_alive = false;
+        break;
+    case HTTP_LINGERING:
+        break;
+    }
+}
+
+static const struct session_type http_session_type = {.tick = tick, .drain = drain};
+
+void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer) {
+    struct http_session *session = calloc(1, sizeof *session);
+    int error = session ? sluice_http_new(&session->http) : -ENOMEM;
+    if (!error) {
+        session->base = (struct session){.type = &http_session_type, .server = server};
+        session->base.peer_port = address_port(peer);
+        address_format(peer, session->base.peer);
+        session->state = HTTP_HEAD;
+        session->deadline = server_now(server) + HEAD_MS;
+        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+    }
+    if (!error) {
+        server_add(server, &session->base);
+        return;
+    }
+    LOG(LOG_ERROR, "connection refused", {"proto", "http"}, {"reason", strerror(-error)});
+    if (session)
+        sluice_http_free(session->http);
+    free(session);
+    close(fd);
+}

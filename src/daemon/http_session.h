@@ -1,0 +1,10 @@
+/* A client of the HTTP port: publishes, plays, or asks the API. */
+#ifndef SLUICED_HTTP_SESSION_H
+#define SLUICED_HTTP_SESSION_H
+
+#include "daemon/server.h"
+
+/* Takes the descriptor over in any case. */
+void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer);
+
+#endif

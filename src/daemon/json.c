@@ -1,0 +1,93 @@
+#include "daemon/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct json *json, const char *text, size_t length) {
+    if (json->failed)
+        return;
+    if (length > json->capacity - json->length) {
+        size_t capacity = json->capacity ? 2 * json->capacity : 4096;
+        while (capacity - json->length < length)
+            capacity *= 2;
+        char *grown = realloc(json->text, capacity);
+        if (!grown) {
+            json->failed = true;
+            return;
+        }
+        json->text = grown;
+        json->capacity = capacity;
+    }
+    memcpy(json->text + json->length, text, length);
+    json->length += length;
+}
+
+static void add_text(struct json *json, const char *text) {
+    add(json, text, strlen(text));
+}
+
+static void add_quoted(struct json *json, const char *value) {
+    add_text(json, "\"");
+    for (; *value; value++) {
+        unsigned char byte = (unsigned char)*value;
+        char escape[8];
+        if (byte == '"' || byte == '\\')
+            snprintf(escape, sizeof escape, "\\%c", byte);
+        else if (byte < 0x20)
+            snprintf(escape, sizeof escape, "\\u%04x", byte);
+        else
+            snprintf(escape, sizeof escape, "%c", byte);
+        add_text(json, escape);
+    }
+    add_text(json, "\"");
+}
+
+static void begin_value(struct json *json, const char *key) {
+    if (json->needs_comma)
+        add_text(json, ",");
+    json->needs_comma = true;
+    if (key) {
+        add_quoted(json, key);
+        add_text(json, ":");
+    }
+}
+
+void json_open(struct json *json, const char *key, char bracket) {
+    begin_value(json, key);
+    add(json, &bracket, 1);
+    json->needs_comma = false;
+}
+
+void json_close(struct json *json, char bracket) {
+    add(json, &bracket, 1);
+    json->needs_comma = true;
+}
+
+void json_string(struct json *json, const char *key, const char *value) {
+    begin_value(json, key);
+    add_quoted(json, value);
+}
+
+void json_unsigned(struct json *json, const char *key, uint64_t value) {
+    char text[24];
+    begin_value(json, key);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    add_text(json, text);
+}
+
+void json_real(struct json *json, const char *key, double value) {
+    char text[40];
+    begin_value(json, key);
+    if (isfinite(value))
+        snprintf(text, sizeof text, "%.10g", value);
+    else
+        snprintf(text, sizeof text, "null");
+    add_text(json, text);
+}
+
+void json_null(struct json *json, const char *key) {
+    begin_value(json, key);
+    add_text(json, "null");
+}

@@ -1,0 +1,24 @@
+/* Writes JSON text (RFC 8259). Commas and escapes are taken care of; memory that runs out is found at the end. */
+#ifndef SLUICED_JSON_H
+#define SLUICED_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json {
+    char *text; /* the caller's to free */
+    size_t length, capacity;
+    bool needs_comma;
+    bool failed; /* memory ran out: the text is not whole */
+};
+
+/* Keys are NULL in arrays and for the outermost value. */
+void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
+void json_close(struct json *json, char bracket);                 /* '}' or ']' */
+void json_string(struct json *json, const char *key, const char *value);
+void json_unsigned(struct json *json, const char *key, uint64_t value);
+void json_real(struct json *json, const char *key, double value); /* not a number, or infinite: null */
+void json_null(struct json *json, const char *key);
+
+#endif

@@ -1,0 +1,261 @@
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/flv.h>
+#include <sluice/version.h>
+
+#include "daemon/log.h"
+
+static const char help[] =
+    "Usage: sluiced [OPTION]...\n"
+    "Takes live streams in FLV over TCP and HTTP, and relays them to HTTP players without copying.\n"
+    "\n"
+    "Listeners (each may be given several times; ADDR is 127.0.0.1 or [::1], PORT 0 lets the system choose):\n"
+    "  --flv ADDR:PORT[=STREAM]   raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT\n"
+    "                             (default 127.0.0.1:9000)\n"
+    "  --http ADDR:PORT           publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams\n"
+    "                             (default 127.0.0.1:8080)\n"
+    "                             The defaults hold when neither option is given.\n"
+    "  --allow-remote             accept addresses that are not loopback; anyone who reaches them may publish and\n"
+    "                             play, since there is no authentication yet\n"
+    "\n"
+    "Limits (SIZE in bytes, or with K, M, G for powers of 1024):\n"
+    "  --memory SIZE              most memory for received blocks (default 256M, 4M to 64G)\n"
+    "  --gop-size SIZE            most block memory for one stream's cached group of pictures (default 8M, up to 1G)\n"
+    "  --player-buffer SIZE       most payload queued for one player before it loses frames up to a key frame\n"
+    "                             (default 16M, 64K to 1G; at least --gop-size)\n"
+    "  --frame-limit SIZE         largest tag payload (default 8M, 1K to 16777215)\n"
+    "  --max-connections N        most connections at a time (default 10000, 1 to 1000000)\n"
+    "\n"
+    "Time:\n"
+    "  --batch MS                 batching window of the loop, milliseconds (default 2; 0 to 100, fractions allowed)\n"
+    "  --wait SECONDS             how long a player waits for a publisher (default 30; 0 to 86400)\n"
+    "  --idle SECONDS             a publisher that sends nothing for so long is ended (default 15; 1 to 86400)\n"
+    "  --stall SECONDS            a player that takes nothing for so long is ended (default 30; 1 to 86400)\n"
+    "\n"
+    "Other:\n"
+    "  --status                   show a status line on standard error each second\n"
+    "  --log-level LEVEL          error, warning, info or debug (default info)\n"
+    "  --help                     show this text\n"
+    "  --version                  show the version\n";
+
+enum option_id {
+    OPTION_FLV = 256,
+    OPTION_HTTP,
+    OPTION_ALLOW_REMOTE,
+    OPTION_MEMORY,
+    OPTION_GOP_SIZE,
+    OPTION_PLAYER_BUFFER,
+    OPTION_FRAME_LIMIT,
+    OPTION_MAX_CONNECTIONS,
+    OPTION_BATCH,
+    OPTION_WAIT,
+    OPTION_IDLE,
+    OPTION_STALL,
+    OPTION_STATUS,
+    OPTION_LOG_LEVEL,
+    OPTION_HELP,
+    OPTION_VERSION,
+};
+
+static const struct option long_options[] = {
+    {"flv", required_argument, NULL, OPTION_FLV},
+    {"http", required_argument, NULL, OPTION_HTTP},
+    {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
+    {"memory", required_argument, NULL, OPTION_MEMORY},
+    {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
+    {"player-buffer", required_argument, NULL, OPTION_PLAYER_BUFFER},
+    {"frame-limit", required_argument, NULL, OPTION_FRAME_LIMIT},
+    {"max-connections", required_argument, NULL, OPTION_MAX_CONNECTIONS},
+    {"batch", required_argument, NULL, OPTION_BATCH},
+    {"wait", required_argument, NULL, OPTION_WAIT},
+    {"idle", required_argument, NULL, OPTION_IDLE},
+    {"stall", required_argument, NULL, OPTION_STALL},
+    {"status", no_argument, NULL, OPTION_STATUS},
+    {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
+
+/* An option with a number, what it may be and where it goes. */
+struct number_option {
+    int id;
+    const char *name;
+    const char *kind; /* as messages call it */
+    double scale;     /* of the stored value: 1, or 1000 for seconds and milliseconds */
+    double least, most; /* as written */
+    bool is_size;
+    bool fractions;
+    size_t field;
+};
+
+static const struct number_option number_options[] = {
+    {OPTION_MEMORY, "--memory", "a size from 4M to 64G", 1, 4194304.0, 68719476736.0, true, false,
+     offsetof(struct options, memory)},
+    {OPTION_GOP_SIZE, "--gop-size", "a size up to 1G", 1, 0, 1073741824.0, true, false,
+     offsetof(struct options, gop_size)},
+    {OPTION_PLAYER_BUFFER, "--player-buffer", "a size from 64K to 1G", 1, 65536.0, 1073741824.0, true, false,
+     offsetof(struct options, player_buffer)},
+    {OPTION_FRAME_LIMIT, "--frame-limit", "a size from 1K to 16777215", 1, 1024.0, SLUICE_FLV_MAX_PAYLOAD, true, false,
+     offsetof(struct options, frame_limit)},
+    {OPTION_MAX_CONNECTIONS, "--max-connections", "a number from 1 to 1000000", 1, 1, 1000000, false, false,
+     offsetof(struct options, max_connections)},
+    {OPTION_WAIT, "--wait", "seconds from 0 to 86400", 1000, 0, 86400, false, true, offsetof(struct options, wait_ms)},
+    {OPTION_IDLE, "--idle", "seconds from 1 to 86400", 1000, 1, 86400, false, true, offsetof(struct options, idle_ms)},
+    {OPTION_STALL, "--stall", "seconds from 1 to 86400", 1000, 1, 86400, false, true,
+     offsetof(struct options, stall_ms)},
+};
+
+static bool parse_number(const struct number_option *option, const char *text, uint64_t *ret_value) {
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    double value = option->fractions ? strtod(text, &end) : (double)strtoull(text, &end, 10);
+    if (option->is_size && *end) {
+        const char *suffix = strchr("KMG", *end);
+        if (!suffix || end[1])
+            return false;
+        value *= (double)(*suffix == 'K' ? KIB : *suffix == 'M' ? MIB : GIB);
+        end++;
+    }
+    if (*end || !(value >= option->least && value <= option->most))
+        return false;
+    *ret_value = (uint64_t)(value * option->scale + 0.5);
+    return true;
+}
+
+static bool wrong(const char *name, const char *value, const char *expected) {
+    fprintf(stderr, "sluiced: %s: expected %s, got \"%s\"\n", name, expected, value);
+    return false;
+}
+
+static bool set_number(struct options *options, int id, const char *text) {
+    for (size_t i = 0; i < sizeof number_options / sizeof *number_options; i++) {
+        const struct number_option *option = &number_options[i];
+        if (option->id == id)
+            return parse_number(option, text, (uint64_t *)((char *)options + option->field)) ||
+                   wrong(option->name, text, option->kind);
+    }
+    return false;
+}
+
+static bool set_batch(struct options *options, const char *text) {
+    const struct number_option batch = {.scale = 1000, .most = 100, .fractions = true};
+    uint64_t value;
+    if (!parse_number(&batch, text, &value))
+        return wrong("--batch", text, "milliseconds from 0 to 100");
+    options->batch_us = (uint32_t)value;
+    return true;
+}
+
+static bool add_listener(struct options *options, enum listener_protocol protocol, const char *text) {
+    bool is_flv = protocol == LISTENER_FLV;
+    const char *name = is_flv ? "--flv" : "--http";
+    if (options->listener_count == OPTIONS_MAX_LISTENERS)
+        return wrong(name, text, "at most 64 listeners");
+    struct listener_option *listener = &options->listeners[options->listener_count];
+    const char *equals = is_flv ? strchr(text, '=') : NULL;
+    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    listener->protocol = protocol;
+    if (address_parse(text, length, &listener->address) < 0)
+        return wrong(name, text, is_flv ? "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam"
+                                        : "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080");
+    if (equals) {
+        if (!stream_name_is_valid(equals + 1, strlen(equals + 1)))
+            return wrong(name, text, "a stream name such as live/cam behind \"=\"");
+        strcpy(listener->stream, equals + 1);
+    }
+    options->listener_count++;
+    return true;
+}
+
+static bool set_log_level(struct options *options, const char *text) {
+    options->log_level = log_level_of(text);
+    return options->log_level >= 0 || wrong("--log-level", text, "error, warning, info or debug");
+}
+
+static bool set(struct options *options, int id, const char *value) {
+    switch (id) {
+    case OPTION_FLV:
+        return add_listener(options, LISTENER_FLV, value);
+    case OPTION_HTTP:
+        return add_listener(options, LISTENER_HTTP, value);
+    case OPTION_ALLOW_REMOTE:
+        return options->allow_remote = true;
+    case OPTION_BATCH:
+        return set_batch(options, value);
+    case OPTION_STATUS:
+        return options->status = true;
+    case OPTION_LOG_LEVEL:
+        return set_log_level(options, value);
+    default:
+        return set_number(options, id, value);
+    }
+}
+
+/* What only all options together can get wrong. */
+static bool complete(struct options *options) {
+    if (options->listener_count == 0 && !(add_listener(options, LISTENER_FLV, "127.0.0.1:9000") &&
+                                          add_listener(options, LISTENER_HTTP, "127.0.0.1:8080")))
+        return false;
+    for (size_t i = 0; i < options->listener_count && !options->allow_remote; i++) {
+        char text[ADDRESS_TEXT];
+        address_format(&options->listeners[i].address, text);
+        if (!address_is_loopback(&options->listeners[i].address))
+            return wrong(options->listeners[i].protocol == LISTENER_FLV ? "--flv" : "--http", text,
+                         "a loopback address, or --allow-remote (there is no authentication yet)");
+    }
+    if (options->gop_size > options->player_buffer) {
+        fprintf(stderr, "sluiced: --gop-size: expected at most --player-buffer (%llu bytes), got %llu\n",
+                (unsigned long long)options->player_buffer, (unsigned long long)options->gop_size);
+        return false;
+    }
+    if (options->frame_limit > options->player_buffer || options->frame_limit > options->memory / 2) {
+        fprintf(stderr, "sluiced: --frame-limit: expected at most --player-buffer and half of --memory, got %llu\n",
+                (unsigned long long)options->frame_limit);
+        return false;
+    }
+    return true;
+}
+
+enum options_result options_parse(int argc, char **argv, struct options *ret_options) {
+    *ret_options = (struct options){
+        .memory = 256 * MIB,
+        .gop_size = 8 * MIB,
+        .player_buffer = 16 * MIB,
+        .frame_limit = SLUICE_FLV_DEFAULT_LIMIT,
+        .batch_us = 2000,
+        .wait_ms = 30000,
+        .idle_ms = 15000,
+        .stall_ms = 30000,
+        .max_connections = 10000,
+        .log_level = LOG_INFO,
+    };
+    opterr = 0;
+    int id;
+    while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        if (id == '?' || id == ':') {
+            fprintf(stderr, "sluiced: %s: %s; see sluiced --help\n", argv[optind - 1],
+                    id == ':' ? "a value is missing" : "unknown option");
+            return OPTIONS_WRONG;
+        }
+        if (id == OPTION_HELP || id == OPTION_VERSION) {
+            fputs(id == OPTION_HELP ? help : "sluiced " SLUICE_VERSION "\n", stdout);
+            return OPTIONS_DONE;
+        }
+        if (!set(ret_options, id, optarg))
+            return OPTIONS_WRONG;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "sluiced: %s: unexpected argument; see sluiced --help\n", argv[optind]);
+        return OPTIONS_WRONG;
+    }
+    return complete(ret_options) ? OPTIONS_RUN : OPTIONS_WRONG;
+}

@@ -1,0 +1,48 @@
+/* The command line. */
+#ifndef SLUICED_OPTIONS_H
+#define SLUICED_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "daemon/stream.h"
+
+enum { OPTIONS_MAX_LISTENERS = 64 };
+
+enum listener_protocol { LISTENER_FLV, LISTENER_HTTP };
+
+struct listener_option {
+    enum listener_protocol protocol;
+    struct sockaddr_storage address;
+    char stream[STREAM_NAME + 1]; /* of raw publishers; empty: named after the peer's port */
+};
+
+struct options {
+    struct listener_option listeners[OPTIONS_MAX_LISTENERS];
+    size_t listener_count;
+    bool allow_remote;
+    uint64_t memory;        /* bytes */
+    uint64_t gop_size;      /* bytes */
+    uint64_t player_buffer; /* bytes */
+    uint64_t frame_limit;   /* bytes */
+    uint32_t batch_us;
+    uint64_t wait_ms;
+    uint64_t idle_ms;
+    uint64_t stall_ms;
+    uint64_t max_connections;
+    bool status;
+    int log_level;
+};
+
+/* What main() is to do after options_parse(). */
+enum options_result {
+    OPTIONS_RUN,
+    OPTIONS_DONE,  /* --help or --version has been printed */
+    OPTIONS_WRONG, /* said why on standard error */
+};
+
+enum options_result options_parse(int argc, char **argv, struct options *ret_options);
+
+#endif

@@ -1,0 +1,193 @@
+#include "daemon/player.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Ends a chunked body (RFC 9112, section 7.1). */
+static const char chunked_tail[] = "0\r\n\r\n";
+
+static struct packet *at(const struct player *player, size_t index) {
+    return player->queue[(player->first + index) & (player->capacity - 1)];
+}
+
+static bool make_room(struct player *player) {
+    if (player->count < player->capacity)
+        return true;
+    size_t capacity = player->capacity ? 2 * player->capacity : 64;
+    struct packet **queue = malloc(capacity * sizeof *queue);
+    if (!queue)
+        return false;
+    for (size_t i = 0; i < player->count; i++)
+        queue[i] = at(player, i);
+    free(player->queue);
+    player->queue = queue;
+    player->capacity = capacity;
+    player->first = 0;
+    return true;
+}
+
+static void enqueue(struct player *player, struct packet *packet) {
+    if (!make_room(player)) {
+        player->packets_dropped++;
+        player_drop(player);
+        return;
+    }
+    player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
+    player->queued_bytes += packet->size;
+    sluice_conn_want_send(player->conn);
+}
+
+/* A header of the stream, at the time of the frame that follows it. */
+static void enqueue_header(struct player *player, const struct packet *header, uint32_t timestamp) {
+    if (!header)
+        return;
+    struct packet *copy = packet_at(header, timestamp);
+    if (!copy)
+        return;
+    enqueue(player, copy);
+    packet_unref(copy);
+}
+
+static void enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
+    enqueue_header(player, headers->metadata, timestamp);
+    enqueue_header(player, headers->video, timestamp);
+    enqueue_header(player, headers->audio, timestamp);
+    player->needs_header = false;
+}
+
+void player_drop(struct player *player) {
+    size_t kept = player->gathered;
+    if (kept == 0 && player->sent_of_first > 0)
+        kept = 1;
+    while (player->count > kept) {
+        struct packet *last = at(player, --player->count);
+        player->queued_bytes -= last->size;
+        player->packets_dropped++;
+        packet_unref(last);
+    }
+    if (player->state == PLAYER_PLAYING) {
+        player->state = PLAYER_BEHIND;
+        player->needs_header = true;
+    }
+}
+
+/* Whether a player that is behind can go on with this packet. */
+static bool catches_up(const struct player *player, const struct packet *packet, bool has_video) {
+    enum packet_role sync = has_video ? PACKET_KEY_FRAME : PACKET_AUDIO;
+    return packet->role == sync && player->queued_bytes <= player->limit / 2;
+}
+
+void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video) {
+    if (player->state == PLAYER_BEHIND) {
+        if (!catches_up(player, packet, has_video)) {
+            player->packets_dropped += packet->role >= PACKET_KEY_FRAME;
+            return;
+        }
+        player->state = PLAYER_PLAYING;
+    }
+    if (player->state != PLAYER_PLAYING)
+        return;
+    if (packet->role == PACKET_KEY_FRAME)
+        player->needs_key = false;
+    if (player->needs_key && packet->role == PACKET_VIDEO)
+        return;
+    if (player->queued_bytes + packet->size > player->limit) {
+        player->packets_dropped++;
+        player_drop(player);
+        return;
+    }
+    if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
+        enqueue_headers(player, headers, packet->timestamp);
+    enqueue(player, packet);
+}
+
+void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers, bool has_video) {
+    if (!player->begun) {
+        player->preamble_size = player->begin(player, flags, player->preamble);
+        player->begun = true;
+        sluice_conn_want_send(player->conn);
+    }
+    player->state = PLAYER_PLAYING;
+    player->needs_header = true;
+    player->needs_key = has_video;
+    if (!gop)
+        return;
+    if (gop->count == 0) {
+        player->state = has_video ? PLAYER_BEHIND : PLAYER_PLAYING;
+        return;
+    }
+    enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
+    for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
+        player_push(player, gop->packets[i], headers, has_video);
+}
+
+void player_end(struct player *player) {
+    player->state = PLAYER_ENDING;
+    sluice_conn_want_send(player->conn);
+}
+
+static size_t tail_size(const struct player *player) {
+    return player->begun && player->chunked ? sizeof chunked_tail - 1 : 0;
+}
+
+bool player_is_done(const struct player *player) {
+    return player->state == PLAYER_ENDING && player->count == 0 && player->preamble_sent == player->preamble_size &&
+           player->tail_sent == tail_size(player);
+}
+
+size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
+    size_t count = 0;
+    size_t offset = player->sent_of_first;
+    player->gathered = 0;
+    if (player->preamble_sent < player->preamble_size && max > 0)
+        iov[count++] = (struct iovec){player->preamble + player->preamble_sent,
+                                      player->preamble_size - player->preamble_sent};
+    while (player->gathered < player->count && count < max) {
+        count += packet_pieces(at(player, player->gathered), player->chunked, offset, iov + count, max - count);
+        player->gathered++;
+        offset = 0;
+    }
+    size_t tail = tail_size(player) - player->tail_sent;
+    if (player->state == PLAYER_ENDING && player->gathered == player->count && count < max && tail > 0)
+        iov[count++] = (struct iovec){(void *)(chunked_tail + player->tail_sent), tail};
+    return count;
+}
+
+static void pop(struct player *player) {
+    struct packet *packet = at(player, 0);
+    player->first = (player->first + 1) & (player->capacity - 1);
+    player->count--;
+    player->queued_bytes -= packet->size;
+    player->packets_sent++;
+    player->sent_of_first = 0;
+    packet_unref(packet);
+}
+
+void player_sent(struct player *player, size_t bytes) {
+    player->bytes_sent += bytes;
+    player->gathered = 0;
+    size_t preamble = player->preamble_size - player->preamble_sent;
+    if (preamble > bytes)
+        preamble = bytes;
+    player->preamble_sent += preamble;
+    bytes -= preamble;
+    while (bytes > 0 && player->count > 0) {
+        size_t left = packet_wire_size(at(player, 0), player->chunked) - player->sent_of_first;
+        if (bytes < left) {
+            player->sent_of_first += bytes;
+            return;
+        }
+        bytes -= left;
+        pop(player);
+    }
+    player->tail_sent += bytes;
+}
+
+void player_clear(struct player *player) {
+    while (player->count > 0)
+        packet_unref(at(player, --player->count));
+    free(player->queue);
+    player->queue = NULL;
+    player->capacity = player->first = player->gathered = 0;
+    player->queued_bytes = 0;
+}

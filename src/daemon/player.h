@@ -1,0 +1,84 @@
+/*
+ * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds references; what a
+ * player is behind costs memory only as far as nobody else holds the same blocks.
+ *
+ * A player that falls behind its bound loses what is queued, and goes on at the next key frame. The packet that is
+ * partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole tags.
+ */
+#ifndef SLUICED_PLAYER_H
+#define SLUICED_PLAYER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <sluice/conn.h>
+
+#include "daemon/gop.h"
+
+enum { PLAYER_PREAMBLE = 1024 };
+
+enum player_state {
+    PLAYER_WAITING, /* for the stream's first frame; set at the start */
+    PLAYER_PLAYING, /* set by the stream when it starts or catches up */
+    PLAYER_BEHIND,  /* waits for a key frame; set when there is none to start with, and on overflow */
+    PLAYER_ENDING,  /* sends what is queued and its end; set by player_end() */
+};
+
+struct player;
+
+struct player {
+    struct stream *stream;
+    struct player *next, *prev; /* in the stream's list */
+    sluice_conn *conn;
+    void *user;
+
+    /* Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. */
+    size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
+
+    enum player_state state;
+    bool begun;        /* the preamble is queued or sent */
+    bool chunked;      /* the body is HTTP chunked */
+    bool needs_key;    /* video is held back until a key frame */
+    bool needs_header; /* the decoder's headers must be sent again before the next frame */
+
+    struct packet **queue; /* a ring of a power of two */
+    size_t capacity, first, count;
+    size_t gathered;     /* packets at the front that the kernel may be reading */
+    size_t sent_of_first; /* bytes of the front packet that have been sent */
+    uint64_t queued_bytes; /* payload */
+    uint64_t limit;
+
+    uint8_t preamble[PLAYER_PREAMBLE];
+    size_t preamble_size, preamble_sent;
+    size_t tail_sent;
+
+    uint64_t bytes_sent; /* on the wire */
+    uint64_t packets_sent;
+    uint64_t packets_dropped;
+    uint64_t progress_at; /* loop time of the last byte taken, or of nothing to send */
+};
+
+/* Queues one packet, as the player's state allows. Called by the stream, in order. */
+void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
+
+/* Starts a player with what the stream has cached, or waits for its next key frame where it has video. */
+void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers, bool has_video);
+
+/* Takes back what is queued and not being sent; goes on at the next key frame. */
+void player_drop(struct player *player);
+
+/* No more packets: what is queued is sent, then the end of the body. */
+void player_end(struct player *player);
+
+/* Everything has been sent, after player_end(). */
+bool player_is_done(const struct player *player);
+
+/* For the connection's events of the same names. */
+size_t player_gather(struct player *player, struct iovec *iov, size_t max);
+void player_sent(struct player *player, size_t bytes);
+
+/* Releases the queue. The kernel must be done with it. */
+void player_clear(struct player *player);
+
+#endif

@@ -1,0 +1,111 @@
+#include "daemon/publisher.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/log.h"
+
+struct publisher {
+    struct stream *stream;
+    struct stream_source source;
+    sluice_flv *flv;
+    bool attached;
+};
+
+int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
+                  struct publisher **ret_publisher) {
+    struct publisher *publisher = calloc(1, sizeof *publisher);
+    if (!publisher)
+        return -ENOMEM;
+    int error = sluice_flv_new(frame_limit, &publisher->flv);
+    if (error) {
+        free(publisher);
+        return error;
+    }
+    publisher->stream = stream;
+    publisher->source = *source;
+    *ret_publisher = publisher;
+    return 0;
+}
+
+int publisher_attach(struct publisher *publisher) {
+    int error = stream_attach(publisher->stream, &publisher->source);
+    if (error)
+        return error;
+    publisher->attached = true;
+    LOG(LOG_INFO, "publisher started", {"stream", publisher->stream->name}, {"proto", publisher->source.protocol},
+        {"peer", publisher->source.peer});
+    return 0;
+}
+
+int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
+    sluice_flv_tag *tag;
+    int result;
+    while ((result = sluice_flv_next(publisher->flv, chain, &tag)) > 0) {
+        int error = publisher->attached ? 0 : publisher_attach(publisher);
+        if (error)
+            return error;
+        /* A tag that finds no memory is lost and counted; the stream goes on. */
+        (void)stream_publish(publisher->stream, tag, sluice_flv_flags(publisher->flv));
+    }
+    return result;
+}
+
+size_t publisher_need(const struct publisher *publisher) {
+    return sluice_flv_need(publisher->flv);
+}
+
+const char *publisher_error_text(int error) {
+    switch (error) {
+    case 0:
+        return "end of stream";
+    case -EPROTO:
+        return "not FLV";
+    case -EPROTONOSUPPORT:
+        return "not FLV version 1";
+    case -EMSGSIZE:
+        return "a tag is larger than the limit";
+    case -EACCES:
+        return "encrypted tags are not supported";
+    case -EEXIST:
+        return "the stream has a publisher";
+    case -ENOBUFS:
+        return "out of blocks";
+    case -ETIMEDOUT:
+        return "nothing received for too long";
+    case -ECONNRESET:
+        return "connection lost";
+    case -ESHUTDOWN:
+        return "the server stops";
+    default:
+        return strerror(-error);
+    }
+}
+
+static void log_end(const struct publisher *publisher, int error, size_t left) {
+    const struct stream *stream = publisher->stream;
+    const char *reason = error == 0 && left > 0 ? "the stream ends inside a tag" : publisher_error_text(error);
+    bool regular = (error == 0 && left == 0) || error == -ESHUTDOWN;
+    if (!publisher->attached) {
+        LOG(LOG_WARNING, "publish refused", {"stream", stream->name}, {"proto", publisher->source.protocol},
+            {"peer", publisher->source.peer}, {"reason", error == 0 ? "no FLV tag received" : reason});
+        return;
+    }
+    LOG(regular ? LOG_INFO : LOG_WARNING, "publisher ended", {"stream", stream->name},
+        {"proto", publisher->source.protocol}, {"peer", publisher->source.peer}, {"reason", reason},
+        {"bytes", log_unsigned(stream->bytes).text}, {"video_frames", log_unsigned(stream->video_frames).text},
+        {"audio_frames", log_unsigned(stream->audio_frames).text},
+        {"frames_dropped", log_unsigned(stream->frames_dropped).text});
+}
+
+void publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now) {
+    if (!publisher)
+        return;
+    log_end(publisher, error, left);
+    sluice_flv_free(publisher->flv);
+    if (publisher->attached)
+        stream_detach(publisher->stream, now);
+    stream_unref(publisher->stream);
+    free(publisher);
+}

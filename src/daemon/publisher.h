@@ -1,0 +1,41 @@
+/*
+ * The publishing end of a connection: walks the FLV tags of a chain and hands them to a stream. It knows no sockets;
+ * the session that owns it feeds it.
+ */
+#ifndef SLUICED_PUBLISHER_H
+#define SLUICED_PUBLISHER_H
+
+#include <stdint.h>
+
+#include <sluice/chain.h>
+
+#include "daemon/stream.h"
+
+struct publisher;
+
+/*
+ * @stream: the reference goes to the publisher on success. @frame_limit: largest payload, bytes.
+ * 0, -ENOMEM, -EINVAL
+ */
+int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
+                  struct publisher **ret_publisher);
+
+/* Takes the stream: now, or by itself with the first tag. 0, or -EEXIST when another publisher has it. */
+int publisher_attach(struct publisher *publisher);
+
+/* Publishes what is whole in the chain. 0, or the error that ended it: see publisher_error_text(). */
+int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
+
+/* Bytes that the chain must hold before feeding it again can do anything. */
+size_t publisher_need(const struct publisher *publisher);
+
+/*
+ * Ends and frees the publisher. @error: 0 for a regular end; @left: bytes of a tag that was cut short. Logs one line:
+ * information after a regular end, a warning otherwise. NULL is allowed.
+ */
+void publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
+
+/* What went wrong, in a few words. */
+const char *publisher_error_text(int error);
+
+#endif

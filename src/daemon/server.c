@@ -1,0 +1,281 @@
+#include "daemon/server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/flv_session.h"
+#include "daemon/http_session.h"
+#include "daemon/log.h"
+
+enum {
+    TICK_MS = 500,       /* deadlines are looked at so often */
+    TICKS_PER_RATE = 2,  /* rates are taken each so many ticks */
+    DRAIN_MS = 2000,     /* for sessions to finish when the server stops */
+    SLAB_BYTES = 4 << 20,
+    BLOCK_BYTES = 4096,
+};
+
+struct server_listener {
+    struct server *server;
+    const struct listener_option *option;
+    sluice_listener *listener;
+};
+
+static const char *protocol_name(enum listener_protocol protocol) {
+    return protocol == LISTENER_FLV ? "flv" : "http";
+}
+
+static void accepted(sluice_listener *listener, int fd, void *user) {
+    const struct server_listener *from = user;
+    struct server *server = from->server;
+    struct sockaddr_storage peer = {0};
+    socklen_t length = sizeof peer;
+    const int on = 1;
+    (void)listener;
+
+    if (server->draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
+        close(fd);
+        return;
+    }
+    if (server->session_count >= server->options->max_connections) {
+        close(fd);
+        if (server->refused++ == 0)
+            LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (from->option->protocol == LISTENER_FLV)
+        flv_session_start(server, fd, &peer, from->option->stream);
+    else
+        http_session_start(server, fd, &peer);
+}
+
+void server_add(struct server *server, struct session *session) {
+    session->next = server->sessions;
+    if (session->next)
+        session->next->prev = session;
+    server->sessions = session;
+    server->session_count++;
+}
+
+void server_remove(struct server *server, struct session *session) {
+    if (session->prev)
+        session->prev->next = session->next;
+    else
+        server->sessions = session->next;
+    if (session->next)
+        session->next->prev = session->prev;
+    server->session_count--;
+    if (server->refused > 0) {
+        LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(server->refused).text});
+        server->refused = 0;
+    }
+}
+
+/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
+static void each_session(struct server *server, void (*call)(struct session *session, uint64_t now)) {
+    uint64_t now = server_now(server);
+    for (struct session *session = server->sessions; session; session = session->next)
+        if (!session->closing)
+            call(session, now);
+}
+
+static void tick_session(struct session *session, uint64_t now) {
+    session->type->tick(session, now);
+}
+
+static void drain_session(struct session *session, uint64_t now) {
+    (void)now;
+    session->type->drain(session);
+}
+
+static void close_session(struct session *session, uint64_t now) {
+    (void)now;
+    session->closing = true;
+    sluice_conn_close(session->conn);
+}
+
+static void tick(sluice_timer *timer, void *user) {
+    struct server *server = user;
+    uint64_t now = server_now(server);
+    sluice_timer_start(timer, TICK_MS);
+    if (++server->ticks % TICKS_PER_RATE == 0) {
+        registry_tick(server->registry, now - server->ticked_at);
+        server->ticked_at = now;
+    }
+    each_session(server, tick_session);
+    if (!server->draining)
+        return;
+    if (now >= server->drain_deadline)
+        each_session(server, close_session);
+    if (server->session_count == 0)
+        sluice_loop_stop(server->loop);
+}
+
+static int open_listener(struct server *server, const struct listener_option *option, struct server_listener *ret) {
+    const struct sockaddr *address = (const struct sockaddr *)&option->address;
+    char text[ADDRESS_TEXT];
+    struct sockaddr_storage bound;
+
+    *ret = (struct server_listener){.server = server, .option = option};
+    int error = sluice_listener_new(server->loop, address, address_length(&option->address), accepted, ret,
+                                    &ret->listener);
+    if (!error)
+        error = sluice_listener_address(ret->listener, &bound);
+    address_format(error ? &option->address : &bound, text);
+    if (error)
+        LOG(LOG_ERROR, "cannot listen", {"proto", protocol_name(option->protocol)}, {"address", text},
+            {"reason", strerror(-error)});
+    else
+        LOG(LOG_INFO, "listening", {"proto", protocol_name(option->protocol)}, {"address", text});
+    return error;
+}
+
+static int open_listeners(struct server *server) {
+    const struct options *options = server->options;
+    server->listeners = calloc(options->listener_count, sizeof *server->listeners);
+    if (!server->listeners)
+        return -ENOMEM;
+    for (size_t i = 0; i < options->listener_count; i++) {
+        int error = open_listener(server, &options->listeners[i], &server->listeners[i]);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static const char *loop_hint(int error) {
+    switch (error) {
+    case -ENOSYS:
+        return "this kernel has no io_uring";
+    case -EPERM:
+    case -EACCES:
+        return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
+    case -EOPNOTSUPP:
+        return "this kernel's io_uring is too old: Linux 5.19 or newer is needed";
+    case -ENOMEM:
+        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring";
+    default:
+        return strerror(-error);
+    }
+}
+
+static int open_loop(struct server *server) {
+    const struct options *options = server->options;
+    const sluice_pool_options pool = {
+        .block_size = BLOCK_BYTES,
+        .slab_blocks = SLAB_BYTES / BLOCK_BYTES,
+        .max_blocks = (uint32_t)(options->memory / BLOCK_BYTES),
+    };
+    const sluice_loop_options loop = {.batch_us = options->batch_us};
+    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
+    sluice_loop_stats stats;
+
+    int error = sluice_pool_new(&pool, &server->pool);
+    if (error) {
+        LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
+        return error;
+    }
+    error = sluice_loop_new(server->pool, &loop, &server->loop);
+    if (error) {
+        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
+        return error;
+    }
+    sluice_loop_get_stats(server->loop, &stats);
+    LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
+    error = registry_new(server->pool, &limits, &server->registry);
+    if (!error)
+        error = sluice_timer_new(server->loop, tick, server, &server->ticker);
+    if (error)
+        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    return error;
+}
+
+int server_new(const struct options *options, struct server **ret_server) {
+    struct server *server = calloc(1, sizeof *server);
+    if (!server)
+        return -ENOMEM;
+    server->options = options;
+    int error = open_loop(server);
+    if (!error)
+        error = open_listeners(server);
+    if (error) {
+        server_free(server);
+        return error;
+    }
+    server->started_at = server->ticked_at = server_now(server);
+    sluice_timer_start(server->ticker, TICK_MS);
+    *ret_server = server;
+    return 0;
+}
+
+void server_free(struct server *server) {
+    if (!server)
+        return;
+    sluice_timer_free(server->ticker);
+    sluice_loop_free(server->loop);
+    registry_free(server->registry);
+    sluice_pool_free(server->pool);
+    free(server->listeners);
+    free(server);
+}
+
+int server_run(struct server *server) {
+    return sluice_loop_run(server->loop);
+}
+
+static void start_drain(void *user) {
+    struct server *server = user;
+    server->draining = true;
+    server->drain_deadline = server_now(server) + DRAIN_MS;
+    for (size_t i = 0; i < server->options->listener_count; i++)
+        sluice_listener_free(server->listeners[i].listener);
+    each_session(server, drain_session);
+    sluice_timer_start(server->ticker, server->session_count > 0 ? 10 : 0);
+}
+
+void server_stop(struct server *server) {
+    if (sluice_loop_post(server->loop, start_drain, server) < 0)
+        sluice_loop_stop(server->loop);
+}
+
+struct query {
+    struct server *server;
+    void (*answer)(const struct server_status *status, void *user);
+    void *user;
+};
+
+static void add_stream(struct stream *stream, void *user) {
+    struct server_status *status = user;
+    status->streams += stream->live;
+    status->subscribers += stream->player_count;
+    status->bits_per_second += stream->bits_per_second;
+    status->frames += stream->live ? stream->video_frames + stream->audio_frames : 0;
+}
+
+static void answer_query(void *user) {
+    struct query *query = user;
+    struct server_status status = {0};
+    sluice_pool_stats pool;
+    sluice_pool_get_stats(query->server->pool, &pool);
+    status.blocks_held = pool.held;
+    status.blocks_max = pool.max;
+    registry_each(query->server->registry, add_stream, &status);
+    query->answer(&status, query->user);
+    free(query);
+}
+
+int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user) {
+    struct query *query = malloc(sizeof *query);
+    if (!query)
+        return -ENOMEM;
+    *query = (struct query){server, answer, user};
+    int error = sluice_loop_post(server->loop, answer_query, query);
+    if (error)
+        free(query);
+    return error;
+}

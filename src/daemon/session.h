@@ -1,0 +1,33 @@
+/* What the server knows of each of its connections, whatever it speaks. */
+#ifndef SLUICED_SESSION_H
+#define SLUICED_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/conn.h>
+
+#include "daemon/address.h"
+
+struct server;
+struct session;
+
+struct session_type {
+    /* Twice a second: deadlines. May close the connection. */
+    void (*tick)(struct session *session, uint64_t now);
+
+    /* The server stops: finish what is under way, soon. */
+    void (*drain)(struct session *session);
+};
+
+struct session {
+    const struct session_type *type;
+    struct server *server;
+    sluice_conn *conn;
+    struct session *next, *prev; /* in the server's list */
+    char peer[ADDRESS_TEXT];
+    uint16_t peer_port;
+    bool closing;
+};
+
+#endif

@@ -1,0 +1,389 @@
+#include "daemon/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUCKETS = 1024,
+    MAX_SEGMENTS = 4,
+    MAX_SEGMENT = 64,
+    SETTLE_MS = 500,  /* of the stream's time: a claimed track that has not come by then is not coming */
+    RESTART_MS = 40,  /* between the last frame of one publisher and the first of the next */
+    SHED_ROUNDS = 16, /* tries to make room before a frame is given up */
+};
+
+struct registry {
+    sluice_pool *pool;
+    struct packet_pool *packets;
+    struct stream_limits limits;
+    uint64_t gop_blocks;
+    struct stream *buckets[BUCKETS];
+    uint32_t count;
+};
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+}
+
+bool stream_name_is_valid(const char *name, size_t length) {
+    size_t segments = 1, segment = 0;
+    if (length >= 3 && memcmp(name, "api", 3) == 0 && (length == 3 || name[3] == '/'))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == '/') {
+            if (segment == 0)
+                return false;
+            segments++;
+            segment = 0;
+        } else {
+            if (!is_name_character(name[i]) || (segment == 0 && name[i] == '.'))
+                return false;
+            segment++;
+        }
+        if (segments > MAX_SEGMENTS || segment > MAX_SEGMENT)
+            return false;
+    }
+    return segment > 0;
+}
+
+int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry) {
+    struct registry *registry = calloc(1, sizeof *registry);
+    if (!registry)
+        return -ENOMEM;
+    int error = packet_pool_new(&registry->packets);
+    if (error) {
+        free(registry);
+        return error;
+    }
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(pool, &stats);
+    registry->pool = pool;
+    registry->limits = *limits;
+    registry->gop_blocks = limits->gop_bytes / stats.block_size;
+    *ret_registry = registry;
+    return 0;
+}
+
+void registry_free(struct registry *registry) {
+    if (!registry)
+        return;
+    packet_pool_free(registry->packets);
+    free(registry);
+}
+
+/* FNV-1a */
+static uint32_t bucket_of(const char *name, size_t length) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return hash % BUCKETS;
+}
+
+int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream) {
+    if (!stream_name_is_valid(name, length))
+        return -EINVAL;
+    struct stream **bucket = &registry->buckets[bucket_of(name, length)];
+    for (struct stream *found = *bucket; found; found = found->next) {
+        if (strlen(found->name) == length && memcmp(found->name, name, length) == 0) {
+            found->references++;
+            *ret_stream = found;
+            return 0;
+        }
+    }
+    struct stream *made = calloc(1, sizeof *made);
+    if (!made)
+        return -ENOMEM;
+    memcpy(made->name, name, length);
+    made->registry = registry;
+    made->references = 1;
+    made->left_at = now;
+    made->next = *bucket;
+    *bucket = made;
+    registry->count++;
+    *ret_stream = made;
+    return 0;
+}
+
+void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
+            call(stream, user);
+}
+
+uint32_t registry_count(const struct registry *registry) {
+    return registry->count;
+}
+
+static void tick_stream(struct stream *stream, void *user) {
+    const uint64_t *elapsed_ms = user;
+    uint64_t bytes = stream->bytes - stream->rate_bytes;
+    stream->rate_bytes = stream->bytes;
+    stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
+}
+
+void registry_tick(struct registry *registry, uint64_t elapsed_ms) {
+    registry_each(registry, tick_stream, &elapsed_ms);
+}
+
+static void forget_media(struct stream *stream) {
+    gop_clear(&stream->gop);
+    stream_headers_clear(&stream->headers);
+    packet_unref(stream->previous);
+    stream->previous = NULL;
+}
+
+void stream_unref(struct stream *stream) {
+    if (!stream || --stream->references > 0)
+        return;
+    struct stream **link = &stream->registry->buckets[bucket_of(stream->name, strlen(stream->name))];
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    stream->registry->count--;
+    forget_media(stream);
+    free(stream);
+}
+
+int stream_attach(struct stream *stream, const struct stream_source *source) {
+    if (stream->live)
+        return -EEXIST;
+    bool goes_on = false;
+    for (struct player *player = stream->players; player; player = player->next)
+        goes_on |= player->begun;
+    stream->live = true;
+    stream->source = *source;
+    stream->seen = stream->claimed = 0;
+    stream->has_metadata = stream->settled = stream->opened = false;
+    stream->rebase = goes_on;
+    if (!goes_on)
+        stream->offset = 0;
+    stream->metadata = (sluice_flv_metadata){0};
+    stream->video_codec = stream->audio_codec = SLUICE_CODEC_NONE;
+    stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
+    stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
+    return 0;
+}
+
+void stream_detach(struct stream *stream, uint64_t now) {
+    stream->live = false;
+    stream->left_at = now;
+    stream->bits_per_second = 0;
+    forget_media(stream);
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
+            player->state = PLAYER_WAITING;
+}
+
+static enum packet_role role_of(const sluice_flv_tag *tag, bool is_metadata) {
+    const sluice_flv_view *view = &tag->view;
+    bool is_video = tag->type == SLUICE_FLV_VIDEO;
+    if (tag->type == SLUICE_FLV_SCRIPT)
+        return is_metadata ? PACKET_METADATA : PACKET_OTHER;
+    if (view->packet == SLUICE_FLV_SEQUENCE_HEADER)
+        return is_video ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
+    if (view->packet != SLUICE_FLV_FRAME)
+        return PACKET_OTHER;
+    if (is_video)
+        return view->key_frame ? PACKET_KEY_FRAME : PACKET_VIDEO;
+    return PACKET_AUDIO;
+}
+
+/* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is onMetaData. */
+static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
+    sluice_flv_metadata metadata;
+    if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(&tag->payload, &metadata) < 0)
+        return false;
+    if (metadata.set_data_frame > 0) {
+        sluice_slice whole = tag->payload;
+        size_t rest = sluice_slice_length(&whole) - metadata.set_data_frame;
+        sluice_slice_sub(&whole, metadata.set_data_frame, rest, &tag->payload);
+        sluice_slice_release(&whole);
+    }
+    stream->metadata = metadata;
+    stream->has_metadata = true;
+    return true;
+}
+
+static void count_tag(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role) {
+    stream->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->size + SLUICE_FLV_TRAILER_SIZE;
+    if (tag->type == SLUICE_FLV_VIDEO) {
+        stream->seen |= SLUICE_FLV_HAS_VIDEO;
+        if (tag->view.codec)
+            stream->video_codec = tag->view.codec;
+        stream->video_frames += role == PACKET_KEY_FRAME || role == PACKET_VIDEO;
+    } else if (tag->type == SLUICE_FLV_AUDIO) {
+        stream->seen |= SLUICE_FLV_HAS_AUDIO;
+        if (tag->view.codec)
+            stream->audio_codec = tag->view.codec;
+        stream->audio_frames += role == PACKET_AUDIO;
+    }
+}
+
+/* The time that players are told. */
+static uint32_t stream_time(struct stream *stream, uint32_t timestamp, enum packet_role role) {
+    bool is_frame = role >= PACKET_KEY_FRAME && role <= PACKET_AUDIO;
+    if (stream->rebase) {
+        if (!is_frame)
+            return stream->last_timestamp;
+        stream->rebase = false;
+        stream->offset = stream->last_timestamp + RESTART_MS - timestamp;
+    }
+    uint32_t time = timestamp + stream->offset;
+    /* Forward in the 32-bit circle: audio and video are not quite in order. */
+    if (is_frame && (!stream->opened || (int32_t)(time - stream->last_timestamp) > 0))
+        stream->last_timestamp = time;
+    return time;
+}
+
+static void find_most(struct stream *stream, void *user) {
+    struct stream **most = user;
+    if (stream->gop.blocks > 0 && (!*most || stream->gop.blocks > (*most)->gop.blocks))
+        *most = stream;
+}
+
+static void find_longest_queue(struct stream *stream, void *user) {
+    struct player **longest = user;
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->count > player->gathered + 1 && (!*longest || player->queued_bytes > (*longest)->queued_bytes))
+            *longest = player;
+}
+
+/*
+ * Makes room when consumers hold all but the pool's reserve: first what only new players would miss, the largest
+ * cached group, then what the slowest player is behind. False when there is nothing to give up.
+ */
+static bool shed(struct registry *registry) {
+    struct stream *most = NULL;
+    registry_each(registry, find_most, &most);
+    if (most) {
+        gop_drop(&most->gop);
+        return true;
+    }
+    struct player *longest = NULL;
+    registry_each(registry, find_longest_queue, &longest);
+    if (!longest)
+        return false;
+    player_drop(longest);
+    return true;
+}
+
+static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_kept) {
+    int error = sluice_slice_keep(payload, ret_kept);
+    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && shed(stream->registry); round++)
+        error = sluice_slice_keep(payload, ret_kept);
+    return error;
+}
+
+static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role) {
+    sluice_slice kept;
+    uint32_t time = stream_time(stream, tag->timestamp, role);
+    if (keep(stream, &tag->payload, &kept) < 0)
+        return NULL;
+    struct packet *packet = packet_new(stream->registry->packets, tag->type, role, time, &kept);
+    if (!packet) {
+        sluice_slice_release(&kept);
+        return NULL;
+    }
+    const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
+    packet_account(packet, (uint32_t)sluice_slice_footprint(&packet->payload, before), &stream->blocks_held);
+    packet_unref(stream->previous);
+    stream->previous = packet_ref(packet);
+    return packet;
+}
+
+static void cache_header(struct stream *stream, struct packet *packet) {
+    if (packet->role == PACKET_METADATA)
+        stream_headers_set(&stream->headers.metadata, packet);
+    else if (packet->role == PACKET_VIDEO_HEADER)
+        stream_headers_set(&stream->headers.video, packet);
+    else if (packet->role == PACKET_AUDIO_HEADER)
+        stream_headers_set(&stream->headers.audio, packet);
+}
+
+/* The tracks that the publisher says it has; both, where it says nothing. */
+static uint8_t claimed_tracks(const struct stream *stream, uint8_t flags) {
+    uint8_t claimed = flags & (SLUICE_FLV_HAS_AUDIO | SLUICE_FLV_HAS_VIDEO);
+    if (stream->has_metadata)
+        claimed = (uint8_t)((stream->metadata.has_video ? SLUICE_FLV_HAS_VIDEO : 0) |
+                            (stream->metadata.has_audio ? SLUICE_FLV_HAS_AUDIO : 0));
+    return claimed ? claimed : SLUICE_FLV_HAS_AUDIO | SLUICE_FLV_HAS_VIDEO;
+}
+
+/*
+ * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
+ * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
+ */
+static void open_stream(struct stream *stream, struct packet *packet, uint8_t flags) {
+    if (packet->role < PACKET_KEY_FRAME)
+        return;
+    if (!stream->opened) {
+        stream->opened = true;
+        stream->opened_at = packet->timestamp;
+    }
+    gop_open(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
+    uint8_t missing = claimed_tracks(stream, flags) & (uint8_t)~stream->seen;
+    stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
+    if (!stream->settled)
+        return;
+    bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->state == PLAYER_WAITING)
+            player_start(player, stream->seen, &stream->gop, &stream->headers, has_video);
+    if (!has_video)
+        gop_drop(&stream->gop);
+}
+
+static void lose_frame(struct stream *stream) {
+    stream->frames_dropped++;
+    gop_drop(&stream->gop);
+    for (struct player *player = stream->players; player; player = player->next)
+        player_drop(player);
+}
+
+int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
+    enum packet_role role = role_of(tag, read_metadata(stream, tag));
+    count_tag(stream, tag, role);
+    struct packet *packet = make_packet(stream, tag, role);
+    if (!packet) {
+        lose_frame(stream);
+        return -ENOMEM;
+    }
+    cache_header(stream, packet);
+    if (stream->settled) {
+        bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+        gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
+        for (struct player *player = stream->players; player; player = player->next)
+            player_push(player, packet, &stream->headers, has_video);
+    } else {
+        open_stream(stream, packet, flags);
+    }
+    packet_unref(packet);
+    return 0;
+}
+
+void stream_add_player(struct stream *stream, struct player *player) {
+    player->stream = stream;
+    player->state = PLAYER_WAITING;
+    player->limit = stream->registry->limits.player_bytes;
+    player->prev = NULL;
+    player->next = stream->players;
+    if (stream->players)
+        stream->players->prev = player;
+    stream->players = player;
+    stream->player_count++;
+    if (stream->live && stream->settled)
+        player_start(player, stream->seen, &stream->gop, &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+}
+
+void stream_remove_player(struct stream *stream, struct player *player) {
+    if (player->prev)
+        player->prev->next = player->next;
+    else
+        stream->players = player->next;
+    if (player->next)
+        player->next->prev = player->prev;
+    player->next = player->prev = NULL;
+    stream->player_count--;
+}

@@ -1,0 +1,102 @@
+/*
+ * A stream: one publisher at most, any number of players, and what they are started with. The registry finds streams
+ * by name; a stream exists as long as it has a publisher or a player. The data plane's thread only.
+ */
+#ifndef SLUICED_STREAM_H
+#define SLUICED_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/flv.h>
+#include <sluice/pool.h>
+
+#include "daemon/address.h"
+#include "daemon/gop.h"
+#include "daemon/player.h"
+
+enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
+
+struct registry;
+struct stream;
+
+/* What the registry's streams share. */
+struct stream_limits {
+    uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
+    uint64_t player_bytes; /* payload that may be queued for one struct player */
+};
+
+/* Who publishes, as the API shows it. */
+struct stream_source {
+    char peer[ADDRESS_TEXT];
+    const char *protocol;
+    uint64_t since; /* loop time */
+};
+
+struct stream {
+    struct registry *registry;
+    struct stream *next; /* in its bucket */
+    char name[STREAM_NAME + 1];
+    uint32_t references;
+
+    bool live; /* has a publisher */
+    struct stream_source source;
+    uint64_t left_at; /* loop time since which there is no publisher */
+    struct player *players;
+    uint32_t player_count;
+
+    struct stream_headers headers;
+    struct gop gop;
+    struct packet *previous; /* the last packet, referenced: what the next one shares a block with */
+    uint64_t blocks_held;
+
+    /* Tracks, as SLUICE_FLV_HAS_ flags. */
+    uint8_t seen;    /* of which something has come */
+    uint8_t claimed; /* by the metadata, or else by the file header */
+    bool has_metadata;
+    bool settled; /* all tracks that will come have come, as far as can be known: players are started */
+    bool opened;  /* the first frame has come */
+    uint32_t opened_at;
+
+    /* Time: what players get is the publisher's time and an offset, which makes it go on across publishers. */
+    bool rebase; /* the next frame sets the offset */
+    uint32_t offset;
+    uint32_t last_timestamp;
+
+    sluice_flv_metadata metadata;
+    uint32_t video_codec, audio_codec;
+    uint64_t bytes, video_frames, audio_frames, frames_dropped;
+    uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
+};
+
+/* Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api". */
+bool stream_name_is_valid(const char *name, size_t length);
+
+int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry);
+void registry_free(struct registry *registry);
+
+/* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
+int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream);
+
+/* Calls for each stream. */
+void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
+
+uint32_t registry_count(const struct registry *registry);
+
+/* Once a second: the rates. */
+void registry_tick(struct registry *registry, uint64_t elapsed_ms);
+
+void stream_unref(struct stream *stream);
+
+/* 0, or -EEXIST when it has a publisher. */
+int stream_attach(struct stream *stream, const struct stream_source *source);
+void stream_detach(struct stream *stream, uint64_t now);
+
+/* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
+int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
+
+/* The player's own fields (conn, begin, user, chunked) are set. The player must be removed before it goes. */
+void stream_add_player(struct stream *stream, struct player *player);
+void stream_remove_player(struct stream *stream, struct player *player);
+
+#endif
