@@ -40,14 +40,14 @@ SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 
 /**
- * Appends a block with its data; the caller's reference goes to the chain in any case. A block without data is
- * released at once.
+ * Appends a block of the chain's pool with its data; the caller's reference goes to the chain in any case. A block
+ * without data is released at once.
  */
 SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 
 /**
  * Appends a slice's bytes by reference. The slice stays the caller's.
- * @return 0, or -ENOBUFS (too many views in use; the chain is unchanged), -ENOMEM
+ * @return 0, -EINVAL (a slice of another pool), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
  */
 SLUICE_API int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice);
 
@@ -63,7 +63,7 @@ SLUICE_API size_t sluice_chain_skip(sluice_chain *chain, size_t n);
 
 /**
  * Moves the first @p n bytes to the end of another chain of the same pool, by reference.
- * @return 0, -EAGAIN (the source is shorter), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing moved
+ * @return 0, -EAGAIN (the source is shorter), -EINVAL (chains of two pools), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing moved
  */
 SLUICE_API int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to);
 

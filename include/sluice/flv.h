@@ -23,11 +23,11 @@ extern "C" {
 #endif
 
 enum {
-    SLUICE_FLV_HEADER_SIZE = 13,          /**< File header and the first PreviousTagSize, bytes. */
-    SLUICE_FLV_TAG_HEADER_SIZE = 11,      /**< Tag header, bytes. */
-    SLUICE_FLV_TRAILER_SIZE = 4,          /**< PreviousTagSize behind each tag, bytes. */
-    SLUICE_FLV_MAX_PAYLOAD = 0xFFFFFF,    /**< What a tag's size field can say, bytes. */
-    SLUICE_FLV_DEFAULT_LIMIT = 8 << 20,   /**< Largest payload that a framer takes unless told otherwise, bytes. */
+    SLUICE_FLV_HEADER_SIZE = 13,        /**< File header and the first PreviousTagSize, bytes. */
+    SLUICE_FLV_TAG_HEADER_SIZE = 11,    /**< Tag header, bytes. */
+    SLUICE_FLV_TRAILER_SIZE = 4,        /**< PreviousTagSize behind each tag, bytes. */
+    SLUICE_FLV_MAX_PAYLOAD = 0xFFFFFF,  /**< What a tag's size field can say, bytes. */
+    SLUICE_FLV_DEFAULT_LIMIT = 8 << 20, /**< Largest payload that a framer takes unless told otherwise, bytes. */
 };
 
 /** Flags of the file header. */
@@ -48,7 +48,7 @@ typedef enum sluice_flv_type {
 
 /** Codecs by their FourCC; the numbered ones of FLV have the name that Enhanced RTMP or MP4 gives them. */
 enum {
-    SLUICE_CODEC_NONE = 0,                              /**< Not said, or a number that is not known. */
+    SLUICE_CODEC_NONE = 0, /**< Not said, or a number that is not known. */
     SLUICE_CODEC_H263 = SLUICE_FOURCC('s', '2', '6', '3'),
     SLUICE_CODEC_VP6 = SLUICE_FOURCC('v', 'p', '0', '6'),
     SLUICE_CODEC_H264 = SLUICE_FOURCC('a', 'v', 'c', '1'),

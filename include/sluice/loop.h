@@ -35,16 +35,16 @@ typedef struct sluice_loop_options {
 
 /** What a loop has done since it was made. */
 typedef struct sluice_loop_stats {
-    const char *backend;      /**< Name of the backend: "io_uring". */
-    const char *features;     /**< What of it is in use, words separated by spaces. The loop's. */
-    uint64_t turns;           /**< Turns. */
-    uint64_t enters;          /**< System calls to submit and wait. */
-    uint64_t completions;     /**< Completions handled. */
-    uint64_t starved;         /**< Receives that found no block and had to wait for one. */
-    uint64_t aimed;           /**< Receives into the free end of a block, under memory pressure. */
-    uint64_t overflows;       /**< Times that the completion queue was found overflown. */
-    uint32_t connections;     /**< Open now. */
-    uint32_t waiting;         /**< Connections that wait for a block now. */
+    const char *backend;  /**< Name of the backend: "io_uring". */
+    const char *features; /**< What of it is in use, words separated by spaces. The loop's. */
+    uint64_t turns;       /**< Turns. */
+    uint64_t enters;      /**< System calls to submit and wait. */
+    uint64_t completions; /**< Completions handled. */
+    uint64_t starved;     /**< Receives that found no block and had to wait for one. */
+    uint64_t aimed;       /**< Receives into the free end of a block, under memory pressure. */
+    uint64_t overflows;   /**< Times that the completion queue was found overflown. */
+    uint32_t connections; /**< Open now. */
+    uint32_t waiting;     /**< Connections that wait for a block now. */
 } sluice_loop_stats;
 
 /**

@@ -3,12 +3,11 @@
  * A pool of equal blocks that the kernel fills and the last reader gives back.
  *
  * A pool is a set of slabs, each cut into blocks of one size. A block is free, with the kernel (published for
- * receiving), or held (referenced by a chain or a slice): at every moment
- * `total == free + kernel + held`.
+ * receiving), or held (referenced by a chain or a slice): at every moment `total == free + kernel + held`.
  *
- * Threads: one thread owns the pool, at first the one that made it; a loop that uses the pool hands it to the thread
- * that runs the loop. Only the owner takes blocks. Any thread may release blocks, slices, and the pool's statistics
- * may be read by the owner only.
+ * Threads: one thread owns the pool: the one that made it, then the one that runs the loop which uses it, and at last
+ * the one that frees that loop. Only the owner takes blocks and reads the statistics. Any thread may release blocks
+ * and slices.
  */
 #ifndef SLUICE_POOL_H
 #define SLUICE_POOL_H
@@ -32,7 +31,8 @@ typedef struct sluice_block sluice_block;
 typedef struct sluice_pool_options {
     uint32_t block_size;     /**< Bytes per block: a power of two, 512 to 1,048,576. Default 4096. */
     uint32_t slab_blocks;    /**< Blocks per slab, the step by which the pool grows: 8 to 65,536. Default 1024. */
-    uint32_t max_blocks;     /**< Most blocks ever: slab_blocks to 4,194,304. Default 16,384 (64 MiB of 4 KiB blocks). */
+    uint32_t max_blocks;     /**< Most blocks ever: slab_blocks to 4,194,304, in at most 65,535 slabs.
+                                  Default 16,384 (64 MiB of 4 KiB blocks). */
     uint32_t reserve_blocks; /**< Blocks that sluice_slice_keep() leaves for receiving: below max_blocks.
                                   Default a sixteenth of max_blocks. */
     bool no_huge_pages;      /**< Do not ask for huge pages. */

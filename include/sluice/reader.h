@@ -4,7 +4,7 @@
  *
  * A reader never waits. A call that needs more bytes than the chain holds says -EAGAIN and consumes nothing; call it
  * again when the chain has grown (sluice_reader_skip() and sluice_reader_range() are streaming instead). Views that a
- * call hands out are borrowed: valid until the next call on this reader. To keep bytes, take a slice.
+ * call hands out are borrowed: valid until the next call on this reader, or on its chain. To keep bytes, take a slice.
  *
  * Threads: the chain's.
  */
@@ -102,7 +102,8 @@ SLUICE_API size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n)
  * @param scratch  room for a line that straddles blocks (then copied and counted); it is also the limit
  * @param size     bytes of scratch: the longest line, without its end
  * @param ret_line into the block, or scratch; not terminated by NUL
- * @return 0, -EAGAIN, -EMSGSIZE (no line end within the limit; nothing consumed)
+ * @return 0, -EAGAIN, -EMSGSIZE (no line end within the limit; nothing consumed), -ENOBUFS (the line straddles blocks
+ *         and scratch is NULL)
  */
 SLUICE_API int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const char **ret_line,
                                   size_t *ret_length);

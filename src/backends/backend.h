@@ -50,7 +50,7 @@ struct sluice_io {
     bool cancelled;        /* cancel() has been called */
     uint32_t operations;   /* that the kernel has and whose last completion has not come */
     sluice_block *aim;     /* referenced: whose free end the next receive may fill */
-    sluice_io *queue_next; /* in the waiting queue, or the list of the cancelled */
+    sluice_io *queue_next; /* in the queue of the waiting, the aimed, or the cancelled */
     sluice_io *queue_prev;
 };
 

@@ -35,14 +35,14 @@ static uint64_t clock_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
+bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
     sluice_io *largest = NULL;
     if (*since == 0) {
         *since = clock_ms();
-        return;
+        return false;
     }
     if (clock_ms() - *since < STARVED_MS)
-        return;
+        return false;
     for (sluice_io *io = waiting->first; io; io = io->queue_next)
         if (!largest || io->chain.blocks > largest->chain.blocks)
             largest = io;
@@ -51,4 +51,5 @@ void io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
     largest->receiving = IO_RECV_OFF;
     largest->wants_receive = false;
     largest->events->ended(largest, -ENOBUFS);
+    return true;
 }

@@ -16,7 +16,8 @@ void io_queue_remove(io_queue *queue, sluice_io *io);
  * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames hold all there are,
  * and each waits for more. After some seconds of that the connection that holds the most ends with -ENOBUFS.
  * @since: milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
+ * True when one was told: do not wait before the loop has passed that on.
  */
-void io_queue_break_deadlock(io_queue *waiting, uint64_t *since);
+bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since);
 
 #endif

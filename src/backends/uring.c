@@ -171,6 +171,8 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
 
 static void destroy(sluice_backend *backend) {
     uring *u = of(backend);
+    /* The thread that ran the loop may end now. */
+    pool_bind(u->base.pool);
     pool_observe(u->base.pool, NULL, NULL);
     io_uring_queue_exit(&u->ring);
     discard(u);
@@ -178,9 +180,10 @@ static void destroy(sluice_backend *backend) {
 
 void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag) {
     struct io_uring_sqe *sqe = uring_sqe(u);
-    /* No entry only before the first turn, when the kernel has nothing to cancel: cancel() waits for the completion. */
-    if (!sqe)
+    if (!sqe) {
+        u->cancels_due = true;
         return;
+    }
     io_uring_prep_cancel64(sqe, uring_data(io, tag), 0);
     sqe->user_data = URING_TAG_NONE;
 }
@@ -231,15 +234,17 @@ static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     if (sends_full(u))
         submit_now(u);
     *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
-    return &u->iovecs[u->iovecs_used];
+    u->room = u->iovecs_used;
+    return &u->iovecs[u->room];
 }
 
 static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     uring *u = of(backend);
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring); /* there is one: room() has looked */
+    /* Since room() the user may have cancelled others, and with that used up entries: this may submit. */
+    struct io_uring_sqe *sqe = uring_sqe(u);
     struct msghdr *message = &u->messages[u->messages_used++];
-    *message = (struct msghdr){.msg_iov = &u->iovecs[u->iovecs_used], .msg_iovlen = count};
-    u->iovecs_used += count;
+    *message = (struct msghdr){.msg_iov = &u->iovecs[u->room], .msg_iovlen = count};
+    u->iovecs_used = u->room + count;
     io_uring_prep_sendmsg(sqe, io->fd, message, MSG_NOSIGNAL);
     sqe->user_data = uring_data(io, URING_TAG_SEND);
     io->sending = true;
@@ -267,14 +272,22 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
     if (io->sending)
         uring_cancel(u, io, URING_TAG_SEND);
     io->cancelled = true;
-    u->idle_due |= io->operations == 0;
+    u->told |= io->operations == 0;
     io_queue_push(&u->cancelled, io);
+}
+
+/* The cancels that found no entry; before the first turn only accepts can be under way. */
+static void send_due_cancels(uring *u) {
+    u->cancels_due = false;
+    for (sluice_io *io = u->cancelled.first; io && !u->cancels_due; io = io->queue_next)
+        if (io->accepting)
+            uring_cancel(u, io, URING_TAG_ACCEPT);
 }
 
 /* Tells those whose last operation has completed. */
 static void report_idle(uring *u) {
     sluice_io *next;
-    u->idle_due = false;
+    u->told = false;
     for (sluice_io *io = u->cancelled.first; io; io = next) {
         next = io->queue_next;
         if (io->operations > 0)
@@ -351,7 +364,7 @@ static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_ti
         timeout_us = 0;
     else if (u->waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
         timeout_us = STARVED_WAIT_US;
-    if (u->idle_due)
+    if (u->told)
         timeout_us = 0;
     if (u->busy && u->batch_us > 0 && timeout_us != 0) {
         completions = BATCH_COMPLETIONS;
@@ -369,6 +382,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     int error = u->enabled ? 0 : enable(u);
     if (error)
         return error;
+    if (u->cancels_due)
+        send_due_cancels(u);
     if (!u->wake_armed)
         arm_wake(u);
     uring_receive_prepare(u);

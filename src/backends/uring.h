@@ -48,14 +48,17 @@ typedef struct uring {
     uint32_t batch_us;
 
     buffer_ring buffers;
-    io_queue waiting;       /* for a receive to be armed, in order of arrival */
-    io_queue cancelled;     /* whose last completions are awaited */
-    bool idle_due;          /* one was cancelled that had nothing under way */
+    io_queue waiting;   /* for a receive to be armed, in order of arrival */
+    io_queue aimed;     /* whose receive is armed for the free end of a block */
+    io_queue cancelled; /* whose last completions are awaited */
+    bool cancels_due;   /* a cancel found no entry before the first turn */
+    bool told;          /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 
     /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */
     struct iovec *iovecs;
     struct msghdr *messages;
+    size_t room; /* index of the pieces that room() has given out last */
     size_t iovecs_used;
     size_t messages_used;
 

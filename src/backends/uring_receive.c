@@ -86,17 +86,23 @@ static void drop_aim(sluice_io *io) {
     io->aim = NULL;
 }
 
-/* Remembers a block whose free end the next receive may fill. */
-static void take_aim(uring *u, sluice_io *io, sluice_block *block) {
-    if (block_tail(block) < pool_block_size(u->base.pool) / AIM_SHARE)
+/* Remembers the newest block when its free end is worth filling. */
+static void take_aim(uring *u, sluice_io *io) {
+    sluice_block *last = io->chain.last;
+    if (io->aim || !last || last->kind != BLOCK_POOLED || block_tail(last) < pool_block_size(u->base.pool) / AIM_SHARE)
         return;
-    block_ref(block);
-    io->aim = block;
+    block_ref(last);
+    io->aim = last;
+}
+
+/* Nobody else refers to the block: to hold it for what may come would keep it from others. */
+static bool aim_is_spare(const sluice_io *io) {
+    return io->aim && atomic_load_explicit(&io->aim->refs, memory_order_acquire) == 1;
 }
 
 static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
     sluice_block *block = io->aim;
-    uint8_t *end = block->data + block->length;
+    uint8_t *end = block_tail_data(block);
 
     /* Plain receives cannot name a registered buffer, reads can; a socket takes both. */
     if (u->fixed[block->slab])
@@ -104,6 +110,7 @@ static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
     else
         io_uring_prep_recv(sqe, io->fd, end, block_tail(block), 0);
     io->receiving = IO_RECV_AIMED;
+    io_queue_push(&u->aimed, io);
     u->stats.aimed++;
 }
 
@@ -123,7 +130,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     struct io_uring_sqe *sqe = uring_sqe(u);
     if (!sqe)
         return false;
-    if (!pressed)
+    if (!pressed || aim_is_spare(io))
         drop_aim(io);
     if (io->aim)
         arm_aimed(u, io, sqe);
@@ -132,6 +139,25 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     io->operations++;
     return true;
+}
+
+/*
+ * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the blocks back, and wait
+ * with the others. True when there were any.
+ */
+static bool reclaim_aims(uring *u) {
+    uint32_t wanted = u->waiting.count;
+    sluice_io *next;
+    for (sluice_io *io = u->aimed.first; io && wanted > 0; io = next) {
+        next = io->queue_next;
+        if (!aim_is_spare(io))
+            continue;
+        io_queue_remove(&u->aimed, io);
+        io->receiving = IO_RECV_STOPPING;
+        uring_cancel(u, io, URING_TAG_RECEIVE);
+        wanted--;
+    }
+    return wanted < u->waiting.count;
 }
 
 /*
@@ -160,8 +186,8 @@ static void arm_waiting(uring *u) {
     }
     if (armed_any || !u->waiting.first)
         u->starved_since = 0;
-    else if (pool_want_release(u->base.pool))
-        io_queue_break_deadlock(&u->waiting, &u->starved_since);
+    else if (pool_want_release(u->base.pool) && !reclaim_aims(u))
+        u->told |= io_queue_break_deadlock(&u->waiting, &u->starved_since);
 }
 
 void uring_receive_prepare(uring *u) {
@@ -179,7 +205,7 @@ static void wait_for_arming(uring *u, sluice_io *io) {
  * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each to the end but the last. The
  * slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
  */
-static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n, bool pressed) {
+static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     buffer_ring *buffers = &u->buffers;
     sluice_block *block;
     do {
@@ -192,14 +218,12 @@ static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n, bool p
         pool_from_kernel(u->base.pool, block);
         block->length = n < block->capacity ? n : block->capacity;
         n -= block->length;
-        if (n == 0 && pressed && !io->cancelled && block->length > 0) {
-            drop_aim(io);
-            take_aim(u, io, block);
-        }
-        if (io->cancelled)
+        if (io->cancelled) {
             sluice_block_release(block);
-        else
-            sluice_chain_append(&io->chain, block);
+            continue;
+        }
+        drop_aim(io);
+        sluice_chain_append(&io->chain, block);
     } while (n > 0);
     return true;
 }
@@ -212,13 +236,19 @@ static int take_aimed(uring *u, sluice_io *io, uint32_t n) {
 }
 
 /* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
-static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags, bool pressed) {
+static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
     if (result > 0 && !(flags & IORING_CQE_F_BUFFER))
         return take_aimed(u, io, (uint32_t)result);
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
-        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result, pressed) ? 0 : -EIO;
+        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
     return 0;
+}
+
+/* The newest block is filled to less than half, as far as it is still there to be seen. */
+static bool is_poorly_filled(const sluice_io *io) {
+    const sluice_block *last = io->chain.last;
+    return last && last->kind == BLOCK_POOLED && last->length < last->capacity / POOR_SHARE;
 }
 
 static bool is_passing(int result) {
@@ -228,9 +258,11 @@ static bool is_passing(int result) {
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     bool goes_on = flags & IORING_CQE_F_MORE;
     bool pressed = pool_is_pressed(u->base.pool);
-    int error = take_bytes(u, io, result, flags, pressed);
+    int error = take_bytes(u, io, result, flags);
 
     if (!goes_on) {
+        if (io->receiving == IO_RECV_AIMED)
+            io_queue_remove(&u->aimed, io);
         io->operations--;
         io->receiving = IO_RECV_OFF;
     }
@@ -246,10 +278,13 @@ void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags
         if (goes_on)
             uring_receive_stop(u, io);
         io->events->ended(io, error ? error : result);
-    } else if (!goes_on && io->wants_receive && !io->cancelled) {
+    } else if (!goes_on && io->wants_receive) {
+        if (pressed)
+            take_aim(u, io);
+        if (aim_is_spare(io))
+            drop_aim(io);
         wait_for_arming(u, io);
-    } else if (pressed && io->receiving == IO_RECV_MULTI && io->aim &&
-               io->aim->length < io->aim->capacity / POOR_SHARE) {
+    } else if (pressed && io->receiving == IO_RECV_MULTI && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
         io->receiving = IO_RECV_STOPPING;
         uring_cancel(u, io, URING_TAG_RECEIVE);
@@ -270,9 +305,11 @@ void uring_receive_stop(uring *u, sluice_io *io) {
         io_queue_remove(&u->waiting, io);
         io->receiving = IO_RECV_OFF;
         break;
+    case IO_RECV_AIMED:
+        io_queue_remove(&u->aimed, io);
+        /* fall through */
     case IO_RECV_MULTI:
     case IO_RECV_SINGLE:
-    case IO_RECV_AIMED:
         io->receiving = IO_RECV_STOPPING;
         uring_cancel(u, io, URING_TAG_RECEIVE);
         break;

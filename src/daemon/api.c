@@ -8,13 +8,26 @@ static const struct {
     uint32_t codec;
     const char *name;
 } codec_names[] = {
-    {SLUICE_CODEC_H263, "flv1"},   {SLUICE_CODEC_VP6, "vp6"},         {SLUICE_CODEC_H264, "h264"},
-    {SLUICE_CODEC_HEVC, "hevc"},   {SLUICE_CODEC_VVC, "vvc"},         {SLUICE_CODEC_AV1, "av1"},
-    {SLUICE_CODEC_VP8, "vp8"},     {SLUICE_CODEC_VP9, "vp9"},         {SLUICE_CODEC_AAC, "aac"},
-    {SLUICE_CODEC_MP3, "mp3"},     {SLUICE_CODEC_OPUS, "opus"},       {SLUICE_CODEC_FLAC, "flac"},
-    {SLUICE_CODEC_AC3, "ac3"},     {SLUICE_CODEC_EAC3, "eac3"},       {SLUICE_CODEC_PCMA, "pcm_alaw"},
-    {SLUICE_CODEC_PCMU, "pcm_mulaw"}, {SLUICE_CODEC_PCM, "pcm"},      {SLUICE_CODEC_ADPCM, "adpcm"},
-    {SLUICE_CODEC_NELLYMOSER, "nellymoser"}, {SLUICE_CODEC_SPEEX, "speex"},
+    {SLUICE_CODEC_H263, "flv1"},
+    {SLUICE_CODEC_VP6, "vp6"},
+    {SLUICE_CODEC_H264, "h264"},
+    {SLUICE_CODEC_HEVC, "hevc"},
+    {SLUICE_CODEC_VVC, "vvc"},
+    {SLUICE_CODEC_AV1, "av1"},
+    {SLUICE_CODEC_VP8, "vp8"},
+    {SLUICE_CODEC_VP9, "vp9"},
+    {SLUICE_CODEC_AAC, "aac"},
+    {SLUICE_CODEC_MP3, "mp3"},
+    {SLUICE_CODEC_OPUS, "opus"},
+    {SLUICE_CODEC_FLAC, "flac"},
+    {SLUICE_CODEC_AC3, "ac3"},
+    {SLUICE_CODEC_EAC3, "eac3"},
+    {SLUICE_CODEC_PCMA, "pcm_alaw"},
+    {SLUICE_CODEC_PCMU, "pcm_mulaw"},
+    {SLUICE_CODEC_PCM, "pcm"},
+    {SLUICE_CODEC_ADPCM, "adpcm"},
+    {SLUICE_CODEC_NELLYMOSER, "nellymoser"},
+    {SLUICE_CODEC_SPEEX, "speex"},
 };
 
 /* The usual name, or else the four characters. */

@@ -64,8 +64,12 @@ void http_publish_end(struct http_session *session, int error, unsigned status) 
     sluice_conn_set_need(session->base.conn, 0);
     bool regular = error == 0 && left == 0;
     const struct http_reply reply = {
-        .status = regular ? 200 : error ? status : 400,
-        .reason = regular ? "published" : error ? publisher_error_text(error) : "the stream ends inside a tag",
+        .status = regular ? 200
+                  : error ? status
+                          : 400,
+        .reason = regular ? "published"
+                  : error ? publisher_error_text(error)
+                          : "the stream ends inside a tag",
         .keep_alive = regular && session->keep_alive,
     };
     http_respond(session, &reply);

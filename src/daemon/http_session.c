@@ -140,8 +140,10 @@ static void answer_api(struct http_session *session, const sluice_http_request *
     };
     struct json json = {0};
     if (!reply.head_only && !text_is(&request->method, "GET")) {
-        reply = (struct http_reply){.status = 405, .reason = "only GET, HEAD and OPTIONS here",
-                                    .allow = "GET, HEAD, OPTIONS", .keep_alive = keep_alive};
+        reply = (struct http_reply){.status = 405,
+                                    .reason = "only GET, HEAD and OPTIONS here",
+                                    .allow = "GET, HEAD, OPTIONS",
+                                    .keep_alive = keep_alive};
         http_respond(session, &reply);
         return;
     }
@@ -191,8 +193,10 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
     struct stream *stream;
 
     if (!publish && !head && !text_is(method, "GET")) {
-        const struct http_reply reply = {.status = 405, .reason = "publish with POST or PUT, play with GET",
-                                         .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
+        const struct http_reply reply = {.status = 405,
+                                         .reason = "publish with POST or PUT, play with GET",
+                                         .allow = "GET, HEAD, POST, PUT, OPTIONS",
+                                         .keep_alive = keep_alive};
         http_respond(session, &reply);
         return;
     }
@@ -219,8 +223,8 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     bool keep_alive = request->keep_alive && !has_body;
 
     if (text_is(&request->method, "OPTIONS")) {
-        const struct http_reply reply = {.status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS",
-                                         .keep_alive = keep_alive};
+        const struct http_reply reply = {
+            .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
         http_respond(session, &reply);
     } else if (text_is(path, api_path)) {
         answer_api(session, request, keep_alive);

@@ -43,12 +43,12 @@ struct http_session {
 
 struct http_reply {
     unsigned status;
-    const char *reason;  /* a few words; the body where there is no other */
-    const char *type;    /* of the body, or NULL for text */
-    const char *allow;   /* methods, for 405 and OPTIONS; or NULL */
-    char *body;          /* freed by the call; or NULL */
+    const char *reason; /* a few words; the body where there is no other */
+    const char *type;   /* of the body, or NULL for text */
+    const char *allow;  /* methods, for 405 and OPTIONS; or NULL */
+    char *body;         /* freed by the call; or NULL */
     size_t body_size;
-    bool head_only;      /* the request was HEAD */
+    bool head_only; /* the request was HEAD */
     bool keep_alive;
 };
 

@@ -88,8 +88,8 @@ static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
 struct number_option {
     int id;
     const char *name;
-    const char *kind; /* as messages call it */
-    double scale;     /* of the stored value: 1, or 1000 for seconds and milliseconds */
+    const char *kind;   /* as messages call it */
+    double scale;       /* of the stored value: 1, or 1000 for seconds and milliseconds */
     double least, most; /* as written */
     bool is_size;
     bool fractions;
@@ -165,8 +165,9 @@ static bool add_listener(struct options *options, enum listener_protocol protoco
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
     listener->protocol = protocol;
     if (address_parse(text, length, &listener->address) < 0)
-        return wrong(name, text, is_flv ? "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam"
-                                        : "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080");
+        return wrong(name, text,
+                     is_flv ? "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam"
+                            : "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080");
     if (equals) {
         if (!stream_name_is_valid(equals + 1, strlen(equals + 1)))
             return wrong(name, text, "a stream name such as live/cam behind \"=\"");

@@ -66,7 +66,7 @@ static void write_chunk_line(struct packet *packet) {
 }
 
 struct packet *packet_new(struct packet_pool *pool, sluice_flv_type type, enum packet_role role, uint32_t timestamp,
-                   sluice_slice *payload) {
+                          sluice_slice *payload) {
     struct packet *packet = take(pool);
     if (!packet)
         return NULL;

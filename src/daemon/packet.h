@@ -14,7 +14,7 @@
 #include <sluice/flv.h>
 
 enum {
-    CHUNK_LINE = 9,                                        /* longest "size CRLF": seven digits */
+    CHUNK_LINE = 9, /* longest "size CRLF": seven digits */
     PACKET_PREFIX = CHUNK_LINE + SLUICE_FLV_TAG_HEADER_SIZE,
     PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
 };
@@ -56,7 +56,7 @@ void packet_pool_free(struct packet_pool *pool);
 
 /* Takes the payload's references over. NULL when memory is short (the payload is the caller's still). */
 struct packet *packet_new(struct packet_pool *pool, sluice_flv_type type, enum packet_role role, uint32_t timestamp,
-                   sluice_slice *payload);
+                          sluice_slice *payload);
 
 /* The same payload at another time. NULL when memory is short. */
 struct packet *packet_at(const struct packet *source, uint32_t timestamp);

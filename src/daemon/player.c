@@ -101,7 +101,8 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     enqueue(player, packet);
 }
 
-void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers, bool has_video) {
+void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
+                  bool has_video) {
     if (!player->begun) {
         player->preamble_size = player->begin(player, flags, player->preamble);
         player->begun = true;

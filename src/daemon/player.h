@@ -44,8 +44,8 @@ struct player {
 
     struct packet **queue; /* a ring of a power of two */
     size_t capacity, first, count;
-    size_t gathered;     /* packets at the front that the kernel may be reading */
-    size_t sent_of_first; /* bytes of the front packet that have been sent */
+    size_t gathered;       /* packets at the front that the kernel may be reading */
+    size_t sent_of_first;  /* bytes of the front packet that have been sent */
     uint64_t queued_bytes; /* payload */
     uint64_t limit;
 
@@ -63,7 +63,8 @@ struct player {
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
 
 /* Starts a player with what the stream has cached, or waits for its next key frame where it has video. */
-void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers, bool has_video);
+void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
+                  bool has_video);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player);

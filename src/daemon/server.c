@@ -12,9 +12,9 @@
 #include "daemon/log.h"
 
 enum {
-    TICK_MS = 500,       /* deadlines are looked at so often */
-    TICKS_PER_RATE = 2,  /* rates are taken each so many ticks */
-    DRAIN_MS = 2000,     /* for sessions to finish when the server stops */
+    TICK_MS = 500,      /* deadlines are looked at so often */
+    TICKS_PER_RATE = 2, /* rates are taken each so many ticks */
+    DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
     SLAB_BYTES = 4 << 20,
     BLOCK_BYTES = 4096,
 };

@@ -23,8 +23,8 @@ enum flv_state {
 
 struct sluice_flv {
     enum flv_state state;
-    int error;     /* FLV_FAILED: what next() returns; else 0 */
-    size_t need;   /* below this many bytes in the chain next() has nothing to look at */
+    int error;   /* FLV_FAILED: what next() returns; else 0 */
+    size_t need; /* below this many bytes in the chain next() has nothing to look at */
     uint32_t limit;
     uint32_t skip; /* FLV_SKIPPING: bytes of the tag and its trailer still to drop */
     uint8_t flags;

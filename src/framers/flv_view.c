@@ -5,15 +5,14 @@ enum {
     EX_SEQUENCE_START = 0,
     EX_CODED_FRAMES = 1,
     EX_SEQUENCE_END = 2,
-    EX_CODED_FRAMES_X = 3,           /* video */
-    EX_METADATA = 4,                 /* video */
-    EX_MULTICHANNEL_CONFIG = 4,      /* audio */
-    EX_MPEG2TS_SEQUENCE_START = 5,   /* video */
+    EX_CODED_FRAMES_X = 3,         /* video */
+    EX_METADATA = 4,               /* video */
+    EX_MULTICHANNEL_CONFIG = 4,    /* audio */
+    EX_MPEG2TS_SEQUENCE_START = 5, /* video */
     EX_AUDIO_MULTITRACK = 5,
     EX_VIDEO_MULTITRACK = 6,
     EX_MODEX = 7,
-    EX_ONE_TRACK = 0,                /* the kinds of multitrack */
-    EX_MANY_TRACKS_MANY_CODECS = 2,
+    EX_ONE_TRACK = 0, /* of the kinds of multitrack the one that has no sizes */
 
     FRAME_KEY = 1,
     FRAME_COMMAND = 5,
@@ -255,15 +254,16 @@ static bool read_audio(sluice_cursor *cursor, sluice_flv_view *view) {
 }
 
 sluice_flv_view flv_view(sluice_flv_type type, sluice_cursor payload) {
-    sluice_flv_view view = {.packet = SLUICE_FLV_METADATA};
+    sluice_flv_view view = {.packet = SLUICE_FLV_OTHER};
     size_t size = cursor_left(&payload);
-    if (type == SLUICE_FLV_SCRIPT)
+    if (type == SLUICE_FLV_SCRIPT) {
+        view.packet = SLUICE_FLV_METADATA;
         return view;
+    }
     if (type == SLUICE_FLV_VIDEO ? read_video(&payload, &view) : read_audio(&payload, &view)) {
         view.header_size = (uint32_t)(size - cursor_left(&payload));
     } else {
         view.packet = SLUICE_FLV_OTHER;
-        view.composition_time = 0;
         view.header_size = (uint32_t)size;
     }
     return view;

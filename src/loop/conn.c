@@ -43,6 +43,7 @@ static void list_add(conn_list *list, int which, sluice_conn *conn) {
     else
         list->first = conn;
     list->last = conn;
+    list->count++;
 }
 
 static void list_remove(conn_list *list, int which, sluice_conn *conn) {
@@ -50,6 +51,7 @@ static void list_remove(conn_list *list, int which, sluice_conn *conn) {
     if (!conn->links[which].in)
         return;
     conn->links[which].in = false;
+    list->count--;
     if (prev)
         prev->links[which].next = next;
     else
@@ -66,7 +68,7 @@ static sluice_conn *conn_of(sluice_io *io) {
 
 static void io_received(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
-    if (io->chain.length >= conn->need)
+    if (io->chain.length >= conn->need && !conn->failed)
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
@@ -74,6 +76,7 @@ static void fail(sluice_conn *conn, int error) {
     conn->end = END_FAILED;
     conn->error = error;
     conn->failed = conn->ended = true;
+    conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     list_add(&conn->loop->ready, LIST_READY, conn);
 }
@@ -179,8 +182,9 @@ void conns_dispatch(sluice_loop *loop) {
 
 void conns_flush(sluice_loop *loop) {
     const struct backend_operations *operations = loop->backend->operations;
-    sluice_conn *conn;
-    while ((conn = loop->sending.first)) {
+    /* Once each: who has more at once is asked in the next turn. */
+    for (size_t left = loop->sending.count; left > 0 && loop->sending.first; left--) {
+        sluice_conn *conn = loop->sending.first;
         if (conn->io.sending || conn->failed || !conn->events->on_gather) {
             list_remove(&loop->sending, LIST_SENDING, conn);
             continue;

@@ -7,8 +7,8 @@
 #include "loop/loop.h"
 
 enum {
-    BACKLOG = 4096,       /* the kernel lowers it to net.core.somaxconn */
-    EXHAUSTED_MS = 100,   /* until the next try after accept(2) failed */
+    BACKLOG = 4096,     /* the kernel lowers it to net.core.somaxconn */
+    EXHAUSTED_MS = 100, /* until the next try after accept(2) failed */
 };
 
 struct sluice_listener {

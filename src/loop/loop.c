@@ -10,7 +10,7 @@ struct posted_call {
     void *user;
 };
 
-static uint64_t clock_ms(void) {
+uint64_t loop_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -32,7 +32,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     }
     loop->pool = pool;
     loop->posted_end = &loop->posted;
-    loop->now = clock_ms();
+    loop->now = loop_clock();
     *ret_loop = loop;
     return 0;
 }
@@ -87,7 +87,7 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     loop->turns++;
     conns_flush(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
-    loop->now = clock_ms();
+    loop->now = loop_clock();
     if (error)
         return error;
     conns_dispatch(loop);

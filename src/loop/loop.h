@@ -15,6 +15,7 @@ struct posted_call;
 /* A list of connections, in order; each connection has one pair of links per list. */
 typedef struct conn_list {
     sluice_conn *first, *last;
+    size_t count;
 } conn_list;
 
 /* Running timers, the earliest first: a binary heap. */
@@ -43,6 +44,9 @@ struct sluice_loop {
 
     uint64_t turns;
 };
+
+/* Milliseconds, monotonic. */
+uint64_t loop_clock(void);
 
 /* timer.c */
 int64_t timers_wait_ms(const sluice_loop *loop); /* until the next is due; negative: none runs */

@@ -82,9 +82,10 @@ void sluice_timer_stop(sluice_timer *timer) {
 
 void sluice_timer_start(sluice_timer *timer, uint64_t ms) {
     timer_heap *heap = &timer->loop->timers;
+    uint64_t now = loop_clock();
     sluice_timer_stop(timer);
-    /* The turn's clock may be up to a millisecond behind: one more, so that it is never early. */
-    timer->due = ms < UINT64_MAX - timer->loop->now - 1 ? timer->loop->now + ms + 1 : UINT64_MAX;
+    /* The clock may be up to a millisecond ahead of what it shows: one more, so that it is never early. */
+    timer->due = ms < UINT64_MAX - now - 1 ? now + ms + 1 : UINT64_MAX;
     sift_up(heap, heap->count++, timer);
 }
 

@@ -56,16 +56,26 @@ void sluice_chain_append(sluice_chain *chain, sluice_block *block) {
 }
 
 int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
-    if (chain->last == block) {
+    sluice_block *last = chain->last;
+    if (last == block && block->beyond == 0) {
         block->length += n;
         chain->length += n;
         return 0;
     }
+    /* Slices that end in the last view do not read its length. */
+    if (last && last->kind == BLOCK_VIEW && last->parent == block &&
+        last->data + last->length == block_tail_data(block)) {
+        last->length += n;
+        last->capacity += n;
+        block->beyond += n;
+        chain->length += n;
+        return 0;
+    }
     sluice_block *view;
-    int error = pool_view(chain->pool, block, block->length, n, &view);
+    int error = pool_view(chain->pool, block, block->length + block->beyond, n, &view);
     if (error)
         return error;
-    block->length += n;
+    block->beyond += n;
     sluice_chain_append(chain, view);
     return 0;
 }
@@ -156,8 +166,7 @@ static int append_range(sluice_chain *to, sluice_block *block, uint32_t offset, 
 static bool adjoins(const sluice_chain *chain, const sluice_block *view) {
     const sluice_block *last = chain->last;
     return last && last->kind == BLOCK_VIEW && last->parent == view->parent &&
-           last->data + last->length == view->data &&
-           atomic_load_explicit(&last->refs, memory_order_acquire) == 1;
+           last->data + last->length == view->data && atomic_load_explicit(&last->refs, memory_order_acquire) == 1;
 }
 
 /* Puts the views in @part at the end of @to; one that adjoins the last is united with it. */
@@ -182,6 +191,8 @@ static void join(sluice_chain *to, sluice_chain *part) {
 
 int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     sluice_chain part;
+    if (slice->first && slice->first->pool != chain->pool)
+        return -EINVAL;
     chain_init(&part, chain->pool);
     int error = append_range(&part, slice->first, slice->offset, slice->length, slice->last);
     if (error)
@@ -194,6 +205,8 @@ int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
 int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     if (n > from->length)
         return -EAGAIN;
+    if (from->pool != to->pool)
+        return -EINVAL;
     sluice_chain part;
     chain_init(&part, from->pool);
     int error = append_range(&part, from->first, from->offset, n, NULL);

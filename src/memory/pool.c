@@ -65,7 +65,7 @@ struct sluice_pool {
     /* Any thread's: */
     _Atomic(pthread_t) owner;
     _Atomic(sluice_block *) remote; /* given back by other threads; the owner takes the whole list at once */
-    _Atomic int64_t live;           /* of a closed pool: what is still held */
+    _Atomic int64_t live;           /* what keeps the pool: blocks held once it is closed, releases under way */
     _Atomic uint64_t bytes_copied;
     _Atomic bool release_wanted;
 
@@ -201,6 +201,7 @@ int sluice_pool_new(const sluice_pool_options *options, sluice_pool **ret_pool) 
         free(pool);
         return error;
     }
+    atomic_init(&pool->live, LIVE_BIAS);
     pool_bind(pool);
     error = grow(pool);
     if (error) {
@@ -230,12 +231,19 @@ static void accept_list(sluice_pool *pool, sluice_block *block) {
     }
 }
 
+static bool is_closed(const sluice_pool *pool) {
+    return atomic_load_explicit(&pool->remote, memory_order_relaxed) == REMOTE_CLOSED;
+}
+
 static void drain_remote(sluice_pool *pool) {
-    if (atomic_load_explicit(&pool->remote, memory_order_relaxed))
+    if (atomic_load_explicit(&pool->remote, memory_order_relaxed) && !is_closed(pool))
         accept_list(pool, atomic_exchange_explicit(&pool->remote, NULL, memory_order_acquire));
 }
 
-/* A closed pool's blocks only need counting: the memory goes when all have come home. */
+/*
+ * A closed pool's blocks only need counting: the memory goes when all have come home, and no release is under way any
+ * more.
+ */
 static void count_dead(sluice_pool *pool, int64_t dead) {
     if (atomic_fetch_sub_explicit(&pool->live, dead, memory_order_acq_rel) == dead)
         destroy(pool);
@@ -244,7 +252,6 @@ static void count_dead(sluice_pool *pool, int64_t dead) {
 void sluice_pool_free(sluice_pool *pool) {
     if (!pool)
         return;
-    atomic_store(&pool->live, LIVE_BIAS);
     sluice_block *rest = atomic_exchange_explicit(&pool->remote, REMOTE_CLOSED, memory_order_acq_rel);
     accept_list(pool, rest);
     int64_t held = (int64_t)pool->total - pool->free - pool->kernel + pool->views;
@@ -268,14 +275,17 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
         accept_list(pool, first);
         return;
     }
+    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay until we are done. */
+    atomic_fetch_add_explicit(&pool->live, 1, memory_order_relaxed);
     do {
         if (head == REMOTE_CLOSED) {
-            count_dead(pool, count);
+            count_dead(pool, (int64_t)count + 1);
             return;
         }
         last->next = head;
     } while (!atomic_compare_exchange_weak(&pool->remote, &head, first));
     notify_release(pool);
+    count_dead(pool, 1);
 }
 
 bool pool_want_release(sluice_pool *pool) {
@@ -301,7 +311,7 @@ sluice_block *pool_take(sluice_pool *pool) {
     pool->free_list = block->next;
     pool->free--;
     block->next = NULL;
-    block->length = 0;
+    block->length = block->beyond = 0;
     block->capacity = pool->block_size;
     block->state = BLOCK_HELD;
     atomic_store_explicit(&block->refs, 1, memory_order_relaxed);
@@ -358,6 +368,7 @@ int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t 
 
     view->data = block->data + offset;
     view->length = length;
+    view->beyond = 0;
     view->capacity = length;
     view->next = NULL;
     view->parent = block_owner(block);
@@ -369,11 +380,14 @@ int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t 
     return 0;
 }
 
+/* In order, so that the block used last is the one on top of the free list. */
 static void dead_list_add(dead_list *dead, sluice_block *block) {
-    block->next = dead->first;
-    dead->first = block;
-    if (!dead->last)
-        dead->last = block;
+    block->next = NULL;
+    if (dead->last)
+        dead->last->next = block;
+    else
+        dead->first = block;
+    dead->last = block;
     dead->count++;
 }
 
@@ -430,6 +444,9 @@ uint32_t pool_free_now(sluice_pool *pool) {
 }
 
 uint32_t sluice_pool_available(sluice_pool *pool) {
+    /* Nothing is received into a pool that has been given up: no need to keep anything free. */
+    if (is_closed(pool))
+        return pool->max_blocks;
     return pool_free_now(pool) + pool->kernel + (pool->max_blocks - pool->total);
 }
 

@@ -61,7 +61,9 @@ typedef struct pool_observer {
     void (*released)(void *context);
 } pool_observer;
 
-/* 0, or -EBUSY when the pool has an observer. NULL removes; afterwards no call is under way. */
+/*
+ * 0, or -EBUSY when the pool has an observer. NULL removes; afterwards no call is under way. Owner only.
+ */
 int pool_observe(sluice_pool *pool, const pool_observer *observer, void *context);
 
 /*

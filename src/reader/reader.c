@@ -124,7 +124,8 @@ int sluice_reader_skip(sluice_reader *reader, uint64_t n) {
 }
 
 uint64_t sluice_reader_skipping(const sluice_reader *reader) {
-    return reader->skipping;
+    size_t length = reader->chain->length;
+    return reader->skipping > length ? reader->skipping - length : 0;
 }
 
 int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *view, void *user, size_t *ret_done) {
@@ -209,6 +210,7 @@ int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const 
     size_t length = place > 0 && before == '\r' ? place - 1 : place;
     if (length > size)
         return -EMSGSIZE;
+    /* The line is consumed, but its view must stay: a contiguous one lies in the first block. */
     if (length == 0) {
         *ret_line = scratch;
     } else {
@@ -217,11 +219,12 @@ int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const 
         if (error)
             return error;
         *ret_line = (const char *)view;
+        if (*ret_line != scratch) {
+            reader->lent = reader->chain->first;
+            block_ref(reader->lent);
+        }
     }
     *ret_length = length;
-    /* The line is consumed, but its view stays: a contiguous one lies in the first block. */
-    reader->lent = reader->chain->first;
-    block_ref(reader->lent);
     sluice_chain_skip(reader->chain, place + 1);
     return 0;
 }
