@@ -63,7 +63,8 @@ SLUICE_API size_t sluice_chain_skip(sluice_chain *chain, size_t n);
 
 /**
  * Moves the first @p n bytes to the end of another chain of the same pool, by reference.
- * @return 0, -EAGAIN (the source is shorter), -EINVAL (chains of two pools), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing moved
+ * @return 0, -EAGAIN (the source is shorter), -EINVAL (chains of two pools), -ENOBUFS (too many views in use), -ENOMEM;
+ *         on failure nothing moved
  */
 SLUICE_API int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to);
 

@@ -76,8 +76,8 @@ SLUICE_API uint64_t sluice_reader_skipping(const sluice_reader *reader);
 typedef bool sluice_reader_view_fn(const uint8_t *view, size_t length, void *user);
 
 /**
- * Calls back with each contiguous view of up to the next @p n bytes that are there, and consumes them. Does not wait for
- * all: the caller asks for the rest when more has come.
+ * Calls back with each contiguous view of up to the next @p n bytes that are there, and consumes them. Does not wait
+ * for all: the caller asks for the rest when more has come.
  * @param ret_done bytes consumed, also when the callback stopped
  * @return 0 (the n bytes are done), -EAGAIN (some are to come), -ECANCELED (the callback stopped)
  */

@@ -2,7 +2,8 @@
  * @file slice.h
  * A slice names a run of bytes that lies in one or more blocks, and holds a reference on each of them.
  *
- * A slice is a value of four words; nothing is allocated for it. While it is held, its bytes do not change and stay where they are.
+ * A slice is a value of four words; nothing is allocated for it. While it is held, its bytes do not change and stay
+ * where they are.
  * Copying the struct does not take references: exactly one of the copies may be released.
  *
  * Threads: a slice may be read, referenced and released on any thread, one thread at a time per slice value.

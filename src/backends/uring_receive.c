@@ -202,8 +202,10 @@ static void wait_for_arming(uring *u, sluice_io *io) {
 }
 
 /*
- * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each to the end but the last. The
- * slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
+ * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last to the length that
+ * its entry has. That may be less than the block: since Linux 6.10 a receive shortens the entry where it expects its
+ * bytes to end, and when none come the entry stays short for the next one.
+ * The slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
  */
 static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     buffer_ring *buffers = &u->buffers;
@@ -216,7 +218,8 @@ static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         buffers->slots[slot] = NULL;
         buffers->count--;
         pool_from_kernel(u->base.pool, block);
-        block->length = n < block->capacity ? n : block->capacity;
+        uint32_t room = buffers->ring->bufs[slot].len;
+        block->length = n < room ? n : room;
         n -= block->length;
         if (io->cancelled) {
             sluice_block_release(block);

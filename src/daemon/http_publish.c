@@ -58,19 +58,16 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
 
 void http_publish_end(struct http_session *session, int error, unsigned status) {
     size_t left = sluice_chain_length(session->payload);
-    publisher_end(session->publisher, error, left, server_now(session->base.server));
+    int result = publisher_end(session->publisher, error, left, server_now(session->base.server));
     session->publisher = NULL;
     sluice_chain_skip(session->payload, left);
     sluice_conn_set_need(session->base.conn, 0);
-    bool regular = error == 0 && left == 0;
     const struct http_reply reply = {
-        .status = regular ? 200
+        .status = !result ? 200
                   : error ? status
                           : 400,
-        .reason = regular ? "published"
-                  : error ? publisher_error_text(error)
-                          : "the stream ends inside a tag",
-        .keep_alive = regular && session->keep_alive,
+        .reason = !result ? "published" : publisher_error_text(result),
+        .keep_alive = !result && session->keep_alive,
     };
     http_respond(session, &reply);
 }

@@ -4,16 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH = 128 };
+enum { FIRST_PACKETS = 128 }; /* made at once; then as many again as there are */
 
 struct batch {
     struct batch *next;
-    struct packet packets[BATCH];
+    struct packet packets[];
 };
 
 struct packet_pool {
     struct packet *free;
     struct batch *batches;
+    size_t made;
 };
 
 int packet_pool_new(struct packet_pool **ret_pool) {
@@ -37,12 +38,14 @@ void packet_pool_free(struct packet_pool *pool) {
 
 static struct packet *take(struct packet_pool *pool) {
     if (!pool->free) {
-        struct batch *batch = calloc(1, sizeof *batch);
+        size_t count = pool->made ? pool->made : FIRST_PACKETS;
+        struct batch *batch = calloc(1, sizeof *batch + count * sizeof *batch->packets);
         if (!batch)
             return NULL;
+        pool->made += count;
         batch->next = pool->batches;
         pool->batches = batch;
-        for (int i = 0; i < BATCH; i++) {
+        for (size_t i = 0; i < count; i++) {
             batch->packets[i].pool = pool;
             batch->packets[i].next_free = pool->free;
             pool->free = &batch->packets[i];

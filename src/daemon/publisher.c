@@ -11,6 +11,7 @@ struct publisher {
     struct stream_source source;
     sluice_flv *flv;
     bool attached;
+    bool has_tags; /* at least one has come */
 };
 
 int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
@@ -46,6 +47,7 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
         int error = publisher->attached ? 0 : publisher_attach(publisher);
         if (error)
             return error;
+        publisher->has_tags = true;
         /* A tag that finds no memory is lost and counted; the stream goes on. */
         (void)stream_publish(publisher->stream, tag, sluice_flv_flags(publisher->flv));
     }
@@ -68,6 +70,10 @@ const char *publisher_error_text(int error) {
         return "a tag is larger than the limit";
     case -EACCES:
         return "encrypted tags are not supported";
+    case -EPIPE:
+        return "the stream ends inside a tag";
+    case -ENODATA:
+        return "no FLV tag received";
     case -EEXIST:
         return "the stream has a publisher";
     case -ENOBUFS:
@@ -83,13 +89,13 @@ const char *publisher_error_text(int error) {
     }
 }
 
-static void log_end(const struct publisher *publisher, int error, size_t left) {
+static void log_end(const struct publisher *publisher, int error) {
     const struct stream *stream = publisher->stream;
-    const char *reason = error == 0 && left > 0 ? "the stream ends inside a tag" : publisher_error_text(error);
-    bool regular = (error == 0 && left == 0) || error == -ESHUTDOWN;
+    const char *reason = publisher_error_text(error);
+    bool regular = error == 0 || error == -ESHUTDOWN;
     if (!publisher->attached) {
         LOG(LOG_WARNING, "publish refused", {"stream", stream->name}, {"proto", publisher->source.protocol},
-            {"peer", publisher->source.peer}, {"reason", error == 0 ? "no FLV tag received" : reason});
+            {"peer", publisher->source.peer}, {"reason", reason});
         return;
     }
     LOG(regular ? LOG_INFO : LOG_WARNING, "publisher ended", {"stream", stream->name},
@@ -99,13 +105,18 @@ static void log_end(const struct publisher *publisher, int error, size_t left) {
         {"frames_dropped", log_unsigned(stream->frames_dropped).text});
 }
 
-void publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now) {
+int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now) {
     if (!publisher)
-        return;
-    log_end(publisher, error, left);
+        return error;
+    if (error == 0 && left > 0)
+        error = -EPIPE;
+    else if (error == 0 && !publisher->has_tags)
+        error = -ENODATA;
+    log_end(publisher, error);
     sluice_flv_free(publisher->flv);
     if (publisher->attached)
         stream_detach(publisher->stream, now);
     stream_unref(publisher->stream);
     free(publisher);
+    return error;
 }

@@ -30,10 +30,11 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
 size_t publisher_need(const struct publisher *publisher);
 
 /*
- * Ends and frees the publisher. @error: 0 for a regular end; @left: bytes of a tag that was cut short. Logs one line:
- * information after a regular end, a warning otherwise. NULL is allowed.
+ * Ends and frees the publisher. @error: 0 for an end by the peer; @left: bytes of a tag that was cut short. Logs one
+ * line: information after a regular end, a warning otherwise. NULL is allowed.
+ * The error; where that was 0 also -EPIPE (a tag was cut short) and -ENODATA (there was none).
  */
-void publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
+int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
 
 /* What went wrong, in a few words. */
 const char *publisher_error_text(int error);

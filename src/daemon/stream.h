@@ -69,7 +69,9 @@ struct stream {
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
 
-/* Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api". */
+/*
+ * Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api".
+ */
 bool stream_name_is_valid(const char *name, size_t length);
 
 int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry);

@@ -61,15 +61,17 @@ int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user) {
     pthread_mutex_lock(&loop->post_lock);
     *loop->posted_end = posted;
     loop->posted_end = &posted->next;
-    pthread_mutex_unlock(&loop->post_lock);
     atomic_store(&loop->post_waits, true);
     loop->backend->operations->wake(loop->backend);
+    pthread_mutex_unlock(&loop->post_lock);
     return 0;
 }
 
 void sluice_loop_stop(sluice_loop *loop) {
+    pthread_mutex_lock(&loop->post_lock);
     atomic_store(&loop->stopping, true);
     loop->backend->operations->wake(loop->backend);
+    pthread_mutex_unlock(&loop->post_lock);
 }
 
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
@@ -115,6 +117,9 @@ void sluice_loop_free(sluice_loop *loop) {
         conns_close_all(loop);
         error = sluice_loop_turn(loop, 10);
     } while (!error && (loop->open.first || loop->listeners || atomic_load(&loop->post_waits)));
+    /* What has ended the run, or posted the last call, may still be waking the loop. */
+    pthread_mutex_lock(&loop->post_lock);
+    pthread_mutex_unlock(&loop->post_lock);
     loop->backend->operations->destroy(loop->backend);
     timers_discard(loop);
     pthread_mutex_destroy(&loop->post_lock);

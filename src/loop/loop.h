@@ -38,7 +38,7 @@ struct sluice_loop {
     sluice_listener *listeners;
     uint32_t connections;
 
-    pthread_mutex_t post_lock;
+    pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
     struct posted_call *posted, **posted_end;
     atomic_bool post_waits;
 

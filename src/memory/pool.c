@@ -18,7 +18,7 @@ enum {
     MAX_BLOCKS = 1 << 22,
     RESERVE_SHARE = 16,
     VIEWS_PER_BLOCK = 4, /* most views in use, as a multiple of the most blocks */
-    VIEW_BATCH = 256,
+    FIRST_VIEWS = 256,   /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
 };
 
@@ -36,7 +36,7 @@ struct slab {
 
 struct view_batch {
     struct view_batch *next;
-    sluice_block views[VIEW_BATCH];
+    sluice_block views[];
 };
 
 struct sluice_pool {
@@ -275,7 +275,7 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
         accept_list(pool, first);
         return;
     }
-    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay until we are done. */
+    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay until then. */
     atomic_fetch_add_explicit(&pool->live, 1, memory_order_relaxed);
     do {
         if (head == REMOTE_CLOSED) {
@@ -337,20 +337,23 @@ void pool_from_kernel(sluice_pool *pool, sluice_block *block) {
 
 static int grow_views(sluice_pool *pool) {
     uint64_t most = (uint64_t)pool->max_blocks * VIEWS_PER_BLOCK;
-    if (pool->views_made + (uint64_t)VIEW_BATCH > most && pool->views_made > 0)
+    uint64_t count = pool->views_made ? pool->views_made : FIRST_VIEWS;
+    if (pool->views_made > 0 && pool->views_made + count > most)
+        count = most > pool->views_made ? most - pool->views_made : 0;
+    if (count == 0)
         return -ENOBUFS;
-    struct view_batch *batch = calloc(1, sizeof *batch);
+    struct view_batch *batch = calloc(1, sizeof *batch + count * sizeof *batch->views);
     if (!batch)
         return -ENOMEM;
     batch->next = pool->view_batches;
     pool->view_batches = batch;
-    for (int i = 0; i < VIEW_BATCH; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         batch->views[i].kind = BLOCK_VIEW;
         batch->views[i].pool = pool;
         batch->views[i].next = pool->free_views;
         pool->free_views = &batch->views[i];
     }
-    pool->views_made += VIEW_BATCH;
+    pool->views_made += (uint32_t)count;
     return 0;
 }
 
