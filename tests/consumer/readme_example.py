@@ -1,0 +1,109 @@
+"""Compiles the example of the README exactly as it stands there, and has ffmpeg send it a stream.
+
+Usage: readme_example.py README LIBDIR BUILD-DIR
+"""
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+MARKER = "/* example: FLV tags from a socket */"
+SECONDS = 60
+
+
+def example(readme):
+    with open(readme, encoding="utf-8") as file:
+        blocks = re.findall(r"^```c\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
+    marked = [block for block in blocks if block.split("\n", 1)[0].strip() == MARKER]
+    if not marked:
+        sys.exit(f"{readme}: no ```c block that begins with {MARKER}")
+    return marked[0]
+
+
+def compile_example(text, libdir, build):
+    shutil.rmtree(build, ignore_errors=True)
+    os.makedirs(build)
+    source = os.path.join(build, "example.c")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(libdir, "pkgconfig"))
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sluice"], env=environment, check=True,
+                           capture_output=True, text=True).stdout.split()
+    program = os.path.join(build, "example")
+    compiler = os.environ.get("CC", "cc")
+    # Callbacks take what they do not all use.
+    warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
+    subprocess.run([compiler, *warnings, source, *flags, "-o", program], check=True)
+    return program
+
+
+class Terminal:
+    """What a program prints on a terminal, where it is printed line by line."""
+
+    def __init__(self, command, environment):
+        self.descriptor, inside = pty.openpty()
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=inside, env=environment)
+        os.close(inside)
+        self.text = ""
+        self.deadline = time.monotonic() + SECONDS
+
+    def read(self):
+        """More text; False at the end."""
+        left = self.deadline - time.monotonic()
+        if left <= 0 or not select.select([self.descriptor], [], [], left)[0]:
+            raise TimeoutError(f"nothing more for {SECONDS} s; printed so far:\n{self.text}")
+        try:
+            data = os.read(self.descriptor, 65536)
+        except OSError:  # how a terminal says that nobody has it open any more
+            return False
+        self.text += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+    def port(self):
+        while True:
+            found = re.search(r"^listening on 127\.0\.0\.1:(\d+)$", self.text, re.MULTILINE)
+            if found:
+                return found.group(1)
+            if not self.read():
+                sys.exit(f"the example ended before it listened:\n{self.text}")
+
+
+def run_example(program, libdir):
+    terminal = Terminal([program, "0"], dict(os.environ, LD_LIBRARY_PATH=libdir))
+    try:
+        port = terminal.port()
+        subprocess.run(
+            ["ffmpeg", "-nostdin", "-v", "error",
+             "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25:duration=2",
+             "-f", "lavfi", "-i", "sine=duration=2",
+             "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-c:a", "aac",
+             "-f", "flv", "-flvflags", "no_duration_filesize", f"tcp://127.0.0.1:{port}"],
+            check=True, timeout=SECONDS)
+        while terminal.read():
+            pass
+        status = terminal.process.wait(timeout=SECONDS)
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+    return status, terminal.text.splitlines()
+
+
+def main():
+    readme, libdir, build = sys.argv[1:]
+    program = compile_example(example(readme), libdir, build)
+    status, lines = run_example(program, libdir)
+    print("\n".join(lines[:8]), f"... {len(lines)} lines", sep="\n")
+    if status != 0:
+        sys.exit(f"the example ended with status {status}")
+    for kind in ("video", "audio"):
+        if not any(kind in line for line in lines):
+            sys.exit(f"no {kind} tag was printed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds and runs the consumer against an installed prefix, found by CMake and by pkg-config.
+# Usage: run.sh PREFIX LIBDIR BUILD-DIR VERSION
+set -euo pipefail
+
+prefix=$1
+libdir=$prefix/$2
+build=$3
+version=$4
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cmake=${CMAKE:-cmake}
+cc=${CC:-cc}
+
+expected="hello world
+sluice $version, 0 blocks held"
+
+check() {
+    local output
+    output=$("${@:2}")
+    if [[ $output != "$expected" ]]; then
+        printf '%s: the program printed:\n%s\nnot:\n%s\n' "$1" "$output" "$expected" >&2
+        exit 1
+    fi
+    printf '%s: as expected\n' "$1"
+}
+
+rm -rf "$build"
+mkdir -p "$build"
+"$cmake" -S "$source" -B "$build/cmake" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_COMPILER=$cc"
+"$cmake" --build "$build/cmake"
+check 'find_package' "$build/cmake/consumer"
+
+# Moved to another place, the prefix still works, and only what the .pc file says is needed.
+cp -a "$prefix" "$build/moved"
+moved=$build/moved/$2
+export PKG_CONFIG_PATH=$moved/pkgconfig
+[[ $(pkg-config --modversion sluice) == "$version" ]]
+read -ra flags <<<"$(pkg-config --cflags --libs sluice)"
+"$cc" -Wall -Wextra -Werror "$source/main.c" "${flags[@]}" -o "$build/by-pkg-config"
+check 'pkg-config' env "LD_LIBRARY_PATH=$moved" "$build/by-pkg-config"
+
+[[ $("$build/moved/bin/sluiced" --version) == *"$version"* ]]
+[[ -e $libdir/libsluice.so.0 ]]
+printf 'sluiced --version: as expected\n'
