@@ -1,0 +1,109 @@
+"""Relaying takes no heap allocation: counted in the running daemon by a preloaded library."""
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher
+
+WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
+MEASURED = 2000  # Frames.
+PLAYERS = 5
+
+
+def is_sanitized():
+    """Whether the daemon has a sanitizer's runtime, which has its own malloc."""
+    with open(harness.SLUICED, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(content.find(name) >= 0 for name in (b"__asan_init", b"__tsan_init", b"__msan_init"))
+
+
+def find_compiler():
+    return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+
+
+class AllocationTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.library = os.path.join(cls.folder, "count_allocations.so")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "count_allocations.c")
+        subprocess.run([find_compiler(), "-std=gnu11", "-O1", "-fno-builtin", "-fPIC", "-shared",
+                        *(["-DCOUNT_BY_HOOK"] if is_sanitized() else []), "-o", cls.library, source], check=True)
+
+    def setUp(self):
+        path = os.path.join(self.folder, "counter")
+        with open(path, "wb") as file:
+            file.write(bytes(8))
+        with open(path, "r+b") as file:
+            self.counter = mmap.mmap(file.fileno(), 8)
+        self.addCleanup(self.counter.close)
+        self.environment = {"SLUICE_TEST_ALLOCATIONS": path, "LD_PRELOAD": self.library}
+        if is_sanitized():
+            self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+
+    def allocations(self):
+        return struct.unpack("=Q", self.counter[:8])[0]
+
+    def measure(self, protocol, *options, **stream):
+        with Daemon(*options, environment=self.environment) as daemon:
+            counted = self.allocations()
+            self.assertGreater(counted, 0, "the start is not counted")
+            daemon.api()
+            self.assertGreater(self.allocations(), counted, "a connection is not counted")
+            ending = threading.Event()
+            with Publisher(daemon, "live/a" if protocol == "http" else None, protocol) as publisher:
+                players = [Player(daemon, publisher.name, "1.1" if number % 2 else "1.0")
+                           for number in range(PLAYERS)]
+                daemon.wait_player(publisher.name, PLAYERS)
+                thread = threading.Thread(target=self.publish, args=(publisher, ending, stream), daemon=True)
+                thread.start()
+                try:
+                    self.wait_all(players, WARM_UP)
+                    before = self.allocations()
+                    self.wait_all(players, max(len(player.tags) for player in players) + MEASURED)
+                    difference = self.allocations() - before
+                finally:
+                    ending.set()
+                    thread.join()
+                self.assertEqual(difference, 0, "allocations during %d frames" % MEASURED)
+                for player in players:
+                    player.close()
+            daemon.blocks_settled()
+
+    @staticmethod
+    def wait_all(players, count):
+        for player in players:
+            player.wait_tags(count)
+
+    @staticmethod
+    def publish(publisher, ending, stream):
+        publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+        for tag in flv.frames(**stream):
+            publisher.send(tag)
+            if ending.is_set():
+                break
+            time.sleep(0.0005)
+
+    def test_raw(self):
+        self.measure("flv")
+
+    def test_http(self):
+        self.measure("http")
+
+    def test_large_frames(self):
+        self.measure("http", size=60000)
+
+
+if __name__ == "__main__":
+    if not find_compiler():
+        harness.skip_file("no C compiler")
+    harness.main()

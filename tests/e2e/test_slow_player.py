@@ -1,0 +1,205 @@
+"""Players that do not keep up: they lose frames up to a key frame, and in the end their connection; the others lose
+nothing, and memory stays bounded."""
+
+import threading
+import time
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher
+
+MIB = 1 << 20
+FRAME = 16000
+BUFFER = 2 * MIB
+GROUP = 2 * MIB  # More than a group of pictures of the stream holds.
+MEMORY = 64 * MIB
+LIMITS = ("--memory", "64M", "--gop-size", "2M", "--player-buffer", "2M", "--frame-limit", "1M")
+RECEIVE_BUFFER = 4096
+
+
+class Source:
+    """A fast publisher that goes on until it is told to end; large frames, a key frame every 20."""
+
+    def __init__(self, daemon, name="live/a", protocol="http", pause=0.001):
+        self.publisher = Publisher(daemon, name, protocol)
+        self.sent = flv.first_tags()
+        self._frames = flv.frames(step=20, gop=20, size=FRAME)
+        self._pause = pause
+        self._ending = threading.Event()
+        self._error = None
+        self.publisher.send(flv.header() + b"".join(tag.pack() for tag in self.sent))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            while not self._ending.is_set():
+                tags = [next(self._frames) for _ in range(4)]
+                self.sent += tags
+                self.publisher.send(b"".join(tag.pack() for tag in tags))
+                time.sleep(self._pause)
+        except OSError as error:
+            self._error = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._ending.set()
+        self._thread.join()
+        self.publisher.close()
+
+    def end(self):
+        """Ends the stream, and gives all that was sent."""
+        self._ending.set()
+        self._thread.join()
+        if self._error:
+            raise AssertionError("the publisher was disturbed: %r" % self._error)
+        return self.sent
+
+
+class SlowPlayerTest(unittest.TestCase):
+    def setUp(self):
+        self.most_held = 0
+
+    def players_of(self, daemon, players):
+        """What the API says of these players; notes what the pool holds at that moment."""
+        state = daemon.api()
+        pool = state["pool"]
+        self.most_held = max(self.most_held, pool["blocks_held"])
+        self.assertLessEqual(pool["blocks_held"], pool["blocks_max"])
+        self.assertLessEqual(pool["blocks_total"] * pool["block_size"], MEMORY)
+        for player in state["players"]:
+            self.assertLessEqual(player["queued_bytes"], BUFFER)
+        addresses = {player.address for player in players}
+        return [player for player in state["players"] if player["address"] in addresses]
+
+    def wait_dropped(self, daemon, players, count=1):
+        """Waits until each of the players has lost so many frames."""
+        def look():
+            found = self.players_of(daemon, players)
+            return len(found) == len(players) and all(player["frames_dropped"] >= count for player in found)
+        harness.wait_until(look, lambda: "frames dropped for all: %s" % self.players_of(daemon, players))
+
+    def check_normal(self, player, sent):
+        """It got exactly what was sent."""
+        player.wait_frame(sent[-1])
+        harness.check_same(player.tags, sent, "tags")
+
+    def check_gaps(self, player, sent):
+        """A slow player's stream: whole tags of what was sent, and behind each gap headers and a key frame."""
+        self.assertEqual(player.tags[:3], sent[:3])
+        where = {tag: index for index, tag in enumerate(sent) if tag.is_frame}
+        gaps, last, seen = 0, None, set()
+        for tag in player.tags:
+            if not tag.is_frame:
+                self.assertIn(tag[::2], [header[::2] for header in sent[:3]])
+                seen.add(tag.type)
+                continue
+            self.assertIn(tag, where, "a frame that was not sent")
+            index = where[tag]
+            if last is not None and index != last + 1:
+                self.assertGreater(index, last)
+                self.assertTrue(tag.is_key_frame, "behind a gap")
+                self.assertEqual(seen, {flv.SCRIPT, flv.VIDEO, flv.AUDIO}, "headers behind a gap")
+                gaps += 1
+            last, seen = index, set()
+        return gaps
+
+    def test_stalled_players(self):
+        with Daemon(*LIMITS, "--stall", "5") as daemon:
+            normal = [Player(daemon, "live/a", version) for version in ("1.1", "1.0", "1.1")]
+            stalled = [Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False) for _ in range(20)]
+            daemon.wait_player("live/a", 23)
+            with Source(daemon) as source:
+                harness.wait_until(lambda: not self.players_of(daemon, stalled), "the stalled players to be ended")
+                self.assertEqual(len(self.players_of(daemon, normal)), 3)
+                sent = source.end()
+                for player in normal:
+                    self.check_normal(player, sent)
+                for player in self.players_of(daemon, normal):
+                    self.assertEqual(player["frames_dropped"], 0)
+                self.assertEqual(daemon.stream("live/a")["frames_dropped"], 0)
+                for player in stalled:
+                    line = daemon.log("player ended", peer=player.address)[0]
+                    self.assertGreater(int(line.fields["frames_dropped"]), 0, line)
+                self.assertEqual(source.publisher.finish(), 200)
+            # What the stalled ones hold they hold together: their budgets overlap.
+            self.assertGreater(self.most_held, 0)
+            self.assertLess(self.most_held * 4096, GROUP + 3 * BUFFER)
+            for player in normal + stalled:
+                player.close()
+            daemon.blocks_settled()
+
+    def test_slow_reader_beside_normal_ones(self):
+        with Daemon(*LIMITS) as daemon:
+            normal = [Player(daemon, "live/a") for _ in range(3)]
+            slow = Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False)
+            daemon.wait_player("live/a", 4)
+            with Source(daemon) as source:
+                begun = threading.Event()
+                harness.in_thread(self, lambda: self.drip(slow.peer, begun))
+                begun.wait(harness.PATIENCE)
+                self.wait_dropped(daemon, [slow], 100)
+                sent = source.end()
+                for player in normal:
+                    self.check_normal(player, sent)
+                self.assertEqual(source.publisher.finish(), 200)
+            slow.close()
+            for player in normal:
+                player.close()
+            daemon.blocks_settled()
+
+    @staticmethod
+    def drip(peer, begun):
+        """Reads a little at a time, until the connection is closed."""
+        while peer.recv(512):
+            begun.set()
+            time.sleep(0.001)
+
+    def test_slow_player_recovers(self):
+        for version in ("1.1", "1.0"):
+            with self.subTest(version), Daemon(*LIMITS) as daemon:
+                with Player(daemon, "live/a") as normal, \
+                        Player(daemon, "live/a", version, RECEIVE_BUFFER, reading=False) as slow:
+                    daemon.wait_player("live/a", 2)
+                    with Source(daemon) as source:
+                        self.wait_dropped(daemon, [slow], 100)
+                        slow.start()
+                        slow.wait(lambda player: len(player.tags) > 10 and player.tags[-1] in source.sent[-40:],
+                                  "what is sent now")
+                        sent = source.end()
+                        slow.wait_frame(sent[-1])
+                        self.check_normal(normal, sent)
+                        self.assertGreater(self.check_gaps(slow, sent), 0)
+                        self.assertEqual(source.publisher.finish(), 200)
+                daemon.blocks_settled()
+
+    def test_small_pool(self):
+        """The budgets of all players together are far more than the memory: the publisher goes on all the same."""
+        with Daemon("--memory", "4M", "--gop-size", "1M", "--player-buffer", "2M", "--frame-limit", "1M") as daemon:
+            stalled = [Player(daemon, "live/%d" % number, receive_buffer=RECEIVE_BUFFER, reading=False)
+                       for number in range(8)]
+            sources = []
+            try:
+                for number in range(8):
+                    daemon.wait_player("live/%d" % number)
+                    sources.append(Source(daemon, "live/%d" % number, pause=0.01))
+                self.wait_dropped(daemon, stalled)
+                before = [len(source.sent) for source in sources]
+                harness.wait_until(lambda: all(len(source.sent) > count + 500
+                                               for source, count in zip(sources, before)), "the publishers to go on")
+                for source in sources:
+                    source.end()
+                    self.assertEqual(source.publisher.finish(), 200)
+            finally:
+                for source in sources:
+                    source.__exit__()
+            for player in stalled:
+                player.close()
+            daemon.blocks_settled()
+
+
+if __name__ == "__main__":
+    harness.main()

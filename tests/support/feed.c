@@ -1,0 +1,97 @@
+#include "support/feed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "memory/block.h"
+#include "memory/poison.h"
+#include "memory/pool.h"
+
+void feed(sluice_chain *chain, sluice_pool *pool, const void *bytes, size_t size, size_t piece) {
+    const uint8_t *from = bytes;
+    while (size > 0) {
+        sluice_block *block = NULL;
+        assert_int_equal(sluice_block_get(pool, &block), 0);
+        size_t here = sluice_block_capacity(block);
+        if (piece > 0 && here > piece)
+            here = piece;
+        if (here > size)
+            here = size;
+        memcpy(sluice_block_data(block), from, here);
+        assert_int_equal(sluice_block_set_length(block, (uint32_t)here), 0);
+        poison_memory(sluice_block_data(block) + here, sluice_block_capacity(block) - here);
+        sluice_chain_append(chain, block);
+        from += here;
+        size -= here;
+    }
+}
+
+struct feed_guarded {
+    sluice_pool *pool;
+    sluice_block *parent;
+    size_t size;
+    size_t page;
+    uint8_t **ends; /* by length: where the guard behind the first so many bytes begins */
+};
+
+/* Pages that hold @length bytes. */
+static size_t data_pages(const feed_guarded *guarded, size_t length) {
+    return (length + guarded->page - 1) / guarded->page * guarded->page;
+}
+
+feed_guarded *feed_guarded_new(sluice_pool *pool, const void *bytes, size_t size) {
+    feed_guarded *guarded = calloc(1, sizeof *guarded);
+    assert_non_null(guarded);
+    guarded->pool = pool;
+    guarded->size = size;
+    guarded->page = (size_t)sysconf(_SC_PAGESIZE);
+    guarded->ends = calloc(size + 1, sizeof *guarded->ends);
+    assert_non_null(guarded->ends);
+    assert_int_equal(sluice_block_get(pool, &guarded->parent), 0);
+    for (size_t length = 1; length <= size; length++) {
+        size_t pages = data_pages(guarded, length);
+        uint8_t *area = mmap(NULL, pages + guarded->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(area != MAP_FAILED);
+        assert_int_equal(mprotect(area + pages, guarded->page, PROT_NONE), 0);
+        guarded->ends[length] = area + pages;
+        memcpy(area + pages - length, bytes, length);
+    }
+    return guarded;
+}
+
+void feed_guarded_free(feed_guarded *guarded) {
+    if (!guarded)
+        return;
+    for (size_t length = 1; length <= guarded->size; length++) {
+        size_t pages = data_pages(guarded, length);
+        munmap(guarded->ends[length] - pages, pages + guarded->page);
+    }
+    sluice_block_release(guarded->parent);
+    free(guarded->ends);
+    free(guarded);
+}
+
+void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from, size_t to) {
+    if (from >= to)
+        return;
+    if (to > guarded->size)
+        fail_msg("the bytes end at %zu, not at %zu", guarded->size, to);
+    /* A view has the pool's care and counts; its bytes may lie anywhere. */
+    sluice_block *view = NULL;
+    assert_int_equal(pool_view(guarded->pool, guarded->parent, 0, (uint32_t)(to - from), &view), 0);
+    view->data = guarded->ends[to] - (to - from);
+    sluice_chain_append(chain, view);
+}
+
+void feed_assert_returned(sluice_pool *pool) {
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(pool, &stats);
+    assert_int_equal(stats.held, 0);
+    assert_int_equal(stats.views, 0);
+}

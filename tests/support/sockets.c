@@ -1,0 +1,295 @@
+#include "support/sockets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/feed.h"
+
+static void hang(int signal_number) {
+    static const char text[] = "hang: a loop waits for what does not come\n";
+    (void)signal_number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(1);
+}
+
+void hang_guard(unsigned seconds) {
+    signal(SIGALRM, hang);
+    alarm(seconds);
+}
+
+void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds) {
+    hang_guard(seconds);
+    assert_int_equal(sluice_pool_new(pool, &rig->pool), 0);
+    assert_int_equal(sluice_loop_new(rig->pool, loop, &rig->loop), 0);
+}
+
+void pool_close(sluice_pool *pool) {
+    sluice_pool_stats stats;
+    feed_assert_returned(pool);
+    sluice_pool_get_stats(pool, &stats);
+    assert_int_equal(stats.kernel, 0);
+    assert_int_equal(stats.free, stats.total);
+    sluice_pool_free(pool);
+}
+
+void loop_rig_close(loop_rig *rig) {
+    sluice_loop_free(rig->loop);
+    pool_close(rig->pool);
+    hang_guard(0);
+}
+
+void turn(sluice_loop *loop) {
+    assert_int_equal(sluice_loop_turn(loop, -1), 0);
+}
+
+void turn_through(sluice_loop *loop, unsigned turns) {
+    for (unsigned i = 0; i < turns; i++)
+        assert_int_equal(sluice_loop_turn(loop, 1), 0);
+}
+
+void turn_until(sluice_loop *loop, const bool *flag) {
+    while (!*flag)
+        turn(loop);
+}
+
+void turn_until_size(sluice_loop *loop, const size_t *size, size_t goal) {
+    while (*size < goal)
+        turn(loop);
+}
+
+void turn_until_count(sluice_loop *loop, const unsigned *count, unsigned goal) {
+    while (*count < goal)
+        turn(loop);
+}
+
+void turn_until_buffered(sluice_loop *loop, sluice_conn *conn, size_t n) {
+    while (sluice_chain_length(sluice_conn_chain(conn)) < n)
+        turn(loop);
+}
+
+void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn) {
+    for (int turns = 0; turns < 5; turns = sluice_conn_is_sending(conn) ? turns + 1 : 0)
+        turn_through(loop, 1);
+}
+
+uint64_t clock_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void sockets_tcp_pair(int ret_fds[2]) {
+    const int on = 1;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, length), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    ret_fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(ret_fds[1] >= 0);
+    assert_int_equal(connect(ret_fds[1], (struct sockaddr *)&address, length), 0);
+    ret_fds[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(ret_fds[0] >= 0);
+    assert_int_equal(close(listener), 0);
+    /* Small writes travel one by one. */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(setsockopt(ret_fds[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+}
+
+void sockets_unix_pair(int ret_fds[2]) {
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ret_fds), 0);
+}
+
+void sockets_reset_on_close(int fd) {
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+}
+
+void sockets_set_blocking(int fd, bool blocking) {
+    int flags = fcntl(fd, F_GETFL);
+    assert_true(flags >= 0);
+    assert_int_equal(fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK), 0);
+}
+
+bool sockets_allow(unsigned descriptors) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur >= descriptors)
+        return true;
+    if (limit.rlim_max < descriptors)
+        return false;
+    limit.rlim_cur = descriptors;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+void sockets_write(int fd, const void *bytes, size_t n) {
+    const uint8_t *from = bytes;
+    while (n > 0) {
+        ssize_t sent = send(fd, from, n, MSG_NOSIGNAL);
+        assert_true(sent > 0);
+        from += sent;
+        n -= (size_t)sent;
+    }
+}
+
+/* Eight bytes of a stream at once (the finalizer of splitmix64). */
+static uint64_t pattern_word(uint32_t seed, uint64_t index) {
+    uint64_t x = index * 0x9E3779B97F4A7C15u + ((uint64_t)seed << 32 | seed);
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+static uint8_t pattern_byte(uint32_t seed, uint64_t place) {
+    uint64_t word = pattern_word(seed, place / 8);
+    uint8_t bytes[8];
+    memcpy(bytes, &word, 8);
+    return bytes[place % 8];
+}
+
+void pattern_fill(uint32_t seed, uint64_t place, void *bytes, size_t n) {
+    uint8_t *to = bytes;
+    for (; n > 0 && place % 8 != 0; n--)
+        *to++ = pattern_byte(seed, place++);
+    for (; n >= 8; n -= 8, to += 8, place += 8) {
+        uint64_t word = pattern_word(seed, place / 8);
+        memcpy(to, &word, 8);
+    }
+    for (; n > 0; n--)
+        *to++ = pattern_byte(seed, place++);
+}
+
+bool pattern_matches(uint32_t seed, uint64_t place, const void *bytes, size_t n) {
+    const uint8_t *from = bytes;
+    uint8_t expected[512];
+    while (n > 0) {
+        size_t here = n < sizeof expected ? n : sizeof expected;
+        pattern_fill(seed, place, expected, here);
+        if (memcmp(from, expected, here) != 0)
+            return false;
+        from += here;
+        place += here;
+        n -= here;
+    }
+    return true;
+}
+
+void pattern_write(int fd, uint32_t seed, uint64_t place, size_t n) {
+    uint8_t bytes[4096];
+    while (n > 0) {
+        size_t here = n < sizeof bytes ? n : sizeof bytes;
+        pattern_fill(seed, place, bytes, here);
+        sockets_write(fd, bytes, here);
+        place += here;
+        n -= here;
+    }
+}
+
+bool pattern_slice_matches(uint32_t seed, uint64_t place, const sluice_slice *slice) {
+    struct iovec pieces[64];
+    size_t done = 0;
+    while (done < sluice_slice_length(slice)) {
+        size_t count = sluice_slice_iov(slice, done, pieces, 64);
+        if (count == 0)
+            return false;
+        for (size_t i = 0; i < count && i < 64; i++) {
+            if (!pattern_matches(seed, place + done, pieces[i].iov_base, pieces[i].iov_len))
+                return false;
+            done += pieces[i].iov_len;
+        }
+    }
+    return done == sluice_slice_length(slice);
+}
+
+bool pattern_consume(sluice_chain *chain, size_t n, uint32_t seed, uint64_t *place) {
+    sluice_slice slice;
+    if (sluice_chain_take(chain, n, &slice) < 0)
+        return false;
+    bool matches = pattern_slice_matches(seed, *place, &slice);
+    *place += n;
+    sluice_slice_release(&slice);
+    return matches;
+}
+
+uint32_t random_next(uint64_t *state) {
+    return (uint32_t)(pattern_word(0x51CE, ++*state) >> 16);
+}
+
+uint32_t random_between(uint64_t *state, uint32_t least, uint32_t most) {
+    return least + random_next(state) % (most - least + 1);
+}
+
+/* In the threads nothing asserts: cmocka's failures belong to the test's own thread. */
+static void *write_pattern(void *user) {
+    socket_writer *writer = user;
+    uint64_t state = writer->seed, place = 0;
+    uint8_t *bytes = malloc(writer->most);
+    while (bytes && place < writer->total) {
+        uint64_t n = random_between(&state, writer->least, writer->most);
+        if (n > writer->total - place)
+            n = writer->total - place;
+        pattern_fill(writer->seed, place, bytes, n);
+        ssize_t sent = send(writer->fd, bytes, n, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            break;
+        place += (uint64_t)sent;
+    }
+    writer->broken = place < writer->total;
+    free(bytes);
+    shutdown(writer->fd, SHUT_WR);
+    return NULL;
+}
+
+void socket_writer_start(socket_writer *writer, int fd, uint32_t seed, uint64_t total, uint32_t least, uint32_t most) {
+    *writer = (socket_writer){.fd = fd, .seed = seed, .total = total, .least = least, .most = most};
+    assert_int_equal(pthread_create(&writer->thread, NULL, write_pattern, writer), 0);
+}
+
+void socket_writer_join(socket_writer *writer) {
+    assert_int_equal(pthread_join(writer->thread, NULL), 0);
+}
+
+static void *read_pattern(void *user) {
+    socket_reader *reader = user;
+    uint8_t *bytes = malloc(reader->most);
+    reader->matches = bytes != NULL;
+    while (reader->matches) {
+        ssize_t got = recv(reader->fd, bytes, reader->most, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            reader->error = errno;
+        if (got <= 0)
+            break;
+        reader->matches = pattern_matches(reader->seed, reader->total, bytes, (size_t)got);
+        reader->total += (uint64_t)got;
+    }
+    free(bytes);
+    return NULL;
+}
+
+void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most) {
+    *reader = (socket_reader){.fd = fd, .seed = seed, .most = most};
+    assert_int_equal(pthread_create(&reader->thread, NULL, read_pattern, reader), 0);
+}
+
+void socket_reader_join(socket_reader *reader) {
+    assert_int_equal(pthread_join(reader->thread, NULL), 0);
+}

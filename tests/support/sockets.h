@@ -1,0 +1,116 @@
+/*
+ * Peers for connections under test: socket pairs, threads that write and read at their other ends, and bytes that can
+ * be told at any place of a stream. Functions that say nothing of failure fail the test.
+ */
+#ifndef SLUICE_TESTS_SUPPORT_SOCKETS_H
+#define SLUICE_TESTS_SUPPORT_SOCKETS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/chain.h>
+#include <sluice/conn.h>
+#include <sluice/loop.h>
+#include <sluice/pool.h>
+#include <sluice/slice.h>
+
+/* A pool and its loop. */
+typedef struct loop_rig {
+    sluice_pool *pool;
+    sluice_loop *loop;
+} loop_rig;
+
+/* Options may be NULL. Ends the process when the test is still at it after @seconds: a loop that waits for ever. */
+void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds);
+
+/* Frees both; every block must have come back, and nothing been copied. */
+void loop_rig_close(loop_rig *rig);
+
+/* The same for a pool without a loop any more: frees it. */
+void pool_close(sluice_pool *pool);
+
+/* Ends the process, naming the test, unless called again within @seconds; 0 ends the guard. */
+void hang_guard(unsigned seconds);
+
+/* One turn without an error, waiting for any length. */
+void turn(sluice_loop *loop);
+
+/* Turns that do not wait: what is under way in the kernel comes in. */
+void turn_through(sluice_loop *loop, unsigned turns);
+
+/* Turns until the flag is set, or the number is reached. */
+void turn_until(sluice_loop *loop, const bool *flag);
+void turn_until_size(sluice_loop *loop, const size_t *size, size_t goal);
+void turn_until_count(sluice_loop *loop, const unsigned *count, unsigned goal);
+
+/* Turns until the connection's chain holds @n bytes. */
+void turn_until_buffered(sluice_loop *loop, sluice_conn *conn, size_t n);
+
+/* Turns until the connection's send stays under way: its peer does not read. */
+void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn);
+
+/* Monotonic milliseconds. */
+uint64_t clock_now(void);
+
+/* Connected sockets: [0] for a connection, [1] for its peer. */
+void sockets_tcp_pair(int ret_fds[2]);
+void sockets_unix_pair(int ret_fds[2]);
+
+/* Makes the next close() of a TCP socket a reset. */
+void sockets_reset_on_close(int fd);
+
+void sockets_set_blocking(int fd, bool blocking);
+
+/* Raises the limit of open descriptors; false when it cannot be so many. */
+bool sockets_allow(unsigned descriptors);
+
+/* All bytes, blocking. */
+void sockets_write(int fd, const void *bytes, size_t n);
+
+/* A stream's bytes: a function of its seed and the place. */
+void pattern_fill(uint32_t seed, uint64_t place, void *bytes, size_t n);
+bool pattern_matches(uint32_t seed, uint64_t place, const void *bytes, size_t n);
+
+/* Writes pattern bytes, blocking. */
+void pattern_write(int fd, uint32_t seed, uint64_t place, size_t n);
+
+/* Checks slices and chains in place; the chain's first @n bytes are consumed. */
+bool pattern_slice_matches(uint32_t seed, uint64_t place, const sluice_slice *slice);
+bool pattern_consume(sluice_chain *chain, size_t n, uint32_t seed, uint64_t *place);
+
+/* Pseudo-random numbers from a fixed seed. */
+uint32_t random_next(uint64_t *state);
+uint32_t random_between(uint64_t *state, uint32_t least, uint32_t most);
+
+/* A thread that writes pattern bytes in pieces of random size, then says that it has finished. */
+typedef struct socket_writer {
+    int fd;
+    uint32_t seed;
+    uint64_t total;
+    uint32_t least, most; /* bytes a write */
+    pthread_t thread;
+    bool broken; /* the reading side went away; set by the thread, read after the join */
+} socket_writer;
+
+void socket_writer_start(socket_writer *writer, int fd, uint32_t seed, uint64_t total, uint32_t least, uint32_t most);
+
+/* Joins. The descriptor stays open. */
+void socket_writer_join(socket_writer *writer);
+
+/* A thread that reads pattern bytes to the end of the stream, at most @most bytes a read. */
+typedef struct socket_reader {
+    int fd;
+    uint32_t seed;
+    uint32_t most;
+    pthread_t thread;
+    uint64_t total; /* these are read after the join */
+    bool matches;
+    int error;
+} socket_reader;
+
+void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most);
+void socket_reader_join(socket_reader *reader);
+
+#endif

@@ -1,0 +1,858 @@
+/* Receiving while blocks run short: what waits, what goes on, what gives way, and that nothing is lost or copied. */
+#include <sluice/conn.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <sluice/loop.h>
+#include <sluice/slice.h>
+
+#include "memory/chain.h"
+#include "reader/cursor.h"
+#include "support/sockets.h"
+
+enum {
+    GUARD = 100,
+    BLOCK = 4096,
+    SMALL = 64, /* blocks of a small pool */
+    HOARD = 40, /* so many of them out is pressure, and leaves some */
+};
+
+static const sluice_pool_options small_pool = {
+    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 4, .no_huge_pages = true};
+static const sluice_loop_options small_stock = {.stock_bytes = 8 * BLOCK};
+
+static sluice_loop_stats stats_of(const loop_rig *rig) {
+    sluice_loop_stats stats;
+    sluice_loop_get_stats(rig->loop, &stats);
+    return stats;
+}
+
+/* Takes blocks out of the pool and puts them back: pressure at will. */
+typedef struct hoard {
+    sluice_block *blocks[SMALL];
+    unsigned count;
+} hoard;
+
+static void hoard_take(hoard *h, sluice_pool *pool, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(sluice_block_get(pool, &h->blocks[h->count++]), 0);
+}
+
+/* Every block that the kernel does not have. */
+static void hoard_take_all(hoard *h, sluice_pool *pool) {
+    while (sluice_block_get(pool, &h->blocks[h->count]) == 0)
+        h->count++;
+}
+
+static void hoard_release(hoard *h) {
+    while (h->count > 0)
+        sluice_block_release(h->blocks[--h->count]);
+}
+
+typedef struct receiver {
+    sluice_conn *conn;
+    uint32_t seed;
+    uint64_t place; /* consumed */
+    bool leaves;    /* the bytes stay in the chain */
+    bool differs, told_end;
+    unsigned data, closed;
+    int error;
+} receiver;
+
+static void receiver_data(sluice_conn *conn, void *user) {
+    receiver *r = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    r->data++;
+    if (!r->leaves)
+        r->differs |= !pattern_consume(chain, sluice_chain_length(chain), r->seed, &r->place);
+}
+
+static void receiver_end(sluice_conn *conn, int error, void *user) {
+    receiver *r = user;
+    (void)conn;
+    r->told_end = true;
+    r->error = error;
+}
+
+static void receiver_closed(sluice_conn *conn, void *user) {
+    receiver *r = user;
+    (void)conn;
+    r->closed++;
+}
+
+static const sluice_conn_events receiver_events = {
+    .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
+
+static int receiver_open(receiver *r, const loop_rig *rig) {
+    int fds[2];
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig->loop, fds[0], &receiver_events, r, &r->conn), 0);
+    return fds[1];
+}
+
+/* Turns until a connection waits for a block: its peer has written, and there is none. */
+static void turn_until_starved(const loop_rig *rig) {
+    while (stats_of(rig).waiting == 0 || sluice_pool_available(rig->pool) > 0)
+        turn_through(rig->loop, 1);
+}
+
+/* A starving connection: every block is out. */
+static int starve(receiver *r, loop_rig *rig, hoard *h) {
+    loop_rig_open(rig, &small_pool, &small_stock, GUARD);
+    int peer = receiver_open(r, rig);
+    /* The kernel's stock goes too: the bytes stay in the chain. */
+    r->leaves = true;
+    turn_through(rig->loop, 3);
+    hoard_take_all(h, rig->pool);
+    pattern_write(peer, r->seed, 0, 2 * SMALL * BLOCK);
+    turn_until_starved(rig);
+    return peer;
+}
+
+static void a_starved_connection_waits_and_goes_on(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 3};
+    hoard h = {0};
+    int peer = starve(&r, &rig, &h);
+    /* The end hides behind the bytes that find no block. */
+    shutdown(peer, SHUT_WR);
+    turn_through(rig.loop, 3);
+    assert_false(r.told_end);
+    assert_int_equal(stats_of(&rig).waiting, 1);
+    r.leaves = false;
+    hoard_release(&h);
+    turn_until(rig.loop, &r.told_end);
+    assert_int_equal(r.error, 0);
+    assert_int_equal(r.place, 2 * SMALL * BLOCK);
+    assert_false(r.differs);
+    assert_int_equal(stats_of(&rig).waiting, 0);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+static void a_starved_connection_can_be_paused(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 3};
+    hoard h = {0};
+    int peer = starve(&r, &rig, &h);
+    sluice_conn_pause(r.conn);
+    assert_int_equal(stats_of(&rig).waiting, 0);
+    hoard_release(&h);
+    size_t length = sluice_chain_length(sluice_conn_chain(r.conn));
+    turn_through(rig.loop, 20);
+    assert_int_equal(sluice_chain_length(sluice_conn_chain(r.conn)), length);
+    r.leaves = false;
+    sluice_conn_resume(r.conn);
+    while (r.place < 2 * SMALL * BLOCK)
+        turn(rig.loop);
+    assert_false(r.differs);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+static void a_starved_connection_can_be_closed(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 3};
+    hoard h = {0};
+    int peer = starve(&r, &rig, &h);
+    sluice_conn_close(r.conn);
+    turn_until_count(rig.loop, &r.closed, 1);
+    assert_int_equal(stats_of(&rig).waiting, 0);
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+    assert_int_equal(r.closed, 1);
+}
+
+/*
+ * A block taken under pressure has room behind its data, then pressure ends, other blocks follow, and pressure comes
+ * back: that room is no longer at the stream's end.
+ */
+static void room_behind_old_data_is_not_filled_out_of_order(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 5, .leaves = true};
+    hoard h = {0};
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    int peer = receiver_open(&r, &rig);
+    turn_through(rig.loop, 3);
+    hoard_take(&h, rig.pool, HOARD);
+    pattern_write(peer, r.seed, 0, 3000);
+    turn_until_buffered(rig.loop, r.conn, 3000);
+    hoard_release(&h);
+    pattern_write(peer, r.seed, 3000, 100);
+    turn_until_buffered(rig.loop, r.conn, 3100);
+    hoard_take(&h, rig.pool, HOARD);
+    sluice_conn_pause(r.conn);
+    turn_through(rig.loop, 5);
+    sluice_conn_resume(r.conn);
+    turn_through(rig.loop, 5);
+    for (size_t n = 3100; n < 3200; n += 50) {
+        pattern_write(peer, r.seed, n, 50);
+        turn_until_buffered(rig.loop, r.conn, n + 50);
+        assert_true(chain_is_sound(sluice_conn_chain(r.conn)));
+    }
+    assert_true(pattern_consume(sluice_conn_chain(r.conn), 3200, r.seed, &r.place));
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* The user appends to the connection's chain while a receive fills the end of the block before. */
+static void room_before_the_users_own_bytes_is_not_filled_out_of_order(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 5, .leaves = true};
+    hoard h = {0};
+    sluice_block *own;
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    hoard_take(&h, rig.pool, HOARD);
+    int peer = receiver_open(&r, &rig);
+    pattern_write(peer, r.seed, 0, 100);
+    turn_until_buffered(rig.loop, r.conn, 100);
+    turn_through(rig.loop, 5);
+    assert_true(stats_of(&rig).aimed > 0);
+    assert_int_equal(sluice_block_get(rig.pool, &own), 0);
+    pattern_fill(r.seed, 100, sluice_block_data(own), 50);
+    assert_int_equal(sluice_block_set_length(own, 50), 0);
+    sluice_chain_append(sluice_conn_chain(r.conn), own);
+    for (size_t n = 150; n < 300; n += 50) {
+        pattern_write(peer, r.seed, n, 50);
+        turn_until_buffered(rig.loop, r.conn, n + 50);
+        assert_true(chain_is_sound(sluice_conn_chain(r.conn)));
+    }
+    assert_true(pattern_consume(sluice_conn_chain(r.conn), 300, r.seed, &r.place));
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* Bytes that come one by one behind a block that the consumer has emptied: however many, they are one run of memory. */
+static void single_bytes_do_not_use_up_the_views(void **state) {
+    (void)state;
+    enum { BYTES = 1000 };
+    loop_rig rig;
+    receiver r = {.seed = 6};
+    hoard h = {0};
+    sluice_slice kept;
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    hoard_take(&h, rig.pool, HOARD);
+    r.leaves = true;
+    int peer = receiver_open(&r, &rig);
+    pattern_write(peer, r.seed, 0, 10);
+    turn_until_buffered(rig.loop, r.conn, 10);
+    /* A consumer holds the block that the chain lets go. */
+    assert_int_equal(sluice_chain_take(sluice_conn_chain(r.conn), 10, &kept), 0);
+    for (size_t n = 0; n < BYTES && !r.told_end; n++) {
+        pattern_write(peer, r.seed, 10 + n, 1);
+        while (sluice_chain_length(sluice_conn_chain(r.conn)) < n + 1 && !r.told_end)
+            turn(rig.loop);
+    }
+    assert_false(r.told_end);
+    assert_true(chain_is_sound(sluice_conn_chain(r.conn)));
+    assert_true(pattern_slice_matches(r.seed, 0, &kept));
+    r.place = 10;
+    assert_true(pattern_consume(sluice_conn_chain(r.conn), BYTES, r.seed, &r.place));
+    sluice_slice_release(&kept);
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* A slice that another reader holds stays as it is while the block behind it fills up. */
+static void a_slice_does_not_grow_with_its_block(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 6, .leaves = true};
+    hoard h = {0};
+    sluice_slice slices[30];
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    hoard_take(&h, rig.pool, HOARD);
+    int peer = receiver_open(&r, &rig);
+    for (size_t i = 0; i < 30; i++) {
+        pattern_write(peer, r.seed, 100 * i, 100);
+        turn_until_buffered(rig.loop, r.conn, i ? 150 : 100);
+        assert_int_equal(sluice_chain_take(sluice_conn_chain(r.conn), i ? 100 : 50, &slices[i]), 0);
+        for (size_t k = 0; k <= i; k++) {
+            assert_int_equal(sluice_slice_length(&slices[k]), k ? 100 : 50);
+            assert_true(pattern_slice_matches(r.seed, k ? 100 * k - 50 : 0, &slices[k]));
+        }
+    }
+    assert_true(stats_of(&rig).aimed > 0);
+    for (size_t i = 0; i < 30; i++)
+        sluice_slice_release(&slices[i]);
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/*
+ * More connections than blocks, each of which says a little and falls silent. Whether the consumer is done with it at
+ * once, or when the connection is already set to receive the next bytes into the rest of the block, a silent
+ * connection without data keeps no block from the others.
+ */
+enum { SILENT = 60 };
+
+static void talk_in_turn(bool late) {
+    loop_rig rig;
+    receiver receivers[SILENT] = {0};
+    int peers[SILENT];
+    hoard h = {0};
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    hoard_take(&h, rig.pool, HOARD);
+    for (unsigned i = 0; i < SILENT; i++) {
+        receivers[i].seed = i;
+        receivers[i].leaves = late;
+        peers[i] = receiver_open(&receivers[i], &rig);
+    }
+    for (unsigned i = 0; i < SILENT; i++) {
+        receiver *r = &receivers[i];
+        pattern_write(peers[i], i, 0, 10);
+        while (r->data == 0) {
+            turn(rig.loop);
+            for (unsigned k = 0; k < SILENT; k++)
+                assert_false(receivers[k].told_end);
+        }
+        if (late) {
+            turn_through(rig.loop, 3);
+            r->differs |= !pattern_consume(sluice_conn_chain(r->conn), 10, i, &r->place);
+        }
+        assert_int_equal(r->place, 10);
+        assert_false(r->differs);
+    }
+    hoard_release(&h);
+    for (int i = 0; i < SILENT; i++)
+        close(peers[i]);
+    loop_rig_close(&rig);
+}
+
+static void silent_connections_keep_no_blocks(void **state) {
+    (void)state;
+    talk_in_turn(false);
+}
+
+static void silent_connections_give_back_blocks_that_are_consumed_late(void **state) {
+    (void)state;
+    talk_in_turn(true);
+}
+
+/* Frames. */
+
+enum { FRAME_PREFIX = 4, PREFIX_SHIFT = 24 };
+
+/* The bytes of a stream of frames: lengths, most significant byte first, and pattern bytes. */
+static void frames_fill(uint32_t seed, uint64_t place, uint32_t frame, uint8_t *bytes, size_t n) {
+    uint64_t whole = (uint64_t)frame + FRAME_PREFIX;
+    pattern_fill(seed, place, bytes, n);
+    for (size_t i = 0; i < n; i++)
+        if ((place + i) % whole < FRAME_PREFIX)
+            bytes[i] = (uint8_t)(frame >> (PREFIX_SHIFT - 8 * ((place + i) % whole)));
+}
+
+/* Takes whole frames only. */
+typedef struct framed {
+    sluice_conn *conn;
+    uint32_t seed;
+    uint32_t frame;
+    uint64_t place;
+    unsigned frames;
+    bool differs, ended;
+    unsigned closed;
+    int error;
+} framed;
+
+static void framed_data(sluice_conn *conn, void *user) {
+    framed *f = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    const size_t whole = f->frame + FRAME_PREFIX;
+    uint32_t length;
+    for (;;) {
+        sluice_cursor cursor = cursor_of_chain(chain);
+        if (!cursor_be32(&cursor, &length)) {
+            sluice_conn_set_need(conn, FRAME_PREFIX);
+            return;
+        }
+        f->differs |= length != f->frame;
+        if (sluice_chain_length(chain) < whole || f->differs) {
+            sluice_conn_set_need(conn, whole);
+            return;
+        }
+        sluice_chain_skip(chain, FRAME_PREFIX);
+        f->place += FRAME_PREFIX;
+        f->differs |= !pattern_consume(chain, length, f->seed, &f->place);
+        f->frames++;
+    }
+}
+
+static void framed_end(sluice_conn *conn, int error, void *user) {
+    framed *f = user;
+    f->ended = true;
+    f->error = error;
+    if (error)
+        sluice_conn_close(conn);
+}
+
+static void framed_closed(sluice_conn *conn, void *user) {
+    framed *f = user;
+    (void)conn;
+    f->closed++;
+}
+
+static const sluice_conn_events framed_events = {
+    .on_data = framed_data, .on_end = framed_end, .on_closed = framed_closed};
+
+enum { SENDERS = 100, SENDER_THREADS = 4, PER_THREAD = SENDERS / SENDER_THREADS, FRAMES = 30, MAX_CHUNK = 128 };
+
+typedef struct frame_senders {
+    pthread_t thread;
+    int fds[PER_THREAD];
+    uint32_t seeds[PER_THREAD];
+    uint64_t places[PER_THREAD];
+    uint32_t frame;
+    uint64_t total;
+    bool broken; /* a receiver went away */
+} frame_senders;
+
+/* Sends one piece of one stream; false when the stream is done or broken. */
+static bool send_chunk(frame_senders *s, int i, uint64_t *random) {
+    uint8_t bytes[MAX_CHUNK];
+    size_t n = random_between(random, 1, sizeof bytes);
+    if (n > s->total - s->places[i])
+        n = s->total - s->places[i];
+    frames_fill(s->seeds[i], s->places[i], s->frame, bytes, n);
+    ssize_t sent = send(s->fds[i], bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+        s->broken = true;
+        return false;
+    }
+    s->places[i] += sent > 0 ? (uint64_t)sent : 0;
+    return s->places[i] < s->total;
+}
+
+static void *send_frames(void *user) {
+    frame_senders *s = user;
+    struct pollfd polls[PER_THREAD];
+    uint64_t random = s->seeds[0];
+    int open = PER_THREAD;
+    for (int i = 0; i < PER_THREAD; i++)
+        polls[i] = (struct pollfd){.fd = s->fds[i], .events = POLLOUT};
+    while (open > 0) {
+        if (poll(polls, PER_THREAD, -1) < 0 && errno != EINTR)
+            break;
+        for (int i = 0; i < PER_THREAD; i++) {
+            if (polls[i].fd < 0 || polls[i].revents == 0 || send_chunk(s, i, &random))
+                continue;
+            polls[i].fd = -1;
+            open--;
+        }
+    }
+    return NULL;
+}
+
+static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
+    static framed receivers[SENDERS];
+    static frame_senders senders[SENDER_THREADS];
+    sluice_pool_options options = {.block_size = BLOCK, .max_blocks = blocks, .no_huge_pages = true};
+    loop_rig rig;
+    unsigned frames = 0;
+    loop_rig_open(&rig, &options, NULL, GUARD);
+    memset(senders, 0, sizeof senders);
+    for (uint32_t i = 0; i < SENDERS; i++) {
+        frame_senders *s = &senders[i / PER_THREAD];
+        int fds[2];
+        sockets_tcp_pair(fds);
+        receivers[i] = (framed){.seed = i, .frame = frame};
+        s->fds[i % PER_THREAD] = fds[1];
+        s->seeds[i % PER_THREAD] = i;
+        s->frame = frame;
+        s->total = (uint64_t)FRAMES * (frame + FRAME_PREFIX);
+        assert_int_equal(sluice_conn_new(rig.loop, fds[0], &framed_events, &receivers[i], &receivers[i].conn), 0);
+    }
+    for (int i = 0; i < SENDER_THREADS; i++)
+        assert_int_equal(pthread_create(&senders[i].thread, NULL, send_frames, &senders[i]), 0);
+    while (frames < SENDERS * FRAMES) {
+        turn(rig.loop);
+        frames = 0;
+        for (int i = 0; i < SENDERS; i++) {
+            frames += receivers[i].frames;
+            if (receivers[i].ended)
+                fail_msg("connection %d ended with %d after %u frames", i, receivers[i].error, receivers[i].frames);
+        }
+    }
+    for (int i = 0; i < SENDER_THREADS; i++) {
+        assert_int_equal(pthread_join(senders[i].thread, NULL), 0);
+        assert_false(senders[i].broken);
+    }
+    for (int i = 0; i < SENDERS; i++) {
+        assert_int_equal(receivers[i].frames, FRAMES);
+        assert_false(receivers[i].differs);
+        close(senders[i / PER_THREAD].fds[i % PER_THREAD]);
+    }
+    assert_true(stats_of(&rig).aimed > 0);
+    loop_rig_close(&rig);
+}
+
+static void partial_frames_in_small_pieces_do_not_deadlock(void **state) {
+    (void)state;
+    frames_arrive_through(1024, 16384);
+}
+
+static void half_the_pool_takes_half_the_frame(void **state) {
+    (void)state;
+    frames_arrive_through(512, 8192);
+}
+
+/* The last resort: about five seconds without a block for anyone. */
+
+static void the_largest_gives_way_when_all_wait_for_ever(void **state) {
+    (void)state;
+    enum { SMALL_FRAME = 100000, LARGE_FRAME = 4 * SMALL * BLOCK };
+    loop_rig rig;
+    framed small = {.seed = 1, .frame = SMALL_FRAME};
+    framed large = {.seed = 2, .frame = LARGE_FRAME};
+    uint8_t *bytes = malloc(SMALL_FRAME + FRAME_PREFIX);
+    int fds[2][2];
+    assert_non_null(bytes);
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    for (int i = 0; i < 2; i++) {
+        framed *f = i ? &large : &small;
+        sockets_tcp_pair(fds[i]);
+        assert_int_equal(sluice_conn_new(rig.loop, fds[i][0], &framed_events, f, &f->conn), 0);
+    }
+    frames_fill(small.seed, 0, small.frame, bytes, SMALL_FRAME + FRAME_PREFIX);
+    sockets_write(fds[0][1], bytes, 20000);
+    turn_until_buffered(rig.loop, small.conn, 20000);
+    uint8_t piece[16384];
+    for (uint64_t place = 0; place < 2 * SMALL * BLOCK; place += sizeof piece) {
+        frames_fill(large.seed, place, large.frame, piece, sizeof piece);
+        sockets_write(fds[1][1], piece, sizeof piece);
+    }
+    turn_until_starved(&rig);
+    sockets_write(fds[0][1], bytes + 20000, SMALL_FRAME + FRAME_PREFIX - 20000);
+    while (small.frames == 0)
+        turn(rig.loop);
+    assert_int_equal(small.frames, 1);
+    assert_false(small.differs);
+    assert_false(small.ended);
+    assert_true(large.ended);
+    assert_int_equal(large.error, -ENOBUFS);
+    assert_int_equal(large.closed, 1);
+    close(fds[0][1]);
+    close(fds[1][1]);
+    loop_rig_close(&rig);
+    free(bytes);
+}
+
+typedef struct watch {
+    sluice_loop *loop;
+    atomic_bool barked, over;
+    pthread_t thread;
+} watch;
+
+static void nothing(void *user) {
+    (void)user;
+}
+
+/* Wakes the loop when it should long have woken by itself. */
+static void *watch_over(void *user) {
+    watch *w = user;
+    for (int i = 0; i < 200 && !atomic_load(&w->over); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    if (!atomic_load(&w->over)) {
+        atomic_store(&w->barked, true);
+        if (sluice_loop_post(w->loop, nothing, NULL) < 0)
+            abort();
+    }
+    return NULL;
+}
+
+/* The only one is told too, although nothing else will ever wake the loop. */
+static void one_that_waits_alone_gives_way(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 4, .leaves = true};
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    watch w = {.loop = rig.loop};
+    int peer = receiver_open(&r, &rig);
+    pattern_write(peer, r.seed, 0, 2 * SMALL * BLOCK);
+    turn_until_starved(&rig);
+    assert_int_equal(pthread_create(&w.thread, NULL, watch_over, &w), 0);
+    turn_until(rig.loop, &r.told_end);
+    bool alone = !atomic_load(&w.barked);
+    atomic_store(&w.over, true);
+    assert_int_equal(pthread_join(w.thread, NULL), 0);
+    assert_true(alone);
+    assert_int_equal(r.error, -ENOBUFS);
+    close(peer);
+    loop_rig_close(&rig);
+    assert_int_equal(r.closed, 1);
+}
+
+/* The reserve. */
+
+typedef struct keeper {
+    sluice_slice kept[SMALL];
+    unsigned count, refused;
+} keeper;
+
+static void keeper_data(sluice_conn *conn, void *user) {
+    keeper *k = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    while (sluice_chain_length(chain) > 0) {
+        sluice_slice slice;
+        size_t n = sluice_chain_length(chain) < BLOCK ? sluice_chain_length(chain) : BLOCK;
+        assert_int_equal(sluice_chain_take(chain, n, &slice), 0);
+        if (k->count < SMALL && sluice_slice_keep(&slice, &k->kept[k->count]) == 0) {
+            k->count++;
+            continue;
+        }
+        k->refused++;
+        sluice_slice_release(&slice);
+    }
+}
+
+static void consumers_cannot_keep_the_reserve(void **state) {
+    (void)state;
+    static const sluice_conn_events events = {.on_data = keeper_data};
+    const sluice_pool_options options = {
+        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 16, .no_huge_pages = true};
+    loop_rig rig;
+    keeper k = {0};
+    receiver r = {.seed = 9};
+    socket_writer greedy, modest;
+    sluice_conn *conn;
+    int fds[2];
+    loop_rig_open(&rig, &options, NULL, GUARD);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &k, &conn), 0);
+    socket_writer_start(&greedy, fds[1], 8, 2 << 20, 1, 30000);
+    turn_until_count(rig.loop, &k.refused, 1);
+    assert_true(sluice_pool_available(rig.pool) >= options.reserve_blocks);
+    int peer = receiver_open(&r, &rig);
+    socket_writer_start(&modest, peer, 9, 2 << 20, 1, 30000);
+    turn_until(rig.loop, &r.told_end);
+    assert_int_equal(r.error, 0);
+    assert_int_equal(r.place, 2 << 20);
+    assert_false(r.differs);
+    assert_true(k.count > 0);
+    sluice_conn_close(conn);
+    socket_writer_join(&greedy);
+    socket_writer_join(&modest);
+    while (k.count > 0)
+        sluice_slice_release(&k.kept[--k.count]);
+    close(peer);
+    close(fds[1]);
+    loop_rig_close(&rig);
+}
+
+/* Storms. */
+
+static void saturating_connections_share_a_tiny_pool(void **state) {
+    (void)state;
+    enum { STORM = 50, STORM_BYTES = 1 << 20 };
+    loop_rig rig;
+    static receiver receivers[STORM];
+    static socket_writer writers[STORM];
+    int peers[STORM];
+    uint64_t total = 0;
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    for (uint32_t i = 0; i < STORM; i++) {
+        receivers[i] = (receiver){.seed = i};
+        peers[i] = receiver_open(&receivers[i], &rig);
+        socket_writer_start(&writers[i], peers[i], i, STORM_BYTES, 1, 30000);
+    }
+    for (int i = 0; i < STORM; i++) {
+        turn_until(rig.loop, &receivers[i].told_end);
+        socket_writer_join(&writers[i]);
+        assert_int_equal(receivers[i].error, 0);
+        assert_int_equal(receivers[i].place, STORM_BYTES);
+        assert_false(receivers[i].differs);
+        total += receivers[i].place;
+        close(peers[i]);
+    }
+    /* At most one for each block that was filled; arming all at once, or none but one, gives many times that. */
+    assert_in_range(stats_of(&rig).starved, 0, total / BLOCK);
+    loop_rig_close(&rig);
+}
+
+/* Slices released by another thread. */
+
+typedef struct parcel {
+    sluice_slice slice;
+    struct parcel *next;
+} parcel;
+
+typedef struct releaser {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    parcel *first, **end;
+    bool over, holds; /* holds: until told to let go */
+    sem_t let_go;
+} releaser;
+
+static parcel *releaser_next(releaser *r) {
+    pthread_mutex_lock(&r->lock);
+    while (!r->first && !r->over)
+        pthread_cond_wait(&r->more, &r->lock);
+    parcel *p = r->first;
+    if (p)
+        r->first = p->next;
+    if (!r->first)
+        r->end = &r->first;
+    pthread_mutex_unlock(&r->lock);
+    return p;
+}
+
+static void *release_parcels(void *user) {
+    releaser *r = user;
+    parcel *p;
+    if (r->holds) {
+        while (sem_wait(&r->let_go) < 0)
+            ;
+        /* Long enough for a loop that spins to be seen. */
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    }
+    while ((p = releaser_next(r))) {
+        sluice_slice_release(&p->slice);
+        free(p);
+    }
+    return NULL;
+}
+
+static void releaser_start(releaser *r, bool holds) {
+    *r = (releaser){.end = &r->first, .holds = holds};
+    assert_int_equal(pthread_mutex_init(&r->lock, NULL), 0);
+    assert_int_equal(pthread_cond_init(&r->more, NULL), 0);
+    assert_int_equal(sem_init(&r->let_go, 0, 0), 0);
+    assert_int_equal(pthread_create(&r->thread, NULL, release_parcels, r), 0);
+}
+
+static void releaser_join(releaser *r) {
+    pthread_mutex_lock(&r->lock);
+    r->over = true;
+    pthread_cond_signal(&r->more);
+    pthread_mutex_unlock(&r->lock);
+    assert_int_equal(pthread_join(r->thread, NULL), 0);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->more);
+    sem_destroy(&r->let_go);
+}
+
+static void releaser_give(releaser *r, sluice_slice *slice) {
+    parcel *p = malloc(sizeof *p);
+    assert_non_null(p);
+    *p = (parcel){.slice = *slice};
+    pthread_mutex_lock(&r->lock);
+    *r->end = p;
+    r->end = &p->next;
+    pthread_cond_signal(&r->more);
+    pthread_mutex_unlock(&r->lock);
+}
+
+typedef struct giver {
+    sluice_conn *conn;
+    releaser releaser;
+    uint64_t place;
+    bool differs, told_end;
+    int error;
+} giver;
+
+/* Hands everything over, without regard to the reserve. */
+static void giver_data(sluice_conn *conn, void *user) {
+    giver *g = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    sluice_slice slice;
+    assert_int_equal(sluice_chain_take(chain, sluice_chain_length(chain), &slice), 0);
+    g->differs |= !pattern_slice_matches(13, g->place, &slice);
+    g->place += sluice_slice_length(&slice);
+    releaser_give(&g->releaser, &slice);
+}
+
+static void giver_end(sluice_conn *conn, int error, void *user) {
+    giver *g = user;
+    (void)conn;
+    g->told_end = true;
+    g->error = error;
+}
+
+static const sluice_conn_events giver_events = {.on_data = giver_data, .on_end = giver_end};
+
+static void give_away(bool holds, uint64_t total) {
+    const sluice_pool_options options = {
+        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 1, .no_huge_pages = true};
+    loop_rig rig;
+    giver g = {0};
+    socket_writer writer;
+    int fds[2];
+    loop_rig_open(&rig, &options, NULL, GUARD);
+    releaser_start(&g.releaser, holds);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &giver_events, &g, &g.conn), 0);
+    socket_writer_start(&writer, fds[1], 13, total, 1, 30000);
+    if (holds) {
+        turn_until_starved(&rig);
+        uint64_t place = g.place, enters = stats_of(&rig).enters;
+        sem_post(&g.releaser.let_go);
+        while (g.place == place)
+            turn(rig.loop);
+        assert_in_range(stats_of(&rig).enters - enters, 1, 100);
+    }
+    turn_until(rig.loop, &g.told_end);
+    socket_writer_join(&writer);
+    releaser_join(&g.releaser);
+    assert_int_equal(g.error, 0);
+    assert_int_equal(g.place, total);
+    assert_false(g.differs);
+    close(fds[1]);
+    loop_rig_close(&rig);
+}
+
+static void another_threads_release_wakes_a_starved_loop(void **state) {
+    (void)state;
+    give_away(true, 1 << 20);
+}
+
+/* Thousands of times without a block: were each of them to wait until the loop looks by itself, the guard would end it. */
+static void another_threads_releases_keep_a_starved_loop_going(void **state) {
+    (void)state;
+    give_away(false, 16 << 20);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_starved_connection_waits_and_goes_on),
+        cmocka_unit_test(a_starved_connection_can_be_paused),
+        cmocka_unit_test(a_starved_connection_can_be_closed),
+        cmocka_unit_test(room_behind_old_data_is_not_filled_out_of_order),
+        cmocka_unit_test(room_before_the_users_own_bytes_is_not_filled_out_of_order),
+        cmocka_unit_test(single_bytes_do_not_use_up_the_views),
+        cmocka_unit_test(a_slice_does_not_grow_with_its_block),
+        cmocka_unit_test(silent_connections_keep_no_blocks),
+        cmocka_unit_test(silent_connections_give_back_blocks_that_are_consumed_late),
+        cmocka_unit_test(partial_frames_in_small_pieces_do_not_deadlock),
+        cmocka_unit_test(half_the_pool_takes_half_the_frame),
+        cmocka_unit_test(the_largest_gives_way_when_all_wait_for_ever),
+        cmocka_unit_test(one_that_waits_alone_gives_way),
+        cmocka_unit_test(consumers_cannot_keep_the_reserve),
+        cmocka_unit_test(saturating_connections_share_a_tiny_pool),
+        cmocka_unit_test(another_threads_release_wakes_a_starved_loop),
+        cmocka_unit_test(another_threads_releases_keep_a_starved_loop_going),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
