@@ -105,7 +105,7 @@ typedef void sluice_timer_fn(sluice_timer *timer, void *user);
 /** Makes a stopped timer. The caller owns it, and frees it before the loop. @return 0, -ENOMEM */
 SLUICE_API int sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user, sluice_timer **ret_timer);
 
-/** Calls once, @p ms milliseconds from now: not before, and as soon after as the loop turns. A running one starts anew. */
+/** Calls once, @p ms milliseconds from now: not before, and soon after. A timer that runs starts anew. */
 SLUICE_API void sluice_timer_start(sluice_timer *timer, uint64_t ms);
 
 /** Stops a timer; one that is stopped stays so. */

@@ -1,6 +1,6 @@
 /*
- * A relay in its steady state allocates nothing and copies nothing: FLV from one connection, each tag's payload kept and
- * sent to another in place, released when the kernel has taken it.
+ * A relay in its steady state allocates nothing and copies nothing: FLV from one connection, each tag's payload kept
+ * and sent to another in place, released when the kernel has taken it.
  */
 #include <sluice/conn.h>
 

@@ -828,7 +828,7 @@ static void another_threads_release_wakes_a_starved_loop(void **state) {
     give_away(true, 1 << 20);
 }
 
-/* Thousands of times without a block: were each of them to wait until the loop looks by itself, the guard would end it. */
+/* Thousands of times without a block: if each waited until the loop looks by itself, the guard would end it. */
 static void another_threads_releases_keep_a_starved_loop_going(void **state) {
     (void)state;
     give_away(false, 16 << 20);
