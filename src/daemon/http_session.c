@@ -243,8 +243,12 @@ static void read_requests(struct http_session *session) {
         http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
     else if (result > 0)
         handle_request(session, &request);
-    /* What comes of the request may last long: do not hold its block meanwhile. */
+    /* What comes of the request may last long: do not hold its block meanwhile. A player sends no other. */
     sluice_http_release(session->http);
+    if (session->state == HTTP_PLAYING) {
+        sluice_http_free(session->http);
+        session->http = NULL;
+    }
     if (session->state == HTTP_PUBLISHING && !session->base.closing)
         http_publish_feed(session);
 }
