@@ -129,7 +129,8 @@ SLUICE_API void sluice_flv_free(sluice_flv *flv);
  * @param ret_tag the tag; untouched unless 1 is returned. It lies in the framer, valid until the framer's next call,
  *                and the framer sees whether its payload was moved out: keep the payload of this tag, never of a copy.
  * @return 1 (a tag), 0 (more bytes are needed: see sluice_flv_need()), or for good:
- *         -EPROTO (not FLV, or a header that cannot be), -EPROTONOSUPPORT (a version other than 1),
+ *         -EPROTO (not FLV, or a header that cannot be, such as a tag whose reserved bits are set),
+ *         -EPROTONOSUPPORT (a version other than 1),
  *         -EMSGSIZE (a payload over the limit, found before it is buffered), -EACCES (an encrypted tag)
  */
 SLUICE_API int sluice_flv_next(sluice_flv *flv, sluice_chain *chain, sluice_flv_tag **ret_tag);

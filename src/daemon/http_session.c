@@ -120,11 +120,15 @@ void http_respond(struct http_session *session, const struct http_reply *reply) 
     sluice_conn_want_send(session->base.conn);
 }
 
+static void refuse_with(struct http_session *session, const struct http_reply *reply) {
+    LOG(LOG_WARNING, "request refused", {"peer", session->base.peer}, {"status", log_unsigned(reply->status).text},
+        {"reason", reply->reason});
+    http_respond(session, reply);
+}
+
 void http_refuse(struct http_session *session, unsigned status, const char *reason) {
-    LOG(LOG_WARNING, "request refused", {"peer", session->base.peer}, {"status", log_unsigned(status).text},
-        {"reason", reason});
     const struct http_reply reply = {.status = status, .reason = reason};
-    http_respond(session, &reply);
+    refuse_with(session, &reply);
 }
 
 static bool text_is(const sluice_http_text *text, const char *word) {
@@ -144,7 +148,7 @@ static void answer_api(struct http_session *session, const sluice_http_request *
                                     .reason = "only GET, HEAD and OPTIONS here",
                                     .allow = "GET, HEAD, OPTIONS",
                                     .keep_alive = keep_alive};
-        http_respond(session, &reply);
+        refuse_with(session, &reply);
         return;
     }
     /* So that the counts do not name the block of the request that asks for them. */
@@ -166,7 +170,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     stream_unref(stream);
     if (!live) {
         const struct http_reply reply = {.status = 404, .reason = "no such stream", .head_only = true};
-        http_respond(session, &reply);
+        refuse_with(session, &reply);
         return;
     }
     char *head = malloc(PLAYER_PREAMBLE);
@@ -197,7 +201,7 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
                                          .reason = "publish with POST or PUT, play with GET",
                                          .allow = "GET, HEAD, POST, PUT, OPTIONS",
                                          .keep_alive = keep_alive};
-        http_respond(session, &reply);
+        refuse_with(session, &reply);
         return;
     }
     int error = registry_get(server->registry, request->path.text + 1, name_length, server_now(server), &stream);

@@ -28,7 +28,9 @@ static const char help[] =
     "  --gop-size SIZE            most block memory for one stream's cached group of pictures (default 8M, up to 1G)\n"
     "  --player-buffer SIZE       most payload queued for one player before it loses frames up to a key frame\n"
     "                             (default 16M, 64K to 1G; at least --gop-size)\n"
-    "  --frame-limit SIZE         largest tag payload (default 8M, 1K to 16777215)\n"
+    "  --frame-limit SIZE         largest tag payload (default 8M, 1K to 16777215; at most --player-buffer and half "
+    "of\n"
+    "                             --memory, which lower the default too)\n"
     "  --max-connections N        most connections at a time (default 10000, 1 to 1000000)\n"
     "\n"
     "Time:\n"
@@ -81,6 +83,9 @@ static const struct option long_options[] = {
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
 };
+
+/* A default that depends on other options. */
+#define DEPENDS UINT64_MAX
 
 static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
 
@@ -201,7 +206,11 @@ static bool set(struct options *options, int id, const char *value) {
     }
 }
 
-/* What only all options together can get wrong. */
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* What only all options together can say, or get wrong. */
 static bool complete(struct options *options) {
     if (options->listener_count == 0 && !(add_listener(options, LISTENER_FLV, "127.0.0.1:9000") &&
                                           add_listener(options, LISTENER_HTTP, "127.0.0.1:8080")))
@@ -213,6 +222,10 @@ static bool complete(struct options *options) {
             return wrong(options->listeners[i].protocol == LISTENER_FLV ? "--flv" : "--http", text,
                          "a loopback address, or --allow-remote (there is no authentication yet)");
     }
+    if (options->gop_size == DEPENDS)
+        options->gop_size = least(8 * MIB, options->player_buffer);
+    if (options->frame_limit == DEPENDS)
+        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, options->memory / 2));
     if (options->gop_size > options->player_buffer) {
         fprintf(stderr, "sluiced: --gop-size: expected at most --player-buffer (%llu bytes), got %llu\n",
                 (unsigned long long)options->player_buffer, (unsigned long long)options->gop_size);
@@ -229,9 +242,9 @@ static bool complete(struct options *options) {
 enum options_result options_parse(int argc, char **argv, struct options *ret_options) {
     *ret_options = (struct options){
         .memory = 256 * MIB,
-        .gop_size = 8 * MIB,
+        .gop_size = DEPENDS,
         .player_buffer = 16 * MIB,
-        .frame_limit = SLUICE_FLV_DEFAULT_LIMIT,
+        .frame_limit = DEPENDS,
         .batch_us = 2000,
         .wait_ms = 30000,
         .idle_ms = 15000,

@@ -11,6 +11,7 @@ enum {
     FILE_HEADER_MIN = 9,
     FILE_HEADER_MAX = 64 << 10, /* nobody writes more than 9; the field could say 4 GiB */
     TAG_TYPE_MASK = 0x1F,
+    TAG_RESERVED = 0xC0,
     TAG_FILTER = 0x20,
 };
 
@@ -140,6 +141,9 @@ static int read_tag(sluice_flv *flv, sluice_chain *chain) {
     uint32_t timestamp = (uint32_t)(header >> 8 & 0xFFFFFF) | (uint32_t)(header & 0xFF) << 24;
     uint8_t type = first & TAG_TYPE_MASK;
     uint32_t whole = SLUICE_FLV_TAG_HEADER_SIZE + size + SLUICE_FLV_TRAILER_SIZE;
+    /* Skipping unknown types is safe only as long as this still is a tag: text, or a second file header, is not. */
+    if (first & TAG_RESERVED)
+        return fail(flv, -EPROTO);
     if (first & TAG_FILTER)
         return fail(flv, -EACCES);
     if (size == 0 || !is_known(type)) {

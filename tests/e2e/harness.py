@@ -400,10 +400,9 @@ class Dechunker:
 class Player:
     """A player of our own: reads a stream in a thread, and keeps its tags."""
 
-    def __init__(self, daemon, name, version="1.1", receive_buffer=0, reading=True, at=0, keep_script=True):
+    def __init__(self, daemon, name, version="1.1", receive_buffer=0, reading=True, at=0):
         self.tags, self.error, self.status, self.headers = [], None, None, None
         self.finished = False
-        self._keep_script = keep_script
         self._parser, self._news = flv.Parser(), threading.Condition()
         self.peer = daemon.connect("http", at, receive_buffer)
         self.address = address_text(self.peer)

@@ -16,6 +16,7 @@ from harness import Daemon, Player, Publisher
 
 WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
 MEASURED = 2000  # Frames.
+WINDOWS = 5  # Tries at most to see so many frames without an allocation.
 PLAYERS = 5
 
 
@@ -68,16 +69,27 @@ class AllocationTest(unittest.TestCase):
                 thread.start()
                 try:
                     self.wait_all(players, WARM_UP)
-                    before = self.allocations()
-                    self.wait_all(players, max(len(player.tags) for player in players) + MEASURED)
-                    difference = self.allocations() - before
+                    differences = self.count_windows(players)
                 finally:
                     ending.set()
                     thread.join()
-                self.assertEqual(difference, 0, "allocations during %d frames" % MEASURED)
-                for player in players:
-                    player.close()
+                    for player in players:
+                        player.close()
+                self.assertEqual(differences[-1], 0, "allocations, each during %d frames: %s" % (MEASURED, differences))
             daemon.blocks_settled()
+
+    def count_windows(self, players):
+        """The allocations during so many frames; again, a few times, when there were any.
+
+        A busy machine may stop a player for longer than ever before, and a queue has to grow for it, once. What is
+        taken for frames is taken in every window.
+        """
+        differences = []
+        while len(differences) < WINDOWS and (not differences or differences[-1] > 0):
+            before = self.allocations()
+            self.wait_all(players, max(len(player.tags) for player in players) + MEASURED)
+            differences.append(self.allocations() - before)
+        return differences
 
     @staticmethod
     def wait_all(players, count):

@@ -32,6 +32,7 @@ class Case:
         self.name, self.stream, self.protocol, self.media, self.current = name, "live/" + name, protocol, media, current
         self.ffmpeg = self.file = self.failure = None
         self.publisher = self.early = self.late = None
+        self.tags = []
         self.in_middle, self.go_on = threading.Event(), threading.Event()
         self.dropped = self.copied = 0
 
@@ -96,15 +97,15 @@ CASES = [
 ]
 
 
-def start(case, daemon, folder):
+def start(case, daemon):
     """Starts the case's publisher and its feeder."""
     if case.protocol == "http":
         target = ["-method", "POST", daemon.url(case.stream)]
     else:
         listeners = [other for other in CASES if other.protocol == "flv"]
         target = ["tcp://%s:%d" % daemon.address("flv", listeners.index(case))]
-    case.publisher = harness.Ffmpeg(case.ffmpeg, "-copyts", "-f", "flv", "-i", "pipe:0", "-c", "copy", "-f", "flv", *target,
-                                    stdin=subprocess.PIPE)
+    case.publisher = harness.Ffmpeg(case.ffmpeg, "-copyts", "-f", "flv", "-i", "pipe:0", "-c", "copy", "-f", "flv",
+                                    *target, stdin=subprocess.PIPE)
     threading.Thread(target=case.feed, daemon=True).start()
 
 
@@ -179,7 +180,7 @@ class IdentityTest(unittest.TestCase):
         for case in cases:
             case.early = harness.frame_hashes(case.ffmpeg, daemon.url(case.stream), case.path(cls.folder, "early"))
             daemon.wait_player(case.stream)
-            start(case, daemon, cls.folder)
+            start(case, daemon)
         attend(cases, daemon, cls.folder)
         for case in cases:
             conclude(case)

@@ -639,14 +639,25 @@ static void test_data_offset(void **state) {
 
 /* ---- Tags ---- */
 
-/* Only the low five bits of the type count, and the stream id does not. */
+/* Text behind a good start, or another stream, must not pass for tags of unknown types that are skipped. */
+static void test_reserved_bits(void **state) {
+    static const uint8_t types[] = {0x40 | SLUICE_FLV_AUDIO, 0x80 | SLUICE_FLV_VIDEO, 'A', 'F', 0xFF, 0xE9};
+    for (size_t i = 0; i < sizeof types; i++) {
+        struct vector vector = {.size = 0};
+        add_header(&vector, 0);
+        add_tag_header(&vector, types[i], 0, 100);
+        assert_fails_at_end(*state, &vector, SLUICE_FLV_HEADER_SIZE, -EPROTO);
+    }
+}
+
+/* The stream id means nothing. */
 static void test_liberal_header(void **state) {
     struct vector vector = {.size = 0};
     struct outcome outcome;
     add_header(&vector, 0);
-    add_tag(&vector, 0xC0 | SLUICE_FLV_AUDIO, 7, aac_frame, sizeof aac_frame);
+    add_tag(&vector, SLUICE_FLV_AUDIO, 7, aac_frame, sizeof aac_frame);
     size_t at = vector.size;
-    add_tag(&vector, 0x40 | SLUICE_FLV_VIDEO, 8, avc_key, sizeof avc_key);
+    add_tag(&vector, SLUICE_FLV_VIDEO, 8, avc_key, sizeof avc_key);
     memset(vector.bytes + at + 8, 0xFF, 3);
     read_whole(*state, &vector, &outcome);
     assert_int_equal(outcome.count, 2);
@@ -1216,6 +1227,7 @@ int main(void) {
         TEST(test_need_in_numbers),
         TEST(test_wrong_signature),
         TEST(test_data_offset),
+        TEST(test_reserved_bits),
         TEST(test_liberal_header),
         TEST(test_encrypted),
         TEST(test_trailers),
