@@ -755,6 +755,82 @@ static void a_release_may_queue_more_and_close(void **state) {
     loop_rig_close(&rig);
 }
 
+static void released_and_lent_again(const void *data, size_t size, void *user) {
+    session *s = user;
+    released(data, size, user);
+    if (s->released < 10)
+        assert_int_equal(sluice_writer_borrow(s->writer, NULL, 0, released_and_lent_again, s), 0);
+}
+
+/* Each gather is done after as many as there were; otherwise who lends again without bytes would never see its end. */
+static void what_a_release_queues_waits(void **state) {
+    (void)state;
+    loop_rig rig;
+    session s;
+    struct iovec iov;
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    session_open(&s, &rig, sockets_unix_pair, UNLIMITED);
+    assert_int_equal(sluice_writer_borrow(s.writer, NULL, 0, released_and_lent_again, &s), 0);
+    for (unsigned i = 1; i <= 10; i++) {
+        assert_int_equal(sluice_writer_gather(s.writer, &iov, 1), 0);
+        assert_int_equal(s.released, i);
+    }
+    assert_int_equal(stats_of(s.writer).queued_items, 0);
+    session_close(&s, &rig);
+    loop_rig_close(&rig);
+}
+
+static void released_and_flushed(const void *data, size_t size, void *user) {
+    session *s = user;
+    released(data, size, user);
+    assert_int_equal(sluice_writer_flush(s->writer), 0);
+}
+
+/* The bytes behind the lent ones may be sent already, and not be accounted for yet. */
+static void a_flush_in_a_release_sends_nothing_twice(void **state) {
+    (void)state;
+    loop_rig rig;
+    session s;
+    struct iovec iov[2];
+    char text[2];
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    session_open(&s, &rig, sockets_unix_pair, UNLIMITED);
+    assert_int_equal(sluice_writer_borrow(s.writer, "a", 1, released_and_flushed, &s), 0);
+    assert_int_equal(sluice_writer_copy(s.writer, "bcd", 3), 0);
+    assert_int_equal(sluice_writer_gather(s.writer, iov, 2), 2);
+    sluice_writer_sent(s.writer, 2);
+    assert_int_equal(s.released, 1);
+    assert_int_equal(recv(s.peer, text, 2, MSG_DONTWAIT), -1);
+    assert_int_equal(sluice_writer_flush(s.writer), 0);
+    assert_int_equal(recv(s.peer, text, 2, MSG_DONTWAIT), 2);
+    assert_memory_equal(text, "cd", 2);
+    session_close(&s, &rig);
+    loop_rig_close(&rig);
+}
+
+static void released_and_closed(const void *data, size_t size, void *user) {
+    session *s = user;
+    released(data, size, user);
+    sluice_conn_close(s->conn);
+}
+
+static void a_close_during_a_flush_ends_it(void **state) {
+    (void)state;
+    enum { ITEMS = 1000 };
+    loop_rig rig;
+    session s;
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    session_open(&s, &rig, sockets_unix_pair, UNLIMITED);
+    for (int i = 0; i < ITEMS; i++)
+        assert_int_equal(sluice_writer_borrow(s.writer, "x", 1, released_and_closed, &s), 0);
+    assert_int_equal(sluice_writer_flush(s.writer), 0);
+    assert_in_range(s.released, 1, ITEMS - 1);
+    assert_int_equal(sluice_writer_queued(s.writer), ITEMS - s.released);
+    session_close(&s, &rig);
+    assert_int_equal(s.released_at_close, ITEMS);
+    loop_rig_close(&rig);
+}
+
 /* Steady states. */
 
 static void a_steady_queue_allocates_nothing(void **state) {
@@ -882,6 +958,9 @@ int main(void) {
         cmocka_unit_test(a_writer_freed_during_a_send_closes),
         cmocka_unit_test(a_writer_freed_between_sends_gives_way_to_another),
         cmocka_unit_test(a_release_may_queue_more_and_close),
+        cmocka_unit_test(what_a_release_queues_waits),
+        cmocka_unit_test(a_flush_in_a_release_sends_nothing_twice),
+        cmocka_unit_test(a_close_during_a_flush_ends_it),
         cmocka_unit_test(a_steady_queue_allocates_nothing),
         cmocka_unit_test(small_messages_are_echoed),
     };
