@@ -26,6 +26,7 @@ struct sluice_conn {
     bool failed; /* nothing more can be sent */
     bool ended;  /* nothing more will be received */
     bool closing;
+    conn_watcher *watchers;
     struct {
         sluice_conn *next, *prev;
         bool in;
@@ -112,6 +113,11 @@ static void io_idle(sluice_io *io) {
     conn->loop->connections--;
     close(io->fd);
     chain_clear(&io->chain);
+    while (conn->watchers) {
+        conn_watcher *watcher = conn->watchers;
+        conn->watchers = watcher->next;
+        watcher->gone(watcher);
+    }
     if (conn->events->on_closed)
         conn->events->on_closed(conn, conn->user);
     free(conn);
@@ -234,6 +240,23 @@ void sluice_conn_resume(sluice_conn *conn) {
 void sluice_conn_want_send(sluice_conn *conn) {
     if (!conn->closing && !conn->failed)
         list_add(&conn->loop->sending, LIST_SENDING, conn);
+}
+
+bool conn_can_send(const sluice_conn *conn) {
+    return !conn->closing && !conn->failed;
+}
+
+void conn_watch(sluice_conn *conn, conn_watcher *watcher) {
+    watcher->next = conn->watchers;
+    conn->watchers = watcher;
+}
+
+void conn_unwatch(sluice_conn *conn, conn_watcher *watcher) {
+    conn_watcher **link = &conn->watchers;
+    while (*link && *link != watcher)
+        link = &(*link)->next;
+    if (*link)
+        *link = watcher->next;
 }
 
 bool sluice_conn_is_sending(const sluice_conn *conn) {

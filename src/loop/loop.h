@@ -53,9 +53,18 @@ int64_t timers_wait_ms(const sluice_loop *loop); /* until the next is due; negat
 void timers_run(sluice_loop *loop);
 void timers_discard(sluice_loop *loop);
 
+/* Hears that a connection goes: the kernel is done with everything, and on_closed has not been called. */
+typedef struct conn_watcher {
+    struct conn_watcher *next;
+    void (*gone)(struct conn_watcher *watcher); /* may free the watcher */
+} conn_watcher;
+
 /* conn.c */
-void conns_flush(sluice_loop *loop);    /* asks those who want to send */
-void conns_dispatch(sluice_loop *loop); /* tells those who are ready */
+void conn_watch(sluice_conn *conn, conn_watcher *watcher);
+void conn_unwatch(sluice_conn *conn, conn_watcher *watcher);
+bool conn_can_send(const sluice_conn *conn); /* neither closed nor failed */
+void conns_flush(sluice_loop *loop);         /* asks those who want to send */
+void conns_dispatch(sluice_loop *loop);      /* tells those who are ready */
 void conns_close_all(sluice_loop *loop);
 
 /* listener.c */
