@@ -278,15 +278,22 @@ static void *read_pattern(void *user) {
             reader->error = errno;
         if (got <= 0)
             break;
-        reader->matches = pattern_matches(reader->seed, reader->total, bytes, (size_t)got);
-        reader->total += (uint64_t)got;
+        for (size_t done = 0; done < (size_t)got && reader->matches;) {
+            uint64_t place = reader->round ? reader->total % reader->round : reader->total;
+            size_t here = (size_t)got - done;
+            if (reader->round && here > reader->round - place)
+                here = reader->round - place;
+            reader->matches = pattern_matches(reader->seed, place, bytes + done, here);
+            reader->total += here;
+            done += here;
+        }
     }
     free(bytes);
     return NULL;
 }
 
-void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most) {
-    *reader = (socket_reader){.fd = fd, .seed = seed, .most = most};
+void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most, uint64_t round) {
+    *reader = (socket_reader){.fd = fd, .seed = seed, .most = most, .round = round};
     assert_int_equal(pthread_create(&reader->thread, NULL, read_pattern, reader), 0);
 }
 

@@ -99,18 +99,22 @@ void socket_writer_start(socket_writer *writer, int fd, uint32_t seed, uint64_t 
 /* Joins. The descriptor stays open. */
 void socket_writer_join(socket_writer *writer);
 
-/* A thread that reads pattern bytes to the end of the stream, at most @most bytes a read. */
+/*
+ * A thread that reads pattern bytes to the end of the stream, at most @most bytes a read. The pattern begins anew after
+ * every @round bytes; 0: never.
+ */
 typedef struct socket_reader {
     int fd;
     uint32_t seed;
     uint32_t most;
+    uint64_t round;
     pthread_t thread;
     uint64_t total; /* these are read after the join */
     bool matches;
     int error;
 } socket_reader;
 
-void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most);
+void socket_reader_start(socket_reader *reader, int fd, uint32_t seed, uint32_t most, uint64_t round);
 void socket_reader_join(socket_reader *reader);
 
 #endif

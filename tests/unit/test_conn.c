@@ -2,11 +2,13 @@
 #include <sluice/conn.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -632,7 +634,8 @@ static void a_close_with_data_in_flight_returns_all_blocks(void **state) {
 typedef struct sender {
     sluice_conn *conn;
     uint8_t *bytes;
-    uint64_t total, sent;
+    uint64_t total, sent; /* bytes of one round, and of all */
+    uint64_t repeats;     /* rounds; 0 is one */
     uint64_t random;
     size_t gathered; /* bytes of the last gather, not yet accounted for */
     uint32_t most;   /* bytes a piece */
@@ -643,6 +646,10 @@ typedef struct sender {
     int error;
 } sender;
 
+static uint64_t sender_whole(const sender *s) {
+    return s->repeats ? s->repeats * s->total : s->total;
+}
+
 static size_t sender_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
     sender *s = user;
     size_t count = 0;
@@ -652,11 +659,11 @@ static size_t sender_gather(sluice_conn *conn, struct iovec *iov, size_t max, vo
     s->wrong |= s->in_flight || max == 0 || sluice_conn_is_sending(conn) || now == s->turn;
     s->turn = now;
     s->gathers++;
-    while (count < max && count < s->pieces && at < s->total) {
+    while (count < max && count < s->pieces && at < sender_whole(s)) {
         uint64_t n = random_between(&s->random, 1, s->most);
-        if (n > s->total - at)
-            n = s->total - at;
-        iov[count++] = (struct iovec){s->bytes + at, n};
+        if (n > s->total - at % s->total)
+            n = s->total - at % s->total;
+        iov[count++] = (struct iovec){s->bytes + at % s->total, n};
         at += n;
     }
     s->gathered = at - s->sent;
@@ -669,7 +676,7 @@ static void sender_sent(sluice_conn *conn, size_t bytes, void *user) {
     s->wrong |= !s->in_flight || bytes > s->gathered || sluice_conn_is_sending(conn);
     s->in_flight = false;
     s->sent += bytes;
-    if (s->sent == s->total) {
+    if (s->sent == sender_whole(s)) {
         s->all_sent = true;
         s->wrong |= sluice_conn_finish(conn) < 0;
     }
@@ -718,7 +725,7 @@ static void send_stream(void pair(int fds[2]), uint64_t total, uint32_t most, ui
         shrink_send_buffer(s.conn);
     sluice_conn_want_send(s.conn);
     sluice_conn_want_send(s.conn);
-    socket_reader_start(&reader, peer, SEED, read_most);
+    socket_reader_start(&reader, peer, SEED, read_most, 0);
     turn_until(rig.loop, &s.all_sent);
     socket_reader_join(&reader);
     assert_true(reader.matches);
@@ -760,7 +767,7 @@ static void sending_goes_on_after_the_peers_end(void **state) {
     shutdown(peer, SHUT_WR);
     turn_until_count(rig.loop, &s.ends, 1);
     assert_int_equal(s.error, 0);
-    socket_reader_start(&reader, peer, SEED, 4096);
+    socket_reader_start(&reader, peer, SEED, 4096, 0);
     sluice_conn_want_send(s.conn);
     turn_until(rig.loop, &s.all_sent);
     socket_reader_join(&reader);
@@ -793,6 +800,114 @@ static void a_close_ends_a_blocked_send(void **state) {
     close(peer);
     loop_rig_close(&rig);
     free(s.bytes);
+}
+
+/* Threads that the kernel has made for this process's operations. */
+static unsigned kernel_workers(void) {
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks));) {
+        char path[sizeof entry->d_name + 32], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *comm = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (!comm)
+            continue;
+        if (fgets(name, sizeof name, comm) && strncmp(name, "iou-wrk", 7) == 0)
+            count++;
+        fclose(comm);
+    }
+    closedir(tasks);
+    return count;
+}
+
+enum { SLOW = 20 };
+
+/* Turns until the peer's buffer and ours are full. */
+static void turn_until_stalled(sluice_loop *loop, const sender *s) {
+    uint64_t sent = UINT64_MAX;
+    while (sent != s->sent || sent == 0) {
+        sent = s->sent;
+        turn_through(loop, 20);
+    }
+}
+
+/*
+ * Peers that have finished and do not read, as slow players are: their sockets are always "ready" for a poll that looks
+ * for room, and a kernel that then lets a thread of its own wait in each send gives a thousand of them a thousand
+ * threads. Before the send, or while it waits.
+ */
+static void blocked_sends_take_no_threads(void **state) {
+    (void)state;
+    enum { PEERS = 4 };
+    for (int late = 0; late < 2; late++) {
+        loop_rig rig;
+        sender senders[PEERS] = {0};
+        int peers[PEERS];
+        unsigned before = kernel_workers();
+        loop_rig_open(&rig, NULL, NULL, GUARD);
+        for (int i = 0; i < PEERS; i++) {
+            senders[i] = (sender){.total = 64 << 10, .most = 20000, .pieces = 8, .repeats = 30};
+            peers[i] = sender_open(&senders[i], &rig, i % 2 ? sockets_tcp_pair : sockets_unix_pair);
+            shrink_send_buffer(senders[i].conn);
+            if (!late)
+                shutdown(peers[i], SHUT_WR);
+        }
+        for (int i = 0; i < PEERS && !late; i++)
+            turn_until_count(rig.loop, &senders[i].ends, 1);
+        for (int i = 0; i < PEERS; i++) {
+            sluice_conn_want_send(senders[i].conn);
+            turn_until_stalled(rig.loop, &senders[i]);
+            if (late)
+                shutdown(peers[i], SHUT_WR);
+        }
+        turn_through(rig.loop, 50);
+        assert_int_equal(kernel_workers(), before);
+
+        /* They go on when the peer reads. */
+        for (int i = 0; i < PEERS; i++) {
+            socket_reader reader;
+            socket_reader_start(&reader, peers[i], SEED, 30000, senders[i].total);
+            turn_until(rig.loop, &senders[i].all_sent);
+            socket_reader_join(&reader);
+            assert_true(reader.matches);
+            assert_int_equal(reader.total, senders[i].total * senders[i].repeats);
+            assert_false(senders[i].wrong);
+            close(peers[i]);
+        }
+        loop_rig_close(&rig);
+        for (int i = 0; i < PEERS; i++)
+            free(senders[i].bytes);
+    }
+}
+
+/* Wherever the kernel has got to with a send that cannot go on, a close ends it. */
+static void a_close_ends_a_blocked_send_to_a_finished_peer(void **state) {
+    (void)state;
+    for (int turns = 0; turns < 40; turns++) {
+        loop_rig rig;
+        sender senders[SLOW] = {0};
+        int peers[SLOW];
+        loop_rig_open(&rig, NULL, NULL, GUARD);
+        for (int i = 0; i < SLOW; i++) {
+            senders[i] = (sender){.total = 64 << 10, .most = 64 << 10, .pieces = 8, .repeats = 1000};
+            peers[i] = sender_open(&senders[i], &rig, i % 2 ? sockets_tcp_pair : sockets_unix_pair);
+            shrink_send_buffer(senders[i].conn);
+            shutdown(peers[i], SHUT_WR);
+            turn_until_count(rig.loop, &senders[i].ends, 1);
+            sluice_conn_want_send(senders[i].conn);
+        }
+        for (int i = 0; i < turns; i++)
+            assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+        for (int i = 0; i < SLOW; i++)
+            sluice_conn_close(senders[i].conn);
+        for (int i = 0; i < SLOW; i++) {
+            turn_until_count(rig.loop, &senders[i].closed, 1);
+            close(peers[i]);
+            free(senders[i].bytes);
+        }
+        loop_rig_close(&rig);
+    }
 }
 
 static void a_reset_ends_a_blocked_send_with_one_failure(void **state) {
@@ -1607,6 +1722,8 @@ int main(void) {
         cmocka_unit_test(partial_sends_go_on_where_they_ended),
         cmocka_unit_test(sending_goes_on_after_the_peers_end),
         cmocka_unit_test(a_close_ends_a_blocked_send),
+        cmocka_unit_test(blocked_sends_take_no_threads),
+        cmocka_unit_test(a_close_ends_a_blocked_send_to_a_finished_peer),
         cmocka_unit_test(a_reset_ends_a_blocked_send_with_one_failure),
         cmocka_unit_test(nothing_is_received_after_a_failure),
         cmocka_unit_test(a_gather_is_asked_once_a_turn),

@@ -470,7 +470,7 @@ static void send_mixed(void pair(int fds[2]), uint64_t total, uint32_t most, uin
     p.session.when_sent = produce;
     if (small_buffer)
         shrink_send_buffer(&p.session);
-    socket_reader_start(&reader, p.session.peer, SEED, read_most);
+    socket_reader_start(&reader, p.session.peer, SEED, read_most, 0);
     produce(&p.session);
     while (stats_of(p.session.writer).sent_bytes < total)
         turn(rig.loop);
@@ -577,7 +577,7 @@ static void flushes_and_turns_keep_the_order(void **state) {
     size_t queued = sluice_writer_queued(s.writer);
     assert_int_equal(sluice_writer_flush(s.writer), 0);
     assert_int_equal(sluice_writer_queued(s.writer), queued);
-    socket_reader_start(&reader, s.peer, SEED, 3000);
+    socket_reader_start(&reader, s.peer, SEED, 3000, 0);
     while (sluice_writer_queued(s.writer) > 0) {
         turn(rig.loop);
         assert_int_equal(sluice_writer_flush(s.writer), 0);
@@ -921,7 +921,7 @@ static void small_messages_are_echoed(void **state) {
     sluice_conn_set_events(e.session.conn, &events, &e);
     sluice_conn_set_need(e.session.conn, MESSAGE);
     uint64_t before = enters_of(rig.loop);
-    socket_reader_start(&reader, e.session.peer, SEED, 20000);
+    socket_reader_start(&reader, e.session.peer, SEED, 20000, 0);
     socket_writer_start(&writer, e.session.peer, SEED, (uint64_t)ECHOED * MESSAGE, 500, 8000);
     while (stats_of(e.session.writer).sent_bytes < (uint64_t)ECHOED * MESSAGE)
         turn(rig.loop);
