@@ -9,6 +9,7 @@
 #include <sluice/chain.h>
 #include <sluice/conn.h>
 #include <sluice/flv.h>
+#include <sluice/headers.h>
 #include <sluice/http.h>
 #include <sluice/loop.h>
 #include <sluice/pool.h>

@@ -7,6 +7,7 @@
 #include "memory/chain.h"
 #include "memory/pool.h"
 #include "reader/cursor.h"
+#include "reader/reader.h"
 
 enum mark_state {
     MARK_NONE,
@@ -86,6 +87,10 @@ static bool settle(sluice_reader *reader) {
         reader->skipping -= consume(reader, n);
     }
     return reader->skipping == 0;
+}
+
+sluice_chain *reader_chain(sluice_reader *reader) {
+    return settle(reader) ? reader->chain : NULL;
 }
 
 size_t sluice_reader_buffered(const sluice_reader *reader) {
