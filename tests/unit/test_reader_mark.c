@@ -271,6 +271,24 @@ static void a_mark_is_void_when_others_consume(void **state) {
         }
 }
 
+/* A mark that is void must not touch the links that others' slices follow. */
+static void a_void_mark_leaves_slices_of_others_alone(void **state) {
+    (void)state;
+    fixture f = begin();
+    sluice_slice others;
+    uint8_t out[4];
+    feed(f.chain, f.pool, bytes, 9, 3);
+    assert_int_equal(sluice_reader_mark(f.reader, BYTES), 0);
+    assert_int_equal(sluice_reader_skip(f.reader, 2), 0);
+    assert_int_equal(sluice_chain_take(f.chain, 4, &others), 0);
+    assert_int_equal(sluice_reader_skip(f.reader, 1), 0);
+    assert_int_equal(sluice_slice_copy(&others, 0, out, sizeof out), sizeof out);
+    assert_memory_equal(out, bytes + 2, sizeof out);
+    assert_int_equal(sluice_reader_rewind(f.reader), -ESTALE);
+    sluice_slice_release(&others);
+    end(&f);
+}
+
 static void slices_and_rewound_bytes_share_their_blocks(void **state) {
     (void)state;
     fixture f = begin();
@@ -354,6 +372,7 @@ int main(void) {
         cmocka_unit_test(a_new_mark_takes_the_place_of_the_old),
         cmocka_unit_test(what_a_skip_owes_is_forgiven),
         cmocka_unit_test(a_mark_is_void_when_others_consume),
+        cmocka_unit_test(a_void_mark_leaves_slices_of_others_alone),
         cmocka_unit_test(slices_and_rewound_bytes_share_their_blocks),
         cmocka_unit_test(a_random_walk_goes_back_to_the_same_bytes),
     };
