@@ -36,7 +36,7 @@ SLUICE_API size_t sluice_chain_length(const sluice_chain *chain);
 /** Blocks and views that the chain references. */
 SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 
-/** Bytes ever consumed: taken, skipped or moved away. */
+/** Bytes ever consumed: taken, skipped or moved away; less what sluice_reader_rewind() has put back. */
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 
 /**

@@ -32,23 +32,34 @@ typedef struct sluice_reader sluice_reader;
  */
 SLUICE_API int sluice_reader_new(sluice_chain *chain, sluice_reader **ret_reader);
 
-/** Frees the reader, not its chain. NULL is allowed. */
+/** Frees the reader and its mark, not its chain. NULL is allowed. */
 SLUICE_API void sluice_reader_free(sluice_reader *reader);
 
 /** Bytes that can be read now. O(1). */
 SLUICE_API size_t sluice_reader_buffered(const sluice_reader *reader);
 
-/** Bytes consumed through the chain since it was made. */
+/** Bytes consumed through the chain since it was made, less those that a rewind has put back: a place in the stream. */
 SLUICE_API uint64_t sluice_reader_total(const sluice_reader *reader);
 
 /** Reads one byte. @return 0, -EAGAIN */
 SLUICE_API int sluice_reader_u8(sluice_reader *reader, uint8_t *ret_value);
 
-/** Reads an unsigned integer of @p n bytes (1 to 8), most significant first. @return 0, -EAGAIN, -EINVAL (n) */
+/**
+ * Reads an unsigned integer of @p n bytes (1 to 8), most significant first. A signed one is the same bits; where n is
+ * below 8, the caller extends the sign.
+ * @return 0, -EAGAIN, -EINVAL (n)
+ */
 SLUICE_API int sluice_reader_be(sluice_reader *reader, unsigned n, uint64_t *ret_value);
 
 /** Reads an unsigned integer of @p n bytes (1 to 8), least significant first. @return 0, -EAGAIN, -EINVAL (n) */
 SLUICE_API int sluice_reader_le(sluice_reader *reader, unsigned n, uint64_t *ret_value);
+
+/**
+ * Reads an unsigned LEB128: seven bits a byte, least significant first, the top bit set on all but the last. Padding
+ * with zero groups is allowed (AV1 has it) up to ten bytes in all. What is wrong is refused as soon as it has come.
+ * @return 0, -EAGAIN, -EPROTO (no end within ten bytes), -EOVERFLOW (above 2^64 - 1); on failure nothing is consumed
+ */
+SLUICE_API int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value);
 
 /**
  * Looks at the next @p n bytes without consuming them.
@@ -107,6 +118,30 @@ SLUICE_API size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n)
  */
 SLUICE_API int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const char **ret_line,
                                   size_t *ret_length);
+
+/**
+ * Marks this place in the stream, so that sluice_reader_rewind() can come back to it; the reader has one mark, and an
+ * older one is forgotten. From here on what this reader consumes stays in its blocks, by reference: nothing is copied,
+ * and the blocks stay out of the pool until sluice_reader_unmark(). Not within a callback of sluice_reader_range().
+ * @param limit most bytes to hold behind the reader; the call that consumes more drops the mark and what it holds
+ * @return 0, -EAGAIN (an earlier skip owes bytes, so the place has not come; an older mark stays)
+ */
+SLUICE_API int sluice_reader_mark(sluice_reader *reader, size_t limit);
+
+/**
+ * Goes back to the mark: the bytes consumed since are in the chain again, in their old blocks. Bytes that a skip made
+ * since the mark still owes are owed no longer. The mark stays, so this can be done again. To go back only as far as
+ * to the last n bytes, rewind and then skip what was before them. Not within a callback of sluice_reader_range().
+ *
+ * Takes back sluice_chain_consumed() as well. Only what this reader has consumed can come back: when anybody else
+ * consumes from the chain after the mark, the mark is void.
+ * @return 0, -EINVAL (there is no mark), -ESTALE (the mark was dropped: more than its limit was consumed, or others
+ *         consumed; said until the next mark or unmark); on failure nothing has changed
+ */
+SLUICE_API int sluice_reader_rewind(sluice_reader *reader);
+
+/** Forgets the mark and releases what it holds. Without a mark it does nothing. */
+SLUICE_API void sluice_reader_unmark(sluice_reader *reader);
 
 #ifdef __cplusplus
 }

@@ -5,9 +5,11 @@
 #ifndef SLUICE_SLUICE_H
 #define SLUICE_SLUICE_H
 
+#include <sluice/bytes.h>
 #include <sluice/chain.h>
 #include <sluice/conn.h>
 #include <sluice/flv.h>
+#include <sluice/headers.h>
 #include <sluice/http.h>
 #include <sluice/loop.h>
 #include <sluice/pool.h>

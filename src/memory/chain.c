@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "memory/pool.h"
+#include "memory/slice.h"
 
 void chain_init(sluice_chain *chain, sluice_pool *pool) {
     *chain = (sluice_chain){.pool = pool};
@@ -139,6 +140,58 @@ size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
     chain->consumed += n;
     dead_list_put(&dead, chain->pool);
     return n;
+}
+
+/*
+ * The chain's first block follows the last one of @held. Where the chain was empty in between, no append has said so:
+ * the link of a block that left an empty chain is not set, and its slices do not read it. A link that is set is not
+ * written again, for other threads may be following it.
+ */
+static void link_held(const sluice_chain *chain, const sluice_slice *held) {
+    if (held->last && chain->first && held->last != chain->first && held->last->next != chain->first)
+        held->last->next = chain->first;
+}
+
+size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held) {
+    if (n == 0)
+        return 0;
+    link_held(chain, held);
+    size_t added = 0;
+    slice_walk walk = {chain->first, NULL, chain->offset, chain->length};
+    if (!held->first) {
+        held->first = walk.block;
+        held->offset = walk.offset;
+    }
+    held->length += n;
+    for (;;) {
+        if (walk.block != held->last) {
+            block_ref(walk.block);
+            held->last = walk.block;
+            added++;
+        }
+        size_t here = slice_walk_span(&walk);
+        if (here >= n)
+            return added;
+        n -= here;
+        slice_walk_next(&walk);
+    }
+}
+
+void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks) {
+    if (!held->first)
+        return;
+    bool shared = held->last == chain->first;
+    link_held(chain, held);
+    if (!chain->last)
+        chain->last = held->last;
+    chain->first = held->first;
+    chain->offset = held->offset;
+    chain->length += held->length;
+    chain->blocks += blocks - shared;
+    chain->consumed -= held->length;
+    if (shared)
+        sluice_block_release(held->last);
+    *held = (sluice_slice){0};
 }
 
 /*

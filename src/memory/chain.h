@@ -31,6 +31,18 @@ void chain_clear(sluice_chain *chain);
  */
 int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n);
 
+/*
+ * References the first @n bytes, which the chain has, for @held: a slice that is empty or ends where the chain begins.
+ * To be followed by the consumption of those bytes. Returns the blocks that @held did not reference before.
+ */
+size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held);
+
+/*
+ * Undoes the consumption of what is in @held, which ends where the chain begins and references @blocks blocks: its
+ * references go to the chain. It is empty afterwards.
+ */
+void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks);
+
 /* The blocks' own consistency; for tests. */
 bool chain_is_sound(const sluice_chain *chain);
 

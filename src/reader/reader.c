@@ -7,6 +7,13 @@
 #include "memory/chain.h"
 #include "memory/pool.h"
 #include "reader/cursor.h"
+#include "reader/reader.h"
+
+enum mark_state {
+    MARK_NONE,
+    MARK_SET,
+    MARK_LOST, /* dropped at its limit, or void since others consumed */
+};
 
 struct sluice_reader {
     sluice_chain *chain;
@@ -14,6 +21,11 @@ struct sluice_reader {
     uint64_t skipping;   /* bytes to drop before anything else is read */
     uint64_t scanned_at; /* place in the stream (bytes consumed) from which `scanned` counts */
     size_t scanned;      /* bytes known to hold no line end */
+    enum mark_state mark;
+    sluice_slice behind;  /* what has been consumed since the mark; ends where the chain begins */
+    size_t behind_blocks; /* references of behind */
+    size_t mark_limit;
+    uint64_t marked_at; /* place in the stream (bytes consumed) */
 };
 
 int sluice_reader_new(sluice_chain *chain, sluice_reader **ret_reader) {
@@ -34,7 +46,37 @@ void sluice_reader_free(sluice_reader *reader) {
     if (!reader)
         return;
     end_loan(reader);
+    sluice_slice_release(&reader->behind);
     free(reader);
+}
+
+static void drop_mark(sluice_reader *reader, enum mark_state state) {
+    sluice_slice_release(&reader->behind);
+    reader->behind_blocks = 0;
+    reader->mark = state;
+}
+
+/* Others have consumed since the last consumption that the mark has seen. */
+static bool mark_is_void(const sluice_reader *reader) {
+    return reader->chain->consumed != reader->marked_at + reader->behind.length;
+}
+
+/* The next @n bytes, which are there, are about to be consumed. */
+static void hold_for_mark(sluice_reader *reader, size_t n) {
+    if (reader->mark != MARK_SET)
+        return;
+    if (mark_is_void(reader) || n > reader->mark_limit - reader->behind.length)
+        drop_mark(reader, MARK_LOST);
+    else
+        reader->behind_blocks += chain_hold(reader->chain, n, &reader->behind);
+}
+
+/* Consumes up to @n bytes. Whoever takes them instead calls hold_for_mark() himself. */
+static size_t consume(sluice_reader *reader, size_t n) {
+    if (n > reader->chain->length)
+        n = reader->chain->length;
+    hold_for_mark(reader, n);
+    return sluice_chain_skip(reader->chain, n);
 }
 
 /* Every call begins here: ends the last view's life and drops what earlier skips owe; false while they owe more. */
@@ -42,9 +84,13 @@ static bool settle(sluice_reader *reader) {
     end_loan(reader);
     if (reader->skipping > 0) {
         size_t n = reader->skipping < SIZE_MAX ? (size_t)reader->skipping : SIZE_MAX;
-        reader->skipping -= sluice_chain_skip(reader->chain, n);
+        reader->skipping -= consume(reader, n);
     }
     return reader->skipping == 0;
+}
+
+sluice_chain *reader_chain(sluice_reader *reader) {
+    return settle(reader) ? reader->chain : NULL;
 }
 
 size_t sluice_reader_buffered(const sluice_reader *reader) {
@@ -65,7 +111,7 @@ static int read_integer(sluice_reader *reader, unsigned n, bool big_endian, uint
     bool whole = big_endian ? cursor_be(&cursor, n, ret_value) : cursor_le(&cursor, n, ret_value);
     if (!whole)
         return -EAGAIN;
-    sluice_chain_skip(reader->chain, n);
+    consume(reader, n);
     return 0;
 }
 
@@ -83,6 +129,29 @@ int sluice_reader_be(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
 
 int sluice_reader_le(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
     return read_integer(reader, n, false, ret_value);
+}
+
+int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value) {
+    enum { MAX_BYTES = 10 };
+    if (!settle(reader))
+        return -EAGAIN;
+    sluice_cursor cursor = cursor_of_chain(reader->chain);
+    uint64_t value = 0;
+    for (unsigned n = 1; n <= MAX_BYTES; n++) {
+        uint8_t byte;
+        if (!cursor_u8(&cursor, &byte))
+            return -EAGAIN;
+        /* Of the tenth byte's bits one is left of 64. */
+        if (n == MAX_BYTES && (byte & 0x80) == 0 && byte > 1)
+            return -EOVERFLOW;
+        value |= (uint64_t)(byte & 0x7F) << (7 * (n - 1));
+        if ((byte & 0x80) == 0) {
+            consume(reader, n);
+            *ret_value = value;
+            return 0;
+        }
+    }
+    return -EPROTO;
 }
 
 /* The first n bytes of the chain in one piece: in place, or gathered in scratch. The chain has that many. */
@@ -140,7 +209,7 @@ int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *
             here = n - done;
         go_on = view(bytes, here, user);
         stopped = !go_on;
-        sluice_chain_skip(reader->chain, here);
+        consume(reader, here);
         done += here;
     }
     *ret_done = done;
@@ -150,8 +219,9 @@ int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *
 }
 
 int sluice_reader_slice(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
-    if (!settle(reader))
+    if (!settle(reader) || n > reader->chain->length)
         return -EAGAIN;
+    hold_for_mark(reader, n);
     return sluice_chain_take(reader->chain, n, ret_slice);
 }
 
@@ -161,6 +231,7 @@ size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n) {
     if (n > reader->chain->length)
         n = reader->chain->length;
     sluice_slice slice;
+    hold_for_mark(reader, n);
     sluice_chain_take(reader->chain, n, &slice);
     size_t done = sluice_slice_copy(&slice, 0, dst, n);
     sluice_slice_release(&slice);
@@ -225,6 +296,34 @@ int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const 
         }
     }
     *ret_length = length;
-    sluice_chain_skip(reader->chain, place + 1);
+    consume(reader, place + 1);
     return 0;
+}
+
+int sluice_reader_mark(sluice_reader *reader, size_t limit) {
+    if (!settle(reader))
+        return -EAGAIN;
+    drop_mark(reader, MARK_SET);
+    reader->mark_limit = limit;
+    reader->marked_at = reader->chain->consumed;
+    return 0;
+}
+
+int sluice_reader_rewind(sluice_reader *reader) {
+    end_loan(reader);
+    if (reader->mark == MARK_NONE)
+        return -EINVAL;
+    if (reader->mark == MARK_SET && mark_is_void(reader))
+        drop_mark(reader, MARK_LOST);
+    if (reader->mark == MARK_LOST)
+        return -ESTALE;
+    chain_put_back(reader->chain, &reader->behind, reader->behind_blocks);
+    reader->behind_blocks = 0;
+    reader->skipping = 0;
+    return 0;
+}
+
+void sluice_reader_unmark(sluice_reader *reader) {
+    end_loan(reader);
+    drop_mark(reader, MARK_NONE);
 }

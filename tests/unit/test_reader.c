@@ -278,6 +278,63 @@ static void integers_of_no_size(void **state) {
     free_pool(pool);
 }
 
+typedef struct leb128_case {
+    const char *bytes;
+    size_t length;
+    int error;
+    uint64_t value;
+} leb128_case;
+
+#define LEB128_CASE(text, error, value)                                                                                \
+    { text, sizeof(text) - 1, error, value }
+
+/* Byte by byte, and cut in every place: what is wrong is refused with the byte that makes it so. */
+static void leb128_at_every_cut(void **state) {
+    (void)state;
+    static const leb128_case cases[] = {
+        LEB128_CASE("\x00", 0, 0),
+        LEB128_CASE("\x7f", 0, 127),
+        LEB128_CASE("\x80\x01", 0, 128),
+        LEB128_CASE("\xe5\x8e\x26", 0, 624485),
+        LEB128_CASE("\x85\x80\x80\x00", 0, 5),
+        LEB128_CASE("\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 0, UINT64_MAX >> 1),
+        LEB128_CASE("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 0, UINT64_MAX),
+        LEB128_CASE("\x81\x80\x80\x80\x80\x80\x80\x80\x80\x00", 0, 1),
+        LEB128_CASE("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", -EOVERFLOW, 0),
+        LEB128_CASE("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x7f", -EOVERFLOW, 0),
+        LEB128_CASE("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80", -EPROTO, 0),
+        LEB128_CASE("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", -EPROTO, 0),
+    };
+    sluice_pool *pool = new_pool(32);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t a = 0; a <= cases[i].length; a++) {
+            const leb128_case *c = &cases[i];
+            sluice_chain *chain = new_chain(pool);
+            sluice_reader *reader = new_reader(chain);
+            uint64_t value = 77;
+            for (size_t come = 0; come < c->length; come++) {
+                assert_int_equal(sluice_reader_leb128(reader, &value), -EAGAIN);
+                assert_int_equal(sluice_reader_buffered(reader), come);
+                assert_true(value == 77);
+                feed(chain, pool, c->bytes + come, 1, 0);
+            }
+            for (int times = 0; c->error && times < 2; times++)
+                assert_int_equal(sluice_reader_leb128(reader, &value), c->error);
+            chain_clear(chain);
+
+            feed_cut(chain, pool, c->bytes, c->length, a, a);
+            feed(chain, pool, "\xff", 1, 0);
+            assert_int_equal(sluice_reader_leb128(reader, &value), c->error);
+            assert_true(value == (c->error ? 77 : c->value));
+            assert_int_equal(sluice_reader_buffered(reader), c->error ? c->length + 1 : 1);
+            assert_true(chain_is_sound(chain));
+            sluice_reader_free(reader);
+            sluice_chain_free(chain);
+        }
+    assert_int_equal(counts(pool).bytes_copied, 0);
+    free_pool(pool);
+}
+
 static void check_peek(sluice_reader *reader, sluice_pool *pool, size_t place, size_t n, size_t a, size_t b) {
     static const uint8_t nowhere;
     uint8_t scratch[BYTES + 2];
@@ -413,6 +470,7 @@ static void assert_nothing_can_be_read(sluice_reader *reader) {
     assert_int_equal(sluice_reader_u8(reader, &byte), -EAGAIN);
     assert_int_equal(sluice_reader_be(reader, 1, &value), -EAGAIN);
     assert_int_equal(sluice_reader_le(reader, 1, &value), -EAGAIN);
+    assert_int_equal(sluice_reader_leb128(reader, &value), -EAGAIN);
     assert_int_equal(sluice_reader_peek(reader, 1, scratch, &view), -EAGAIN);
     assert_int_equal(sluice_reader_slice(reader, 1, &slice), -EAGAIN);
     assert_int_equal(sluice_reader_line(reader, scratch, 4, &line, &n), -EAGAIN);
@@ -1223,6 +1281,7 @@ int main(void) {
         cmocka_unit_test(cursors_on_nothing),
         cmocka_unit_test(integers_at_every_cut),
         cmocka_unit_test(integers_of_no_size),
+        cmocka_unit_test(leb128_at_every_cut),
         cmocka_unit_test(peeks_at_every_cut),
         cmocka_unit_test(slices_and_copies_at_every_cut),
         cmocka_unit_test(copies_in_small_steps),

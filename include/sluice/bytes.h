@@ -1,0 +1,71 @@
+/**
+ * @file bytes.h
+ * A byte builder whose first bytes live inside the object, for short text that is put together: no allocation as long
+ * as it is short, and never more than a limit.
+ *
+ * The object may be moved or be part of another, but of two copies only one may be used further.
+ *
+ * Threads: one at a time per object.
+ */
+#ifndef SLUICE_BYTES_H
+#define SLUICE_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/slice.h>
+#include <sluice/visibility.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SLUICE_BYTES_INLINE = 64, /**< Bytes that need no allocation. */
+};
+
+/** A byte builder. The fields are the library's; use the calls. */
+typedef struct sluice_bytes {
+    uint8_t *heap;   /**< Memory beyond the inline bytes, or NULL. */
+    size_t length;   /**< Bytes appended. */
+    size_t capacity; /**< Bytes that heap can hold. */
+    size_t limit;    /**< Most bytes. */
+    uint8_t inside[SLUICE_BYTES_INLINE];
+} sluice_bytes;
+
+/** Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param limit most bytes */
+SLUICE_API void sluice_bytes_init(sluice_bytes *bytes, size_t limit);
+
+/** Releases the memory. The object is empty afterwards and can be used again. NULL is allowed. */
+SLUICE_API void sluice_bytes_free(sluice_bytes *bytes);
+
+/** Makes the object empty and keeps its memory for the next bytes. */
+SLUICE_API void sluice_bytes_clear(sluice_bytes *bytes);
+
+/**
+ * Appends @p n bytes, which may be the object's own. They are the caller's text, and not counted as payload.
+ * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed
+ */
+SLUICE_API int sluice_bytes_append(sluice_bytes *bytes, const void *from, size_t n);
+
+/**
+ * Appends a slice's bytes; the copy is counted in the pool's bytes_copied. The slice stays the caller's.
+ * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed or been counted
+ */
+SLUICE_API int sluice_bytes_append_slice(sluice_bytes *bytes, const sluice_slice *slice);
+
+/** Bytes appended. */
+static inline size_t sluice_bytes_length(const sluice_bytes *bytes) {
+    return bytes->length;
+}
+
+/** The bytes, in one piece: valid until the object is next changed or moved. Not terminated by NUL; never NULL. */
+static inline const uint8_t *sluice_bytes_view(const sluice_bytes *bytes) {
+    return bytes->heap ? bytes->heap : bytes->inside;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,234 @@
+#include <sluice/headers.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/bytes.h>
+
+#include "memory/chain.h"
+#include "reader/cursor.h"
+#include "reader/header_syntax.h"
+#include "reader/reader.h"
+
+enum {
+    DEFAULT_COUNT = 100,
+    DEFAULT_KEY = 256,
+    DEFAULT_VALUE = 8192,
+    DEFAULT_TOTAL = 8192,
+    MAX_COUNT = 10000,
+    MAX_TOTAL = 1 << 20,
+};
+
+/* Where the search for the empty line is. */
+struct search {
+    const sluice_chain *chain;
+    uint64_t at;  /* place in the stream (bytes consumed) from which the rest counts */
+    size_t done;  /* bytes searched */
+    size_t lines; /* whole lines */
+    size_t line;  /* bytes of the current line */
+    uint8_t last; /* byte seen */
+};
+
+struct sluice_headers {
+    sluice_headers_options limits;
+    struct search search;
+    sluice_slice held; /* the block in which the text is read in place */
+    sluice_bytes text; /* text that straddled blocks */
+    size_t count;
+    sluice_header lines[];
+};
+
+static uint32_t or_default(uint32_t value, uint32_t fallback) {
+    return value ? value : fallback;
+}
+
+int sluice_headers_new(const sluice_headers_options *options, sluice_headers **ret_headers) {
+    sluice_headers_options limits = options ? *options : (sluice_headers_options){0};
+    limits.max_count = or_default(limits.max_count, DEFAULT_COUNT);
+    limits.max_key = or_default(limits.max_key, DEFAULT_KEY);
+    limits.max_value = or_default(limits.max_value, DEFAULT_VALUE);
+    limits.max_total = or_default(limits.max_total, DEFAULT_TOTAL);
+    if (limits.max_count > MAX_COUNT || limits.max_total > MAX_TOTAL)
+        return -EINVAL;
+    sluice_headers *headers = calloc(1, sizeof *headers + limits.max_count * sizeof *headers->lines);
+    if (!headers)
+        return -ENOMEM;
+    headers->limits = limits;
+    sluice_bytes_init(&headers->text, limits.max_total);
+    *ret_headers = headers;
+    return 0;
+}
+
+void sluice_headers_clear(sluice_headers *headers) {
+    headers->count = 0;
+    sluice_slice_release(&headers->held);
+    sluice_bytes_clear(&headers->text);
+}
+
+void sluice_headers_free(sluice_headers *headers) {
+    if (!headers)
+        return;
+    sluice_slice_release(&headers->held);
+    sluice_bytes_free(&headers->text);
+    free(headers);
+}
+
+/* 1 behind the empty line, 0 at the end of the bytes, -EMSGSIZE with too many lines. */
+static int search_bytes(struct search *search, uint32_t max_count, const uint8_t *bytes, size_t n) {
+    while (n > 0) {
+        const uint8_t *end = memchr(bytes, '\n', n);
+        size_t here = end ? (size_t)(end - bytes) : n;
+        if (here > 0)
+            search->last = bytes[here - 1];
+        search->line += here;
+        if (!end) {
+            search->done += here;
+            return 0;
+        }
+        bool empty = search->line == 0 || (search->line == 1 && search->last == '\r');
+        /* The line end that is one too many is looked at again by each call, so that each says the same. */
+        if (!empty && search->lines == max_count) {
+            search->line -= here;
+            return -EMSGSIZE;
+        }
+        search->done += here + 1;
+        search->line = 0;
+        search->lines++;
+        if (empty)
+            return 1;
+        bytes += here + 1;
+        n -= here + 1;
+    }
+    return 0;
+}
+
+/* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
+static int find_end(sluice_headers *headers, const sluice_chain *chain) {
+    struct search *search = &headers->search;
+    if (search->chain != chain || search->at != chain->consumed)
+        *search = (struct search){.chain = chain, .at = chain->consumed};
+    sluice_cursor cursor = cursor_of_chain(chain);
+    cursor_skip(&cursor, search->done);
+    while (cursor_left(&cursor) > 0 && search->done < headers->limits.max_total) {
+        size_t here;
+        const uint8_t *bytes = cursor_view(&cursor, &here);
+        if (here > headers->limits.max_total - search->done)
+            here = headers->limits.max_total - search->done;
+        int result = search_bytes(search, headers->limits.max_count, bytes, here);
+        if (result)
+            return result;
+        cursor_skip(&cursor, here);
+    }
+    return search->done == headers->limits.max_total ? -EMSGSIZE : 0;
+}
+
+static int parse_line(const sluice_headers *headers, const char *line, size_t length, sluice_header *ret_header) {
+    const char *colon = memchr(line, ':', length);
+    if (!colon || colon == line)
+        return -EPROTO;
+    sluice_header header = {.key = line, .key_length = (size_t)(colon - line), .value = colon + 1};
+    header.value_length = length - header.key_length - 1;
+    for (size_t i = 0; i < header.key_length; i++)
+        if (!http_is_token_char((uint8_t)header.key[i]))
+            return -EPROTO;
+    for (size_t i = 0; i < header.value_length; i++)
+        if (!http_is_value_byte((uint8_t)header.value[i]))
+            return -EPROTO;
+    while (header.value_length > 0 && http_is_blank((uint8_t)header.value[0])) {
+        header.value++;
+        header.value_length--;
+    }
+    while (header.value_length > 0 && http_is_blank((uint8_t)header.value[header.value_length - 1]))
+        header.value_length--;
+    if (header.key_length > headers->limits.max_key || header.value_length > headers->limits.max_value)
+        return -EMSGSIZE;
+    *ret_header = header;
+    return 0;
+}
+
+/* The text ends with the empty line, and has no more lines than there is room for. */
+static int parse(sluice_headers *headers, const char *text) {
+    size_t lines = headers->search.lines - 1;
+    const char *end = text + headers->search.done;
+    for (size_t i = 0; i < lines; i++) {
+        const char *line_end = memchr(text, '\n', (size_t)(end - text));
+        size_t length = (size_t)(line_end - text);
+        if (text[length - 1] == '\r')
+            length--;
+        int error = parse_line(headers, text, length, &headers->lines[i]);
+        if (error)
+            return error;
+        text = line_end + 1;
+    }
+    headers->count = lines;
+    return 0;
+}
+
+/* The text in one piece: in place, or gathered and counted. */
+static int gather_text(sluice_headers *headers, sluice_chain *chain, const char **ret_text) {
+    size_t n = headers->search.done, here;
+    sluice_cursor cursor = cursor_of_chain(chain);
+    *ret_text = (const char *)cursor_view(&cursor, &here);
+    if (here >= n)
+        return 0;
+    sluice_slice slice = {0};
+    chain_hold(chain, n, &slice);
+    int error = sluice_bytes_append_slice(&headers->text, &slice);
+    sluice_slice_release(&slice);
+    *ret_text = (const char *)sluice_bytes_view(&headers->text);
+    return error;
+}
+
+int sluice_headers_read(sluice_headers *headers, sluice_reader *reader) {
+    sluice_headers_clear(headers);
+    sluice_chain *chain = reader_chain(reader);
+    if (!chain)
+        return -EAGAIN;
+    int result = find_end(headers, chain);
+    if (result <= 0)
+        return result < 0 ? result : -EAGAIN;
+
+    const char *text;
+    int error = gather_text(headers, chain, &text);
+    if (!error)
+        error = parse(headers, text);
+    if (error) {
+        /* The empty line is behind the search: begin anew, so that the next call says the same. */
+        headers->search = (struct search){0};
+        sluice_bytes_clear(&headers->text);
+        return error;
+    }
+    if (sluice_bytes_length(&headers->text) > 0)
+        sluice_reader_skip(reader, headers->search.done);
+    else
+        sluice_reader_slice(reader, headers->search.done, &headers->held);
+    headers->search = (struct search){0};
+    return 0;
+}
+
+size_t sluice_headers_count(const sluice_headers *headers) {
+    return headers->count;
+}
+
+const sluice_header *sluice_headers_at(const sluice_headers *headers, size_t index) {
+    return index < headers->count ? &headers->lines[index] : NULL;
+}
+
+/* Case never folds by the locale, in which other letters may fold to ASCII ones. */
+static bool is_key(const sluice_header *header, const char *key, size_t length) {
+    if (header->key_length != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (http_lower((uint8_t)header->key[i]) != http_lower((uint8_t)key[i]))
+            return false;
+    return true;
+}
+
+const sluice_header *sluice_headers_find(const sluice_headers *headers, const char *key) {
+    size_t length = strlen(key);
+    for (size_t i = 0; i < headers->count; i++)
+        if (is_key(&headers->lines[i], key, length))
+            return &headers->lines[i];
+    return NULL;
+}
