@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/aim.h"
+
 enum {
     MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
@@ -293,8 +295,7 @@ static void report_idle(uring *u) {
         if (io->operations > 0)
             continue;
         io_queue_remove(&u->cancelled, io);
-        sluice_block_release(io->aim);
-        io->aim = NULL;
+        aim_drop(io);
         /* This may cancel others, which go to the end of the queue; it never takes one out. */
         io->events->idle(io);
     }

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "backends/aim.h"
+
 enum {
     DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
     MAX_ENTRIES = 32768,
     BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
-    AIM_SHARE = 8,           /* a free end of at least one part in so many is worth aiming at */
     POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
 };
 
@@ -81,25 +82,6 @@ static void restock(uring *u) {
     }
 }
 
-static void drop_aim(sluice_io *io) {
-    sluice_block_release(io->aim);
-    io->aim = NULL;
-}
-
-/* Remembers the newest block when its free end is worth filling. */
-static void take_aim(uring *u, sluice_io *io) {
-    sluice_block *last = io->chain.last;
-    if (io->aim || !last || last->kind != BLOCK_POOLED || block_tail(last) < pool_block_size(u->base.pool) / AIM_SHARE)
-        return;
-    block_ref(last);
-    io->aim = last;
-}
-
-/* Nobody else refers to the block: to hold it for what may come would keep it from others. */
-static bool aim_is_spare(const sluice_io *io) {
-    return io->aim && atomic_load_explicit(&io->aim->refs, memory_order_acquire) == 1;
-}
-
 static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
     sluice_block *block = io->aim;
     uint8_t *end = block_tail_data(block);
@@ -131,7 +113,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     if (!sqe)
         return false;
     if (!pressed || aim_is_spare(io))
-        drop_aim(io);
+        aim_drop(io);
     if (io->aim)
         arm_aimed(u, io, sqe);
     else
@@ -225,23 +207,16 @@ static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
             sluice_block_release(block);
             continue;
         }
-        drop_aim(io);
+        aim_drop(io);
         sluice_chain_append(&io->chain, block);
     } while (n > 0);
     return true;
 }
 
-static int take_aimed(uring *u, sluice_io *io, uint32_t n) {
-    int error = io->cancelled ? 0 : chain_extend(&io->chain, io->aim, n);
-    if (block_tail(io->aim) < pool_block_size(u->base.pool) / AIM_SHARE)
-        drop_aim(io);
-    return error;
-}
-
 /* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
 static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
     if (result > 0 && !(flags & IORING_CQE_F_BUFFER))
-        return take_aimed(u, io, (uint32_t)result);
+        return io->cancelled ? 0 : aim_filled(io, (uint32_t)result);
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
         return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
@@ -283,9 +258,9 @@ void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags
         io->events->ended(io, error ? error : result);
     } else if (!goes_on && io->wants_receive) {
         if (pressed)
-            take_aim(u, io);
+            aim_take(io);
         if (aim_is_spare(io))
-            drop_aim(io);
+            aim_drop(io);
         wait_for_arming(u, io);
     } else if (pressed && io->receiving == IO_RECV_MULTI && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */

@@ -1,0 +1,24 @@
+/*
+ * Receiving into the free end of a block that a stream has already begun: how connections that get little at a time
+ * share little memory. The block is the io's aim; the io holds a reference on it.
+ */
+#ifndef SLUICE_BACKENDS_AIM_H
+#define SLUICE_BACKENDS_AIM_H
+
+#include "backends/backend.h"
+
+/* Remembers the newest block when there is no aim yet, and its free end is worth filling. */
+void aim_take(sluice_io *io);
+
+void aim_drop(sluice_io *io);
+
+/* Nobody else refers to the aim: to hold it for what may come would keep it from others. */
+bool aim_is_spare(const sluice_io *io);
+
+/*
+ * The @n bytes that a receive has put behind the aim's data go to the chain; an aim that is filled is dropped.
+ * 0, or the error of chain_extend().
+ */
+int aim_filled(sluice_io *io, uint32_t n);
+
+#endif
