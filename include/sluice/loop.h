@@ -23,38 +23,54 @@ extern "C" {
 /** A loop; opaque. */
 typedef struct sluice_loop sluice_loop;
 
+/** What a loop waits with. */
+typedef enum sluice_backend_choice {
+    SLUICE_BACKEND_AUTO,  /**< io_uring; where it cannot be had, epoll: see sluice_loop_stats.fallback_error. */
+    SLUICE_BACKEND_URING, /**< io_uring, or nothing. */
+    SLUICE_BACKEND_EPOLL, /**< epoll, which every Linux has. The same behaviour, with more system calls. */
+} sluice_backend_choice;
+
 /** Settings of a loop. Zero in any field means its default. */
 typedef struct sluice_loop_options {
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
                                event after silence is never delayed. Default 0: no window. */
-    uint32_t stock_bytes; /**< Memory kept with the kernel for receiving, bytes, at most half of the pool.
+    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool.
                                Default 524,288: about what stays in a core's cache. */
-    bool no_fixed;        /**< Do not register the pool as fixed buffers (which pins it, within RLIMIT_MEMLOCK). */
+    bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
+                               RLIMIT_MEMLOCK). */
+    sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */
 } sluice_loop_options;
 
 /** What a loop has done since it was made. */
 typedef struct sluice_loop_stats {
-    const char *backend;  /**< Name of the backend: "io_uring". */
+    const char *backend;  /**< Name of the backend: "io_uring" or "epoll". */
     const char *features; /**< What of it is in use, words separated by spaces. The loop's. */
     uint64_t turns;       /**< Turns. */
-    uint64_t enters;      /**< System calls to submit and wait. */
-    uint64_t completions; /**< Completions handled. */
+    uint64_t enters;      /**< System calls to wait; on io_uring they submit as well. */
+    uint64_t completions; /**< Completions handled; on epoll events, and sends that are done. */
     uint64_t starved;     /**< Receives that found no block and had to wait for one. */
     uint64_t aimed;       /**< Receives into the free end of a block, under memory pressure. */
     uint64_t overflows;   /**< Times that the completion queue was found overflown. */
     uint32_t connections; /**< Open now. */
     uint32_t waiting;     /**< Connections that wait for a block now. */
+    int fallback_error;   /**< Why SLUICE_BACKEND_AUTO did not take io_uring: an error of sluice_loop_new(); 0 when it
+                               did, or was not chosen. */
 } sluice_loop_stats;
 
 /**
- * Makes a loop on io_uring, with the features that the kernel has; they are tried, not assumed.
+ * Makes a loop on io_uring, with the features that the kernel has (they are tried, not assumed), or on epoll.
+ *
+ * SLUICE_BACKEND_AUTO turns to epoll whatever it is that keeps io_uring from being set up; a wrong setting, or a pool
+ * in use, is refused by both. sluice_loop_stats.fallback_error says why, for the user to log. The other choices never
+ * turn to anything else.
  * @param pool    the blocks to receive into; stays the caller's, must outlive the loop, serves one loop at a time
  * @param options settings, or NULL for the defaults
- * @return 0, -EINVAL (a setting out of range), -EBUSY (the pool serves another loop), -ENOMEM,
+ * @return 0, -EINVAL (a setting out of range), -EBUSY (the pool serves another loop), -ENOMEM, -EMFILE, -ENFILE (no
+ *         descriptors left); on SLUICE_BACKEND_URING also
  *         -ENOSYS (a kernel without io_uring), -EPERM or -EACCES (it is forbidden: see the sysctl
  *         kernel.io_uring_disabled, and container seccomp profiles), -EOPNOTSUPP (older than Linux 5.19: no provided
- *         buffer rings), or another error of io_uring_setup(2)
+ *         buffer rings), -ENOMEM (not enough locked memory: RLIMIT_MEMLOCK), or another error of io_uring_setup(2)
  */
 SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop);
 
@@ -70,7 +86,7 @@ SLUICE_API int sluice_loop_run(sluice_loop *loop);
 /**
  * One turn: submits what is queued, waits up to @p timeout_ms (0: not at all; negative: for any length) for something
  * to happen, and handles it.
- * @return 0, or the error of io_uring_enter(2) that made it impossible
+ * @return 0, or the error of io_uring_enter(2) or epoll_wait(2) that made it impossible
  */
 SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
 

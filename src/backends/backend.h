@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "memory/chain.h"
@@ -36,6 +37,19 @@ enum io_receiving {
     IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
 };
 
+/* What the epoll backend, which knows readiness only and of the above OFF and WAITING, remembers of a descriptor. */
+struct io_readiness {
+    uint32_t interest;    /* the events that it is registered for; 0: not registered */
+    uint8_t burst;        /* blocks for the next read; 0 before the first */
+    bool blocked;         /* a send waits for room in the socket */
+    bool aiming;          /* in the queue of those with an aim */
+    bool to_tell;         /* in the list of those to be told what follows */
+    bool sent;            /* a send is done, with this result */
+    ssize_t result;       /* bytes or -errno */
+    int failure;          /* it could not be registered: -errno */
+    sluice_io *tell_next; /* in that list */
+};
+
 /* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events and chain. */
 struct sluice_io {
     int fd;
@@ -48,10 +62,11 @@ struct sluice_io {
     bool accepting;        /* an accept is armed */
     bool sending;          /* a send is under way */
     bool cancelled;        /* cancel() has been called */
-    uint32_t operations;   /* that the kernel has and whose last completion has not come */
+    uint32_t operations;   /* whose last completion has not come, or has not been told */
     sluice_block *aim;     /* referenced: whose free end the next receive may fill */
     sluice_io *queue_next; /* in the queue of the waiting, the aimed, or the cancelled */
     sluice_io *queue_prev;
+    struct io_readiness ready; /* epoll's alone */
 };
 
 typedef struct sluice_backend sluice_backend;
@@ -80,7 +95,7 @@ struct backend_operations {
     /* When every io is idle. */
     void (*destroy)(sluice_backend *backend);
 
-    /* Starts accepting. 0, or -ENOBUFS when too much is queued before the first turn. */
+    /* Starts accepting. 0, -ENOBUFS (too much is queued before the first turn), or the errno of epoll_ctl(2). */
     int (*accept)(sluice_backend *backend, sluice_io *io);
 
     /* Starts and stops receiving. */
@@ -111,5 +126,6 @@ struct sluice_backend {
 };
 
 extern const struct backend_operations uring_backend;
+extern const struct backend_operations epoll_backend;
 
 #endif

@@ -16,6 +16,21 @@ uint64_t loop_clock(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static int make_backend(sluice_loop *loop, sluice_pool *pool, const backend_options *settings,
+                        sluice_backend_choice choice) {
+    switch (choice) {
+    case SLUICE_BACKEND_AUTO:
+        /* Whatever it is: what io_uring is not to blame for, epoll refuses too. */
+        loop->fallback_error = uring_backend.create(pool, settings, &loop->backend);
+        return loop->fallback_error ? epoll_backend.create(pool, settings, &loop->backend) : 0;
+    case SLUICE_BACKEND_URING:
+        return uring_backend.create(pool, settings, &loop->backend);
+    case SLUICE_BACKEND_EPOLL:
+        return epoll_backend.create(pool, settings, &loop->backend);
+    }
+    return -EINVAL;
+}
+
 int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop) {
     backend_options settings = {0};
     if (options)
@@ -25,7 +40,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
         return -ENOMEM;
     int error = -pthread_mutex_init(&loop->post_lock, NULL);
     if (!error)
-        error = uring_backend.create(pool, &settings, &loop->backend);
+        error = make_backend(loop, pool, &settings, options ? options->backend : SLUICE_BACKEND_AUTO);
     if (error) {
         free(loop);
         return error;
@@ -148,5 +163,6 @@ void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats
         .overflows = stats.overflows,
         .connections = loop->connections,
         .waiting = stats.waiting,
+        .fallback_error = loop->fallback_error,
     };
 }

@@ -27,6 +27,7 @@ typedef struct timer_heap {
 
 struct sluice_loop {
     sluice_backend *backend;
+    int fallback_error; /* why it is not on io_uring */
     sluice_pool *pool;
     uint64_t now; /* milliseconds, monotonic */
     atomic_bool stopping;

@@ -1,0 +1,351 @@
+/*
+ * The epoll backend: readiness instead of completions, the same blocks, chains and calls. It does the work where
+ * io_uring cannot be had, and it is the baseline that the benchmarks compare with, so it is built to be a strong one:
+ *
+ * - A ready descriptor is read once per wake-up, straight into as many blocks as its last reads filled. The pool is
+ *   last in, first out, and what a read did not reach goes back at once, so that the same few blocks stay in the
+ *   cache. A full read doubles the number of blocks, up to 64 KiB.
+ * - Readiness is level-triggered: a socket that has more is reported again, and after every short read (an urgent
+ *   byte, descriptors passed along) without special care. Interest is withdrawn only when an event comes that nobody
+ *   wants: a pause and a resume, or a short want of blocks, cost no system call.
+ * - A send is tried at once. What came of it is told in the next turn, as if it had completed there. What the socket
+ *   has no room for is asked for again when it has.
+ * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is known to have more than
+ *   a read took.
+ */
+#include "backends/epoll.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MAX_BATCH_US = 100000,
+    MOST_BURST = 64,          /* blocks of one read, at most */
+    BURST_BYTES = 64 << 10,   /* and bytes */
+    ACCEPTS = 64,             /* of one readiness */
+    STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
+};
+
+static epoll *of(sluice_backend *backend) {
+    return (epoll *)backend;
+}
+
+static void wake(sluice_backend *backend) {
+    epoll *e = of(backend);
+    uint64_t one = 1;
+    if (!atomic_exchange(&e->wake_sent, true))
+        (void)!write(e->wake_fd, &one, sizeof one);
+}
+
+static void block_released(void *context) {
+    wake(context);
+}
+
+static void slab_added(void *context, uint32_t index) {
+    (void)context, (void)index;
+}
+
+static const pool_observer observer = {.slab_added = slab_added, .released = block_released};
+
+static int open_descriptors(epoll *e) {
+    e->fd = epoll_create1(EPOLL_CLOEXEC);
+    if (e->fd < 0)
+        return -errno;
+    e->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (e->wake_fd < 0)
+        return -errno;
+    /* Each write is an event of its own: the counter never has to be read. */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    return epoll_ctl(e->fd, EPOLL_CTL_ADD, e->wake_fd, &event) < 0 ? -errno : 0;
+}
+
+static void discard(epoll *e) {
+    if (e->fd >= 0)
+        close(e->fd);
+    if (e->wake_fd >= 0)
+        close(e->wake_fd);
+    free(e);
+}
+
+static int create(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend) {
+    if (options->batch_us > MAX_BATCH_US)
+        return -EINVAL;
+    epoll *e = calloc(1, sizeof *e);
+    if (!e)
+        return -ENOMEM;
+    e->base = (sluice_backend){&epoll_backend, pool};
+    e->fd = e->wake_fd = -1;
+    e->batch_us = options->batch_us;
+    e->most_burst = BURST_BYTES / pool_block_size(pool);
+    if (e->most_burst < 1)
+        e->most_burst = 1;
+    if (e->most_burst > MOST_BURST)
+        e->most_burst = MOST_BURST;
+    e->stats.features = "vectored";
+    int error = open_descriptors(e);
+    if (!error)
+        error = pool_observe(pool, &observer, e);
+    if (error) {
+        discard(e);
+        return error;
+    }
+    *ret_backend = &e->base;
+    return 0;
+}
+
+static void destroy(sluice_backend *backend) {
+    epoll *e = of(backend);
+    /* The thread that ran the loop may end now. */
+    pool_bind(e->base.pool);
+    pool_observe(e->base.pool, NULL, NULL);
+    discard(e);
+}
+
+int epoll_listen(epoll *e, sluice_io *io, uint32_t events) {
+    if (events == io->ready.interest)
+        return 0;
+    int operation = events == 0 ? EPOLL_CTL_DEL : io->ready.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    struct epoll_event event = {.events = events, .data.ptr = io};
+    if (epoll_ctl(e->fd, operation, io->fd, &event) < 0)
+        return -errno;
+    io->ready.interest = events;
+    return 0;
+}
+
+static void tell_later(epoll *e, sluice_io *io) {
+    if (io->ready.to_tell)
+        return;
+    io->ready.to_tell = true;
+    io->ready.tell_next = NULL;
+    io->operations++;
+    if (e->tell_last)
+        e->tell_last->ready.tell_next = io;
+    else
+        e->tell_first = io;
+    e->tell_last = io;
+}
+
+static int start_accept(sluice_backend *backend, sluice_io *io) {
+    int flags = fcntl(io->fd, F_GETFL);
+    if (flags < 0 || fcntl(io->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    int error = epoll_listen(of(backend), io, EPOLLIN);
+    io->accepting = !error;
+    return error;
+}
+
+static void resume(sluice_backend *backend, sluice_io *io) {
+    epoll *e = of(backend);
+    io->wants_receive = true;
+    if (io->receiving == IO_RECV_WAITING)
+        return;
+    io->ready.failure = epoll_listen(e, io, io->ready.interest | EPOLLIN);
+    if (io->ready.failure)
+        tell_later(e, io);
+}
+
+static void pause_receive(sluice_backend *backend, sluice_io *io) {
+    epoll_receive_stop(of(backend), io);
+}
+
+static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
+    *ret_max = EPOLL_SEND_PIECES;
+    return of(backend)->pieces;
+}
+
+static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
+    epoll *e = of(backend);
+    struct msghdr message = {.msg_iov = e->pieces, .msg_iovlen = count};
+    ssize_t sent = sendmsg(io->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    io->ready.result = sent < 0 ? -errno : sent;
+    io->sending = true;
+    if (io->ready.result == -EAGAIN) {
+        io->ready.result = epoll_listen(e, io, io->ready.interest | EPOLLOUT);
+        io->ready.blocked = io->ready.result == 0;
+        if (io->ready.blocked)
+            return;
+    }
+    io->ready.sent = true;
+    tell_later(e, io);
+}
+
+static void tell_sent(sluice_io *io, ssize_t result) {
+    io->sending = false;
+    if (result >= 0)
+        io->events->sent(io, (size_t)result);
+    else if (result == -EINTR)
+        io->events->sent(io, 0);
+    else
+        io->events->send_failed(io, (int)result);
+}
+
+static void tell(sluice_io *io) {
+    bool sent = io->ready.sent;
+    io->ready.sent = io->ready.to_tell = false;
+    io->operations--;
+    if (sent && !io->cancelled)
+        tell_sent(io, io->ready.result);
+    if (io->ready.failure && io->wants_receive && !io->cancelled) {
+        io->wants_receive = false;
+        io->events->ended(io, io->ready.failure);
+    }
+}
+
+/* Those only that are in the list now. How many. */
+static uint32_t tell_all(epoll *e) {
+    uint32_t count = 0;
+    sluice_io *next;
+    sluice_io *io = e->tell_first;
+    e->tell_first = e->tell_last = NULL;
+    for (; io; io = next) {
+        next = io->ready.tell_next;
+        tell(io);
+        count++;
+    }
+    return count;
+}
+
+static void cancel(sluice_backend *backend, sluice_io *io) {
+    epoll *e = of(backend);
+    epoll_receive_stop(e, io);
+    epoll_drop_aim(e, io);
+    /* Closing does not suffice where the descriptor has a duplicate. */
+    (void)epoll_listen(e, io, 0);
+    io->cancelled = true;
+    io_queue_push(&e->cancelled, io);
+}
+
+/* At a turn's end, when no event names them any more. */
+static void report_idle(epoll *e) {
+    sluice_io *next;
+    for (sluice_io *io = e->cancelled.first; io; io = next) {
+        next = io->queue_next;
+        if (io->operations > 0)
+            continue;
+        io_queue_remove(&e->cancelled, io);
+        /* This may cancel others, which go to the end of the queue; it never takes one out. */
+        io->events->idle(io);
+    }
+}
+
+static void accept_all(sluice_io *io) {
+    for (int i = 0; i < ACCEPTS && !io->cancelled; i++) {
+        int fd = accept4(io->fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0 && errno == EAGAIN)
+            return;
+        if (fd < 0) {
+            io->accepting = false;
+            io->events->accept_ended(io, -errno);
+            return;
+        }
+        io->events->accepted(io, fd);
+    }
+}
+
+/* The events that somebody waits for now. */
+static uint32_t wanted(const sluice_io *io) {
+    bool reads = io->accepting || (io->wants_receive && io->receiving == IO_RECV_OFF);
+    return (reads ? EPOLLIN : 0) | (io->ready.blocked ? EPOLLOUT : 0);
+}
+
+static void dispatch(epoll *e, sluice_io *io, uint32_t events) {
+    if (io->cancelled)
+        return;
+    /* Errors and hang-ups are reported unasked; they go to whoever reads and whoever sends, for them to find out. */
+    if (events & (EPOLLERR | EPOLLHUP))
+        events |= io->ready.interest;
+    if (events & ~wanted(io))
+        (void)epoll_listen(e, io, io->ready.interest & wanted(io));
+    if (io->ready.blocked && events & EPOLLOUT) {
+        io->ready.blocked = false;
+        tell_sent(io, 0);
+    }
+    if (!(events & EPOLLIN) || io->cancelled)
+        return;
+    if (io->accepting)
+        accept_all(io);
+    else if (wanted(io) & EPOLLIN)
+        epoll_receive(e, io);
+}
+
+static void sleep_us(int64_t us) {
+    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
+}
+
+/* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
+static bool has_window(const epoll *e, int64_t timeout_us) {
+    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && !e->waiting.first;
+}
+
+/* How long to wait for events, milliseconds. */
+static int plan_wait(const epoll *e, int64_t timeout_us) {
+    if (e->tell_first || e->cancelled.first)
+        return 0;
+    if (e->waiting.first && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+        timeout_us = STARVED_WAIT_US;
+    if (timeout_us < 0)
+        return -1;
+    int64_t ms = (timeout_us + 999) / 1000;
+    return ms < INT32_MAX ? (int)ms : INT32_MAX;
+}
+
+static uint32_t dispatch_all(epoll *e, int count) {
+    for (int i = 0; i < count; i++) {
+        if (e->events[i].data.ptr)
+            dispatch(e, e->events[i].data.ptr, e->events[i].events);
+        else
+            atomic_store(&e->wake_sent, false);
+    }
+    return (uint32_t)count;
+}
+
+static int turn(sluice_backend *backend, int64_t timeout_us) {
+    epoll *e = of(backend);
+    if (!e->bound) {
+        pool_bind(e->base.pool);
+        e->bound = true;
+    }
+    if (has_window(e, timeout_us)) {
+        sleep_us(timeout_us < 0 || timeout_us > e->batch_us ? e->batch_us : timeout_us);
+        timeout_us = 0;
+    }
+    e->unread = false;
+    uint32_t handled = epoll_receive_waiting(e);
+    e->stats.enters++;
+    int count = epoll_wait(e->fd, e->events, EPOLL_EVENTS, handled > 0 ? 0 : plan_wait(e, timeout_us));
+    if (count < 0 && errno != EINTR)
+        return -errno;
+    e->unread |= count == EPOLL_EVENTS;
+    handled += tell_all(e);
+    handled += dispatch_all(e, count > 0 ? count : 0);
+    e->busy = handled > 0;
+    e->stats.completions += handled;
+    report_idle(e);
+    return 0;
+}
+
+static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
+    const epoll *e = (const epoll *)backend;
+    *ret_stats = e->stats;
+    ret_stats->waiting = e->waiting.count;
+}
+
+const struct backend_operations epoll_backend = {
+    .name = "epoll",
+    .create = create,
+    .destroy = destroy,
+    .accept = start_accept,
+    .resume = resume,
+    .pause = pause_receive,
+    .room = send_room,
+    .send = start_send,
+    .cancel = cancel,
+    .turn = turn,
+    .wake = wake,
+    .get_stats = get_stats,
+};

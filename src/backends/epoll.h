@@ -1,0 +1,55 @@
+/* The inside of the epoll backend, shared by its files. */
+#ifndef SLUICE_BACKENDS_EPOLL_H
+#define SLUICE_BACKENDS_EPOLL_H
+
+#include <stdatomic.h>
+#include <sys/epoll.h>
+
+#include "backends/backend.h"
+#include "backends/io_queue.h"
+#include "memory/pool.h"
+
+enum {
+    EPOLL_EVENTS = 512,      /* of one wait */
+    EPOLL_SEND_PIECES = 256, /* of one send */
+};
+
+typedef struct epoll {
+    sluice_backend base;
+    int fd;
+    int wake_fd;
+    uint32_t batch_us;
+    uint32_t most_burst; /* blocks of one read */
+    bool bound;          /* the first turn gives the pool to its thread */
+    bool busy;           /* the last turn had events */
+    bool unread;         /* and left something to read */
+    atomic_bool wake_sent;
+
+    io_queue waiting;       /* for blocks, in order of arrival */
+    io_queue aiming;        /* that hold an aim */
+    io_queue cancelled;     /* to be told that they are idle */
+    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
+
+    sluice_io *tell_first, *tell_last; /* what happened outside of a turn, for the next one to tell */
+
+    struct iovec pieces[EPOLL_SEND_PIECES];
+    struct epoll_event events[EPOLL_EVENTS];
+    backend_stats stats;
+} epoll;
+
+/* Has the descriptor registered for these events, 0 for none. 0, or -errno: only a first registration can fail. */
+int epoll_listen(epoll *e, sluice_io *io, uint32_t events);
+
+/* Receiving: epoll_receive.c */
+
+/* Once a turn: reads for those who wait for blocks, as far as there are some. How many were told something. */
+uint32_t epoll_receive_waiting(epoll *e);
+
+/* There is something to read. */
+void epoll_receive(epoll *e, sluice_io *io);
+
+/* Stops receiving, for a pause or for good. */
+void epoll_receive_stop(epoll *e, sluice_io *io);
+void epoll_drop_aim(epoll *e, sluice_io *io);
+
+#endif

@@ -1,0 +1,211 @@
+/* Receiving: one read per readiness into as many blocks as it likely fills, and what to do when blocks run short. */
+#include "backends/epoll.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "backends/aim.h"
+
+enum {
+    MOST_PIECES = 64,        /* blocks of one read, at most */
+    BLOCKS_PER_RECEIVE = 16, /* under pressure a read takes no more than one part in so many of what is left */
+};
+
+/* Where a read goes: behind the data of the aim, then into fresh blocks. */
+struct room {
+    struct iovec pieces[1 + MOST_PIECES];
+    sluice_block *blocks[MOST_PIECES];
+    size_t count;   /* blocks */
+    uint32_t aimed; /* bytes of the first piece, where that is the aim; 0: it is a block's */
+    size_t bytes;
+    bool pressed;
+};
+
+/* Whether the io is in the queue goes with whether it has an aim. */
+static void queue_aim(epoll *e, sluice_io *io) {
+    if (io->ready.aiming == (io->aim != NULL))
+        return;
+    io->ready.aiming = !io->ready.aiming;
+    if (io->ready.aiming)
+        io_queue_push(&e->aiming, io);
+    else
+        io_queue_remove(&e->aiming, io);
+}
+
+void epoll_drop_aim(epoll *e, sluice_io *io) {
+    aim_drop(io);
+    queue_aim(e, io);
+}
+
+/* Takes back the blocks that connections keep for their free ends only. */
+static void drop_spare_aims(epoll *e) {
+    sluice_io *next;
+    for (sluice_io *io = e->aiming.first; io; io = next) {
+        next = io->queue_next;
+        if (aim_is_spare(io))
+            epoll_drop_aim(e, io);
+    }
+}
+
+static bool has_block(epoll *e) {
+    if (sluice_pool_available(e->base.pool) == 0)
+        drop_spare_aims(e);
+    return sluice_pool_available(e->base.pool) > 0;
+}
+
+/* The blocks that the io's next read may take. */
+static uint32_t burst_of(epoll *e, const sluice_io *io, bool pressed) {
+    uint32_t most = e->most_burst;
+    uint32_t burst = io->ready.burst ? io->ready.burst : 1;
+    if (pressed) {
+        uint32_t share = sluice_pool_available(e->base.pool) / BLOCKS_PER_RECEIVE;
+        if (most > share)
+            most = share > 0 ? share : 1;
+    }
+    return burst < most ? burst : most;
+}
+
+/* Blocks only when it is this io's turn to have some: those who wait come first. */
+static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) {
+    struct iovec *piece = room->pieces;
+    room->pressed = pool_is_pressed(e->base.pool);
+    if (!room->pressed || aim_is_spare(io))
+        epoll_drop_aim(e, io);
+    room->aimed = io->aim ? block_tail(io->aim) : 0;
+    if (room->aimed > 0)
+        *piece++ = (struct iovec){block_tail_data(io->aim), room->aimed};
+    room->bytes = room->aimed;
+    room->count = 0;
+    uint32_t burst = in_turn && has_block(e) ? burst_of(e, io, room->pressed) : 0;
+    while (room->count < burst) {
+        sluice_block *block = pool_take(e->base.pool);
+        if (!block)
+            break;
+        room->blocks[room->count++] = block;
+        room->bytes += block->capacity;
+        *piece++ = (struct iovec){block->data, block->capacity};
+    }
+}
+
+/* Bytes, or -errno. */
+static ssize_t read_into(const sluice_io *io, struct room *room) {
+    struct msghdr message = {.msg_iov = room->pieces, .msg_iovlen = room->count + (room->aimed > 0)};
+    ssize_t n;
+    if (message.msg_iovlen == 1)
+        n = recv(io->fd, room->pieces[0].iov_base, room->pieces[0].iov_len, MSG_DONTWAIT);
+    else
+        n = recvmsg(io->fd, &message, MSG_DONTWAIT);
+    return n < 0 ? -errno : n;
+}
+
+/* Twice as many blocks after a read that filled all; fewer when it filled few, with one to spare. */
+static void set_burst(const epoll *e, sluice_io *io, const struct room *room, size_t used, bool full) {
+    uint32_t burst = (uint32_t)room->count;
+    if (burst == 0)
+        return;
+    burst = full ? 2 * burst : burst - (uint32_t)(room->count - used) / 2;
+    io->ready.burst = (uint8_t)(burst < e->most_burst ? burst : e->most_burst);
+}
+
+/* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the stream cannot go on. */
+static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
+    size_t used = 0;
+    bool full = n == room->bytes;
+    int error = 0;
+    if (room->aimed > 0 && n > 0) {
+        uint32_t here = n < room->aimed ? (uint32_t)n : room->aimed;
+        error = aim_filled(io, here);
+        e->stats.aimed++;
+        n -= here;
+    }
+    for (; n > 0 && !error; used++) {
+        sluice_block *block = room->blocks[used];
+        block->length = n < block->capacity ? (uint32_t)n : block->capacity;
+        n -= block->length;
+        aim_drop(io);
+        sluice_chain_append(&io->chain, block);
+    }
+    if (room->pressed)
+        aim_take(io);
+    set_burst(e, io, room, used, full);
+    /* From the back: the block taken first is on top again. */
+    while (room->count > used)
+        sluice_block_release(room->blocks[--room->count]);
+    queue_aim(e, io);
+    e->unread |= full;
+    return error;
+}
+
+static void wait_for_block(epoll *e, sluice_io *io) {
+    e->stats.starved++;
+    io->receiving = IO_RECV_WAITING;
+    io_queue_push(&e->waiting, io);
+}
+
+/* The descriptor is reported again when there is more. */
+static bool is_passing(ssize_t result) {
+    return result > 0 || result == -EAGAIN || result == -EINTR;
+}
+
+static void end(sluice_io *io, int error) {
+    io->wants_receive = false;
+    io->events->ended(io, error);
+}
+
+static void receive(epoll *e, sluice_io *io, bool in_turn) {
+    struct room room;
+    find_room(e, io, in_turn, &room);
+    if (room.bytes == 0) {
+        wait_for_block(e, io);
+        return;
+    }
+    ssize_t result = read_into(io, &room);
+    int error = take_bytes(e, io, &room, result > 0 ? (size_t)result : 0);
+    if (error || !is_passing(result))
+        end(io, error ? error : (int)result);
+    else if (result > 0)
+        io->events->received(io);
+}
+
+void epoll_receive(epoll *e, sluice_io *io) {
+    receive(e, io, e->waiting.count == 0);
+}
+
+/* In order of arrival, as far as there are blocks. How many have read. */
+static uint32_t serve_waiting(epoll *e) {
+    uint32_t served = 0;
+    for (uint32_t left = e->waiting.count; left > 0 && e->waiting.first && has_block(e); left--, served++) {
+        sluice_io *io = e->waiting.first;
+        io_queue_remove(&e->waiting, io);
+        io->receiving = IO_RECV_OFF;
+        /* The interest may have been withdrawn meanwhile. */
+        int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
+        if (error)
+            end(io, error);
+        else
+            receive(e, io, true);
+        if (io->receiving == IO_RECV_WAITING)
+            break;
+    }
+    return served;
+}
+
+uint32_t epoll_receive_waiting(epoll *e) {
+    if (!e->waiting.first)
+        return 0;
+    uint32_t served = serve_waiting(e);
+    if (served == 0 && !pool_want_release(e->base.pool))
+        served = serve_waiting(e);
+    if (served > 0) {
+        e->starved_since = 0;
+        return served;
+    }
+    return io_queue_break_deadlock(&e->waiting, &e->starved_since);
+}
+
+void epoll_receive_stop(epoll *e, sluice_io *io) {
+    io->wants_receive = false;
+    if (io->receiving == IO_RECV_WAITING)
+        io_queue_remove(&e->waiting, io);
+    io->receiving = IO_RECV_OFF;
+}
