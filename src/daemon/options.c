@@ -40,6 +40,8 @@ static const char help[] =
     "  --stall SECONDS            a player that takes nothing for so long is ended (default 30; 1 to 86400)\n"
     "\n"
     "Other:\n"
+    "  --backend NAME             auto, uring or epoll (default auto: io_uring, or epoll with a warning where it\n"
+    "                             cannot be had; uring and epoll never turn to the other)\n"
     "  --status                   show a status line on standard error each second\n"
     "  --log-level LEVEL          error, warning, info or debug (default info)\n"
     "  --help                     show this text\n"
@@ -58,6 +60,7 @@ enum option_id {
     OPTION_WAIT,
     OPTION_IDLE,
     OPTION_STALL,
+    OPTION_BACKEND,
     OPTION_STATUS,
     OPTION_LOG_LEVEL,
     OPTION_HELP,
@@ -77,6 +80,7 @@ static const struct option long_options[] = {
     {"wait", required_argument, NULL, OPTION_WAIT},
     {"idle", required_argument, NULL, OPTION_IDLE},
     {"stall", required_argument, NULL, OPTION_STALL},
+    {"backend", required_argument, NULL, OPTION_BACKEND},
     {"status", no_argument, NULL, OPTION_STATUS},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -182,6 +186,20 @@ static bool add_listener(struct options *options, enum listener_protocol protoco
     return true;
 }
 
+static bool set_backend(struct options *options, const char *text) {
+    static const struct {
+        const char *name;
+        sluice_backend_choice choice;
+    } backends[] = {{"auto", SLUICE_BACKEND_AUTO}, {"uring", SLUICE_BACKEND_URING}, {"epoll", SLUICE_BACKEND_EPOLL}};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        if (strcmp(text, backends[i].name) == 0) {
+            options->backend = backends[i].choice;
+            return true;
+        }
+    }
+    return wrong("--backend", text, "auto, uring or epoll");
+}
+
 static bool set_log_level(struct options *options, const char *text) {
     options->log_level = log_level_of(text);
     return options->log_level >= 0 || wrong("--log-level", text, "error, warning, info or debug");
@@ -197,6 +215,8 @@ static bool set(struct options *options, int id, const char *value) {
         return options->allow_remote = true;
     case OPTION_BATCH:
         return set_batch(options, value);
+    case OPTION_BACKEND:
+        return set_backend(options, value);
     case OPTION_STATUS:
         return options->status = true;
     case OPTION_LOG_LEVEL:
@@ -251,6 +271,7 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
         .stall_ms = 30000,
         .max_connections = 10000,
         .log_level = LOG_INFO,
+        .backend = SLUICE_BACKEND_AUTO,
     };
     opterr = 0;
     int id;

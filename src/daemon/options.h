@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include <sluice/loop.h>
+
 #include "daemon/stream.h"
 
 enum { OPTIONS_MAX_LISTENERS = 64 };
@@ -27,6 +29,7 @@ struct options {
     uint64_t gop_size;      /* bytes */
     uint64_t player_buffer; /* bytes */
     uint64_t frame_limit;   /* bytes */
+    sluice_backend_choice backend;
     uint32_t batch_us;
     uint64_t wait_ms;
     uint64_t idle_ms;

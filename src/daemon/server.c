@@ -148,20 +148,38 @@ static int open_listeners(struct server *server) {
     return 0;
 }
 
+/* Why io_uring cannot be used, and what to do about it. */
 static const char *loop_hint(int error) {
     switch (error) {
     case -ENOSYS:
-        return "this kernel has no io_uring";
+        return "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or newer, or allow it there";
     case -EPERM:
     case -EACCES:
         return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
     case -EOPNOTSUPP:
-        return "this kernel's io_uring is too old: Linux 5.19 or newer is needed";
+        return "this kernel's io_uring is too old: use Linux 5.19 or newer";
     case -ENOMEM:
-        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring";
+        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring: see ulimit -l";
     default:
         return strerror(-error);
     }
+}
+
+static int make_loop(struct server *server) {
+    const sluice_loop_options options = {.batch_us = server->options->batch_us, .backend = server->options->backend};
+    sluice_loop_stats stats;
+    int error = sluice_loop_new(server->pool, &options, &server->loop);
+    if (error && options.backend == SLUICE_BACKEND_URING)
+        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
+    else if (error)
+        LOG(LOG_ERROR, "cannot make the loop", {"reason", strerror(-error)});
+    if (error)
+        return error;
+    sluice_loop_get_stats(server->loop, &stats);
+    if (stats.fallback_error)
+        LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
+    LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
+    return 0;
 }
 
 static int open_loop(struct server *server) {
@@ -171,22 +189,16 @@ static int open_loop(struct server *server) {
         .slab_blocks = SLAB_BYTES / BLOCK_BYTES,
         .max_blocks = (uint32_t)(options->memory / BLOCK_BYTES),
     };
-    const sluice_loop_options loop = {.batch_us = options->batch_us};
     const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
-    sluice_loop_stats stats;
 
     int error = sluice_pool_new(&pool, &server->pool);
     if (error) {
         LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
         return error;
     }
-    error = sluice_loop_new(server->pool, &loop, &server->loop);
-    if (error) {
-        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
+    error = make_loop(server);
+    if (error)
         return error;
-    }
-    sluice_loop_get_stats(server->loop, &stats);
-    LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
     error = registry_new(server->pool, &limits, &server->registry);
     if (!error)
         error = sluice_timer_new(server->loop, tick, server, &server->ticker);
