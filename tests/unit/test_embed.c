@@ -234,6 +234,28 @@ static void timers_set_the_timeout(void **state) {
     loop_rig_close(&rig);
 }
 
+static void close_conn(sluice_timer *timer, void *user) {
+    (void)timer;
+    sluice_conn_close(user);
+}
+
+/* In a turn that nothing else follows from. */
+static void what_a_timer_asks_for_is_done(void **state) {
+    (void)state;
+    loop_rig rig;
+    watched_conn w;
+    sluice_timer *timer;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    assert_true(sluice_loop_fd(rig.loop) >= 0);
+    watched_open(&w, rig.loop);
+    assert_int_equal(sluice_timer_new(rig.loop, close_conn, w.conn, &timer), 0);
+    sluice_timer_start(timer, 10);
+    host_until_count(rig.loop, &w.closed, 1);
+    sluice_timer_free(timer);
+    close(w.peer);
+    loop_rig_close(&rig);
+}
+
 static void it_comes_to_rest(void **state) {
     (void)state;
     loop_rig rig;
@@ -424,6 +446,7 @@ static void who_waits_for_blocks_goes_on(void **state) {
         pthread_t thread;
         while (!h.ended && waiting(rig.loop) == 0)
             host(rig.loop);
+        host_until_rest(rig.loop);
         /* Now everything is held, or was a moment ago. */
         size_t length = sluice_chain_length(sluice_conn_chain(h.conn));
         assert_int_equal(sluice_chain_take(sluice_conn_chain(h.conn), length, &slice), 0);
@@ -501,6 +524,7 @@ int main(void) {
         cmocka_unit_test(there_is_one_descriptor),
         cmocka_unit_test(what_is_asked_for_between_turns_shows),
         cmocka_unit_test(timers_set_the_timeout),
+        cmocka_unit_test(what_a_timer_asks_for_is_done),
         cmocka_unit_test(it_comes_to_rest),
         cmocka_unit_test(many_are_ready_at_once),
         cmocka_unit_test(every_post_wakes_the_host),
