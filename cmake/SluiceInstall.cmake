@@ -1,9 +1,11 @@
-# What is installed: the shared library, the headers, the daemon, and what find_package and pkg-config look for.
+# What is installed: the shared libraries, the headers, the daemon, and what find_package and pkg-config look for.
 
 file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
 set_target_properties(sluiced PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
 
-install(TARGETS sluice sluiced EXPORT sluice
+set_target_properties(sluice_libevent PROPERTIES INSTALL_RPATH "$ORIGIN")
+
+install(TARGETS sluice sluice_libevent sluiced EXPORT sluice
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"
@@ -22,5 +24,7 @@ install(FILES "${PROJECT_BINARY_DIR}/sluice-config.cmake" "${PROJECT_BINARY_DIR}
 set(pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH pc_to_prefix "${CMAKE_INSTALL_PREFIX}/${pc_dir}" "${CMAKE_INSTALL_PREFIX}")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-configure_file(cmake/sluice.pc.in "${PROJECT_BINARY_DIR}/sluice.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/sluice.pc" DESTINATION "${pc_dir}")
+foreach(pc IN ITEMS sluice.pc sluice-libevent.pc)
+    configure_file("cmake/${pc}.in" "${PROJECT_BINARY_DIR}/${pc}" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/${pc}" DESTINATION "${pc_dir}")
+endforeach()

@@ -90,6 +90,32 @@ SLUICE_API int sluice_loop_run(sluice_loop *loop);
  */
 SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
 
+/**
+ * The descriptor by which another event loop, the host, runs this one in place of sluice_loop_run(). The host watches
+ * it for reading, level-triggered, and:
+ *
+ *     poll(&(struct pollfd){.fd = sluice_loop_fd(loop), .events = POLLIN}, 1, sluice_loop_timeout(loop));
+ *     sluice_loop_turn(loop, 0);
+ *
+ * It is readable when there is something for a turn to do: completions, posted calls, and what was asked for between
+ * turns (to send, close, accept, start a timer and so on). It stays readable until a turn. What a turn itself leaves to
+ * be done does not show here but in sluice_loop_timeout(): ask that after every turn. A turn too many does no harm.
+ *
+ * The first call makes it; until then a loop does nothing for a host. Only poll it: neither read, write nor close it.
+ * Valid until sluice_loop_free(); stop watching it before. sluice_loop_run() and turns that wait go on working.
+ * sluice_loop_stop() has no effect on the host. For libevent there is <sluice/libevent.h>.
+ * @return the descriptor, -EMFILE, -ENFILE, -ENOMEM, or the error of io_uring_register(2)
+ */
+SLUICE_API int sluice_loop_fd(sluice_loop *loop);
+
+/**
+ * How long the host may sleep now, unless the descriptor becomes readable: until the next timer is due, and not at all
+ * when the last turn has left something to do. Calls that shorten it between turns make the descriptor readable, so a
+ * host that asks after each turn only misses nothing.
+ * @return milliseconds; 0: run a turn now; -1: for any length
+ */
+SLUICE_API int sluice_loop_timeout(const sluice_loop *loop);
+
 /** Makes sluice_loop_run() return after its current turn. Any thread. */
 SLUICE_API void sluice_loop_stop(sluice_loop *loop);
 

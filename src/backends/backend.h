@@ -117,6 +117,12 @@ struct backend_operations {
     /* Ends the wait of a turn. Any thread. */
     void (*wake)(sluice_backend *backend);
 
+    /*
+     * A descriptor that poll(2) finds readable, for as long as no turn follows, when the kernel has something for a
+     * turn or wake() has been called; the backend's. What a turn leaves to do need not show. 0 or more, or -errno.
+     */
+    int (*descriptor)(sluice_backend *backend);
+
     void (*get_stats)(const sluice_backend *backend, backend_stats *ret_stats);
 };
 

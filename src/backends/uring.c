@@ -55,8 +55,43 @@ static void slab_added(void *context, uint32_t index) {
 static void wake(sluice_backend *backend) {
     uring *u = of(backend);
     uint64_t one = 1;
-    if (!atomic_exchange(&u->wake_sent, true))
-        (void)!write(u->wake_fd, &one, sizeof one);
+    if (atomic_exchange(&u->wake_sent, true))
+        return;
+    (void)!write(u->wake_fd, &one, sizeof one);
+    /* The read of the wake-up may have completed in the last turn and not be armed again. */
+    int notice_fd = atomic_load(&u->notice_fd);
+    if (notice_fd >= 0)
+        (void)!write(notice_fd, &one, sizeof one);
+}
+
+/*
+ * The ring's own descriptor does not do: with deferred task work a completion is posted when its owner enters the
+ * kernel, and until then those who watch the ring through epoll are not told that one is due. A registered eventfd is.
+ */
+static int descriptor(sluice_backend *backend) {
+    uring *u = of(backend);
+    int fd = atomic_load(&u->notice_fd);
+    if (fd >= 0)
+        return fd;
+    /* Readable from the start: what was asked for so far waits for a turn. */
+    fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    int error = io_uring_register_eventfd(&u->ring, fd);
+    if (error) {
+        close(fd);
+        return error;
+    }
+    atomic_store(&u->notice_fd, fd);
+    return fd;
+}
+
+/* Before anything is looked at: what comes later makes the descriptor readable again. */
+static void clear_notice(uring *u) {
+    uint64_t count;
+    int fd = atomic_load(&u->notice_fd);
+    if (fd >= 0)
+        (void)!read(fd, &count, sizeof count);
 }
 
 static void block_released(void *context) {
@@ -131,6 +166,9 @@ static void discard(uring *u) {
     uring_buffers_free(u);
     if (u->wake_fd >= 0)
         close(u->wake_fd);
+    int notice_fd = atomic_load(&u->notice_fd);
+    if (notice_fd >= 0)
+        close(notice_fd);
     free(u->iovecs);
     free(u->messages);
     free(u->fixed);
@@ -145,6 +183,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return -ENOMEM;
     u->base = (sluice_backend){&uring_backend, pool};
     u->wake_fd = -1;
+    atomic_init(&u->notice_fd, -1);
     struct io_uring_params params;
     int error = allocate(u, options);
     if (!error)
@@ -383,6 +422,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     int error = u->enabled ? 0 : enable(u);
     if (error)
         return error;
+    clear_notice(u);
     if (u->cancels_due)
         send_due_cancels(u);
     if (!u->wake_armed)
@@ -425,5 +465,6 @@ const struct backend_operations uring_backend = {
     .cancel = cancel,
     .turn = turn,
     .wake = wake,
+    .descriptor = descriptor,
     .get_stats = get_stats,
 };

@@ -66,6 +66,7 @@ typedef struct uring {
     bool wake_armed;
     uint64_t wake_value;
     atomic_bool wake_sent;
+    atomic_int notice_fd; /* readable when the host of an embedded loop is to run a turn; -1 when there is no host */
 
     backend_stats stats;
 } uring;

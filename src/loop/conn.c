@@ -146,6 +146,7 @@ int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events,
     list_add(&loop->open, LIST_OPEN, conn);
     loop->connections++;
     loop->backend->operations->resume(loop->backend, &conn->io);
+    loop_touched(loop);
     *ret_conn = conn;
     return 0;
 }
@@ -157,6 +158,7 @@ void sluice_conn_close(sluice_conn *conn) {
     list_remove(&conn->loop->ready, LIST_READY, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
 }
 
 void conns_close_all(sluice_loop *loop) {
@@ -228,18 +230,24 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
 }
 
 void sluice_conn_pause(sluice_conn *conn) {
-    if (!conn->closing)
-        conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+    if (conn->closing)
+        return;
+    conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
 }
 
 void sluice_conn_resume(sluice_conn *conn) {
-    if (!conn->closing && !conn->ended)
-        conn->loop->backend->operations->resume(conn->loop->backend, &conn->io);
+    if (conn->closing || conn->ended)
+        return;
+    conn->loop->backend->operations->resume(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {
-    if (!conn->closing && !conn->failed)
-        list_add(&conn->loop->sending, LIST_SENDING, conn);
+    if (conn->closing || conn->failed)
+        return;
+    list_add(&conn->loop->sending, LIST_SENDING, conn);
+    loop_touched(conn->loop);
 }
 
 bool conn_can_send(const sluice_conn *conn) {

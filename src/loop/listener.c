@@ -29,6 +29,7 @@ static void io_accepted(sluice_io *io, int fd) {
 static void start(sluice_listener *listener) {
     if (listener->loop->backend->operations->accept(listener->loop->backend, &listener->io) < 0)
         sluice_timer_start(listener->retry, EXHAUSTED_MS);
+    loop_touched(listener->loop);
 }
 
 static void io_accept_ended(sluice_io *io, int error) {
@@ -113,6 +114,7 @@ void sluice_listener_free(sluice_listener *listener) {
     sluice_timer_free(listener->retry);
     listener->retry = NULL;
     listener->loop->backend->operations->cancel(listener->loop->backend, &listener->io);
+    loop_touched(listener->loop);
 }
 
 void listeners_close_all(sluice_loop *loop) {

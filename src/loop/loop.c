@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum {
+    STARVED_WAIT_MS = 100, /* a turn at least so often while connections wait for blocks */
+};
+
 struct posted_call {
     struct posted_call *next;
     sluice_loop_fn *call;
@@ -55,6 +59,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
 static void run_posted(sluice_loop *loop) {
     if (!atomic_exchange(&loop->post_waits, false))
         return;
+    loop->again = true;
     pthread_mutex_lock(&loop->post_lock);
     struct posted_call *posted = loop->posted;
     loop->posted = NULL;
@@ -89,8 +94,15 @@ void sluice_loop_stop(sluice_loop *loop) {
     pthread_mutex_unlock(&loop->post_lock);
 }
 
+void loop_touched(sluice_loop *loop) {
+    if (loop->turning)
+        loop->again = true;
+    else if (loop->embedded)
+        loop->backend->operations->wake(loop->backend);
+}
+
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
-    int64_t timers = timers_wait_ms(loop);
+    int64_t timers = timers_wait_ms(loop, loop->now);
     int64_t wait = timeout_ms;
     if (timers >= 0 && (wait < 0 || timers < wait))
         wait = timers;
@@ -99,18 +111,50 @@ static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
     return wait < 0 ? -1 : wait * 1000;
 }
 
+static uint64_t completions(const sluice_loop *loop) {
+    backend_stats stats;
+    loop->backend->operations->get_stats(loop->backend, &stats);
+    return stats.completions;
+}
+
 int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
+    uint64_t completed = completions(loop);
     loop->turns++;
+    loop->turning = true;
+    loop->again = false;
     conns_flush(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
     loop->now = loop_clock();
-    if (error)
-        return error;
-    conns_dispatch(loop);
-    timers_run(loop);
-    run_posted(loop);
-    return 0;
+    if (!error) {
+        conns_dispatch(loop);
+        timers_run(loop);
+        run_posted(loop);
+    }
+    /* Completions may have left receives to be armed. */
+    loop->again |= completions(loop) != completed;
+    loop->turning = false;
+    return error;
+}
+
+int sluice_loop_fd(sluice_loop *loop) {
+    int fd = loop->backend->operations->descriptor(loop->backend);
+    if (fd >= 0)
+        loop->embedded = true;
+    return fd;
+}
+
+/* Not `stopping`: that ends a run, and the host of an embedded loop has none. */
+int sluice_loop_timeout(const sluice_loop *loop) {
+    if (loop->again || atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first)
+        return 0;
+    backend_stats stats;
+    loop->backend->operations->get_stats(loop->backend, &stats);
+    int64_t wait = timers_wait_ms(loop, loop_clock());
+    /* Blocks that the loop's own thread releases between turns are not announced. */
+    if (stats.waiting > 0 && (wait < 0 || wait > STARVED_WAIT_MS))
+        wait = STARVED_WAIT_MS;
+    return (int)wait;
 }
 
 int sluice_loop_run(sluice_loop *loop) {

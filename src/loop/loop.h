@@ -44,13 +44,20 @@ struct sluice_loop {
     atomic_bool post_waits;
 
     uint64_t turns;
+
+    bool embedded; /* sluice_loop_fd() has been called */
+    bool turning;
+    bool again; /* the last turn has left something for the next one, or may have */
 };
 
 /* Milliseconds, monotonic. */
 uint64_t loop_clock(void);
 
+/* Something was asked for that the next turn is to do, or to wait differently for. */
+void loop_touched(sluice_loop *loop);
+
 /* timer.c */
-int64_t timers_wait_ms(const sluice_loop *loop); /* until the next is due; negative: none runs */
+int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now); /* until the next is due; negative: none runs */
 void timers_run(sluice_loop *loop);
 void timers_discard(sluice_loop *loop);
 

@@ -87,6 +87,8 @@ void sluice_timer_start(sluice_timer *timer, uint64_t ms) {
     /* The clock may be up to a millisecond ahead of what it shows: one more, so that it is never early. */
     timer->due = ms < UINT64_MAX - now - 1 ? now + ms + 1 : UINT64_MAX;
     sift_up(heap, heap->count++, timer);
+    if (heap->timers[0] == timer)
+        loop_touched(timer->loop);
 }
 
 void sluice_timer_free(sluice_timer *timer) {
@@ -97,13 +99,13 @@ void sluice_timer_free(sluice_timer *timer) {
     free(timer);
 }
 
-int64_t timers_wait_ms(const sluice_loop *loop) {
+int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now) {
     if (loop->timers.count == 0)
         return -1;
     uint64_t due = loop->timers.timers[0]->due;
-    if (due <= loop->now)
+    if (due <= now)
         return 0;
-    uint64_t wait = due - loop->now;
+    uint64_t wait = due - now;
     return wait < INT32_MAX ? (int64_t)wait : INT32_MAX;
 }
 
@@ -112,6 +114,7 @@ void timers_run(sluice_loop *loop) {
     while (loop->timers.count > 0 && loop->timers.timers[0]->due <= loop->now) {
         sluice_timer *timer = loop->timers.timers[0];
         sluice_timer_stop(timer);
+        loop->again = true;
         timer->call(timer, timer->user);
     }
 }

@@ -14,6 +14,8 @@ cc=${CC:-cc}
 expected="hello world
 sluice $version, 0 blocks held"
 
+expected_libevent="a turn in libevent"
+
 check() {
     local output
     output=$("${@:2}")
@@ -29,6 +31,7 @@ mkdir -p "$build"
 "$cmake" -S "$source" -B "$build/cmake" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_COMPILER=$cc"
 "$cmake" --build "$build/cmake"
 check 'find_package' "$build/cmake/consumer"
+expected=$expected_libevent check 'find_package, libevent' "$build/cmake/consumer-libevent"
 
 # Moved to another place, the prefix still works, and only what the .pc file says is needed.
 cp -a "$prefix" "$build/moved"
@@ -38,6 +41,10 @@ export PKG_CONFIG_PATH=$moved/pkgconfig
 read -ra flags <<<"$(pkg-config --cflags --libs sluice)"
 "$cc" -Wall -Wextra -Werror "$source/main.c" "${flags[@]}" -o "$build/by-pkg-config"
 check 'pkg-config' env "LD_LIBRARY_PATH=$moved" "$build/by-pkg-config"
+[[ $(pkg-config --modversion sluice-libevent) == "$version" ]]
+read -ra flags <<<"$(pkg-config --cflags --libs sluice-libevent libevent_core)"
+"$cc" -Wall -Wextra -Werror "$source/libevent.c" "${flags[@]}" -o "$build/libevent-by-pkg-config"
+expected=$expected_libevent check 'pkg-config, libevent' env "LD_LIBRARY_PATH=$moved" "$build/libevent-by-pkg-config"
 
 [[ $("$build/moved/bin/sluiced" --version) == *"$version"* ]]
 [[ -e $libdir/libsluice.so.0 ]]
