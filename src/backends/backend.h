@@ -61,6 +61,7 @@ struct sluice_io {
     bool wants_receive;    /* resume() has been called, and neither pause() nor an end came after it */
     bool accepting;        /* an accept is armed */
     bool sending;          /* a send is under way */
+    uint8_t send_step;     /* of that send: io_uring's enum uring_send */
     bool cancelled;        /* cancel() has been called */
     uint32_t operations;   /* whose last completion has not come, or has not been told */
     sluice_block *aim;     /* referenced: whose free end the next receive may fill */

@@ -2,6 +2,7 @@
 #include "backends/uring.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,20 +287,45 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     struct msghdr *message = &u->messages[u->messages_used++];
     *message = (struct msghdr){.msg_iov = &u->iovecs[u->room], .msg_iovlen = count};
     u->iovecs_used = u->room + count;
-    io_uring_prep_sendmsg(sqe, io->fd, message, MSG_NOSIGNAL);
+    io_uring_prep_sendmsg(sqe, io->fd, message, MSG_NOSIGNAL | MSG_DONTWAIT);
     sqe->user_data = uring_data(io, URING_TAG_SEND);
     io->sending = true;
+    io->send_step = URING_SEND_TRY;
     io->operations++;
 }
 
-static void send_completed(sluice_io *io, int result) {
+/* The next step of a send that found no room. */
+static void wait_for_room(uring *u, sluice_io *io) {
+    static const struct __kernel_timespec rest = {.tv_nsec = 10000000};
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (io->send_step == URING_SEND_TRY) {
+        io_uring_prep_poll_add(sqe, io->fd, POLLOUT);
+        io->send_step = URING_SEND_POLL;
+    } else {
+        io_uring_prep_timeout(sqe, (struct __kernel_timespec *)&rest, 0, 0);
+        io->send_step = URING_SEND_REST;
+    }
+    sqe->user_data = uring_data(io, URING_TAG_SEND);
+    io->operations++;
+}
+
+static void send_completed(uring *u, sluice_io *io, int result) {
     io->operations--;
-    io->sending = false;
-    if (io->cancelled)
+    if (io->cancelled) {
+        io->sending = false;
         return;
-    if (result >= 0)
+    }
+    bool try = io->send_step == URING_SEND_TRY;
+    /* A hang-up of the other direction alone makes the poll ready, but no room. */
+    bool idle_poll = io->send_step == URING_SEND_POLL && result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP));
+    if ((try && result == -EAGAIN) || idle_poll) {
+        wait_for_room(u, io);
+        return;
+    }
+    io->sending = false;
+    if (try && result >= 0)
         io->events->sent(io, (size_t)result);
-    else if (result == -EINTR || result == -EAGAIN)
+    else if (!try || result == -EINTR)
         io->events->sent(io, 0);
     else
         io->events->send_failed(io, result);
@@ -372,7 +398,7 @@ static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
         uring_receive_completed(u, io, result, flags);
         break;
     case URING_TAG_SEND:
-        send_completed(io, result);
+        send_completed(u, io, result);
         break;
     case URING_TAG_WAKE:
         u->wake_armed = false;

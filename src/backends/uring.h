@@ -71,6 +71,17 @@ typedef struct uring {
     backend_stats stats;
 } uring;
 
+/*
+ * How far a send is. The kernel could wait for room by itself, but for a peer that has finished sending (and is slow, or
+ * no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in the
+ * send, one for each such peer.
+ */
+enum uring_send {
+    URING_SEND_TRY,  /* sendmsg, which does not wait; set by send() */
+    URING_SEND_POLL, /* the socket had no room: waits for it; set by the completion of the try */
+    URING_SEND_REST, /* the poll was ready for another reason: waits a moment; set by the completion of the poll */
+};
+
 /* What a completion is of: in the low bits of its user data, beside the io's address. */
 enum uring_tag {
     URING_TAG_NONE, /* a cancel's own completion: not waited for */
