@@ -14,6 +14,7 @@
 #include <sluice/loop.h>
 #include <sluice/pool.h>
 #include <sluice/reader.h>
+#include <sluice/resp.h>
 #include <sluice/slice.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>

@@ -329,6 +329,11 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     return 0;
 }
 
+/* Readable while an event waits; the wake-up is one of them. */
+static int descriptor(sluice_backend *backend) {
+    return of(backend)->fd;
+}
+
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
     const epoll *e = (const epoll *)backend;
     *ret_stats = e->stats;
@@ -347,5 +352,6 @@ const struct backend_operations epoll_backend = {
     .cancel = cancel,
     .turn = turn,
     .wake = wake,
+    .descriptor = descriptor,
     .get_stats = get_stats,
 };

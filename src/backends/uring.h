@@ -72,8 +72,8 @@ typedef struct uring {
 } uring;
 
 /*
- * How far a send is. The kernel could wait for room by itself, but for a peer that has finished sending (and is slow, or
- * no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in the
+ * How far a send is. The kernel could wait for room by itself, but for a peer that has finished sending (and is slow,
+ * or no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in the
  * send, one for each such peer.
  */
 enum uring_send {

@@ -28,6 +28,8 @@ SOURCE_DIR = os.environ.get("SLUICE_SOURCE_DIR") or os.path.dirname(os.path.dirn
     os.path.abspath(__file__))))
 BUILD_DIR = os.environ.get("SLUICE_BUILD_DIR") or os.path.join(SOURCE_DIR, "build")
 SLUICED = os.environ.get("SLUICED") or os.path.join(BUILD_DIR, "sluiced")
+# Every test runs on either backend of the loop: "uring" or "epoll"; empty for the daemon's own choice.
+BACKEND = os.environ.get("SLUICE_TEST_BACKEND", "")
 
 # The longest that any condition is waited for, seconds. Far beyond what is needed: its end means a failure.
 PATIENCE = 60
@@ -122,6 +124,8 @@ class Daemon:
         self._lines = []
         self._news = threading.Condition()
         self._closed = self._killed = False
+        if BACKEND and "--backend" not in options:
+            options = (*options, "--backend", BACKEND)
         self.process = subprocess.Popen([SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         env=dict(os.environ, **(environment or {})))
