@@ -15,5 +15,6 @@
 #include <sluice/slice.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
+#include <sluice/websocket.h>
 
 #endif
