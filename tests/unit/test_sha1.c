@@ -29,9 +29,10 @@ static void test_examples(void **state) {
     assert_text_digest("abc", "a9993e364706816aba3e25717850c26c9cd0d89d");
     assert_text_digest("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
                        "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
-    assert_text_digest("abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
-                       "mnopqrstnopqrstu",
-                       "a49b2446a02c645bf419f995b67091253a04a259");
+    assert_text_digest(
+        "abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
+        "mnopqrstnopqrstu",
+        "a49b2446a02c645bf419f995b67091253a04a259");
     assert_text_digest("The quick brown fox jumps over the lazy dog", "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12");
 }
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 enum {
-    GOOD = -1, /* complete */
+    GOOD = -1,  /* complete */
     SHORT = -2, /* may go on, is not complete */
     LAST_CODE_POINT = 0x10FFFF,
 };
@@ -111,8 +111,12 @@ static void test_where_it_fails(void **state) {
         {"Hello-\xC2\xB5@\xC3\x9F\xC3\xB6\xC3\xA4\xC3\xBC\xC3\xA0\xC3\xA1-UTF-8!!", GOOD},
         {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE\xB5", GOOD},
         {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE", SHORT},
-        {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE\xB5\xED\xA0\x80" "edited", 12},
-        {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE\xB5\xF4\x90\x80\x80" "edited", 12},
+        {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE\xB5\xED\xA0\x80"
+         "edited",
+         12},
+        {"\xCE\xBA\xE1\xBD\xB9\xCF\x83\xCE\xBC\xCE\xB5\xF4\x90\x80\x80"
+         "edited",
+         12},
         {"\xED\x9F\xBF", GOOD},
         {"\xEE\x80\x80", GOOD},
         {"\xEF\xBF\xBD", GOOD},
@@ -188,9 +192,12 @@ static void test_ends_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_point),    cmocka_unit_test(test_every_short_sequence),
-        cmocka_unit_test(test_every_long_sequence), cmocka_unit_test(test_where_it_fails),
-        cmocka_unit_test(test_nul),                 cmocka_unit_test(test_ends_of_memory),
+        cmocka_unit_test(test_every_code_point),
+        cmocka_unit_test(test_every_short_sequence),
+        cmocka_unit_test(test_every_long_sequence),
+        cmocka_unit_test(test_where_it_fails),
+        cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_ends_of_memory),
     };
     return cmocka_run_group_tests_name("utf8", tests, NULL, NULL);
 }

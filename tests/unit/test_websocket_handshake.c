@@ -204,8 +204,8 @@ static void test_select_protocol(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepted), cmocka_unit_test(test_refused), cmocka_unit_test(test_loose_key), cmocka_unit_test(test_accept_key),
-        cmocka_unit_test(test_make_key), cmocka_unit_test(test_select_protocol),
+        cmocka_unit_test(test_accepted),   cmocka_unit_test(test_refused),  cmocka_unit_test(test_loose_key),
+        cmocka_unit_test(test_accept_key), cmocka_unit_test(test_make_key), cmocka_unit_test(test_select_protocol),
     };
     return cmocka_run_group_tests_name("websocket_handshake", tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static void test_mask_in_pieces(void **state) {
 static void test_close_codes(void **state) {
     (void)state;
     for (unsigned code = 0; code <= 0x10000; code++) {
-        bool allowed = (code >= 1000 && code < 5000) && !(code >= 1004 && code <= 1006) && !(code >= 1015 && code < 3000);
+        bool allowed = (code >= 1000 && code < 5000) && !(code >= 1004 && code <= 1006) &&
+                       !(code >= 1015 && code < 3000);
         if (sluice_websocket_is_close_code(code) != allowed)
             fail_msg("%u", code);
     }
@@ -210,10 +211,9 @@ static void test_pong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),      cmocka_unit_test(test_header_refused),
-        cmocka_unit_test(test_mask),        cmocka_unit_test(test_mask_in_pieces),
-        cmocka_unit_test(test_close_codes), cmocka_unit_test(test_ping),
-        cmocka_unit_test(test_close),       cmocka_unit_test(test_pong),
+        cmocka_unit_test(test_header),         cmocka_unit_test(test_header_refused), cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_mask_in_pieces), cmocka_unit_test(test_close_codes),    cmocka_unit_test(test_ping),
+        cmocka_unit_test(test_close),          cmocka_unit_test(test_pong),
     };
     return cmocka_run_group_tests_name("websocket_write", tests, NULL, NULL);
 }
