@@ -1,7 +1,7 @@
 """WebSocket against an independent implementation, the Python package websockets, in both roles.
 
-The other end is tests/e2e/websocket_echo.c, on the library's loop: it sends every message back, from the blocks in which
-it was received.
+The other end is tests/e2e/websocket_echo.c, on the library's loop: it sends every message back, from the blocks in
+which it was received.
 
 Environment: WEBSOCKET_ECHO, the program.
 """

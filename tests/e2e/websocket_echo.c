@@ -45,7 +45,7 @@ struct output {
 static struct {
     sluice_websocket_role role;
     sluice_websocket_options options;
-    const char *target; /* of the client */
+    const char *port, *target; /* of the client */
     sluice_loop *loop;
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]; /* that the client expects */
     uint64_t copied;                           /* in handshakes, bytes: text of lines that straddle blocks */
@@ -60,6 +60,7 @@ struct session {
     size_t queued;
     bool switched; /* client: the status was 101 */
     bool accepted; /* client: the answer belongs to the request */
+    bool pinged;   /* and no pong has come */
     bool paused;
     bool closing; /* nothing more is to be written */
     bool ended;   /* nothing more will come */
@@ -148,6 +149,7 @@ static void send_close(struct session *session, uint16_t code, const char *reaso
 }
 
 static void send_ping(struct session *session, const char *text) {
+    session->pinged = true;
     uint8_t key[SLUICE_WEBSOCKET_MASK_SIZE];
     struct output *output = queue(session);
     output->head_size = (size_t)sluice_websocket_write_ping(output->head, text, strlen(text), new_mask(key));
@@ -157,6 +159,18 @@ static void send_pong(struct session *session, const sluice_websocket_message *p
     uint8_t key[SLUICE_WEBSOCKET_MASK_SIZE];
     struct output *output = queue(session);
     output->head_size = (size_t)sluice_websocket_write_pong(output->head, ping, new_mask(key));
+}
+
+static void send_text(struct session *session, const char *text) {
+    uint8_t key[SLUICE_WEBSOCKET_MASK_SIZE];
+    const uint8_t *mask = new_mask(key);
+    struct output *output = queue(session);
+    size_t length = strlen(text);
+    int size = sluice_websocket_write_header(output->head, SLUICE_WEBSOCKET_TEXT, true, length, mask);
+    memcpy(output->head + size, text, length);
+    if (mask)
+        sluice_websocket_mask(output->head + size, length, mask, 0);
+    output->head_size = (size_t)size + length;
 }
 
 static void send_data(struct session *session, sluice_websocket_message *message) {
@@ -184,7 +198,6 @@ static void open_messages(struct session *session, const char *target) {
 }
 
 static void on_message(struct session *session, sluice_websocket_message *message) {
-    static const char answer[] = "the pong has come";
     switch (message->opcode) {
     case SLUICE_WEBSOCKET_CLOSE:
         session->code = message->close_code;
@@ -196,17 +209,9 @@ static void on_message(struct session *session, sluice_websocket_message *messag
             send_pong(session, message);
         break;
     case SLUICE_WEBSOCKET_PONG:
-        if (!session->closing && sluice_slice_length(&message->payload) > 0) {
-            uint8_t key[SLUICE_WEBSOCKET_MASK_SIZE];
-            const uint8_t *mask = new_mask(key);
-            struct output *output = queue(session);
-            int size = sluice_websocket_write_header(output->head, SLUICE_WEBSOCKET_TEXT, true, sizeof answer - 1,
-                                                     mask);
-            memcpy(output->head + size, answer, sizeof answer - 1);
-            if (mask)
-                sluice_websocket_mask(output->head + size, sizeof answer - 1, mask, 0);
-            output->head_size = (size_t)size + sizeof answer - 1;
-        }
+        if (!session->closing && session->pinged)
+            send_text(session, "the pong has come");
+        session->pinged = false;
         break;
     default:
         if (!session->closing)
@@ -291,10 +296,10 @@ static void send_request(struct session *session) {
     sluice_websocket_make_key(nonce, key);
     sluice_websocket_accept_key(key, program.accept);
     output->head_size = (size_t)snprintf((char *)output->head, HEAD_SIZE,
-                                         "GET %s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+                                         "GET %s HTTP/1.1\r\nHost: localhost:%s\r\nUpgrade: websocket\r\n"
                                          "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
                                          "Sec-WebSocket-Key: %.*s\r\n\r\n",
-                                         program.target, SLUICE_WEBSOCKET_KEY_SIZE, key);
+                                         program.target, program.port, SLUICE_WEBSOCKET_KEY_SIZE, key);
 }
 
 static void read_response(struct session *session) {
@@ -423,9 +428,10 @@ static sluice_listener *serve(void) {
     return listener;
 }
 
-static void connect_to(const char *port) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)atoi(port))};
+static void connect_to_server(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)atoi(program.port))};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         check(-errno, "connect");
@@ -470,8 +476,9 @@ int main(int argc, char **argv) {
         listener = serve();
         check(-pthread_create(&thread, NULL, wait_for_input_end, NULL), "thread");
     } else {
+        program.port = argv[2];
         program.target = argv[3];
-        connect_to(argv[2]);
+        connect_to_server();
     }
     check(sluice_loop_run(program.loop), "run");
     if (is_server)
