@@ -18,6 +18,7 @@
 #include <sluice/slice.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
+#include <sluice/websocket.h>
 #include <sluice/writer.h>
 
 #endif

@@ -73,8 +73,8 @@ typedef struct uring {
 
 /*
  * How far a send is. The kernel could wait for room by itself, but for a peer that has finished sending (and is slow,
- * or no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in the
- * send, one for each such peer.
+ * or no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in
+ * the send, one for each such peer.
  */
 enum uring_send {
     URING_SEND_TRY,  /* sendmsg, which does not wait; set by send() */

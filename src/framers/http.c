@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "framers/http_syntax.h"
+#include "framers/http_text.h"
 #include "memory/chain.h"
 #include "reader/cursor.h"
 
@@ -74,40 +75,6 @@ void sluice_http_free(sluice_http *http) {
 
 void sluice_http_release(sluice_http *http) {
     sluice_slice_release(&http->held);
-}
-
-/* Texts: case never folds by the locale, in which other letters may fold to ASCII ones. */
-
-static bool text_equals(sluice_http_text text, const char *word) {
-    return text.length == strlen(word) && memcmp(text.text, word, text.length) == 0;
-}
-
-static bool text_folds_to(sluice_http_text text, const char *word) {
-    for (size_t i = 0; i < text.length; i++)
-        if (word[i] == '\0' || http_lower((uint8_t)text.text[i]) != http_lower((uint8_t)word[i]))
-            return false;
-    return word[text.length] == '\0';
-}
-
-static sluice_http_text text_trimmed(sluice_http_text text) {
-    while (text.length > 0 && http_is_blank((uint8_t)text.text[0])) {
-        text.text++;
-        text.length--;
-    }
-    while (text.length > 0 && http_is_blank((uint8_t)text.text[text.length - 1]))
-        text.length--;
-    return text;
-}
-
-/* What precedes the first @c, or the whole text; @text becomes what is behind it. Without a @c that is empty. */
-static sluice_http_text text_split(sluice_http_text *text, char c) {
-    const char *found = text->length > 0 ? memchr(text->text, c, text->length) : NULL;
-    size_t length = found ? (size_t)(found - text->text) : text->length;
-    size_t used = found ? length + 1 : length;
-    sluice_http_text front = {text->text, length};
-    text->text += used;
-    text->length -= used;
-    return front;
 }
 
 /* The search for the head's end. */

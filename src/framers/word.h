@@ -1,0 +1,9 @@
+/* Eight bytes at any address, of whatever type they are: for going over payload in place a word at a time. */
+#ifndef SLUICE_FRAMERS_WORD_H
+#define SLUICE_FRAMERS_WORD_H
+
+#include <stdint.h>
+
+typedef uint64_t __attribute__((may_alias, aligned(1))) byte_word;
+
+#endif
