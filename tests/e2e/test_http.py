@@ -567,7 +567,7 @@ class ApiTest(unittest.TestCase):
                 self.assertGreater(pool["blocks_reserve"], 0)
                 self.assertEqual(pool["block_size"], 4096)
                 loop = state["loop"]
-                self.assertEqual(loop["backend"], "io_uring")
+                self.assertEqual(loop["backend"], "epoll" if harness.BACKEND == "epoll" else "io_uring")
                 self.assertEqual(loop["connections"], 3)
                 self.assertGreater(loop["turns"], 0)
                 self.assertRegex(state["version"], r"^\d+\.\d+\.\d+$")
