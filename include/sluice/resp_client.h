@@ -197,7 +197,7 @@ SLUICE_API int sluice_resp_client_get_into(sluice_resp_client *client, const slu
 SLUICE_API int sluice_resp_client_subscribe(sluice_resp_client *client, const sluice_resp_client_arg *args,
                                             size_t count, sluice_resp_reply_fn *fn, void *user);
 
-/** Commands that wait for their answers. */
+/** Commands that wait for their answers, the "HELLO 3" of the options included. */
 SLUICE_API size_t sluice_resp_client_waiting(const sluice_resp_client *client);
 
 /**
