@@ -15,6 +15,7 @@
 #include <sluice/pool.h>
 #include <sluice/reader.h>
 #include <sluice/resp.h>
+#include <sluice/resp_client.h>
 #include <sluice/slice.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
