@@ -8,6 +8,7 @@
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
 #include <sluice/conn.h>
+#include <sluice/file.h>
 #include <sluice/flv.h>
 #include <sluice/headers.h>
 #include <sluice/http.h>

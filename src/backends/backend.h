@@ -16,6 +16,21 @@
 
 typedef struct sluice_io sluice_io;
 
+enum { IO_READ_BLOCKS = 64 }; /* of one read of a file, at most */
+
+/*
+ * A read of a file at a place of its own; an io may have several under way. It belongs to who asks for it, and is the
+ * backend's until read_done().
+ */
+typedef struct io_read {
+    sluice_io *io;
+    sluice_block *blocks; /* linked by next, with room for length bytes */
+    uint64_t offset;      /* in the file, of the first byte of the first block */
+    uint32_t length;      /* bytes to be read in all */
+    uint32_t filled;      /* bytes that are there: who asks counts them, and may ask again for the rest */
+    struct io_read *next; /* epoll's alone: in its queue */
+} io_read;
+
 /* What a backend tells of one descriptor. After cancel() only idle() is called. */
 struct io_events {
     void (*accepted)(sluice_io *io, int fd);
@@ -25,7 +40,8 @@ struct io_events {
     void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
     void (*sent)(sluice_io *io, size_t bytes);
     void (*send_failed)(sluice_io *io, int error);
-    void (*idle)(sluice_io *io); /* no operation is left; the memory may go */
+    void (*read_done)(sluice_io *io, io_read *read, int result); /* more bytes, 0 at the file's end, or -errno */
+    void (*idle)(sluice_io *io);                                 /* no operation is left; the memory may go */
 };
 
 /* How a descriptor receives. */
@@ -130,6 +146,12 @@ struct backend_operations {
 
     /* Sends what is in the room; one send per io at a time. */
     void (*send)(sluice_backend *backend, sluice_io *io, size_t count);
+
+    /*
+     * Reads what @read lacks; read_done() follows from a turn, in any order, unless cancelled. Not between room() and
+     * send(). False when there is no room to submit it before the next turn.
+     */
+    bool (*read)(sluice_backend *backend, io_read *read);
 
     /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
     void (*cancel)(sluice_backend *backend, sluice_io *io);

@@ -11,7 +11,7 @@
  * - A send is tried at once. What came of it is told in the next turn, as if it had completed there. What the socket
  *   has no room for is asked for again when it has.
  * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is known to have more than
- *   a read took.
+ *   a read took, or a file is to be read.
  */
 #include "backends/epoll.h"
 
@@ -190,6 +190,11 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     tell_later(e, io);
 }
 
+static bool start_read(sluice_backend *backend, io_read *read) {
+    epoll_read(of(backend), read);
+    return true;
+}
+
 static void tell_sent(sluice_io *io, ssize_t result) {
     io->sending = false;
     if (result >= 0)
@@ -294,7 +299,7 @@ static void sleep_us(int64_t us) {
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static bool has_window(const epoll *e, int64_t timeout_us) {
-    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && !e->waiting.first;
+    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && !e->waiting.first && !e->reads_first;
 }
 
 /* How long to wait for events, milliseconds. */
@@ -330,7 +335,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         timeout_us = 0;
     }
     e->unread = false;
-    uint32_t handled = epoll_receive_waiting(e);
+    uint32_t handled = epoll_receive_waiting(e) + epoll_read_some(e);
     e->stats.enters++;
     int count = epoll_wait(e->fd, e->events, EPOLL_EVENTS, handled > 0 ? 0 : plan_wait(e, timeout_us));
     if (count < 0 && errno != EINTR)
@@ -366,6 +371,7 @@ const struct backend_operations epoll_backend = {
     .stop_into = stop_into,
     .room = send_room,
     .send = start_send,
+    .read = start_read,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

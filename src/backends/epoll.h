@@ -30,6 +30,8 @@ typedef struct epoll {
     io_queue cancelled;     /* to be told that they are idle */
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 
+    io_read *reads_first, *reads_last; /* of files, to be done in the next turn */
+
     sluice_io *tell_first, *tell_last; /* what happened outside of a turn, for the next one to tell */
 
     struct iovec pieces[EPOLL_SEND_PIECES];
@@ -54,5 +56,11 @@ void epoll_receive_leave_queue(epoll *e, sluice_io *io);
 /* Stops receiving into blocks, for a pause or for good. */
 void epoll_receive_stop(epoll *e, sluice_io *io);
 void epoll_drop_aim(epoll *e, sluice_io *io);
+
+/* Reading files: epoll_file.c */
+void epoll_read(epoll *e, io_read *read);
+
+/* Once a turn: does some of the reads that are queued. How many; not 0 while there are any. */
+uint32_t epoll_read_some(epoll *e);
 
 #endif

@@ -23,7 +23,7 @@ static uring *of(sluice_backend *backend) {
     return (uring *)backend;
 }
 
-static void submit_now(uring *u) {
+void uring_submit_now(uring *u) {
     u->stats.enters++;
     io_uring_submit(&u->ring);
     if (io_uring_sq_ready(&u->ring) == 0)
@@ -33,7 +33,7 @@ static void submit_now(uring *u) {
 struct io_uring_sqe *uring_sqe(uring *u) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
     if (!sqe && u->enabled) {
-        submit_now(u);
+        uring_submit_now(u);
         sqe = io_uring_get_sqe(&u->ring);
     }
     return sqe;
@@ -282,7 +282,7 @@ static bool sends_full(const uring *u) {
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     uring *u = of(backend);
     if (sends_full(u))
-        submit_now(u);
+        uring_submit_now(u);
     *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
     u->room = u->iovecs_used;
     return &u->iovecs[u->room];
@@ -337,6 +337,10 @@ static void send_completed(uring *u, sluice_io *io, int result) {
         io->events->sent(io, 0);
     else
         io->events->send_failed(io, result);
+}
+
+static bool start_read(sluice_backend *backend, io_read *read) {
+    return uring_read(of(backend), read);
 }
 
 static void cancel(sluice_backend *backend, sluice_io *io) {
@@ -412,6 +416,9 @@ static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
     case URING_TAG_WAKE:
         u->wake_armed = false;
         atomic_store(&u->wake_sent, false);
+        break;
+    case URING_TAG_READ:
+        uring_read_completed((io_read *)(void *)io, result);
         break;
     case URING_TAG_NONE:
     case URING_TAG_MASK:
@@ -499,6 +506,7 @@ const struct backend_operations uring_backend = {
     .stop_into = stop_into,
     .room = send_room,
     .send = start_send,
+    .read = start_read,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

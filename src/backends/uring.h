@@ -89,6 +89,7 @@ enum uring_tag {
     URING_TAG_RECEIVE,
     URING_TAG_SEND,
     URING_TAG_WAKE,
+    URING_TAG_READ, /* beside the io_read's address */
     URING_TAG_MASK = 7,
 };
 
@@ -98,6 +99,9 @@ static inline uint64_t uring_data(const sluice_io *io, enum uring_tag tag) {
 
 /* A free submission entry, after an extra submission where needed; NULL before the ring is enabled and full. */
 struct io_uring_sqe *uring_sqe(uring *u);
+
+/* Submits what is queued, without waiting. */
+void uring_submit_now(uring *u);
 
 /* Cancels one operation of the io; its last completion is still to come. */
 void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
@@ -120,5 +124,9 @@ void uring_receive_stop(uring *u, sluice_io *io);
 /* Receives into the target; stops that, as stop_into() says. */
 void uring_receive_into(uring *u, sluice_io *io);
 bool uring_receive_stop_into(uring *u, sluice_io *io);
+
+/* Reading files: uring_file.c */
+bool uring_read(uring *u, io_read *read);
+void uring_read_completed(io_read *read, int result);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sluice/loop.h>
 
 #include "backends/backend.h"
+#include "loop/list.h"
 
 struct posted_call;
 
@@ -38,6 +39,12 @@ struct sluice_loop {
     conn_list open;    /* all, for sluice_loop_free() */
     sluice_listener *listeners;
     uint32_t connections;
+    struct {
+        loop_list open;
+        loop_list due;      /* to be looked at before the next wait: there may be room to read ahead */
+        loop_list starving; /* their consumers wait, and there is no block to read into */
+        loop_list ready;    /* to be told of data or an end */
+    } files;
 
     pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
     struct posted_call *posted, **posted_end;
@@ -74,6 +81,11 @@ bool conn_can_send(const sluice_conn *conn); /* neither closed nor failed */
 void conns_flush(sluice_loop *loop);         /* asks those who want to send */
 void conns_dispatch(sluice_loop *loop);      /* tells those who are ready */
 void conns_close_all(sluice_loop *loop);
+
+/* file.c */
+void files_prepare(sluice_loop *loop);  /* starts the reads that there is room for */
+void files_dispatch(sluice_loop *loop); /* tells those who are ready */
+void files_close_all(sluice_loop *loop);
 
 /* listener.c */
 void listeners_close_all(sluice_loop *loop);

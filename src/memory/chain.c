@@ -93,6 +93,16 @@ static sluice_block *pop_first(sluice_chain *chain) {
     return block;
 }
 
+static void count_consumed(sluice_chain *chain, size_t n) {
+    void (*on_consumed)(sluice_chain * chain) = chain->on_consumed;
+    chain->length -= n;
+    chain->consumed += n;
+    if (on_consumed && n > 0) {
+        chain->on_consumed = NULL;
+        on_consumed(chain);
+    }
+}
+
 int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
     if (n > chain->length)
         return -EAGAIN;
@@ -116,9 +126,8 @@ int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
         if (left == 0)
             break;
     }
-    chain->length -= n;
-    chain->consumed += n;
     *ret_slice = slice;
+    count_consumed(chain, n);
     return 0;
 }
 
@@ -136,9 +145,8 @@ size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
         left -= here;
         block_release_to(pop_first(chain), &dead);
     }
-    chain->length -= n;
-    chain->consumed += n;
     dead_list_put(&dead, chain->pool);
+    count_consumed(chain, n);
     return n;
 }
 

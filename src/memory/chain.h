@@ -17,6 +17,9 @@ struct sluice_chain {
     size_t length;
     size_t blocks;
     uint64_t consumed;
+
+    /* Called once when bytes are next consumed, for who keeps the chain filled; NULL when nobody asks. */
+    void (*on_consumed)(sluice_chain *chain);
 };
 
 void chain_init(sluice_chain *chain, sluice_pool *pool);
