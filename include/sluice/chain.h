@@ -21,6 +21,12 @@ extern "C" {
 /** A chain of blocks; opaque. */
 typedef struct sluice_chain sluice_chain;
 
+/** What calls that are inlined know of a chain: its bytes in the first block. The fields are the library's. */
+typedef struct sluice_chain_front {
+    const uint8_t *at;  /**< The next byte, or NULL. */
+    const uint8_t *end; /**< Behind the block's last byte, or NULL. */
+} sluice_chain_front;
+
 /**
  * Makes an empty chain. The caller owns it; the pool must outlive it.
  * @return 0, -ENOMEM

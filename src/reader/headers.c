@@ -106,8 +106,8 @@ static int search_bytes(struct search *search, uint32_t max_count, const uint8_t
 /* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
 static int find_end(sluice_headers *headers, const sluice_chain *chain) {
     struct search *search = &headers->search;
-    if (search->chain != chain || search->at != chain->consumed)
-        *search = (struct search){.chain = chain, .at = chain->consumed};
+    if (search->chain != chain || search->at != chain_consumed(chain))
+        *search = (struct search){.chain = chain, .at = chain_consumed(chain)};
     sluice_cursor cursor = cursor_of_chain(chain);
     cursor_skip(&cursor, search->done);
     while (cursor_left(&cursor) > 0 && search->done < headers->limits.max_total) {

@@ -58,7 +58,7 @@ static void drop_mark(sluice_reader *reader, enum mark_state state) {
 
 /* Others have consumed since the last consumption that the mark has seen. */
 static bool mark_is_void(const sluice_reader *reader) {
-    return reader->chain->consumed != reader->marked_at + reader->behind.length;
+    return chain_consumed(reader->chain) != reader->marked_at + reader->behind.length;
 }
 
 /* The next @n bytes, which are there, are about to be consumed. */
@@ -73,8 +73,8 @@ static void hold_for_mark(sluice_reader *reader, size_t n) {
 
 /* Consumes up to @n bytes. Whoever takes them instead calls hold_for_mark() himself. */
 static size_t consume(sluice_reader *reader, size_t n) {
-    if (n > reader->chain->length)
-        n = reader->chain->length;
+    if (n > chain_length(reader->chain))
+        n = chain_length(reader->chain);
     hold_for_mark(reader, n);
     return sluice_chain_skip(reader->chain, n);
 }
@@ -94,12 +94,12 @@ sluice_chain *reader_chain(sluice_reader *reader) {
 }
 
 size_t sluice_reader_buffered(const sluice_reader *reader) {
-    size_t length = reader->chain->length;
+    size_t length = chain_length(reader->chain);
     return reader->skipping < length ? length - (size_t)reader->skipping : 0;
 }
 
 uint64_t sluice_reader_total(const sluice_reader *reader) {
-    return reader->chain->consumed;
+    return chain_consumed(reader->chain);
 }
 
 static int read_integer(sluice_reader *reader, unsigned n, bool big_endian, uint64_t *ret_value) {
@@ -179,7 +179,7 @@ static int gather(const sluice_chain *chain, size_t n, void *scratch, const uint
 }
 
 int sluice_reader_peek(sluice_reader *reader, size_t n, void *scratch, const uint8_t **ret_view) {
-    if (!settle(reader) || n > reader->chain->length)
+    if (!settle(reader) || n > chain_length(reader->chain))
         return -EAGAIN;
     return gather(reader->chain, n, scratch, ret_view);
 }
@@ -193,7 +193,7 @@ int sluice_reader_skip(sluice_reader *reader, uint64_t n) {
 }
 
 uint64_t sluice_reader_skipping(const sluice_reader *reader) {
-    size_t length = reader->chain->length;
+    size_t length = chain_length(reader->chain);
     return reader->skipping > length ? reader->skipping - length : 0;
 }
 
@@ -201,7 +201,7 @@ int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *
     size_t done = 0;
     bool go_on = settle(reader);
     bool stopped = false;
-    while (go_on && done < n && reader->chain->length > 0) {
+    while (go_on && done < n && chain_length(reader->chain) > 0) {
         sluice_cursor cursor = cursor_of_chain(reader->chain);
         size_t here;
         const uint8_t *bytes = cursor_view(&cursor, &here);
@@ -219,7 +219,7 @@ int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *
 }
 
 int sluice_reader_slice(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
-    if (!settle(reader) || n > reader->chain->length)
+    if (!settle(reader) || n > chain_length(reader->chain))
         return -EAGAIN;
     hold_for_mark(reader, n);
     return sluice_chain_take(reader->chain, n, ret_slice);
@@ -228,8 +228,8 @@ int sluice_reader_slice(sluice_reader *reader, size_t n, sluice_slice *ret_slice
 size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n) {
     if (!settle(reader))
         return 0;
-    if (n > reader->chain->length)
-        n = reader->chain->length;
+    if (n > chain_length(reader->chain))
+        n = chain_length(reader->chain);
     sluice_slice slice;
     hold_for_mark(reader, n);
     sluice_chain_take(reader->chain, n, &slice);
@@ -241,8 +241,8 @@ size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n) {
 /* Finds LF from where the last search ended, at most @limit bytes in. */
 static bool find_line_end(sluice_reader *reader, size_t limit, size_t *ret_place) {
     const sluice_chain *chain = reader->chain;
-    if (reader->scanned_at != chain->consumed) {
-        reader->scanned_at = chain->consumed;
+    if (reader->scanned_at != chain_consumed(chain)) {
+        reader->scanned_at = chain_consumed(chain);
         reader->scanned = 0;
     }
     sluice_cursor cursor = cursor_of_chain(chain);
@@ -305,7 +305,7 @@ int sluice_reader_mark(sluice_reader *reader, size_t limit) {
         return -EAGAIN;
     drop_mark(reader, MARK_SET);
     reader->mark_limit = limit;
-    reader->marked_at = reader->chain->consumed;
+    reader->marked_at = chain_consumed(reader->chain);
     return 0;
 }
 
