@@ -98,6 +98,24 @@ int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
     return 0;
 }
 
+int sluice_chain_append_memory(sluice_chain *chain, const void *memory, size_t n, sluice_memory_released_fn *released,
+                               void *user) {
+    sluice_block *block;
+    if (n > UINT32_MAX)
+        return -EMSGSIZE;
+    if (n == 0) {
+        if (released)
+            released(memory, 0, user);
+        return 0;
+    }
+    if (!memory)
+        return -EINVAL;
+    int error = pool_foreign(chain->pool, memory, (uint32_t)n, released, user, &block);
+    if (!error)
+        sluice_chain_append(chain, block);
+    return error;
+}
+
 /* The first block leaves the chain, consumed; its reference goes to the caller. */
 static sluice_block *pop_first(sluice_chain *chain) {
     sluice_block *block = chain->first;

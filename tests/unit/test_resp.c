@@ -228,7 +228,7 @@ static void run_cut(feed_guarded *guarded, sluice_pool *pool, const sluice_resp_
 
 /* The outcome of the whole stream is that of the stream cut in two, or with @twice in three, and byte by byte. */
 static void run_cuts(sluice_pool *pool, const sluice_resp_limits *limits, const void *bytes, size_t size, bool twice) {
-    feed_guarded *guarded = feed_guarded_new(pool, bytes, size);
+    feed_guarded *guarded = feed_guarded_new(bytes, size);
     struct run run;
     run_cut(guarded, pool, limits, size, size, size, &whole);
     for (size_t first = 1; first < size; first++) {
