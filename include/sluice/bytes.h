@@ -26,11 +26,11 @@ enum {
 
 /** A byte builder. The fields are the library's; use the calls. */
 typedef struct sluice_bytes {
-    uint8_t *heap;   /**< Memory beyond the inline bytes, or NULL. */
-    size_t length;   /**< Bytes appended. */
-    size_t capacity; /**< Bytes that heap can hold. */
-    size_t limit;    /**< Most bytes. */
-    uint8_t inside[SLUICE_BYTES_INLINE];
+    uint8_t *heap;                       /**< Memory beyond the inline bytes, or NULL. */
+    size_t length;                       /**< Bytes appended. */
+    size_t capacity;                     /**< Bytes that heap can hold. */
+    size_t limit;                        /**< Most bytes. */
+    uint8_t inside[SLUICE_BYTES_INLINE]; /**< The bytes, while they fit. */
 } sluice_bytes;
 
 /** Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param limit most bytes */

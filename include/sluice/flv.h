@@ -100,7 +100,7 @@ typedef struct sluice_flv_view {
 
 /** One tag. */
 typedef struct sluice_flv_tag {
-    sluice_flv_type type;
+    sluice_flv_type type; /**< Audio, video or script data. */
     uint32_t timestamp;   /**< Decoding time, milliseconds, all 32 bits. */
     uint32_t size;        /**< Bytes of payload. */
     bool trailer_ok;      /**< The PreviousTagSize behind the tag is 11 + size; a wrong one is only a warning. */

@@ -32,10 +32,10 @@ typedef struct sluice_headers_options {
 
 /** One line. The texts are not terminated by NUL. */
 typedef struct sluice_header {
-    const char *key;
-    size_t key_length;
-    const char *value; /**< Without the blanks around it. */
-    size_t value_length;
+    const char *key;     /**< As it came. */
+    size_t key_length;   /**< Bytes. */
+    const char *value;   /**< Without the blanks around it. */
+    size_t value_length; /**< Bytes. */
 } sluice_header;
 
 /** A header block; opaque. */

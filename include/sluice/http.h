@@ -32,14 +32,14 @@ enum {
 
 /** Text inside a request's head: not terminated by NUL. */
 typedef struct sluice_http_text {
-    const char *text;
-    size_t length;
+    const char *text; /**< The first character. */
+    size_t length;    /**< Bytes. */
 } sluice_http_text;
 
-/** One header line; the value without the space around it. */
+/** One header line. */
 typedef struct sluice_http_header {
-    sluice_http_text name;
-    sluice_http_text value;
+    sluice_http_text name;  /**< As it came. */
+    sluice_http_text value; /**< Without the space around it. */
 } sluice_http_header;
 
 /** How a request's body is delimited (RFC 9112, section 6.3). */
@@ -52,19 +52,19 @@ typedef enum sluice_http_body_kind {
 
 /** A request's head. The texts are the framer's: valid until its next call. */
 typedef struct sluice_http_request {
-    sluice_http_text method;
-    sluice_http_text target; /**< As it came: origin form, absolute form (whose authority counts, not Host), "*" for
+    sluice_http_text method;    /**< As it came: case counts. */
+    sluice_http_text target;    /**< As it came: origin form, absolute form (whose authority counts, not Host), "*" for
                                   OPTIONS, or for CONNECT host and port. */
-    sluice_http_text path;   /**< The target up to "?", without scheme and authority; not percent-decoded. Empty only
+    sluice_http_text path;      /**< The target up to "?", without scheme and authority; not percent-decoded. Empty only
                                   for CONNECT. */
-    sluice_http_text query;  /**< Behind the "?", or empty. */
-    uint8_t minor_version;   /**< 0 for HTTP/1.0, 1 for HTTP/1.1. */
-    bool keep_alive;         /**< The connection may carry a further request. */
-    bool expect_continue;    /**< The client waits for "100 Continue" before it sends the body. */
-    sluice_http_body_kind body;
-    uint64_t content_length; /**< For SLUICE_HTTP_BODY_LENGTH. */
-    const sluice_http_header *headers;
-    size_t header_count;
+    sluice_http_text query;     /**< Behind the "?", or empty. */
+    uint8_t minor_version;      /**< 0 for HTTP/1.0, 1 for HTTP/1.1. */
+    bool keep_alive;            /**< The connection may carry a further request. */
+    bool expect_continue;       /**< The client waits for "100 Continue" before it sends the body. */
+    sluice_http_body_kind body; /**< What follows the head. */
+    uint64_t content_length;    /**< For SLUICE_HTTP_BODY_LENGTH. */
+    const sluice_http_header *headers; /**< In order. */
+    size_t header_count;               /**< Headers. */
 } sluice_http_request;
 
 /** A framer for request heads: the state of one connection; opaque. */

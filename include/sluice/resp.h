@@ -67,12 +67,12 @@ typedef struct sluice_resp_walk {
 
 /** One value: a reply, or an element of one. The fields that its type does not speak of are 0. */
 typedef struct sluice_resp_value {
-    sluice_resp_type type;
-    bool boolean;      /**< SLUICE_RESP_BOOLEAN. */
-    char format[4];    /**< SLUICE_RESP_VERBATIM: three characters such as "txt", and NUL. */
-    uint32_t count;    /**< Aggregates: elements; of maps the keys and the values, that is twice their pairs. */
-    int64_t integer;   /**< SLUICE_RESP_INTEGER. */
-    double number;     /**< SLUICE_RESP_DOUBLE: the nearest one; infinite beyond the range, or where it says so. */
+    sluice_resp_type type; /**< Says which of the fields below count. */
+    bool boolean;          /**< SLUICE_RESP_BOOLEAN. */
+    char format[4];        /**< SLUICE_RESP_VERBATIM: three characters such as "txt", and NUL. */
+    uint32_t count;        /**< Aggregates: elements; of maps the keys and the values, that is twice their pairs. */
+    int64_t integer;       /**< SLUICE_RESP_INTEGER. */
+    double number;         /**< SLUICE_RESP_DOUBLE: the nearest one; infinite beyond the range, or where it says so. */
     sluice_slice text; /**< The payload, or the line's text behind the type; empty for aggregates and null. Borrowed:
                             never to be released or kept itself; sluice_resp_keep() does that. */
     sluice_resp_walk attributes; /**< Over the attributes before the value (keys and values by turns); empty without.

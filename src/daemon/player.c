@@ -49,7 +49,9 @@ static void enqueue_header(struct player *player, const struct packet *header, u
 }
 
 static void enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
-    enqueue_header(player, headers->metadata, timestamp);
+    /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
+    enqueue_header(player, headers->metadata, player->opened ? timestamp : 0);
+    player->opened = true;
     enqueue_header(player, headers->video, timestamp);
     enqueue_header(player, headers->audio, timestamp);
     player->needs_header = false;

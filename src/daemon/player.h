@@ -39,6 +39,7 @@ struct player {
     enum player_state state;
     bool begun;        /* the preamble is queued or sent */
     bool chunked;      /* the body is HTTP chunked */
+    bool opened;       /* the headers have been queued once */
     bool needs_key;    /* video is held back until a key frame */
     bool needs_header; /* the decoder's headers must be sent again before the next frame */
 

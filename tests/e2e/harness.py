@@ -643,8 +643,8 @@ class Ffmpeg:
 
 
 def frame_hashes(ffmpeg, source, target):
-    """An ffmpeg that writes one line for each packet of the source: stream, times, size and hash."""
-    return Ffmpeg(ffmpeg, "-copyts", "-i", source, "-c", "copy", "-f", "framemd5", target)
+    """An ffmpeg that writes one line for each packet of all tracks of the source: stream, times, size and hash."""
+    return Ffmpeg(ffmpeg, "-copyts", "-i", source, "-map", "0", "-c", "copy", "-f", "framemd5", target)
 
 
 def packets(text):

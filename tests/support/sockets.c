@@ -30,10 +30,31 @@ void hang_guard(unsigned seconds) {
     alarm(seconds);
 }
 
+static sluice_backend_choice backend_of_environment(void) {
+    const char *name = getenv("SLUICE_TEST_BACKEND");
+    if (!name || !*name)
+        return SLUICE_BACKEND_AUTO;
+    if (strcmp(name, "epoll") == 0)
+        return SLUICE_BACKEND_EPOLL;
+    assert_string_equal(name, "uring");
+    return SLUICE_BACKEND_URING;
+}
+
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds) {
+    sluice_loop_options options = {0};
+    if (loop)
+        options = *loop;
+    if (options.backend == SLUICE_BACKEND_AUTO)
+        options.backend = backend_of_environment();
     hang_guard(seconds);
     assert_int_equal(sluice_pool_new(pool, &rig->pool), 0);
-    assert_int_equal(sluice_loop_new(rig->pool, loop, &rig->loop), 0);
+    assert_int_equal(sluice_loop_new(rig->pool, &options, &rig->loop), 0);
+}
+
+bool loop_rig_is_uring(const loop_rig *rig) {
+    sluice_loop_stats stats;
+    sluice_loop_get_stats(rig->loop, &stats);
+    return strcmp(stats.backend, "io_uring") == 0;
 }
 
 void pool_close(sluice_pool *pool) {

@@ -22,8 +22,13 @@ typedef struct loop_rig {
     sluice_loop *loop;
 } loop_rig;
 
-/* Options may be NULL. Ends the process when the test is still at it after @seconds: a loop that waits for ever. */
+/*
+ * Options may be NULL; a backend that they leave open is what SLUICE_TEST_BACKEND names: uring or epoll. Ends the
+ * process when the test is still at it after @seconds: a loop that waits for ever.
+ */
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds);
+
+bool loop_rig_is_uring(const loop_rig *rig);
 
 /* Frees both; every block must have come back, and nothing been copied. */
 void loop_rig_close(loop_rig *rig);

@@ -175,7 +175,7 @@ static void streams_arrive_unchanged_without_features(void **state) {
         loop_rig rig;
         receiver r = {.seed = SEED};
         socket_writer writer;
-        loop_rig_open(&rig, NULL, NULL, GUARD);
+        loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
         backend_of(&rig)->features = less[i];
         int peer = receiver_open(&r, &rig, sockets_tcp_pair);
         socket_writer_start(&writer, peer, SEED, 4 << 20, 1, 50000);
@@ -197,7 +197,7 @@ static void blocks_need_not_be_filled_to_their_end(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     socket_writer writer;
-    loop_rig_open(&rig, NULL, NULL, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
     turn_through(rig.loop, 1);
     buffer_ring *buffers = &backend_of(&rig)->buffers;
     assert_true(buffers->count > 8);

@@ -73,13 +73,16 @@ static void count_timer(sluice_timer *timer, void *user) {
 static void there_is_one_descriptor(void **state) {
     (void)state;
     loop_rig rig;
+    unsigned posted = 0;
     loop_rig_open(&rig, NULL, NULL, GUARD);
+    /* What was asked for before anybody watched waits for the first turn. */
+    assert_int_equal(sluice_loop_post(rig.loop, count_call, &posted), 0);
     int fd = sluice_loop_fd(rig.loop);
     assert_true(fd >= 0);
     assert_int_equal(sluice_loop_fd(rig.loop), fd);
-    /* What was asked for before anybody watched waits for the first turn. */
     assert_true(is_readable(rig.loop));
     host_until_rest(rig.loop);
+    assert_int_equal(posted, 1);
     assert_int_equal(sluice_loop_fd(rig.loop), fd);
     assert_int_equal(sluice_loop_timeout(rig.loop), -1);
     loop_rig_close(&rig);

@@ -26,8 +26,8 @@ enum {
     POSTS = 5000,
     TICK_MS = 2,
     IDLE_TICKS = 50,
-    REST_TURNS = 6,   /* more than a loop needs to come to rest after one event */
-    BUSY_TURNS = 100, /* at least so many make a busy loop */
+    REST_TURNS = 6,  /* more than a loop needs to come to rest after one event */
+    BUSY_TURNS = 30, /* at least so many make a busy loop */
 };
 
 /* A loop in its base. */
