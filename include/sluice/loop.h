@@ -80,13 +80,17 @@ SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *opt
  */
 SLUICE_API void sluice_loop_free(sluice_loop *loop);
 
-/** Runs turns until sluice_loop_stop(). @return 0, or the error that made going on impossible */
+/**
+ * Runs turns until sluice_loop_stop().
+ * @return 0, -EBUSY (inside one of the loop's calls), or the error that made going on impossible
+ */
 SLUICE_API int sluice_loop_run(sluice_loop *loop);
 
 /**
  * One turn: submits what is queued, waits up to @p timeout_ms (0: not at all; negative: for any length) for something
  * to happen, and handles it.
- * @return 0, or the error of io_uring_enter(2) or epoll_wait(2) that made it impossible
+ * @return 0, -EBUSY (inside one of the loop's calls; nothing is done), or the error of io_uring_enter(2) or
+ *         epoll_wait(2) that made it impossible
  */
 SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
 

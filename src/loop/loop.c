@@ -119,6 +119,8 @@ static uint64_t completions(const sluice_loop *loop) {
 
 int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
+    if (loop->turning)
+        return -EBUSY;
     uint64_t completed = completions(loop);
     loop->turns++;
     loop->turning = true;
