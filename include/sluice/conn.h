@@ -30,7 +30,8 @@ typedef struct sluice_conn sluice_conn;
 
 /**
  * What a connection calls. Any may be NULL, and any may close the connection. None is called from inside a
- * sluice_conn_ call, and after sluice_conn_close() only on_closed is.
+ * sluice_conn_ call, and after sluice_conn_close() only on_closed is (and before it the callback of a
+ * sluice_conn_receive_into() that is under way).
  */
 typedef struct sluice_conn_events {
     /** The chain has grown, and holds at least what sluice_conn_set_need() said. */
@@ -69,8 +70,9 @@ SLUICE_API int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_even
                                sluice_conn **ret_conn);
 
 /**
- * Closes: from now on only on_closed is called, later. Blocks that the kernel may still write to come back when it is
- * done. Data not yet taken by the kernel is not sent. Closing twice, and NULL, are allowed.
+ * Closes: from now on only on_closed is called, later (and before it the callback of a sluice_conn_receive_into()).
+ * Blocks that the kernel may still write to come back when it is done. Data not yet taken by the kernel is not sent.
+ * Closing twice, and NULL, are allowed.
  */
 SLUICE_API void sluice_conn_close(sluice_conn *conn);
 
@@ -89,11 +91,51 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 /** on_data is not called before the chain holds @p bytes; 0 and 1 mean any. Stays until changed. */
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
-/** Stops receiving: what the kernel had already put into blocks still arrives. */
+/**
+ * Stops receiving into blocks: what the kernel had already put into blocks still arrives. A
+ * sluice_conn_receive_into() goes on.
+ */
 SLUICE_API void sluice_conn_pause(sluice_conn *conn);
 
 /** Receives again after a pause. */
 SLUICE_API void sluice_conn_resume(sluice_conn *conn);
+
+/**
+ * What sluice_conn_receive_into() has come to. The memory is the user's again. Another receive may be asked for from
+ * inside, and the connection may be closed.
+ * @param error 0: all bytes are there; -ENODATA: the peer has finished before; -ECANCELED: sluice_conn_receive_cancel()
+ *              or sluice_conn_close() came before; else the connection has failed with this errno
+ * @param done  bytes at the front of the memory that are the stream's next, and consumed; with error 0 all of them
+ */
+typedef void sluice_conn_received_fn(sluice_conn *conn, int error, size_t done, void *user);
+
+/**
+ * Receives the next @p n bytes into memory of the user's. What the chain holds is copied at once (and counted in
+ * sluice_pool_stats.bytes_copied), and so is what the kernel is putting into blocks at the moment. The rest the kernel
+ * writes straight into the memory (sluice_loop_stats.direct): that takes no block, so it goes on under memory pressure,
+ * and in a connection that is paused. Never more than @p n bytes are taken; what comes behind them is received into the
+ * chain as ever, unless the connection is paused.
+ *
+ * Worth its while for values of many blocks: stopping what is armed for blocks, and beginning again, costs a turn or
+ * two.
+ *
+ * Until @p received is called the memory is the kernel's, on_data and on_end are not called, and the chain is to be
+ * left alone; a reader on it has no mark and nothing to skip. After the peer has finished, or the connection has
+ * failed, what the chain holds can still be had this way.
+ * @param memory   room for @p n bytes
+ * @param received called exactly once when this returns 0, from a turn, never from inside this call; not otherwise
+ * @return 1: all bytes are in the memory (at once for an @p n of 0); 0: @p received will be called; -EINVAL (no memory
+ *         or no callback), -EBUSY (one is under way), -EPIPE (the connection has been closed)
+ */
+SLUICE_API int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_conn_received_fn *received,
+                                        void *user);
+
+/**
+ * Ends the receive that is under way: its callback follows from a turn, once the kernel is done with the memory, with
+ * what has come by then (and with error 0 where that is all). Bytes that come later are received into the chain, unless
+ * the connection is paused. Without such a receive nothing happens.
+ */
+SLUICE_API void sluice_conn_receive_cancel(sluice_conn *conn);
 
 /** Says that on_gather has something. It is asked once per turn until it has nothing. */
 SLUICE_API void sluice_conn_want_send(sluice_conn *conn);

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/target.h"
+
 enum {
     MAX_BATCH_US = 100000,
     MOST_BURST = 64,          /* blocks of one read, at most */
@@ -139,18 +141,32 @@ static int start_accept(sluice_backend *backend, sluice_io *io) {
     return error;
 }
 
-static void resume(sluice_backend *backend, sluice_io *io) {
-    epoll *e = of(backend);
-    io->wants_receive = true;
-    if (io->receiving == IO_RECV_WAITING)
-        return;
+static void listen_for_data(epoll *e, sluice_io *io) {
     io->ready.failure = epoll_listen(e, io, io->ready.interest | EPOLLIN);
     if (io->ready.failure)
         tell_later(e, io);
 }
 
+static void resume(sluice_backend *backend, sluice_io *io) {
+    io->wants_receive = true;
+    if (io->receiving != IO_RECV_WAITING)
+        listen_for_data(of(backend), io);
+}
+
 static void pause_receive(sluice_backend *backend, sluice_io *io) {
     epoll_receive_stop(of(backend), io);
+}
+
+static void receive_into(sluice_backend *backend, sluice_io *io) {
+    epoll *e = of(backend);
+    epoll_receive_leave_queue(e, io);
+    listen_for_data(e, io);
+}
+
+static bool stop_into(sluice_backend *backend, sluice_io *io) {
+    (void)backend;
+    target_drop(io);
+    return true;
 }
 
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
@@ -190,10 +206,8 @@ static void tell(sluice_io *io) {
     io->operations--;
     if (sent && !io->cancelled)
         tell_sent(io, io->ready.result);
-    if (io->ready.failure && io->wants_receive && !io->cancelled) {
-        io->wants_receive = false;
-        io->events->ended(io, io->ready.failure);
-    }
+    if (io->ready.failure && (io->wants_receive || target_pending(io)) && !io->cancelled)
+        target_tell_ended(io, io->ready.failure);
 }
 
 /* Those only that are in the list now. How many. */
@@ -212,6 +226,7 @@ static uint32_t tell_all(epoll *e) {
 
 static void cancel(sluice_backend *backend, sluice_io *io) {
     epoll *e = of(backend);
+    target_drop(io);
     epoll_receive_stop(e, io);
     epoll_drop_aim(e, io);
     /* Closing does not suffice where the descriptor has a duplicate. */
@@ -249,7 +264,7 @@ static void accept_all(sluice_io *io) {
 
 /* The events that somebody waits for now. */
 static uint32_t wanted(const sluice_io *io) {
-    bool reads = io->accepting || (io->wants_receive && io->receiving == IO_RECV_OFF);
+    bool reads = io->accepting || target_pending(io) || (io->wants_receive && io->receiving == IO_RECV_OFF);
     return (reads ? EPOLLIN : 0) | (io->ready.blocked ? EPOLLOUT : 0);
 }
 
@@ -347,6 +362,8 @@ const struct backend_operations epoll_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .receive_into = receive_into,
+    .stop_into = stop_into,
     .room = send_room,
     .send = start_send,
     .cancel = cancel,

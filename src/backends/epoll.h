@@ -48,7 +48,10 @@ uint32_t epoll_receive_waiting(epoll *e);
 /* There is something to read. */
 void epoll_receive(epoll *e, sluice_io *io);
 
-/* Stops receiving, for a pause or for good. */
+/* Waits for blocks no longer. */
+void epoll_receive_leave_queue(epoll *e, sluice_io *io);
+
+/* Stops receiving into blocks, for a pause or for good. */
 void epoll_receive_stop(epoll *e, sluice_io *io);
 void epoll_drop_aim(epoll *e, sluice_io *io);
 

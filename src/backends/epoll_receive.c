@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "backends/aim.h"
+#include "backends/target.h"
 
 enum {
     MOST_PIECES = 64,        /* blocks of one read, at most */
@@ -147,11 +148,6 @@ static bool is_passing(ssize_t result) {
     return result > 0 || result == -EAGAIN || result == -EINTR;
 }
 
-static void end(sluice_io *io, int error) {
-    io->wants_receive = false;
-    io->events->ended(io, error);
-}
-
 static void receive(epoll *e, sluice_io *io, bool in_turn) {
     struct room room;
     find_room(e, io, in_turn, &room);
@@ -162,13 +158,36 @@ static void receive(epoll *e, sluice_io *io, bool in_turn) {
     ssize_t result = read_into(io, &room);
     int error = take_bytes(e, io, &room, result > 0 ? (size_t)result : 0);
     if (error || !is_passing(result))
-        end(io, error ? error : (int)result);
+        target_tell_ended(io, error ? error : (int)result);
     else if (result > 0)
         io->events->received(io);
 }
 
+/* No block is needed, so there is nothing to wait for. */
+static void receive_target(epoll *e, sluice_io *io) {
+    uint32_t room = target_room(io);
+    ssize_t n = recv(io->fd, io->target.memory, room, MSG_DONTWAIT);
+    ssize_t result = n < 0 ? -errno : n;
+    if (!is_passing(result)) {
+        target_tell_ended(io, (int)result);
+        return;
+    }
+    if (result <= 0)
+        return;
+    target_written(io, (size_t)result);
+    e->stats.direct += (uint64_t)result;
+    e->unread |= result == room;
+    if (io->target.left == 0) {
+        target_drop(io);
+        io->events->placed(io);
+    }
+}
+
 void epoll_receive(epoll *e, sluice_io *io) {
-    receive(e, io, e->waiting.count == 0);
+    if (target_pending(io))
+        receive_target(e, io);
+    else
+        receive(e, io, e->waiting.count == 0);
 }
 
 /* In order of arrival, as far as there are blocks. How many have read. */
@@ -181,7 +200,7 @@ static uint32_t serve_waiting(epoll *e) {
         /* The interest may have been withdrawn meanwhile. */
         int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
         if (error)
-            end(io, error);
+            target_tell_ended(io, error);
         else
             receive(e, io, true);
         if (io->receiving == IO_RECV_WAITING)
@@ -203,9 +222,13 @@ uint32_t epoll_receive_waiting(epoll *e) {
     return io_queue_break_deadlock(&e->waiting, &e->starved_since);
 }
 
-void epoll_receive_stop(epoll *e, sluice_io *io) {
-    io->wants_receive = false;
+void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
     if (io->receiving == IO_RECV_WAITING)
         io_queue_remove(&e->waiting, io);
     io->receiving = IO_RECV_OFF;
+}
+
+void epoll_receive_stop(epoll *e, sluice_io *io) {
+    io->wants_receive = false;
+    epoll_receive_leave_queue(e, io);
 }

@@ -266,6 +266,14 @@ static void pause_receive(sluice_backend *backend, sluice_io *io) {
     uring_receive_stop(of(backend), io);
 }
 
+static void receive_into(sluice_backend *backend, sluice_io *io) {
+    uring_receive_into(of(backend), io);
+}
+
+static bool stop_into(sluice_backend *backend, sluice_io *io) {
+    return uring_receive_stop_into(of(backend), io);
+}
+
 static bool sends_full(const uring *u) {
     return u->messages_used == URING_SENDS || u->iovecs_used + URING_SEND_PIECES > URING_IOVECS ||
            io_uring_sq_space_left(&u->ring) == 0;
@@ -333,6 +341,7 @@ static void send_completed(uring *u, sluice_io *io, int result) {
 
 static void cancel(sluice_backend *backend, sluice_io *io) {
     uring *u = of(backend);
+    uring_receive_stop_into(u, io);
     uring_receive_stop(u, io);
     if (io->accepting)
         uring_cancel(u, io, URING_TAG_ACCEPT);
@@ -486,6 +495,8 @@ const struct backend_operations uring_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .receive_into = receive_into,
+    .stop_into = stop_into,
     .room = send_room,
     .send = start_send,
     .cancel = cancel,

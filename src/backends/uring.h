@@ -114,7 +114,11 @@ void uring_receive_prepare(uring *u);
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags);
 void uring_receive_resume(uring *u, sluice_io *io);
 
-/* Stops receiving for a pause or for good. */
+/* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
+
+/* Receives into the target; stops that, as stop_into() says. */
+void uring_receive_into(uring *u, sluice_io *io);
+bool uring_receive_stop_into(uring *u, sluice_io *io);
 
 #endif

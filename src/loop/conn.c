@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "backends/target.h"
 #include "loop/loop.h"
 
 /* The lists that a connection can be in. */
@@ -22,10 +23,16 @@ struct sluice_conn {
     void *user;
     size_t need;
     enum conn_end end;
-    int error;   /* of END_FAILED */
+    int error;   /* of END_FAILED; stays */
     bool failed; /* nothing more can be sent */
     bool ended;  /* nothing more will be received */
     bool closing;
+    struct {
+        sluice_conn_received_fn *received; /* NULL: no receive into the user's memory is under way, or to be told */
+        void *user;
+        bool cancelled;
+        bool over; /* the memory is the user's again, who is to be told */
+    } into;
     conn_watcher *watchers;
     struct {
         sluice_conn *next, *prev;
@@ -73,17 +80,32 @@ static void io_received(sluice_io *io) {
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
+/* The kernel is done with the user's memory, who is still to be told. */
+static void io_placed(sluice_io *io) {
+    sluice_conn *conn = conn_of(io);
+    conn->into.over = true;
+    list_add(&conn->loop->ready, LIST_READY, conn);
+}
+
+static void stop_into(sluice_conn *conn) {
+    if (conn->into.received && !conn->into.over)
+        conn->into.over = conn->loop->backend->operations->stop_into(conn->loop->backend, &conn->io);
+}
+
 static void fail(sluice_conn *conn, int error) {
     conn->end = END_FAILED;
     conn->error = error;
     conn->failed = conn->ended = true;
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+    stop_into(conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
 static void io_ended(sluice_io *io, int error) {
     sluice_conn *conn = conn_of(io);
+    if (conn->into.received)
+        io_placed(io);
     if (error) {
         fail(conn, error);
     } else if (!conn->ended) {
@@ -107,8 +129,24 @@ static void io_send_failed(sluice_io *io, int error) {
         fail(conn, error);
 }
 
+/* The receive into the user's memory is told; another may be asked for from inside. */
+static void tell_placed(sluice_conn *conn) {
+    sluice_conn_received_fn *received = conn->into.received;
+    int error = 0;
+    if (conn->io.target.left > 0) {
+        if (conn->into.cancelled || conn->closing)
+            error = -ECANCELED;
+        else
+            error = conn->failed ? conn->error : -ENODATA;
+    }
+    conn->into.received = NULL;
+    received(conn, error, conn->io.target.done, conn->into.user);
+}
+
 static void io_idle(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
+    if (conn->into.received)
+        tell_placed(conn);
     list_remove(&conn->loop->open, LIST_OPEN, conn);
     conn->loop->connections--;
     close(io->fd);
@@ -125,6 +163,7 @@ static void io_idle(sluice_io *io) {
 
 static const struct io_events conn_io_events = {
     .received = io_received,
+    .placed = io_placed,
     .ended = io_ended,
     .sent = io_sent,
     .send_failed = io_send_failed,
@@ -167,11 +206,19 @@ void conns_close_all(sluice_loop *loop) {
 }
 
 static void tell(sluice_conn *conn) {
+    if (conn->into.received) {
+        if (!conn->into.over)
+            return;
+        tell_placed(conn);
+        if (conn->closing || conn->into.received)
+            return;
+    }
     size_t length = chain_length(&conn->io.chain);
     bool enough = length > 0 && (length >= conn->need || conn->ended);
     if (enough && conn->events->on_data)
         conn->events->on_data(conn, conn->user);
-    if (conn->closing || conn->end == END_NONE)
+    /* What on_data asks for comes before the end. */
+    if (conn->closing || conn->into.received || conn->end == END_NONE)
         return;
     int error = conn->end == END_FAILED ? conn->error : 0;
     conn->end = END_NONE;
@@ -181,8 +228,8 @@ static void tell(sluice_conn *conn) {
 
 void conns_dispatch(sluice_loop *loop) {
     sluice_conn *conn;
-    /* The list grows only inside the backend's turn. */
-    while ((conn = loop->ready.first)) {
+    /* Those only that are in the list now: what is asked for meanwhile is told in the next turn. */
+    for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
         list_remove(&loop->ready, LIST_READY, conn);
         tell(conn);
     }
@@ -240,6 +287,39 @@ void sluice_conn_resume(sluice_conn *conn) {
     if (conn->closing || conn->ended)
         return;
     conn->loop->backend->operations->resume(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
+}
+
+int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_conn_received_fn *received, void *user) {
+    if (!received || (!memory && n > 0))
+        return -EINVAL;
+    if (conn->closing)
+        return -EPIPE;
+    if (conn->into.received)
+        return -EBUSY;
+    if (n == 0 || target_set(&conn->io, memory, n))
+        return 1;
+    conn->into.received = received;
+    conn->into.user = user;
+    conn->into.cancelled = false;
+    conn->into.over = conn->ended;
+    if (conn->ended) {
+        target_drop(&conn->io);
+        list_add(&conn->loop->ready, LIST_READY, conn);
+    } else {
+        conn->loop->backend->operations->receive_into(conn->loop->backend, &conn->io);
+    }
+    loop_touched(conn->loop);
+    return 0;
+}
+
+void sluice_conn_receive_cancel(sluice_conn *conn) {
+    if (conn->closing || !conn->into.received || conn->into.over)
+        return;
+    conn->into.cancelled = true;
+    stop_into(conn);
+    if (conn->into.over)
+        list_add(&conn->loop->ready, LIST_READY, conn);
     loop_touched(conn->loop);
 }
 

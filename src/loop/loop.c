@@ -206,6 +206,7 @@ void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats
         .completions = stats.completions,
         .starved = stats.starved,
         .aimed = stats.aimed,
+        .direct = stats.direct,
         .overflows = stats.overflows,
         .connections = loop->connections,
         .waiting = stats.waiting,
