@@ -31,8 +31,9 @@ typedef struct sluice_file sluice_file;
 typedef struct sluice_file_options {
     uint64_t offset;     /**< Where in the file to begin, bytes. Default 0. */
     uint64_t length;     /**< Most bytes to read from there. Default: to the file's end. */
-    uint32_t read_ahead; /**< The window: most bytes in the chain or under way, as long as the consumer needs no more
-                              (sluice_file_set_need()). At least one block. Default 262,144. */
+    uint32_t read_ahead; /**< The window: most bytes in the chain behind its first block, or under way, as long as
+                              the consumer needs no more (sluice_file_set_need()). At least one block. Default
+                              262,144. */
 } sluice_file_options;
 
 /**

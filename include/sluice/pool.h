@@ -49,6 +49,7 @@ typedef struct sluice_pool_stats {
     uint32_t peak_held;    /**< The largest @c held that a take has seen. */
     uint32_t reserve;      /**< Blocks that sluice_slice_keep() leaves. */
     uint32_t views;        /**< Views (parts of blocks) in use; they own no memory of their own. */
+    uint32_t foreign;      /**< Pieces of the user's own memory in use: see sluice_chain_append_memory(). */
     uint32_t slabs;        /**< Slabs mapped. */
     uint32_t huge_slabs;   /**< Slabs that lie in reserved huge pages. */
     uint64_t bytes_copied; /**< Payload bytes that a call of this library has copied in user space, ever. */

@@ -7,7 +7,7 @@ enum { MOST_ROOM = 1 << 30 }; /* the kernel's lengths are of 31 bits */
 /* Copies what the chain has, as far as it is asked for. */
 static void take_from_chain(sluice_io *io) {
     struct io_target *target = &io->target;
-    size_t n = io->chain.length < target->left ? io->chain.length : target->left;
+    size_t n = chain_length(&io->chain) < target->left ? chain_length(&io->chain) : target->left;
     sluice_slice slice;
     if (sluice_chain_take(&io->chain, n, &slice) < 0)
         return;

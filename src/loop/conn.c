@@ -76,7 +76,7 @@ static sluice_conn *conn_of(sluice_io *io) {
 
 static void io_received(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
-    if (io->chain.length >= conn->need && !conn->failed)
+    if (chain_length(&io->chain) >= conn->need && !conn->failed)
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
@@ -213,7 +213,7 @@ static void tell(sluice_conn *conn) {
         if (conn->closing || conn->into.received)
             return;
     }
-    size_t length = conn->io.chain.length;
+    size_t length = chain_length(&conn->io.chain);
     bool enough = length > 0 && (length >= conn->need || conn->ended);
     if (enough && conn->events->on_data)
         conn->events->on_data(conn, conn->user);

@@ -92,7 +92,7 @@ static void look_again(sluice_file *file) {
     loop_touched(file->loop);
 }
 
-static void chain_consumed(sluice_chain *chain) {
+static void block_consumed(sluice_chain *chain) {
     look_again((sluice_file *)(void *)((char *)chain - offsetof(sluice_io, chain)));
 }
 
@@ -138,11 +138,18 @@ static size_t next_length(const sluice_file *file) {
     return (size_t)length;
 }
 
-/* Bytes that the consumer waits for and that are not on their way. */
+/*
+ * Bytes that will be there when the chain's first block has been consumed. What is consumed within a block is told to
+ * nobody, so to be sure its bytes do not count.
+ */
+static size_t ahead(const sluice_file *file) {
+    return file->io.chain.behind + file->reading;
+}
+
+/* Bytes that the consumer waits for, or soon may, and that are not on their way. */
 static size_t lacking(const sluice_file *file) {
     size_t wanted = file->need > 1 ? file->need : 1;
-    size_t ahead = file->io.chain.length + file->reading;
-    return wanted > ahead ? wanted - ahead : 0;
+    return wanted > ahead(file) ? wanted - ahead(file) : 0;
 }
 
 /* Bytes in those free blocks that are more than half of the pool: others need the rest when the pool is pressed. */
@@ -158,7 +165,7 @@ static size_t spare(sluice_pool *pool) {
 static size_t plan(const sluice_file *file) {
     const size_t block = pool_block_size(file->loop->pool);
     size_t lack = lacking(file), length = next_length(file), most = spare(file->loop->pool);
-    if (lack == 0 && file->io.chain.length + file->reading + length > file->window)
+    if (lack == 0 && ahead(file) + length > file->window)
         return 0;
     if (lack >= length || most >= length)
         return length;
@@ -196,7 +203,8 @@ static void starve(sluice_file *file) {
     uint64_t now = loop_clock();
     if (lacking(file) == 0 || file->reading > 0)
         return;
-    if (file->starved_since == 0)
+    size_t length = chain_length(&file->io.chain);
+    if (file->starved_since == 0 || (length > 0 && length >= file->need))
         file->starved_since = now;
     if (now - file->starved_since >= STARVED_MS)
         end_reading(file, -ENOBUFS);
@@ -249,8 +257,8 @@ static void prepare(sluice_file *file) {
         if (length == 0 || !start_read(file, length))
             break;
     }
-    if (!file->ended && file->io.chain.length > 0)
-        file->io.chain.on_consumed = chain_consumed;
+    if (!file->ended && file->io.chain.first)
+        file->io.chain.on_consumed = block_consumed;
 }
 
 void files_prepare(sluice_loop *loop) {
@@ -321,9 +329,9 @@ static void io_read_done(sluice_io *io, io_read *done, int result) {
         done->filled += (uint32_t)result;
     read->state = state_after(file, read, result);
     read->error = result < 0 ? result : 0;
-    size_t before = io->chain.length;
+    size_t before = chain_length(&io->chain);
     deliver_all(file);
-    if (io->chain.length > before && io->chain.length >= file->need)
+    if (chain_length(&io->chain) > before && chain_length(&io->chain) >= file->need)
         loop_list_add(&file->loop->files.ready, &file->ready);
     look_again(file);
 }
@@ -349,7 +357,7 @@ static const struct io_events file_io_events = {
 };
 
 static void tell(sluice_file *file) {
-    size_t length = file->io.chain.length;
+    size_t length = chain_length(&file->io.chain);
     bool enough = length > 0 && (length >= file->need || file->ended);
     if (enough && file->events->on_data)
         file->events->on_data(file, file->user);
@@ -462,11 +470,11 @@ int sluice_file_fd(const sluice_file *file) {
 }
 
 uint64_t sluice_file_offset(const sluice_file *file) {
-    return file->next - file->reading - file->io.chain.length;
+    return file->next - file->reading - chain_length(&file->io.chain);
 }
 
 void sluice_file_set_need(sluice_file *file, size_t bytes) {
-    size_t length = file->io.chain.length, old_need = file->need;
+    size_t length = chain_length(&file->io.chain), old_need = file->need;
     file->need = bytes;
     if (file->closing)
         return;
@@ -508,7 +516,7 @@ static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     bool gone = false, in_time = true;
     int error = 0;
     file->gone = &gone;
-    while (!error && in_time && file->io.chain.length < goal && !file->ended) {
+    while (!error && in_time && chain_length(&file->io.chain) < goal && !file->ended) {
         int wait = until(deadline);
         in_time = wait != 0;
         error = sluice_loop_turn(file->loop, wait);
@@ -522,7 +530,7 @@ static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
 }
 
 int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
-    size_t before = file->io.chain.length;
+    size_t before = chain_length(&file->io.chain);
     size_t goal = need > before ? need : before + 1;
     if (file->closing)
         return -ECANCELED;
@@ -534,7 +542,7 @@ int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
     if (error == -ECANCELED)
         return error;
     file->need = old_need;
-    if (file->io.chain.length > before)
+    if (chain_length(&file->io.chain) > before)
         return 0;
     if (!error)
         error = file->error ? file->error : -ENODATA;

@@ -17,7 +17,7 @@ enum {
     MAX_SLAB_BLOCKS = 1 << 16,
     MAX_BLOCKS = 1 << 22,
     RESERVE_SHARE = 16,
-    VIEWS_PER_BLOCK = 4, /* most views in use, as a multiple of the most blocks */
+    VIEWS_PER_BLOCK = 4, /* most views and foreign memory in use, as a multiple of the most blocks */
     FIRST_VIEWS = 256,   /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
 };
@@ -41,13 +41,14 @@ struct view_batch {
 
 struct sluice_pool {
     /* The owner's, no locks: */
-    sluice_block *free_list; /* last in, first out: the block used last is the one still in the cache */
-    sluice_block *free_views;
+    sluice_block *free_list;  /* last in, first out: the block used last is the one still in the cache */
+    sluice_block *free_views; /* blocks without memory: for views and foreign memory */
     uint32_t free;
     uint32_t kernel;
     uint32_t total;
     uint32_t peak_held;
     uint32_t views;
+    uint32_t foreign;
     uint32_t views_made;
     uint32_t slab_count;
     uint32_t huge_slabs;
@@ -220,12 +221,13 @@ void pool_bind(sluice_pool *pool) {
 static void accept_list(sluice_pool *pool, sluice_block *block) {
     while (block) {
         sluice_block *next = block->next;
-        if (block->kind == BLOCK_VIEW) {
+        if (block->kind == BLOCK_POOLED) {
+            push_free(pool, block);
+        } else {
+            pool->views -= block->kind == BLOCK_VIEW;
+            pool->foreign -= block->kind == BLOCK_FOREIGN;
             block->next = pool->free_views;
             pool->free_views = block;
-            pool->views--;
-        } else {
-            push_free(pool, block);
         }
         block = next;
     }
@@ -254,7 +256,7 @@ void sluice_pool_free(sluice_pool *pool) {
         return;
     sluice_block *rest = atomic_exchange_explicit(&pool->remote, REMOTE_CLOSED, memory_order_acq_rel);
     accept_list(pool, rest);
-    int64_t held = (int64_t)pool->total - pool->free - pool->kernel + pool->views;
+    int64_t held = (int64_t)pool->total - pool->free - pool->kernel + pool->views + pool->foreign;
     count_dead(pool, LIVE_BIAS - held);
 }
 
@@ -348,7 +350,6 @@ static int grow_views(sluice_pool *pool) {
     batch->next = pool->view_batches;
     pool->view_batches = batch;
     for (uint64_t i = 0; i < count; i++) {
-        batch->views[i].kind = BLOCK_VIEW;
         batch->views[i].pool = pool;
         batch->views[i].next = pool->free_views;
         pool->free_views = &batch->views[i];
@@ -357,7 +358,8 @@ static int grow_views(sluice_pool *pool) {
     return 0;
 }
 
-int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t length, sluice_block **ret_view) {
+/* A block without memory of its own, with one reference, that names @length bytes at @data. */
+static int take_view(sluice_pool *pool, uint8_t *data, uint32_t length, sluice_block **ret_view) {
     if (!pool->free_views)
         drain_remote(pool);
     if (!pool->free_views) {
@@ -367,19 +369,43 @@ int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t 
     }
     sluice_block *view = pool->free_views;
     pool->free_views = view->next;
-    pool->views++;
-
-    view->data = block->data + offset;
+    view->data = data;
     view->length = length;
     view->beyond = 0;
     view->capacity = length;
     view->next = NULL;
-    view->parent = block_owner(block);
-    view->slab = view->parent->slab;
     view->state = BLOCK_HELD;
     atomic_store_explicit(&view->refs, 1, memory_order_relaxed);
+    *ret_view = view;
+    return 0;
+}
+
+int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t length, sluice_block **ret_view) {
+    sluice_block *view;
+    int error = take_view(pool, block->data + offset, length, &view);
+    if (error)
+        return error;
+    pool->views++;
+    view->kind = BLOCK_VIEW;
+    view->parent = block_owner(block);
+    view->slab = view->parent->slab;
     block_ref(view->parent);
     *ret_view = view;
+    return 0;
+}
+
+int pool_foreign(sluice_pool *pool, const void *memory, uint32_t length, sluice_memory_released_fn *released,
+                 void *user, sluice_block **ret_block) {
+    sluice_block *block;
+    int error = take_view(pool, (uint8_t *)memory, length, &block);
+    if (error)
+        return error;
+    pool->foreign++;
+    block->kind = BLOCK_FOREIGN;
+    block->slab = 0;
+    block->foreign.released = released;
+    block->foreign.user = user;
+    *ret_block = block;
     return 0;
 }
 
@@ -392,6 +418,7 @@ static void dead_list_add(dead_list *dead, sluice_block *block) {
         dead->first = block;
     dead->last = block;
     dead->count++;
+    dead->foreign += block->kind == BLOCK_FOREIGN;
 }
 
 void block_release_to(sluice_block *block, dead_list *dead) {
@@ -403,7 +430,21 @@ void block_release_to(sluice_block *block, dead_list *dead) {
         dead_list_add(dead, parent);
 }
 
+/* While the blocks are still held, and with them the pool. */
+static void tell_released(const dead_list *dead) {
+    uint32_t left = dead->foreign;
+    for (const sluice_block *block = dead->first; left > 0; block = block->next) {
+        if (block->kind != BLOCK_FOREIGN)
+            continue;
+        if (block->foreign.released)
+            block->foreign.released(block->data, block->length, block->foreign.user);
+        left--;
+    }
+}
+
 void dead_list_put(dead_list *dead, sluice_pool *pool) {
+    if (dead->foreign > 0)
+        tell_released(dead);
     if (dead->first)
         pool_put_list(pool, dead->first, dead->last, dead->count);
     *dead = (dead_list){0};
@@ -469,6 +510,7 @@ void sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
         .peak_held = pool->peak_held,
         .reserve = pool->reserve,
         .views = pool->views,
+        .foreign = pool->foreign,
         .slabs = pool->slab_count,
         .huge_slabs = pool->huge_slabs,
         .bytes_copied = atomic_load_explicit(&pool->bytes_copied, memory_order_relaxed),

@@ -23,13 +23,22 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
  */
 int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t length, sluice_block **ret_view);
 
+/*
+ * The user's memory as a block with one reference. Of its errors those of pool_view(). Owner only.
+ */
+int pool_foreign(sluice_pool *pool, const void *memory, uint32_t length, sluice_memory_released_fn *released,
+                 void *user, sluice_block **ret_block);
+
 /* Blocks whose last reference is gone, on their way back to the pool in one step. */
 typedef struct dead_list {
     sluice_block *first, *last;
     uint32_t count;
+    uint32_t foreign; /* of these, whose users are to be told */
 } dead_list;
 
 void block_release_to(sluice_block *block, dead_list *dead);
+
+/* Tells the users of foreign memory, who may do as they like: what the caller changes must be in order before. */
 void dead_list_put(dead_list *dead, sluice_pool *pool);
 
 /* The backend moves blocks between held and kernel, and says so here. */

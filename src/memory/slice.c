@@ -6,10 +6,17 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
+static bool holds_pooled(const sluice_slice *slice) {
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
+        if (block_owner(block)->kind == BLOCK_POOLED)
+            return true;
+    return false;
+}
+
 int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
     if (slice->first) {
         sluice_pool *pool = slice->first->pool;
-        if (sluice_pool_available(pool) <= pool_reserve(pool))
+        if (sluice_pool_available(pool) <= pool_reserve(pool) && holds_pooled(slice))
             return -ENOBUFS;
     }
     sluice_slice kept = *slice;
@@ -104,8 +111,9 @@ size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *bef
     size_t count = 0;
     const sluice_block *previous = before && before->last ? block_owner(before->last) : NULL;
     for (sluice_block *block = slice->first; block; block = slice_next(slice, block)) {
-        count += block_owner(block) != previous;
-        previous = block_owner(block);
+        const sluice_block *owner = block_owner(block);
+        count += owner->kind == BLOCK_POOLED && owner != previous;
+        previous = owner;
     }
     return count;
 }
