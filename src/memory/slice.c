@@ -8,7 +8,7 @@
 
 int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
     if (slice->first) {
-        sluice_pool *pool = slice->first->pool;
+        sluice_pool *pool = block_owner(slice->first)->pool;
         if (sluice_pool_available(pool) <= pool_reserve(pool))
             return -ENOBUFS;
     }
