@@ -28,7 +28,7 @@ typedef struct sluice_chain_front {
 } sluice_chain_front;
 
 /**
- * Makes an empty chain. The caller owns it; the pool must outlive it.
+ * Makes an empty chain. The caller owns it; the pool, which may be a class of one, must outlive it.
  * @return 0, -ENOMEM
  */
 SLUICE_API int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain);
@@ -46,8 +46,8 @@ SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 
 /**
- * Appends a block of the chain's pool with its data; the caller's reference goes to the chain in any case. A block
- * without data is released at once.
+ * Appends a block of the chain's pool, of any class, with its data; the caller's reference goes to the chain in any
+ * case. A block without data is released at once.
  */
 SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 

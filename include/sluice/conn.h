@@ -92,6 +92,17 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
 /**
+ * Chooses the size of the blocks that are received into: one of the sizes that the loop's pool has, each with a stock
+ * of its own with the kernel; 0: the size of the pool, or class, that the loop was made with, which is what a
+ * connection begins with. Small blocks hold little memory for small messages; large ones mean few pieces for large
+ * messages. At any time: what is in the chain stays there, and what the kernel has already begun to fill still arrives.
+ * When blocks of one size run short, connections with other sizes are not held up: see sluice_pool_class().
+ * @return 0, -EINVAL (the pool has no such blocks), -ENOBUFS (nobody has used the size before, and there is no memory
+ *         left in the pool's budget), -ENOMEM, -EPIPE (the connection has been closed); on failure nothing has changed
+ */
+SLUICE_API int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size);
+
+/**
  * Stops receiving into blocks: what the kernel had already put into blocks still arrives. A
  * sluice_conn_receive_into() goes on.
  */

@@ -35,8 +35,9 @@ typedef struct sluice_loop_options {
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
                                event after silence is never delayed. Default 0: no window. */
-    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool.
-                               Default 524,288: about what stays in a core's cache. */
+    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool;
+                               so much for each block size in use. Default 524,288: about what stays in a core's
+                               cache. */
     bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
                                RLIMIT_MEMLOCK). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */

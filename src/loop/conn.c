@@ -276,6 +276,18 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
 }
 
+int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
+    sluice_loop *loop = conn->loop;
+    sluice_pool *class = loop->pool;
+    if (conn->closing)
+        return -EPIPE;
+    int error = block_size > 0 ? sluice_pool_class(loop->pool, block_size, &class) : 0;
+    if (!error)
+        error = loop->backend->operations->change_class(loop->backend, &conn->io, class);
+    loop_touched(loop);
+    return error;
+}
+
 void sluice_conn_pause(sluice_conn *conn) {
     if (conn->closing)
         return;

@@ -290,7 +290,7 @@ static void join(sluice_chain *to, sluice_chain *part) {
 
 int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     sluice_chain part;
-    if (slice->first && slice->first->pool != chain->pool)
+    if (slice->first && !pool_is_one(slice->first->pool, chain->pool))
         return -EINVAL;
     chain_init(&part, chain->pool);
     int error = append_range(&part, slice->first, slice->offset, slice->length, slice->last);
@@ -304,7 +304,7 @@ int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
 int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     if (n > chain_length(from))
         return -EAGAIN;
-    if (from->pool != to->pool)
+    if (!pool_is_one(from->pool, to->pool))
         return -EINVAL;
     sluice_chain part;
     chain_init(&part, from->pool);

@@ -6,17 +6,18 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
-static bool holds_pooled(const sluice_slice *slice) {
+/* The pool of the slice's first block that is not the user's; NULL when all are. */
+static sluice_pool *pool_of(const sluice_slice *slice) {
     for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
         if (block_owner(block)->kind == BLOCK_POOLED)
-            return true;
-    return false;
+            return block_owner(block)->pool;
+    return NULL;
 }
 
 int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
     if (slice->first) {
-        sluice_pool *pool = slice->first->pool;
-        if (sluice_pool_available(pool) <= pool_reserve(pool) && holds_pooled(slice))
+        sluice_pool *pool = pool_of(slice);
+        if (pool && sluice_pool_available(pool) <= pool_reserve(pool))
             return -ENOBUFS;
     }
     sluice_slice kept = *slice;

@@ -199,7 +199,7 @@ static void blocks_need_not_be_filled_to_their_end(void **state) {
     socket_writer writer;
     loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
     turn_through(rig.loop, 1);
-    buffer_ring *buffers = &backend_of(&rig)->buffers;
+    buffer_ring *buffers = &backend_of(&rig)->rings[0];
     assert_true(buffers->count > 8);
     for (uint32_t i = 0; i < buffers->count; i += 3)
         buffers->ring->bufs[i].len = 100 + i;
