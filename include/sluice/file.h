@@ -34,6 +34,8 @@ typedef struct sluice_file_options {
     uint32_t read_ahead; /**< The window: most bytes in the chain behind its first block, or under way, as long as
                               the consumer needs no more (sluice_file_set_need()). At least one block. Default
                               262,144. */
+    uint32_t block_size; /**< Size of the blocks that are read into: see sluice_pool_class(). Default: the size of the
+                              loop's pool. */
 } sluice_file_options;
 
 /**
@@ -64,8 +66,9 @@ typedef struct sluice_file_events {
  * what is added after the end was found is not.
  * @param options settings, or NULL for the defaults
  * @param events  must outlive the file; NULL for straight-line use
- * @return 0, -EINVAL (an offset that no file has), -EISDIR, -ESPIPE (a pipe, socket or terminal: it has no places to
- *         read from), -ENOMEM, or an error of fstat(2), such as -EBADF
+ * @return 0, -EINVAL (an offset that no file has, a block size that is no class of the pool), -EISDIR, -ESPIPE (a pipe,
+ *         socket or terminal: it has no places to read from), -ENOBUFS (the class has no block yet, and every slab is
+ *         in use), -ENOMEM, or an error of fstat(2), such as -EBADF
  */
 SLUICE_API int sluice_file_new(sluice_loop *loop, int fd, const sluice_file_options *options,
                                const sluice_file_events *events, void *user, sluice_file **ret_file);

@@ -86,6 +86,10 @@ static file_read *read_at(sluice_file *file, unsigned place) {
     return &file->reads[(file->first + place) % READS];
 }
 
+static sluice_pool *pool_of(const sluice_file *file) {
+    return file->io.chain.pool;
+}
+
 /* There may be something to start. */
 static void look_again(sluice_file *file) {
     loop_list_add(&file->loop->files.due, &file->due);
@@ -126,7 +130,7 @@ static void release_blocks(sluice_block *block) {
  * end too.
  */
 static size_t next_length(const sluice_file *file) {
-    const uint64_t block = pool_block_size(file->loop->pool);
+    const uint64_t block = pool_block_size(pool_of(file));
     uint64_t length = file->limit - file->next;
     if (length > file->most)
         length = file->most;
@@ -163,8 +167,8 @@ static size_t spare(sluice_pool *pool) {
  * more than that is a guess, and has to fit into the window and into blocks that can be spared.
  */
 static size_t plan(const sluice_file *file) {
-    const size_t block = pool_block_size(file->loop->pool);
-    size_t lack = lacking(file), length = next_length(file), most = spare(file->loop->pool);
+    const size_t block = pool_block_size(pool_of(file));
+    size_t lack = lacking(file), length = next_length(file), most = spare(pool_of(file));
     if (lack == 0 && ahead(file) + length > file->window)
         return 0;
     if (lack >= length || most >= length)
@@ -215,7 +219,7 @@ static void starve(sluice_file *file) {
 /* False when there is nothing more to start now. */
 static bool start_read(sluice_file *file, size_t length) {
     sluice_block *blocks;
-    length = take_blocks(file->loop->pool, length, &blocks);
+    length = take_blocks(pool_of(file), length, &blocks);
     if (length == 0) {
         starve(file);
         return false;
@@ -261,6 +265,14 @@ static void prepare(sluice_file *file) {
         file->io.chain.on_consumed = block_consumed;
 }
 
+/* Whether those who starve will hear of the next block; not when another thread has given one back meanwhile. */
+static bool want_release(const loop_list *starving) {
+    for (loop_list *link = starving->next; link != starving; link = link->next)
+        if (!pool_want_release(pool_of(file_of_due(link))))
+            return false;
+    return true;
+}
+
 void files_prepare(sluice_loop *loop) {
     loop_list files, *link;
     if (loop_list_is_empty(&loop->files.due) && loop_list_is_empty(&loop->files.starving))
@@ -270,8 +282,7 @@ void files_prepare(sluice_loop *loop) {
     loop_list_join(&files, &loop->files.due);
     while ((link = loop_list_pop(&files)))
         prepare(file_of_due(link));
-    /* Given back by another thread since: there is a turn to be made at once. */
-    if (!loop_list_is_empty(&loop->files.starving) && !pool_want_release(loop->pool))
+    if (!want_release(&loop->files.starving))
         loop_list_join(&loop->files.due, &loop->files.starving);
 }
 
@@ -402,7 +413,7 @@ static int set_place(sluice_file *file, uint64_t offset, uint64_t length) {
 }
 
 static void set_window(sluice_file *file, uint32_t read_ahead) {
-    size_t block = pool_block_size(file->loop->pool);
+    size_t block = pool_block_size(pool_of(file));
     size_t most = READ_BYTES;
     file->window = read_ahead ? read_ahead : READ_AHEAD;
     if (file->window < block)
@@ -423,14 +434,17 @@ int sluice_file_new(sluice_loop *loop, int fd, const sluice_file_options *option
     sluice_file *file = calloc(1, sizeof *file);
     if (!file)
         return -ENOMEM;
+    sluice_pool *pool = loop->pool;
+    int error = options->block_size > 0 ? sluice_pool_class(pool, options->block_size, &pool) : 0;
     file->io.fd = fd;
     file->io.events = &file_io_events;
-    chain_init(&file->io.chain, loop->pool);
+    chain_init(&file->io.chain, pool);
     file->loop = loop;
     file->events = events ? events : &no_events;
     file->user = user;
     set_window(file, options->read_ahead);
-    int error = set_place(file, options->offset, options->length);
+    if (!error)
+        error = set_place(file, options->offset, options->length);
     if (error) {
         free(file);
         return error;

@@ -17,6 +17,7 @@
 #include <sluice/flv.h>
 #include <sluice/reader.h>
 
+#include "memory/chain.h"
 #include "support/files.h"
 
 enum { BLOCK = 4096, WINDOW = 256 << 10 };
@@ -69,6 +70,36 @@ static void contents_are_unchanged_without_fixed_buffers(void **state) {
         read_whole(&rig, (3 << 20) + 5);
         files_rig_close(&rig);
     }
+}
+
+/* One loop reads three files, each into blocks of a size of its own. */
+static void each_file_has_blocks_of_its_size(void **state) {
+    static const uint32_t block_sizes[] = {4096, 16384, 65536};
+    enum { FILES = sizeof block_sizes / sizeof *block_sizes, SIZE = (3 << 20) + 1 };
+    loop_rig rig;
+    file_consumer c[FILES] = {0};
+    files_rig_open(&rig, NULL, state);
+    for (int i = 0; i < FILES; i++) {
+        c[i].leaves = true;
+        file_consumer_open(&c[i], &rig, files_make(SIZE), &(sluice_file_options){.block_size = block_sizes[i]});
+    }
+    for (int i = 0; i < FILES; i++) {
+        turn_until_count(rig.loop, &c[i].data, 1);
+        assert_int_equal(sluice_file_chain(c[i].file)->first->capacity, block_sizes[i]);
+        c[i].leaves = false;
+        file_consume(&c[i], file_buffered(&c[i]));
+        turn_until(rig.loop, &c[i].told_end);
+        assert_int_equal(c[i].place, SIZE);
+        assert_false(c[i].differs);
+        file_consumer_close(&c[i], &rig);
+    }
+    sluice_file *file = NULL;
+    int fd = files_make(1);
+    assert_int_equal(sluice_file_new(rig.loop, fd, &(sluice_file_options){.block_size = 8192}, NULL, NULL, &file),
+                     -EINVAL);
+    assert_null(file);
+    close(fd);
+    files_rig_close(&rig);
 }
 
 /* The kernel has to fetch it from the disk, and says of some reads before others that they are done. */
@@ -771,6 +802,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(contents_are_unchanged),
         FILES_ON_BOTH(contents_are_unchanged_without_fixed_buffers),
+        FILES_ON_BOTH(each_file_has_blocks_of_its_size),
         FILES_ON_BOTH(what_is_not_in_the_page_cache_arrives),
         FILES_ON_BOTH(holes_are_zeros),
         FILES_ON_BOTH(files_without_a_size_are_read_to_their_end),
