@@ -101,6 +101,14 @@ void loop_touched(sluice_loop *loop) {
         loop->backend->operations->wake(loop->backend);
 }
 
+uint64_t loop_heard_at(sluice_loop *loop) {
+    if (loop->heard_turn != loop->turns) {
+        loop->heard_turn = loop->turns;
+        loop->heard_at = loop_clock();
+    }
+    return loop->heard_at;
+}
+
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
     int64_t timers = timers_wait_ms(loop, loop->now);
     int64_t wait = timeout_ms;
