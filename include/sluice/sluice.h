@@ -16,6 +16,7 @@
 #include <sluice/reader.h>
 #include <sluice/resp.h>
 #include <sluice/slice.h>
+#include <sluice/stream.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
 #include <sluice/websocket.h>

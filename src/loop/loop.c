@@ -110,7 +110,7 @@ uint64_t loop_heard_at(sluice_loop *loop) {
 }
 
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
-    int64_t timers = timers_wait_ms(loop, loop->now);
+    int64_t timers = timers_wait_ms(loop, loop_clock());
     int64_t wait = timeout_ms;
     if (timers >= 0 && (wait < 0 || timers < wait))
         wait = timers;
@@ -167,11 +167,15 @@ int sluice_loop_timeout(const sluice_loop *loop) {
     return (int)wait;
 }
 
+bool loop_obey_stop(sluice_loop *loop) {
+    return atomic_exchange(&loop->stopping, false);
+}
+
 int sluice_loop_run(sluice_loop *loop) {
     int error = 0;
     while (!error && !atomic_load(&loop->stopping))
         error = sluice_loop_turn(loop, -1);
-    atomic_store(&loop->stopping, false);
+    loop_obey_stop(loop);
     return error;
 }
 

@@ -60,6 +60,9 @@ void loop_touched(sluice_loop *loop);
 /* Milliseconds, monotonic, when this turn was first told of received bytes; the clock is read once a turn. */
 uint64_t loop_heard_at(sluice_loop *loop);
 
+/* Whether sluice_loop_stop() has been called and nothing has obeyed; now it has. */
+bool loop_obey_stop(sluice_loop *loop);
+
 /* timer.c */
 bool timer_is_running(const sluice_timer *timer);
 int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now); /* until the next is due; negative: none runs */
