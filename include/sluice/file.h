@@ -6,7 +6,8 @@
  * On io_uring several reads are under way at once and none holds up the loop; on epoll, where a file is always "ready",
  * the loop's thread reads it a few pieces a turn, and waits for the disk when they are not in the page cache.
  *
- * Either a file calls back, as a connection does, or straight-line code waits for bytes with sluice_file_fill().
+ * Either a file calls back, as a connection does, or straight-line code waits for bytes: with sluice_file_fill(), or
+ * by the calls of a reader (sluice_file_attach_reader()).
  *
  * Threads: the loop's.
  */
@@ -18,6 +19,7 @@
 
 #include <sluice/chain.h>
 #include <sluice/loop.h>
+#include <sluice/reader.h>
 #include <sluice/visibility.h>
 
 #ifdef __cplusplus
@@ -113,11 +115,18 @@ SLUICE_API int sluice_file_seek(sluice_file *file, uint64_t offset, uint64_t len
  * @param deadline nanoseconds of CLOCK_MONOTONIC; one that has passed: what can be had without waiting;
  *                 UINT64_MAX: none
  * @return 0 (the chain has grown, at the end or the deadline perhaps to less than @p need), -ENODATA (reading has
- *         ended, with nothing more in the chain than before), -ETIMEDOUT, -EAGAIN (called inside of a turn),
- *         -ECANCELED (closed: the file may be gone), what reading ended with (see on_end), or an error of
- *         sluice_loop_turn()
+ *         ended, with nothing more in the chain than before), -ETIMEDOUT, -EAGAIN (called inside of a turn, and more
+ *         comes), -EINTR (sluice_loop_stop() was called; nothing is lost), -ECANCELED (closed: the file may be gone),
+ *         what reading ended with (see on_end), or an error of sluice_loop_turn()
  */
 SLUICE_API int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline);
+
+/**
+ * Makes a reader as new (sluice_reader_reset()), over the file's chain and with the file as its source: its calls wait
+ * as sluice_file_fill() does, and return what that returns. sluice_reader_set_timeout() counts.
+ * @param reader stays the caller's; to be freed or reset no later than in on_closed
+ */
+SLUICE_API void sluice_file_attach_reader(sluice_file *file, sluice_reader *reader);
 
 #ifdef __cplusplus
 }

@@ -123,7 +123,10 @@ SLUICE_API int sluice_loop_fd(sluice_loop *loop);
  */
 SLUICE_API int sluice_loop_timeout(const sluice_loop *loop);
 
-/** Makes sluice_loop_run() return after its current turn. Any thread. */
+/**
+ * Makes sluice_loop_run() return after its current turn; where a call of a stream (<sluice/stream.h>) is what runs the
+ * loop, or the next to do so, makes that return -EINTR. Any thread.
+ */
 SLUICE_API void sluice_loop_stop(sluice_loop *loop);
 
 /** What sluice_loop_post() calls. */

@@ -72,7 +72,8 @@ typedef struct sluice_reader_source {
 
     /**
      * For sluice_reader_read_into(), while the chain is empty: has the next bytes written straight into the memory,
-     * at least one and no more than @p n. May be NULL: they come by way of the chain.
+     * at least one and no more than @p n; or does what fill does, where that is better. May be NULL: they come by way
+     * of the chain.
      * @param ret_done bytes written, also on failure; the memory is no longer in use after the call
      * @return as for fill
      */
@@ -201,7 +202,8 @@ SLUICE_API int sluice_reader_read(sluice_reader *reader, void *dst, size_t n, si
 
 /**
  * The same for payload that is to lie in the caller's memory in the end: what has arrived is copied and counted, and
- * the rest is written there by the kernel itself, where the source can have that done and no mark is set.
+ * the rest is written there by the kernel itself, where the source can have that done, it is worth its while and no
+ * mark is set.
  * @param memory not to be touched until the call returns
  */
 SLUICE_API int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_t *ret_done);

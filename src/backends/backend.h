@@ -35,7 +35,7 @@ typedef struct io_read {
 struct io_events {
     void (*accepted)(sluice_io *io, int fd);
     void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
-    void (*received)(sluice_io *io);                /* the chain has grown, and there is no target */
+    void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
     void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */
     void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
     void (*sent)(sluice_io *io, size_t bytes);

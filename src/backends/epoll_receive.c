@@ -197,10 +197,7 @@ static void receive_target(epoll *e, sluice_io *io) {
     target_written(io, (size_t)result);
     e->stats.direct += (uint64_t)result;
     e->unread |= result == room;
-    if (io->target.left == 0) {
-        target_drop(io);
-        io->events->placed(io);
-    }
+    target_tell_grown(io);
 }
 
 void epoll_receive(epoll *e, sluice_io *io) {

@@ -316,9 +316,11 @@ static void target_completed(uring *u, sluice_io *io, int result) {
         return;
     if (!is_passing(result)) {
         target_tell_ended(io, result);
-    } else if (io->target.left == 0 || io->target.stopping) {
+    } else if (io->target.stopping) {
         target_drop(io);
         io->events->placed(io);
+    } else if (result > 0) {
+        target_tell_grown(io);
     }
     if (io->wants_receive || target_pending(io))
         wait_for_arming(u, io);

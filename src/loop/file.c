@@ -525,12 +525,16 @@ static int until(uint64_t deadline) {
     return wait < INT32_MAX ? (int)wait : INT32_MAX;
 }
 
-/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -ECANCELED, or the loop's error. */
+/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -EINTR, -ECANCELED, or a turn's. */
 static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     bool gone = false, in_time = true;
     int error = 0;
     file->gone = &gone;
     while (!error && in_time && chain_length(&file->io.chain) < goal && !file->ended) {
+        if (loop_obey_stop(file->loop)) {
+            error = -EINTR;
+            break;
+        }
         int wait = until(deadline);
         in_time = wait != 0;
         error = sluice_loop_turn(file->loop, wait);
@@ -543,13 +547,18 @@ static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     return !error && !in_time ? -ETIMEDOUT : error;
 }
 
+/* What a reader is told at the end. */
+static int reading_end(const sluice_file *file) {
+    return file->error ? file->error : -ENODATA;
+}
+
 int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
     size_t before = chain_length(&file->io.chain);
     size_t goal = need > before ? need : before + 1;
     if (file->closing)
         return -ECANCELED;
     if (file->loop->turning)
-        return -EAGAIN;
+        return file->ended ? reading_end(file) : -EAGAIN;
     size_t old_need = file->need;
     sluice_file_set_need(file, goal);
     int error = wait_for(file, goal, deadline);
@@ -558,7 +567,15 @@ int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
     file->need = old_need;
     if (chain_length(&file->io.chain) > before)
         return 0;
-    if (!error)
-        error = file->error ? file->error : -ENODATA;
-    return error;
+    return error ? error : reading_end(file);
+}
+
+static int reader_fill(void *user, size_t need, uint64_t deadline) {
+    return sluice_file_fill(user, need, deadline);
+}
+
+void sluice_file_attach_reader(sluice_file *file, sluice_reader *reader) {
+    static const sluice_reader_source source = {.fill = reader_fill};
+    sluice_reader_reset(reader, &file->io.chain);
+    sluice_reader_set_source(reader, &source, file);
 }

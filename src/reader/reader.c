@@ -398,22 +398,23 @@ static int read_past(sluice_reader *reader, void *memory, size_t n, size_t *ret_
     /* A connection has counted already what it received past its chain. */
     reader->chain->passed += place + done - chain_consumed(reader->chain);
     *ret_done = done;
-    return error || done > 0 ? error : -EAGAIN;
+    return error || done > 0 || chain_length(reader->chain) > 0 ? error : -EAGAIN;
 }
 
 int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_t *ret_done) {
     bool past = reader->source && reader->source->read_into && reader->mark != MARK_SET;
-    size_t done = 0, here = 0;
+    uint8_t *to = memory;
+    size_t done = 0;
     int error = reader_begin(reader);
     while (!error && done < n) {
-        uint8_t *to = (uint8_t *)memory + done;
-        bool wait = chain_length(reader->chain) == 0;
-        if (wait && past)
-            error = read_past(reader, to, n - done, &here);
-        else if (!(error = reader_want(reader, 1)))
-            here = copy_out(reader, to, n - done);
+        size_t here = 0;
+        if (past && chain_length(reader->chain) == 0)
+            error = read_past(reader, to + done, n - done, &here);
+        else
+            error = reader_want(reader, 1);
         done += here;
-        here = 0;
+        /* Also what has come into the chain together with an error. */
+        done += copy_out(reader, to + done, n - done);
     }
     *ret_done = done;
     return done < n ? error : 0;

@@ -1510,6 +1510,9 @@ static void actor_fidget(actor *a) {
     case 7:
         sluice_conn_want_send(a->conn);
         break;
+    case 8:
+        assert_int_equal(sluice_conn_set_timeout(a->conn, random_between(&a->stage->random, 0, 3)), 0);
+        break;
     default:
         break;
     }
@@ -1526,9 +1529,13 @@ static void actor_data(sluice_conn *conn, void *user) {
 
 static void actor_end(sluice_conn *conn, int error, void *user) {
     actor *a = user;
-    (void)conn;
     wrong(a->stage, a->closing, "an end after a close");
     wrong(a->stage, a->failed, "an end after a failure");
+    if (error == -ETIMEDOUT) {
+        wrong(a->stage, a->finished, "silence after the end");
+        sluice_conn_resume(conn);
+        return;
+    }
     wrong(a->stage, error == 0 && a->finished, "a second end");
     wrong(a->stage, error == 0 && !a->peer_finished, "an end that the peer has not made");
     a->finished = true;

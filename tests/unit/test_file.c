@@ -535,6 +535,18 @@ static void code_waits_for_bytes(void **state) {
     }
 }
 
+static void a_stop_ends_the_wait(void **state) {
+    loop_rig rig;
+    sluice_file *file;
+    files_rig_open(&rig, NULL, state);
+    assert_int_equal(sluice_file_new(rig.loop, files_make(100), NULL, NULL, NULL, &file), 0);
+    sluice_loop_stop(rig.loop);
+    assert_int_equal(sluice_file_fill(file, 100, UINT64_MAX), -EINTR);
+    assert_int_equal(sluice_file_fill(file, 100, UINT64_MAX), 0);
+    assert_int_equal(sluice_chain_length(sluice_file_chain(file)), 100);
+    files_rig_close(&rig);
+}
+
 /* A program with a format of its own: numbers until the end. */
 static void a_reader_gets_integers(void **state) {
     enum { NUMBERS = 300000 };
@@ -563,8 +575,11 @@ static void a_reader_gets_integers(void **state) {
     files_rig_close(&rig);
 }
 
+/* Inside of a turn nothing can be waited for; of the second file there is more to come at first. */
 static void fill_inside(sluice_file *file, void *user) {
-    assert_int_equal(sluice_file_fill(file, SIZE_MAX, UINT64_MAX), -EAGAIN);
+    const file_consumer *c = user;
+    bool has_more = c->data == 0 && sluice_file_offset(file) == 0 && file_buffered(c) > 10;
+    assert_int_equal(sluice_file_fill(file, SIZE_MAX, UINT64_MAX), has_more ? -EAGAIN : -ENODATA);
     file_consumer_events.on_data(file, user);
 }
 
@@ -581,7 +596,12 @@ static void waiting_ends_where_it_must(void **state) {
     events.on_data = fill_inside;
     files_rig_open(&rig, NULL, state);
 
-    /* Inside of a turn nothing can be waited for. */
+    const sluice_file_options options = {.read_ahead = 1};
+    assert_int_equal(sluice_file_new(rig.loop, files_make(5000), &options, &events, &c, &c.file), 0);
+    turn_until(rig.loop, &c.told_end);
+    assert_int_equal(c.data, 2);
+    file_consumer_close(&c, &rig);
+    c = (file_consumer){0};
     assert_int_equal(sluice_file_new(rig.loop, files_make(10), NULL, &events, &c, &c.file), 0);
     turn_until(rig.loop, &c.told_end);
     assert_int_equal(c.data, 1);
@@ -817,6 +837,7 @@ int main(void) {
         FILES_ON_BOTH(released_blocks_resume_it),
         FILES_ON_BOTH(files_and_sockets_share_a_loop),
         FILES_ON_BOTH(code_waits_for_bytes),
+        FILES_ON_BOTH(a_stop_ends_the_wait),
         FILES_ON_BOTH(a_reader_gets_integers),
         FILES_ON_BOTH(waiting_ends_where_it_must),
         FILES_ON_BOTH(a_seek_goes_on_elsewhere),

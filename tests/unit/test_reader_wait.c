@@ -94,8 +94,18 @@ static int script_read_into(void *user, void *memory, size_t n, uint64_t deadlin
     return s->together && s->come == s->end ? s->error : 0;
 }
 
+/* Finds it better to go by way of the chain. */
+static int script_read_by_chain(void *user, void *memory, size_t n, uint64_t deadline, size_t *ret_done) {
+    script *s = user;
+    (void)memory, (void)n;
+    s->direct++;
+    assert_int_equal(*ret_done, 0);
+    return script_fill(s, 1, deadline);
+}
+
 static const sluice_reader_source by_chain = {.fill = script_fill};
 static const sluice_reader_source direct = {.fill = script_fill, .read_into = script_read_into};
+static const sluice_reader_source by_chain_at_will = {.fill = script_fill, .read_into = script_read_by_chain};
 
 static void script_open(script *s, const sluice_reader_source *source) {
     assert_int_equal(sluice_pool_new(&pool_options, &s->pool), 0);
@@ -144,11 +154,12 @@ static void check_end(const sluice_reader_source *source, size_t end, size_t pie
 
 static void an_end_at_every_place(void **state) {
     (void)state;
+    static const sluice_reader_source *const sources[] = {&by_chain, &direct, &by_chain_at_will};
     static const int errors[] = {-EAGAIN, -ENODATA, -ETIMEDOUT, -ECONNRESET};
     for (size_t end = 0; end <= READER_STREAM; end++)
         for (size_t piece = 1; piece <= end + 1; piece += piece < 8 ? 1 : 7)
-            for (int i = 0; i < 8; i++)
-                check_end(i & 1 ? &direct : &by_chain, end, piece, errors[i / 2], piece & 1);
+            for (int i = 0; i < 12; i++)
+                check_end(sources[i % 3], end, piece, errors[i / 3], piece & 1);
 }
 
 /* What is there is read without a question. */
