@@ -1,5 +1,5 @@
 /*
- * A buffer per connection, as buffered readers have it: as much as there is is read into it, then each packet copied out
+ * A buffer per connection, as buffered readers have it: all that there is goes into it, then each packet is copied out
  * into memory that serves the next one again.
  */
 #include <stdlib.h>

@@ -54,20 +54,22 @@ static struct {
 } queue;
 
 static void usage(FILE *out) {
-    fprintf(out, "Usage: bench-send --port N | --describe [options]\n"
-                 "\n"
-                 "Connects to a receiver on 127.0.0.1, sends each connection's file header, waits for a line on its\n"
-                 "standard input, sends the packets, says \"result\" and JSON, and waits for the end of the input.\n"
-                 "--describe only says what would be sent and what a receiver must find in it.\n"
-                 "\n"
-                 "  --connections N   streams, 1 to 100000 (1)\n"
-                 "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
-                 "  --packets N       of each stream (1)\n"
-                 "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
-                 "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
-                 "                    as it goes (0)\n"
-                 "  --seed N          of contents and write sizes (1)\n"
-                 "  --cpu N           stay on this processor\n");
+    fprintf(out,
+            "Usage: bench-send --port N | --describe [options]\n"
+            "\n"
+            "Connects to a receiver on 127.0.0.1, sends each connection's file header, says \"connected\", waits for\n"
+            "a line on its standard input, sends the packets, says \"result\" and JSON, and waits for the end of\n"
+            "the input.\n"
+            "--describe only says what would be sent and what a receiver must find in it.\n"
+            "\n"
+            "  --connections N   streams, 1 to 100000 (1)\n"
+            "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
+            "  --packets N       of each stream (1)\n"
+            "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
+            "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
+            "                    as it goes (0)\n"
+            "  --seed N          of contents and write sizes (1)\n"
+            "  --cpu N           stay on this processor\n");
 }
 
 static void enqueue(stream *s) {
@@ -209,6 +211,8 @@ static void run(void) {
     /* Packets of a thousand streams are some ten microseconds apart. */
     prctl(PR_SET_TIMERSLACK, 1UL);
     open_streams();
+    puts("connected");
+    fflush(stdout);
     if (!wait_for_line())
         return;
     uint64_t begin = now_ns(), late = 0;
