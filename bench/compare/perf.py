@@ -34,10 +34,11 @@ class Perf:
     """What perf can count here. Timed runs count what is free to count; tracepoints cost those most who make most system
     calls, so they are counted in runs of their own."""
 
-    def __init__(self, allowed=True):
+    def __init__(self, allowed=True, uring=True):
+        """uring: count what io_uring does, too. That makes each counting run half a second longer."""
         self.program = shutil.which("perf") if allowed else None
         self.timed = self._counts(SOFTWARE)
-        self.traced = self._counts(SYSCALLS) + self._counts(URING)
+        self.traced = self._counts(SYSCALLS) + (self._counts(URING) if uring else ())
         if self.timed != SOFTWARE:
             self.program, self.timed, self.traced = None, (), ()
         self.hardware = self._counts(HARDWARE)
