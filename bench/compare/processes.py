@@ -86,9 +86,14 @@ class Program:
 
     def end(self):
         """The program and what it has started are gone afterwards."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.process.poll() is not None:
+                break
+            os.killpg(self.process.pid, number)
+            try:
+                self.process.wait(5)  # perf stat waits for its own child in turn.
+            except subprocess.TimeoutExpired:
+                continue
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream:
                 stream.close()
