@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/checksum.h"
+#include "common/content.h"
 #include "common/process.h"
-#include "send/content.h"
 
 enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000, MOST_PAYLOAD = 8 << 20, MOST_WRITE = 1 << 20 };
 

@@ -1,6 +1,6 @@
 /* What is sent: FLV streams that a seed determines. All streams of a run are the same. */
-#ifndef BENCH_SEND_CONTENT_H
-#define BENCH_SEND_CONTENT_H
+#ifndef BENCH_COMMON_CONTENT_H
+#define BENCH_COMMON_CONTENT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "send/content.h"
+#include "common/content.h"
 
 #include <stdlib.h>
 #include <string.h>
