@@ -34,14 +34,15 @@ class Perf:
     """What perf can count here. Timed runs count what is free to count; tracepoints cost those most who make most system
     calls, so they are counted in runs of their own."""
 
-    def __init__(self, allowed=True, uring=True):
-        """uring: count what io_uring does, too. That makes each counting run half a second longer."""
+    def __init__(self, allowed=True, thorough=True):
+        """thorough: count what io_uring does, and instructions under callgrind, which takes a second and more a run."""
         self.program = shutil.which("perf") if allowed else None
         self.timed = self._counts(SOFTWARE)
-        self.traced = self._counts(SYSCALLS) + (self._counts(URING) if uring else ())
+        self.traced = self._counts(SYSCALLS) + (self._counts(URING) if thorough else ())
         if self.timed != SOFTWARE:
             self.program, self.timed, self.traced = None, (), ()
         self.hardware = self._counts(HARDWARE)
+        self.valgrind = shutil.which("valgrind") if thorough and allowed and not self.hardware else None
 
     def _counts(self, events):
         if not self.program:
@@ -62,6 +63,8 @@ class Perf:
         parts = ["perf stat: " + ", ".join(self.timed)]
         parts.append("tracepoints in runs of their own" if self.traced else "no tracepoints (not permitted)")
         parts.append("hardware counters" if self.hardware else "no hardware counters on this machine")
+        if self.valgrind:
+            parts.append("instructions of what needs no socket by callgrind")
         return "; ".join(parts)
 
 
@@ -88,3 +91,15 @@ class Counting:
     def values(self):
         self.output.seek(0)
         return parse(self.output.read())
+
+
+def instructions(valgrind, command):
+    """Instructions that a program executes from its start to its end, None when that cannot be said; and its output."""
+    with tempfile.NamedTemporaryFile() as output:
+        done = subprocess.run([valgrind, "--tool=callgrind", f"--callgrind-out-file={output.name}", *command],
+                              capture_output=True, text=True, check=False)
+    for line in done.stderr.splitlines():
+        _, found, count = line.partition("Collected :")
+        if found and done.returncode == 0:
+            return int(count), done.stdout
+    return None, done.stdout

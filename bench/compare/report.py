@@ -3,7 +3,7 @@
 import json
 import os
 
-from compare import plot, statistics
+from compare import plot, scenarios, statistics
 
 # Heading, figure, how it is written. Figures that a variant does not have are left empty.
 NETWORK = (
@@ -14,6 +14,19 @@ NETWORK = (
     ("B/conn", "private_bytes_per_connection", "{:.0f}"), ("blocks", "peak_held_blocks", "{:.0f}"),
     ("allocs/pkt", "allocations_per_packet", "{:.3f}"), ("MB/s", "mb_per_s", "{:.0f}"),
 )
+MEMORY = (
+    ("ns/op", "ns_per_operation", "{:.2f}"), ("instr/op", "instructions_per_operation", "{:.1f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("Mops/s", "million_operations_per_s", "{:.2f}"),
+    ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
+    ("RSS KiB", "resident_kib", "{:.0f}"),
+)
+COLUMNS = {scenarios.CPU: NETWORK, scenarios.TIME: MEMORY}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
+# The parts of the figure that are plotted, and what they are.
+PARTS = {
+    scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
+    scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
+}
 
 
 def table(columns, rows):
@@ -43,9 +56,9 @@ def targets(judged):
 def show(scenario, rounds, counted):
     """The text of one scenario."""
     lines = [f"{scenario.name}: {scenario.title}", ""]
-    lines += table(NETWORK, summary(rounds, counted).items())
-    for ours, others in statistics.ratios(rounds, "cpu_s_per_gb").items():
-        lines += ["", f"CPU per GB, {ours} / theirs: of medians, and paired: median (range)"]
+    lines += table(COLUMNS[scenario.figure], summary(rounds, counted).items())
+    for ours, others in statistics.ratios(scenario, rounds).items():
+        lines += ["", f"{WHAT[scenario.figure]}, {ours} / theirs: of medians, and paired: median (range)"]
         lines += [f"  {theirs:<26} {value['of_medians']:6.2f}   {value['median']:6.2f} "
                   f"({value['least']:.2f} to {value['most']:.2f})" for theirs, value in others.items()]
     judged = targets(statistics.judge(scenario, rounds, counted))
@@ -63,19 +76,19 @@ def write(folder, scenario, rounds, counted, machine, settings):
         "settings": settings,
         "variants": {name: {"median": figures, "rounds": rounds[name], "counted": counted.get(name, {})}
                      for name, figures in summary(rounds, counted).items()},
-        "ratios_cpu_s_per_gb": statistics.ratios(rounds, "cpu_s_per_gb"),
+        "figure": scenario.figure,
+        "ratios": statistics.ratios(scenario, rounds),
         "targets": statistics.judge(scenario, rounds, counted),
     }
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, scenario.name + ".json"), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
+    parts, what = PARTS[scenario.figure]
     rows = []
     for name, runs in rounds.items():
+        each = [run[scenario.figure] for run in runs]
         median = content["variants"][name]["median"]
-        each = [run["cpu_s_per_gb"] for run in runs]
-        rows.append((name, name.startswith("uring"), (median["user_s_per_gb"], median["system_s_per_gb"]),
-                     min(each), max(each)))
+        rows.append((name, scenario.is_ours(name), [median[part] for part in parts], min(each), max(each)))
     with open(os.path.join(folder, scenario.name + ".svg"), "w", encoding="utf-8") as file:
-        file.write(plot.bars(scenario.title, "Receiver's CPU seconds per GB: user (dark), system (light), range of "
-                             f"{len(rows and next(iter(rounds.values())))} rounds. Shorter is better.", rows))
+        file.write(plot.bars(scenario.title, f"{what}; range of {settings['rounds']} rounds. Shorter is better.", rows))

@@ -23,11 +23,12 @@ def ratio(ours, theirs, figure):
     }
 
 
-def ratios(rounds, figure):
+def ratios(scenario, rounds):
     """Each variant of ours against each other variant."""
     found = {}
-    for ours in (name for name in rounds if name.split("+")[0] == "uring"):
-        found[ours] = {theirs: ratio(rounds[ours], rounds[theirs], figure) for theirs in rounds if theirs != ours}
+    for ours in filter(scenario.is_ours, rounds):
+        found[ours] = {theirs: ratio(rounds[ours], rounds[theirs], scenario.figure)
+                       for theirs in rounds if theirs != ours}
         found[ours] = {theirs: value for theirs, value in found[ours].items() if value}
     return found
 

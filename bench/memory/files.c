@@ -50,7 +50,7 @@ static void run_read(const bench_work *work, uint64_t operations) {
         read_some(fd, buffer, work->most);
         sum = 31 * sum + buffer[0];
     }
-    work_end(operations * work->most, sum);
+    work_end(operations, operations * work->most, sum);
     close(fd);
 }
 
@@ -72,7 +72,7 @@ static void run_stdio(const bench_work *work, uint64_t operations) {
         }
         sum = 31 * sum + (work->most == 1 ? (uint8_t)byte : buffer[0]);
     }
-    work_end(operations * work->most, sum);
+    work_end(operations, operations * work->most, sum);
     fclose(file);
 }
 
@@ -112,7 +112,7 @@ static void run_library(const bench_work *work, uint64_t operations) {
         }
         sum = 31 * sum + byte;
     }
-    work_end(operations * work->most, sum);
+    work_end(operations, operations * work->most, sum);
     sluice_reader_free(reader);
     sluice_chain_free(chain);
     sluice_pool_free(pool);

@@ -20,7 +20,7 @@ typedef struct moment {
 
 static const bench_work *const tables[] = {packet_work, file_work, text_work};
 static moment begun, ended;
-static uint64_t all_bytes, sum;
+static uint64_t done, all_bytes, sum;
 
 static void note(moment *at) {
     getrusage(RUSAGE_SELF, &at->usage);
@@ -32,8 +32,9 @@ void work_begin(void) {
     note(&begun);
 }
 
-void work_end(uint64_t bytes, uint64_t checksum) {
+void work_end(uint64_t operations, uint64_t bytes, uint64_t checksum) {
     note(&ended);
+    done = operations;
     all_bytes = bytes;
     sum = checksum;
 }
@@ -71,14 +72,14 @@ static double seconds_between(struct timeval from, struct timeval to) {
     return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_usec - from.tv_usec) / 1e6;
 }
 
-static void print_result(uint64_t operations) {
+static void print_result(void) {
     const struct rusage *from = &begun.usage, *to = &ended.usage;
     printf("result {\"operations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64
            "\", \"wall_s\": %.9f, \"user_s\": %.6f, \"system_s\": %.6f, \"allocations\": %" PRIu64
-           ", \"page_faults\": %ld, \"peak_resident_kib\": %ld}\n",
-           operations, all_bytes, sum, (double)(ended.ns - begun.ns) / 1e9,
-           seconds_between(from->ru_utime, to->ru_utime), seconds_between(from->ru_stime, to->ru_stime),
-           ended.allocations - begun.allocations, to->ru_minflt - from->ru_minflt, to->ru_maxrss);
+           ", \"page_faults\": %ld, \"peak_resident_kib\": %" PRIu64 "}\n",
+           done, all_bytes, sum, (double)(ended.ns - begun.ns) / 1e9, seconds_between(from->ru_utime, to->ru_utime),
+           seconds_between(from->ru_stime, to->ru_stime), ended.allocations - begun.allocations,
+           to->ru_minflt - from->ru_minflt, peak_resident_kib());
 }
 
 int main(int argc, char **argv) {
@@ -112,6 +113,6 @@ int main(int argc, char **argv) {
     }
     const bench_work *work = find(scenario, variant);
     work->run(work, operations);
-    print_result(operations);
+    print_result();
     return 0;
 }

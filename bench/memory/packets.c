@@ -102,7 +102,7 @@ static void feed_all(packet_run *run, uint64_t operations,
             const uint8_t *bytes = arrive(run, &run->streams[i], &size);
             feed(run, &run->streams[i], bytes, size);
         }
-    work_end(run->bytes, run->checksum);
+    work_end(run->done, run->bytes, run->checksum);
 }
 
 /* Ours. */

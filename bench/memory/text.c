@@ -34,7 +34,7 @@ static void run_library(const bench_work *work, uint64_t operations) {
         sum += look(sluice_bytes_view(&bytes), sluice_bytes_length(&bytes));
         sluice_bytes_free(&bytes);
     }
-    work_end(operations * work->most, sum);
+    work_end(operations, operations * work->most, sum);
 }
 
 /* Doubles, beginning with a piece: as often as not what a program does. */
@@ -59,7 +59,7 @@ static void run_malloc(const bench_work *work, uint64_t operations) {
         sum += look(text, length);
         free(text);
     }
-    work_end(operations * work->most, sum);
+    work_end(operations, operations * work->most, sum);
 }
 
 /* clang-format off */

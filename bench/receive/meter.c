@@ -125,7 +125,7 @@ void meter_print(void) {
            to->ru_nvcsw - from->ru_nvcsw + to->ru_nivcsw - from->ru_nivcsw,
            to->ru_minflt - from->ru_minflt + to->ru_majflt - from->ru_majflt,
            measured.end.allocations - measured.begin.allocations);
-    printf("\"peak_resident_kib\": %ld, \"memory\": {", to->ru_maxrss);
+    printf("\"peak_resident_kib\": %" PRIu64 ", \"memory\": {", peak_resident_kib());
     print_memory("listening", measured.listening);
     printf(", ");
     print_memory("connected", measured.begin.memory);
