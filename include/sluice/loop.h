@@ -35,8 +35,9 @@ typedef struct sluice_loop_options {
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
                                event after silence is never delayed. Default 0: no window. */
-    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool.
-                               Default 524,288: about what stays in a core's cache. */
+    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool;
+                               so much for each block size in use. Default 524,288: about what stays in a core's
+                               cache. */
     bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
                                RLIMIT_MEMLOCK). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */
@@ -51,6 +52,8 @@ typedef struct sluice_loop_stats {
     uint64_t completions; /**< Completions handled; on epoll events, and sends that are done. */
     uint64_t starved;     /**< Receives that found no block and had to wait for one. */
     uint64_t aimed;       /**< Receives into the free end of a block, under memory pressure. */
+    uint64_t direct;      /**< Bytes that the kernel has written straight into memory of the user's:
+                               sluice_conn_receive_into(). */
     uint64_t overflows;   /**< Times that the completion queue was found overflown. */
     uint32_t connections; /**< Open now. */
     uint32_t waiting;     /**< Connections that wait for a block now. */
@@ -80,13 +83,17 @@ SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *opt
  */
 SLUICE_API void sluice_loop_free(sluice_loop *loop);
 
-/** Runs turns until sluice_loop_stop(). @return 0, or the error that made going on impossible */
+/**
+ * Runs turns until sluice_loop_stop().
+ * @return 0, -EBUSY (inside one of the loop's calls), or the error that made going on impossible
+ */
 SLUICE_API int sluice_loop_run(sluice_loop *loop);
 
 /**
  * One turn: submits what is queued, waits up to @p timeout_ms (0: not at all; negative: for any length) for something
  * to happen, and handles it.
- * @return 0, or the error of io_uring_enter(2) or epoll_wait(2) that made it impossible
+ * @return 0, -EBUSY (inside one of the loop's calls; nothing is done), or the error of io_uring_enter(2) or
+ *         epoll_wait(2) that made it impossible
  */
 SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
 
@@ -116,7 +123,10 @@ SLUICE_API int sluice_loop_fd(sluice_loop *loop);
  */
 SLUICE_API int sluice_loop_timeout(const sluice_loop *loop);
 
-/** Makes sluice_loop_run() return after its current turn. Any thread. */
+/**
+ * Makes sluice_loop_run() return after its current turn; where a call of a stream (<sluice/stream.h>) is what runs the
+ * loop, or the next to do so, makes that return -EINTR. Any thread.
+ */
 SLUICE_API void sluice_loop_stop(sluice_loop *loop);
 
 /** What sluice_loop_post() calls. */

@@ -8,6 +8,7 @@
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
 #include <sluice/conn.h>
+#include <sluice/file.h>
 #include <sluice/flv.h>
 #include <sluice/headers.h>
 #include <sluice/http.h>
@@ -15,7 +16,9 @@
 #include <sluice/pool.h>
 #include <sluice/reader.h>
 #include <sluice/resp.h>
+#include <sluice/resp_client.h>
 #include <sluice/slice.h>
+#include <sluice/stream.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
 #include <sluice/websocket.h>

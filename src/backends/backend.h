@@ -16,15 +16,32 @@
 
 typedef struct sluice_io sluice_io;
 
+enum { IO_READ_BLOCKS = 64 }; /* of one read of a file, at most */
+
+/*
+ * A read of a file at a place of its own; an io may have several under way. It belongs to who asks for it, and is the
+ * backend's until read_done().
+ */
+typedef struct io_read {
+    sluice_io *io;
+    sluice_block *blocks; /* linked by next, with room for length bytes */
+    uint64_t offset;      /* in the file, of the first byte of the first block */
+    uint32_t length;      /* bytes to be read in all */
+    uint32_t filled;      /* bytes that are there: who asks counts them, and may ask again for the rest */
+    struct io_read *next; /* epoll's alone: in its queue */
+} io_read;
+
 /* What a backend tells of one descriptor. After cancel() only idle() is called. */
 struct io_events {
     void (*accepted)(sluice_io *io, int fd);
     void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
-    void (*received)(sluice_io *io);                /* the chain has grown */
-    void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished */
+    void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
+    void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */
+    void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
     void (*sent)(sluice_io *io, size_t bytes);
     void (*send_failed)(sluice_io *io, int error);
-    void (*idle)(sluice_io *io); /* no operation is left; the memory may go */
+    void (*read_done)(sluice_io *io, io_read *read, int result); /* more bytes, 0 at the file's end, or -errno */
+    void (*idle)(sluice_io *io);                                 /* no operation is left; the memory may go */
 };
 
 /* How a descriptor receives. */
@@ -34,6 +51,7 @@ enum io_receiving {
     IO_RECV_MULTI,    /* armed for as many blocks as come; set by arming */
     IO_RECV_SINGLE,   /* armed for one block: under memory pressure; set by arming */
     IO_RECV_AIMED,    /* armed for the free end of the last block: under memory pressure; set by arming */
+    IO_RECV_TARGET,   /* armed for the target; set by arming */
     IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
 };
 
@@ -50,6 +68,15 @@ struct io_readiness {
     sluice_io *tell_next; /* in that list */
 };
 
+/* Memory of the user that comes before the chain: see backends/target.h. */
+struct io_target {
+    uint8_t *memory; /* for the next byte; NULL: there is no target */
+    size_t left;     /* bytes that are still to come */
+    size_t done;     /* and that have come; stays when the target is dropped */
+    bool armed;      /* the kernel may write to it */
+    bool stopping;   /* it is to be dropped when the kernel is done with it; set by stop_into() */
+};
+
 /* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events and chain. */
 struct sluice_io {
     int fd;
@@ -58,13 +85,15 @@ struct sluice_io {
 
     /* The backend's: */
     enum io_receiving receiving;
-    bool wants_receive;    /* resume() has been called, and neither pause() nor an end came after it */
-    bool accepting;        /* an accept is armed */
-    bool sending;          /* a send is under way */
-    uint8_t send_step;     /* of that send: io_uring's enum uring_send */
-    bool cancelled;        /* cancel() has been called */
-    uint32_t operations;   /* whose last completion has not come, or has not been told */
-    sluice_block *aim;     /* referenced: whose free end the next receive may fill */
+    bool wants_receive;  /* into blocks: resume() has been called, and neither pause() nor an end came after it */
+    bool accepting;      /* an accept is armed */
+    bool sending;        /* a send is under way */
+    uint8_t send_step;   /* of that send: io_uring's enum uring_send */
+    bool cancelled;      /* cancel() has been called */
+    uint8_t group;       /* its blocks' size: which of those that the backend knows */
+    uint32_t operations; /* whose last completion has not come, or has not been told */
+    sluice_block *aim;   /* referenced: whose free end the next receive may fill */
+    struct io_target target;
     sluice_io *queue_next; /* in the queue of the waiting, the aimed, or the cancelled */
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */
@@ -84,6 +113,7 @@ typedef struct backend_stats {
     uint64_t completions;
     uint64_t starved;
     uint64_t aimed;
+    uint64_t direct; /* bytes received into targets */
     uint64_t overflows;
     uint32_t waiting;
 } backend_stats;
@@ -99,15 +129,36 @@ struct backend_operations {
     /* Starts accepting. 0, -ENOBUFS (too much is queued before the first turn), or the errno of epoll_ctl(2). */
     int (*accept)(sluice_backend *backend, sluice_io *io);
 
-    /* Starts and stops receiving. */
+    /* Starts and stops receiving into blocks. */
     void (*resume)(sluice_backend *backend, sluice_io *io);
     void (*pause)(sluice_backend *backend, sluice_io *io);
+
+    /*
+     * The io has a target: receives into it and nowhere else, paused or not, until placed() or ended(). Blocks that the
+     * kernel is already filling are copied from first. Not after an end.
+     */
+    void (*receive_into)(sluice_backend *backend, sluice_io *io);
+
+    /* Drops the target. True when that is done; else the kernel is still at it, and placed() or ended() follows. */
+    bool (*stop_into)(sluice_backend *backend, sluice_io *io);
+
+    /*
+     * Blocks of the chain come from this class of the pool from now on; what is armed already still arrives. 0, or why
+     * not (and nothing has changed).
+     */
+    int (*change_class)(sluice_backend *backend, sluice_io *io, sluice_pool *class);
 
     /* Room for the pieces of one send, valid until send() or the next call of room(). */
     struct iovec *(*room)(sluice_backend *backend, size_t *ret_max);
 
     /* Sends what is in the room; one send per io at a time. */
     void (*send)(sluice_backend *backend, sluice_io *io, size_t count);
+
+    /*
+     * Reads what @read lacks; read_done() follows from a turn, in any order, unless cancelled. Not between room() and
+     * send(). False when there is no room to submit it before the next turn.
+     */
+    bool (*read)(sluice_backend *backend, io_read *read);
 
     /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
     void (*cancel)(sluice_backend *backend, sluice_io *io);
@@ -129,7 +180,7 @@ struct backend_operations {
 
 struct sluice_backend {
     const struct backend_operations *operations;
-    sluice_pool *pool;
+    sluice_pool *pool; /* or a class of one: where blocks come from for an io that does not change its class */
 };
 
 extern const struct backend_operations uring_backend;

@@ -11,7 +11,7 @@
  * - A send is tried at once. What came of it is told in the next turn, as if it had completed there. What the socket
  *   has no room for is asked for again when it has.
  * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is known to have more than
- *   a read took.
+ *   a read took, or a file is to be read.
  */
 #include "backends/epoll.h"
 
@@ -23,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/target.h"
+
 enum {
     MAX_BATCH_US = 100000,
-    MOST_BURST = 64,          /* blocks of one read, at most */
-    BURST_BYTES = 64 << 10,   /* and bytes */
     ACCEPTS = 64,             /* of one readiness */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
@@ -81,11 +81,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     e->base = (sluice_backend){&epoll_backend, pool};
     e->fd = e->wake_fd = -1;
     e->batch_us = options->batch_us;
-    e->most_burst = BURST_BYTES / pool_block_size(pool);
-    if (e->most_burst < 1)
-        e->most_burst = 1;
-    if (e->most_burst > MOST_BURST)
-        e->most_burst = MOST_BURST;
+    epoll_class_open(e, pool);
     e->stats.features = "vectored";
     int error = open_descriptors(e);
     if (!error)
@@ -139,18 +135,41 @@ static int start_accept(sluice_backend *backend, sluice_io *io) {
     return error;
 }
 
-static void resume(sluice_backend *backend, sluice_io *io) {
-    epoll *e = of(backend);
-    io->wants_receive = true;
-    if (io->receiving == IO_RECV_WAITING)
-        return;
+static void listen_for_data(epoll *e, sluice_io *io) {
     io->ready.failure = epoll_listen(e, io, io->ready.interest | EPOLLIN);
     if (io->ready.failure)
         tell_later(e, io);
 }
 
+static void resume(sluice_backend *backend, sluice_io *io) {
+    io->wants_receive = true;
+    if (io->receiving != IO_RECV_WAITING)
+        listen_for_data(of(backend), io);
+}
+
 static void pause_receive(sluice_backend *backend, sluice_io *io) {
     epoll_receive_stop(of(backend), io);
+}
+
+static void receive_into(sluice_backend *backend, sluice_io *io) {
+    epoll *e = of(backend);
+    epoll_receive_leave_queue(e, io);
+    listen_for_data(e, io);
+}
+
+static bool stop_into(sluice_backend *backend, sluice_io *io) {
+    (void)backend;
+    target_drop(io);
+    return true;
+}
+
+static int change_class(sluice_backend *backend, sluice_io *io, sluice_pool *class) {
+    epoll *e = of(backend);
+    epoll_receive_change(e, io, class);
+    /* The interest may have been withdrawn while it waited for a block. */
+    if (io->wants_receive)
+        listen_for_data(e, io);
+    return 0;
 }
 
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
@@ -174,6 +193,11 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     tell_later(e, io);
 }
 
+static bool start_read(sluice_backend *backend, io_read *read) {
+    epoll_read(of(backend), read);
+    return true;
+}
+
 static void tell_sent(sluice_io *io, ssize_t result) {
     io->sending = false;
     if (result >= 0)
@@ -190,10 +214,8 @@ static void tell(sluice_io *io) {
     io->operations--;
     if (sent && !io->cancelled)
         tell_sent(io, io->ready.result);
-    if (io->ready.failure && io->wants_receive && !io->cancelled) {
-        io->wants_receive = false;
-        io->events->ended(io, io->ready.failure);
-    }
+    if (io->ready.failure && (io->wants_receive || target_pending(io)) && !io->cancelled)
+        target_tell_ended(io, io->ready.failure);
 }
 
 /* Those only that are in the list now. How many. */
@@ -212,6 +234,7 @@ static uint32_t tell_all(epoll *e) {
 
 static void cancel(sluice_backend *backend, sluice_io *io) {
     epoll *e = of(backend);
+    target_drop(io);
     epoll_receive_stop(e, io);
     epoll_drop_aim(e, io);
     /* Closing does not suffice where the descriptor has a duplicate. */
@@ -249,7 +272,7 @@ static void accept_all(sluice_io *io) {
 
 /* The events that somebody waits for now. */
 static uint32_t wanted(const sluice_io *io) {
-    bool reads = io->accepting || (io->wants_receive && io->receiving == IO_RECV_OFF);
+    bool reads = io->accepting || target_pending(io) || (io->wants_receive && io->receiving == IO_RECV_OFF);
     return (reads ? EPOLLIN : 0) | (io->ready.blocked ? EPOLLOUT : 0);
 }
 
@@ -279,14 +302,14 @@ static void sleep_us(int64_t us) {
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static bool has_window(const epoll *e, int64_t timeout_us) {
-    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && !e->waiting.first;
+    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
 }
 
 /* How long to wait for events, milliseconds. */
 static int plan_wait(const epoll *e, int64_t timeout_us) {
     if (e->tell_first || e->cancelled.first)
         return 0;
-    if (e->waiting.first && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+    if (epoll_waiting(e) > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
         timeout_us = STARVED_WAIT_US;
     if (timeout_us < 0)
         return -1;
@@ -315,7 +338,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         timeout_us = 0;
     }
     e->unread = false;
-    uint32_t handled = epoll_receive_waiting(e);
+    uint32_t handled = epoll_receive_waiting(e) + epoll_read_some(e);
     e->stats.enters++;
     int count = epoll_wait(e->fd, e->events, EPOLL_EVENTS, handled > 0 ? 0 : plan_wait(e, timeout_us));
     if (count < 0 && errno != EINTR)
@@ -337,7 +360,7 @@ static int descriptor(sluice_backend *backend) {
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
     const epoll *e = (const epoll *)backend;
     *ret_stats = e->stats;
-    ret_stats->waiting = e->waiting.count;
+    ret_stats->waiting = epoll_waiting(e);
 }
 
 const struct backend_operations epoll_backend = {
@@ -347,8 +370,12 @@ const struct backend_operations epoll_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .receive_into = receive_into,
+    .stop_into = stop_into,
+    .change_class = change_class,
     .room = send_room,
     .send = start_send,
+    .read = start_read,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

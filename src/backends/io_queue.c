@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <time.h>
 
+#include "backends/target.h"
+
 enum { STARVED_MS = 5000 };
 
 void io_queue_push(io_queue *queue, sluice_io *io) {
@@ -49,7 +51,6 @@ bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
     *since = 0;
     io_queue_remove(waiting, largest);
     largest->receiving = IO_RECV_OFF;
-    largest->wants_receive = false;
-    largest->events->ended(largest, -ENOBUFS);
+    target_tell_ended(largest, -ENOBUFS);
     return true;
 }

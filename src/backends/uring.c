@@ -23,7 +23,7 @@ static uring *of(sluice_backend *backend) {
     return (uring *)backend;
 }
 
-static void submit_now(uring *u) {
+void uring_submit_now(uring *u) {
     u->stats.enters++;
     io_uring_submit(&u->ring);
     if (io_uring_sq_ready(&u->ring) == 0)
@@ -33,7 +33,7 @@ static void submit_now(uring *u) {
 struct io_uring_sqe *uring_sqe(uring *u) {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
     if (!sqe && u->enabled) {
-        submit_now(u);
+        uring_submit_now(u);
         sqe = io_uring_get_sqe(&u->ring);
     }
     return sqe;
@@ -159,12 +159,13 @@ static int allocate(uring *u, const backend_options *options) {
     if (!u->iovecs || !u->messages || !u->fixed)
         return -ENOMEM;
     u->batch_us = options->batch_us;
+    u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
 }
 
 static void discard(uring *u) {
-    uring_buffers_free(u);
+    uring_rings_free(u);
     if (u->wake_fd >= 0)
         close(u->wake_fd);
     int notice_fd = atomic_load(&u->notice_fd);
@@ -195,7 +196,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     }
     error = uring_probe(&params, &u->features);
     if (!error)
-        error = uring_buffers_init(u, options->stock_bytes);
+        error = uring_ring_open(u, pool);
     if (!error)
         error = pool_observe(pool, &observer, u);
     if (error) {
@@ -266,6 +267,22 @@ static void pause_receive(sluice_backend *backend, sluice_io *io) {
     uring_receive_stop(of(backend), io);
 }
 
+static void receive_into(sluice_backend *backend, sluice_io *io) {
+    uring_receive_into(of(backend), io);
+}
+
+static bool stop_into(sluice_backend *backend, sluice_io *io) {
+    return uring_receive_stop_into(of(backend), io);
+}
+
+static int change_class(sluice_backend *backend, sluice_io *io, sluice_pool *class) {
+    uring *u = of(backend);
+    int error = uring_ring_open(u, class);
+    if (!error)
+        uring_receive_change(u, io, class);
+    return error;
+}
+
 static bool sends_full(const uring *u) {
     return u->messages_used == URING_SENDS || u->iovecs_used + URING_SEND_PIECES > URING_IOVECS ||
            io_uring_sq_space_left(&u->ring) == 0;
@@ -274,7 +291,7 @@ static bool sends_full(const uring *u) {
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     uring *u = of(backend);
     if (sends_full(u))
-        submit_now(u);
+        uring_submit_now(u);
     *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
     u->room = u->iovecs_used;
     return &u->iovecs[u->room];
@@ -331,8 +348,13 @@ static void send_completed(uring *u, sluice_io *io, int result) {
         io->events->send_failed(io, result);
 }
 
+static bool start_read(sluice_backend *backend, io_read *read) {
+    return uring_read(of(backend), read);
+}
+
 static void cancel(sluice_backend *backend, sluice_io *io) {
     uring *u = of(backend);
+    uring_receive_stop_into(u, io);
     uring_receive_stop(u, io);
     if (io->accepting)
         uring_cancel(u, io, URING_TAG_ACCEPT);
@@ -404,6 +426,9 @@ static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
         u->wake_armed = false;
         atomic_store(&u->wake_sent, false);
         break;
+    case URING_TAG_READ:
+        uring_read_completed((io_read *)(void *)io, result);
+        break;
     case URING_TAG_NONE:
     case URING_TAG_MASK:
         break;
@@ -426,10 +451,12 @@ static uint32_t collect(uring *u) {
 /* How long to wait, and for how many completions: see sluice_loop_options.batch_us. */
 static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *ret_wait) {
     unsigned completions = 1;
-    if (u->waiting.count > 0 && u->buffers.count > 0)
-        timeout_us = 0;
-    else if (u->waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
-        timeout_us = STARVED_WAIT_US;
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
+            timeout_us = 0;
+        else if (u->rings[i].waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+            timeout_us = STARVED_WAIT_US;
+    }
     if (u->told)
         timeout_us = 0;
     if (u->busy && u->batch_us > 0 && timeout_us != 0) {
@@ -476,7 +503,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
     const uring *u = (const uring *)backend;
     *ret_stats = u->stats;
-    ret_stats->waiting = u->waiting.count;
+    for (uint32_t i = 0; i < u->ring_count; i++)
+        ret_stats->waiting += u->rings[i].waiting.count;
 }
 
 const struct backend_operations uring_backend = {
@@ -486,8 +514,12 @@ const struct backend_operations uring_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .receive_into = receive_into,
+    .stop_into = stop_into,
+    .change_class = change_class,
     .room = send_room,
     .send = start_send,
+    .read = start_read,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

@@ -5,7 +5,7 @@
 #include <time.h>
 
 enum {
-    STARVED_WAIT_MS = 100, /* a turn at least so often while connections wait for blocks */
+    STARVED_WAIT_MS = 100, /* a turn at least so often while somebody waits for blocks */
 };
 
 struct posted_call {
@@ -51,6 +51,10 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     }
     loop->pool = pool;
     loop->posted_end = &loop->posted;
+    loop_list_init(&loop->files.open);
+    loop_list_init(&loop->files.due);
+    loop_list_init(&loop->files.starving);
+    loop_list_init(&loop->files.ready);
     loop->now = loop_clock();
     *ret_loop = loop;
     return 0;
@@ -101,12 +105,31 @@ void loop_touched(sluice_loop *loop) {
         loop->backend->operations->wake(loop->backend);
 }
 
+uint64_t loop_heard_at(sluice_loop *loop) {
+    if (loop->heard_turn != loop->turns) {
+        loop->heard_turn = loop->turns;
+        loop->heard_at = loop_clock();
+    }
+    return loop->heard_at;
+}
+
+/* Something is to be told or done that no completion will bring. */
+static bool has_work(const sluice_loop *loop) {
+    return atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first ||
+           !loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.ready);
+}
+
+/* Milliseconds; negative: for any length. */
+static int64_t soonest(int64_t wait, int64_t other) {
+    return other >= 0 && (wait < 0 || other < wait) ? other : wait;
+}
+
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
-    int64_t timers = timers_wait_ms(loop, loop->now);
-    int64_t wait = timeout_ms;
-    if (timers >= 0 && (wait < 0 || timers < wait))
-        wait = timers;
-    if (atomic_load(&loop->post_waits) || atomic_load(&loop->stopping) || loop->ready.first || loop->sending.first)
+    int64_t wait = soonest(timeout_ms, timers_wait_ms(loop, loop_clock()));
+    if (!loop_list_is_empty(&loop->files.starving))
+        wait = soonest(wait, STARVED_WAIT_MS);
+    /* Not for a stop: that wakes the wait, and is obeyed by who runs the turns. */
+    if (has_work(loop))
         wait = 0;
     return wait < 0 ? -1 : wait * 1000;
 }
@@ -119,15 +142,19 @@ static uint64_t completions(const sluice_loop *loop) {
 
 int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
+    if (loop->turning)
+        return -EBUSY;
     uint64_t completed = completions(loop);
     loop->turns++;
     loop->turning = true;
     loop->again = false;
     conns_flush(loop);
+    files_prepare(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
     loop->now = loop_clock();
     if (!error) {
         conns_dispatch(loop);
+        files_dispatch(loop);
         timers_run(loop);
         run_posted(loop);
     }
@@ -146,22 +173,26 @@ int sluice_loop_fd(sluice_loop *loop) {
 
 /* Not `stopping`: that ends a run, and the host of an embedded loop has none. */
 int sluice_loop_timeout(const sluice_loop *loop) {
-    if (loop->again || atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first)
+    if (loop->again || has_work(loop))
         return 0;
     backend_stats stats;
     loop->backend->operations->get_stats(loop->backend, &stats);
     int64_t wait = timers_wait_ms(loop, loop_clock());
     /* Blocks that the loop's own thread releases between turns are not announced. */
-    if (stats.waiting > 0 && (wait < 0 || wait > STARVED_WAIT_MS))
-        wait = STARVED_WAIT_MS;
+    if (stats.waiting > 0 || !loop_list_is_empty(&loop->files.starving))
+        wait = soonest(wait, STARVED_WAIT_MS);
     return (int)wait;
+}
+
+bool loop_obey_stop(sluice_loop *loop) {
+    return atomic_exchange(&loop->stopping, false);
 }
 
 int sluice_loop_run(sluice_loop *loop) {
     int error = 0;
     while (!error && !atomic_load(&loop->stopping))
         error = sluice_loop_turn(loop, -1);
-    atomic_store(&loop->stopping, false);
+    loop_obey_stop(loop);
     return error;
 }
 
@@ -174,8 +205,10 @@ void sluice_loop_free(sluice_loop *loop) {
         run_posted(loop);
         listeners_close_all(loop);
         conns_close_all(loop);
+        files_close_all(loop);
         error = sluice_loop_turn(loop, 10);
-    } while (!error && (loop->open.first || loop->listeners || atomic_load(&loop->post_waits)));
+    } while (!error && (loop->open.first || !loop_list_is_empty(&loop->files.open) || loop->listeners ||
+                        atomic_load(&loop->post_waits)));
     /* What has ended the run, or posted the last call, may still be waking the loop. */
     pthread_mutex_lock(&loop->post_lock);
     pthread_mutex_unlock(&loop->post_lock);
@@ -204,6 +237,7 @@ void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats
         .completions = stats.completions,
         .starved = stats.starved,
         .aimed = stats.aimed,
+        .direct = stats.direct,
         .overflows = stats.overflows,
         .connections = loop->connections,
         .waiting = stats.waiting,

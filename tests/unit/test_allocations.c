@@ -194,11 +194,18 @@ static void in_data(sluice_conn *conn, void *user) {
     relay_read(user);
 }
 
+/* All has come, and all has been sent: whichever is seen last. */
+static void relay_finish(relay *r) {
+    if (r->in_ended && r->count == 0 && !r->finished)
+        r->finished = sluice_conn_finish(r->out) == 0;
+}
+
 static void in_end(sluice_conn *conn, int error, void *user) {
     relay *r = user;
     (void)conn;
     r->in_ended = true;
     r->error = error ? error : r->error;
+    relay_finish(r);
 }
 
 static size_t out_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
@@ -222,9 +229,9 @@ static void out_sent(sluice_conn *conn, size_t bytes, void *user) {
         r->first = (r->first + 1) % QUEUE;
         r->count--;
     }
+    (void)conn;
     relay_read(r);
-    if (r->in_ended && r->count == 0 && !r->finished)
-        r->finished = sluice_conn_finish(conn) == 0;
+    relay_finish(r);
 }
 
 static void out_end(sluice_conn *conn, int error, void *user) {

@@ -869,6 +869,50 @@ static void a_random_walk_matches_plain_arrays(void **state) {
     free(m);
 }
 
+static unsigned heard;
+static size_t heard_length;
+
+static void hear(sluice_chain *chain) {
+    heard++;
+    heard_length = sluice_chain_length(chain);
+    assert_true(chain_is_sound(chain));
+}
+
+/* Whoever keeps a chain filled hears once, when a block is gone, of any way in which it goes. */
+static void consumption_is_told_once(void **state) {
+    (void)state;
+    sluice_pool *pool = new_pool(32);
+    sluice_chain *chain = new_text(pool), *other = new_chain(pool);
+    sluice_slice slice;
+    heard = 0;
+    chain->on_consumed = hear;
+    assert_int_equal(sluice_chain_skip(chain, 0), 0);
+    assert_int_equal(sluice_chain_take(chain, 0, &slice), 0);
+    assert_int_equal(sluice_chain_take(chain, TEXT + 1, &slice), -EAGAIN);
+    assert_int_equal(heard, 0);
+    assert_int_equal(sluice_chain_skip(chain, 2), 2);
+    assert_int_equal(heard, 1);
+    assert_int_equal(heard_length, TEXT - 2);
+    assert_int_equal(sluice_chain_skip(chain, 1), 1);
+    assert_int_equal(heard, 1);
+    chain->on_consumed = hear;
+    assert_int_equal(sluice_chain_skip(chain, 2), 2);
+    assert_int_equal(heard, 1);
+    assert_int_equal(sluice_chain_take(chain, 5, &slice), 0);
+    sluice_slice_release(&slice);
+    assert_int_equal(heard, 2);
+    assert_int_equal(heard_length, TEXT - 10);
+    chain->on_consumed = hear;
+    assert_int_equal(sluice_chain_move(chain, 10, other), 0);
+    assert_int_equal(heard, 3);
+    assert_int_equal(heard_length, TEXT - 20);
+    chain->on_consumed = hear;
+    sluice_chain_free(chain);
+    assert_int_equal(heard, 4);
+    sluice_chain_free(other);
+    free_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_at_every_cut),
@@ -884,6 +928,7 @@ int main(void) {
         cmocka_unit_test(the_last_block_grows),
         cmocka_unit_test(a_block_that_has_left_comes_back_as_views),
         cmocka_unit_test(without_views_nothing_is_extended),
+        cmocka_unit_test(consumption_is_told_once),
         cmocka_unit_test(a_random_walk_matches_plain_arrays),
         cmocka_unit_test(bytes_behind_an_inner_block_go_to_the_end),
     };

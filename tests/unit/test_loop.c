@@ -504,6 +504,42 @@ static void stop_from_timer(sluice_timer *timer, void *user) {
     sluice_loop_stop(user);
 }
 
+typedef struct nested_turns {
+    sluice_loop *loop;
+    unsigned calls, refused;
+} nested_turns;
+
+static void turn_inside(void *user) {
+    nested_turns *nested = user;
+    nested->calls++;
+    nested->refused += sluice_loop_turn(nested->loop, -1) == -EBUSY && sluice_loop_run(nested->loop) == -EBUSY;
+}
+
+static void turn_inside_timer(sluice_timer *timer, void *user) {
+    (void)timer;
+    turn_inside(user);
+}
+
+/* Whatever a callback waits for by turns, it would wait inside the turn that it is called from. */
+static void a_turn_inside_a_turn_is_refused(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        loop_rig rig;
+        const sluice_loop_options options = {.backend = i ? SLUICE_BACKEND_EPOLL : SLUICE_BACKEND_URING};
+        loop_rig_open(&rig, NULL, &options, GUARD);
+        nested_turns nested = {.loop = rig.loop};
+        sluice_timer *timer;
+        assert_int_equal(sluice_timer_new(rig.loop, turn_inside_timer, &nested, &timer), 0);
+        sluice_timer_start(timer, 0);
+        assert_int_equal(sluice_loop_post(rig.loop, turn_inside, &nested), 0);
+        turn_until_count(rig.loop, &nested.calls, 2);
+        assert_int_equal(nested.refused, 2);
+        turn_through(rig.loop, 2);
+        sluice_timer_free(timer);
+        loop_rig_close(&rig);
+    }
+}
+
 static void a_run_ends_with_stop_and_may_begin_again(void **state) {
     (void)state;
     loop_rig rig;
@@ -750,6 +786,7 @@ int main(void) {
         cmocka_unit_test(posts_are_called_in_order),
         cmocka_unit_test(threads_post_without_loss),
         cmocka_unit_test(the_end_makes_the_calls_not_yet_made),
+        cmocka_unit_test(a_turn_inside_a_turn_is_refused),
         cmocka_unit_test(a_run_ends_with_stop_and_may_begin_again),
         cmocka_unit_test(another_thread_stops_a_run),
         cmocka_unit_test(a_stopped_loop_may_be_freed_at_once),

@@ -1,26 +1,22 @@
 /* The RESP framer and command writer against a real redis-server, in both versions of the protocol. */
 #include <sluice/resp.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "memory/chain.h"
 #include "support/feed.h"
+#include "support/redis.h"
 
 enum {
     SKIPPED = 77, /* what a test program returns that could not run */
@@ -28,121 +24,16 @@ enum {
     PATIENCE = 60, /* seconds in which the server must answer, so that a lost reply ends the test */
 };
 
-/* ---- The server ---- */
-
-static struct {
-    pid_t pid;
-    uint16_t port;
-    int log;
-    char directory[32];
-} server;
-
-static bool is_installed(const char *program) {
-    char path[4096];
-    const char *folders = getenv("PATH");
-    while (folders && *folders) {
-        size_t length = strcspn(folders, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)length, folders, program);
-        if (access(path, X_OK) == 0)
-            return true;
-        folders += length + (folders[length] == ':');
-    }
-    return false;
-}
-
-static struct sockaddr_in loopback(uint16_t port) {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-/* A port that is free now; should another program take it first, the server ends and is started on another. */
-static uint16_t free_port(void) {
-    struct sockaddr_in address = loopback(0);
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static void run_server(int log, bool with_debug) {
-    char port[8];
-    sprintf(port, "%u", server.port);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    const char *args[] = {"redis-server",
-                          "--port",
-                          port,
-                          "--bind",
-                          "127.0.0.1",
-                          "--dir",
-                          server.directory,
-                          "--save",
-                          "",
-                          "--appendonly",
-                          "no",
-                          "--daemonize",
-                          "no",
-                          "--logfile",
-                          "",
-                          with_debug ? "--enable-debug-command" : NULL,
-                          "local",
-                          NULL};
-    execvp(args[0], (char *const *)args);
-    _exit(127);
-}
-
-/* Reads the server's log until it says that it listens; false when it ends. */
-static bool wait_until_ready(void) {
-    static const char ready[] = "eady to accept connections";
-    size_t matched = 0;
-    char byte;
-    while (matched < sizeof ready - 1) {
-        if (read(server.log, &byte, 1) != 1)
-            return false;
-        matched = byte == ready[matched] ? matched + 1 : byte == ready[0];
-    }
-    return true;
-}
-
-static bool start_once(bool with_debug) {
-    int log[2];
-    assert_int_equal(pipe(log), 0);
-    server.port = free_port();
-    server.log = log[0];
-    server.pid = fork();
-    assert_true(server.pid >= 0);
-    if (server.pid == 0)
-        run_server(log[1], with_debug);
-    close(log[1]);
-    if (wait_until_ready())
-        return true;
-    close(server.log);
-    waitpid(server.pid, NULL, 0);
-    return false;
-}
+static redis_server server;
 
 static int start_server(void **state) {
     (void)state;
-    strcpy(server.directory, "/tmp/test-resp-XXXXXX");
-    assert_non_null(mkdtemp(server.directory));
-    /* Before version 7 there was no such option. */
-    for (int i = 0; i < 6; i++)
-        if (start_once(i < 3))
-            return 0;
-    return -1;
+    return redis_start(&server) ? 0 : -1;
 }
 
 static int stop_server(void **state) {
     (void)state;
-    int status;
-    assert_int_equal(kill(server.pid, SIGTERM), 0);
-    assert_int_equal(waitpid(server.pid, &status, 0), server.pid);
-    close(server.log);
-    assert_int_equal(rmdir(server.directory), 0);
+    redis_stop(&server, SIGTERM);
     return 0;
 }
 
@@ -253,14 +144,11 @@ static void expect_element(sluice_resp_walk *walk, sluice_resp_type type, const 
 
 static struct client *connect_client(int version) {
     struct client *client = calloc(1, sizeof *client);
-    const struct sockaddr_in address = loopback(server.port);
     const struct timeval patience = {.tv_sec = PATIENCE};
     assert_non_null(client);
     client->version = version;
-    client->fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(client->fd, (const struct sockaddr *)&address, sizeof address), 0);
+    client->fd = redis_connect(&server);
     assert_int_equal(setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
     assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &client->pool), 0);
     assert_int_equal(sluice_resp_new(NULL, &client->resp), 0);
     chain_init(&client->chain, client->pool);
@@ -683,9 +571,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_samples, set_up_3, tear_down),
         cmocka_unit_test_setup_teardown(test_tracking, set_up_3, tear_down),
     };
-    if (!is_installed("redis-server")) {
-        printf("skipped: redis-server is not installed (Debian: apt-get install redis-server)\n");
+    if (!redis_is_installed())
         return SKIPPED;
-    }
     return cmocka_run_group_tests_name("resp_redis", tests, start_server, stop_server);
 }

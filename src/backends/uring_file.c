@@ -1,0 +1,42 @@
+/*
+ * Reading files. One readv of 16 blocks of 4 KiB costs half as much as 16 reads of registered blocks (0.08 against 0.16
+ * ns a byte from the page cache; one read of 64 KiB: 0.07), so the registered memory is named only where the blocks of
+ * a read are neighbours and make one piece.
+ */
+#include "backends/io_read.h"
+#include "backends/uring.h"
+
+static bool is_full(const uring *u) {
+    return u->iovecs_used + IO_READ_BLOCKS > URING_IOVECS;
+}
+
+bool uring_read(uring *u, io_read *read) {
+    if (is_full(u))
+        uring_submit_now(u);
+    /* This may submit as well, and empty the pieces with that. */
+    struct io_uring_sqe *sqe = is_full(u) ? NULL : uring_sqe(u);
+    if (!sqe)
+        return false;
+    sluice_block *first;
+    struct iovec *pieces = &u->iovecs[u->iovecs_used];
+    uint32_t count = io_read_pieces(read, pieces, &first);
+    uint64_t offset = read->offset + read->filled;
+    if (count > 1) {
+        io_uring_prep_readv(sqe, read->io->fd, pieces, count, offset);
+        u->iovecs_used += count;
+    } else if (u->fixed[first->slab]) {
+        io_uring_prep_read_fixed(sqe, read->io->fd, pieces->iov_base, (unsigned)pieces->iov_len, offset, first->slab);
+    } else {
+        io_uring_prep_read(sqe, read->io->fd, pieces->iov_base, (unsigned)pieces->iov_len, offset);
+    }
+    sqe->user_data = (uint64_t)(uintptr_t)read | URING_TAG_READ;
+    read->io->operations++;
+    return true;
+}
+
+void uring_read_completed(io_read *read, int result) {
+    sluice_io *io = read->io;
+    io->operations--;
+    if (!io->cancelled)
+        io->events->read_done(io, read, result);
+}
