@@ -23,7 +23,8 @@ static void write_be(uint8_t *to, uint32_t value, int bytes) {
 }
 
 static void write_tag(uint8_t *tag, uint32_t payload, uint32_t timestamp, uint64_t *random) {
-    static const uint8_t inter_frame[] = {0x27, 1, 0, 0, 0}; /* H.264 */
+    /* H.264, and a key frame, so that a player can start with any. */
+    static const uint8_t key_frame[] = {0x17, 1, 0, 0, 0};
     memset(tag, 0, HEADER);
     tag[0] = VIDEO;
     write_be(tag + 1, payload, 3);
@@ -32,7 +33,7 @@ static void write_tag(uint8_t *tag, uint32_t payload, uint32_t timestamp, uint64
         uint64_t word = content_random(random);
         memcpy(tag + HEADER + at, &word, payload - at < 8 ? payload - at : 8);
     }
-    memcpy(tag + HEADER, inter_frame, sizeof inter_frame);
+    memcpy(tag + HEADER, key_frame, sizeof key_frame);
     write_be(tag + HEADER + payload, HEADER + payload, 4);
 }
 

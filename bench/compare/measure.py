@@ -4,12 +4,15 @@ import contextlib
 import json
 import os
 import subprocess
+import tempfile
 import time
+import urllib.request
 
 from compare import perf as counters
 from compare.processes import Program, RunError
 
 RECEIVER_CPU, SENDER_CPU = 0, 1
+TAG = 15  # Bytes of a tag around its payload.
 GRACE = 60  # Seconds that a run may take longer than it should.
 
 
@@ -134,6 +137,130 @@ def figures(plan, result, detail, sent, counted):
         values.update({key: detail[key] for key in ("turns", "enters", "completions", "starved", "aimed", "overflows",
                                                     "bytes_copied")})
     return values
+
+
+def processor_seconds(pid):
+    """Of all threads of a process: in all, and the part of it that it was in user mode (sampled)."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = (int(field) for field in file.read().rpartition(")")[2].split()[11:13])
+    return total / 1e9, user, system
+
+
+def memory_kib(pid):
+    """Resident, and resident and shared with nobody."""
+    values = {"Rss": 0, "Private_Clean": 0, "Private_Dirty": 0}
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name in values:
+                values[name] = int(rest.split()[0])
+    return values["Rss"], values["Private_Clean"] + values["Private_Dirty"]
+
+
+class FanoutBench:
+    """The real daemon between publishers and players; it alone is measured, from outside, while all are connected."""
+
+    def __init__(self, folder, perf):
+        self.daemon = os.path.join(os.path.dirname(folder), "sluiced")
+        self.send = os.path.join(folder, "bench-send")
+        self.play = os.path.join(folder, "bench-play")
+        self.perf = perf
+
+    def plan(self, scenario, seconds):
+        return {"each": scenario.packets(seconds) * (scenario.payload + TAG)}
+
+    def _options(self, variant):
+        backend, *settings = variant.split("+")
+        options = ["--backend", backend]
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            options += [f"--{name}", value]
+        return options
+
+    def run(self, scenario, variant, seconds, plan):
+        return self._execute(scenario, variant, seconds, plan, ())[0]
+
+    def count(self, scenario, variant, seconds, plan):
+        if not self.perf.traced:
+            return {}
+        _, counted, packets = self._execute(scenario, variant, seconds, plan, counters.SYSCALLS)
+        return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / packets} if counted else {}
+
+    def _execute(self, scenario, variant, seconds, plan, events):
+        """Figures of the daemon, what perf has counted, and packets delivered."""
+        deadline = time.monotonic() + 20 * seconds + GRACE
+        command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", "100000",
+                   *self._options(variant)]
+        with contextlib.ExitStack() as stack:
+            daemon = stack.enter_context(Program(["taskset", "-c", cpu(RECEIVER_CPU)[-1], *command] if cpu(0) else command,
+                                                 deadline, log=stack.enter_context(tempfile.NamedTemporaryFile())))
+            flv, http = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
+                                           r"proto=http address=127.0.0.1:(\d+).* ready ")
+            pid = daemon.process.pid
+            before_memory = memory_kib(pid)
+            sender = stack.enter_context(Program([self.send, "--port", flv, *cpu(SENDER_CPU),
+                                                  *scenario.send_options(seconds)], deadline))
+            streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
+            player = stack.enter_context(Program([self.play, "--port", http, "--players", str(scenario.players),
+                                                  "--bytes", str(plan["each"]), *cpu(SENDER_CPU), *streams], deadline))
+            player.expect("connected")
+            self._wait_for_players(http, len(streams) * scenario.players)
+            connected = memory_kib(pid)
+            attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
+            begin, begun = processor_seconds(pid), time.monotonic()
+            sender.say("go")
+            sent = json.loads(sender.expect("result"))
+            played = json.loads(player.expect("result"))
+            wall, end = time.monotonic() - begun, processor_seconds(pid)
+            finished = memory_kib(pid)
+            counted = attached.values() if attached else {}
+            player.finish()
+            sender.finish()
+        packets = scenario.packets(seconds) * len(streams) * scenario.players
+        used, user, system = (after - before for after, before in zip(end, begin))
+        share = user / (user + system) if user + system else 0
+        gigabytes = played["bytes"] / 1e9
+        members = len(streams) * (scenario.players + 1)
+        return {
+            "cpu_s": used,
+            "cpu_s_per_gb": used / gigabytes,
+            "user_s_per_gb": used * share / gigabytes,
+            "system_s_per_gb": used * (1 - share) / gigabytes,
+            "cpu_s_per_mpackets": used / packets * 1e6,
+            "resident_kib": finished[0],
+            "private_kib": finished[1],
+            "private_bytes_per_connection": 1024 * (connected[1] - before_memory[1]) / members,
+            "mb_per_s": played["bytes"] / 1e6 / wall,
+            "wall_s": wall,
+            "sender_latest_us": sent["latest_us"],
+        }, counted, packets
+
+    @staticmethod
+    def _wait_for_players(http, players):
+        """Until the daemon knows all of them; they wait for the first tag, and none may miss it."""
+        end = time.monotonic() + GRACE
+        while time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
+                    text = answer.read().decode()
+            except OSError as error:
+                raise RunError(f"the daemon does not answer: {error}") from None
+            if count_players(json.loads(text)) >= players:
+                return
+            time.sleep(0.02)
+        raise RunError(f"the daemon has not {players} players")
+
+
+def count_players(state):
+    """The sum of all subscribers in the daemon's JSON, wherever they stand in it."""
+    if isinstance(state, dict):
+        return sum(value if key == "subscribers" and isinstance(value, int) else count_players(value)
+                   for key, value in state.items())
+    return sum(map(count_players, state)) if isinstance(state, list) else 0
 
 
 class MemoryBench:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -89,6 +90,47 @@ class Counting:
             os.close(descriptor)
 
     def values(self):
+        self.output.seek(0)
+        return parse(self.output.read())
+
+
+class Attached:
+    """Counts events of a process that runs, from the with statement's begin to its end; then values() has them."""
+
+    def __init__(self, perf, events, pid):
+        self.output = tempfile.NamedTemporaryFile("r", prefix="perf-compare-")
+        self.command = [perf.program, "stat", "-x,", "-o", self.output.name, "-e", ",".join(events), "-p", str(pid)]
+        self.process = None
+
+    def __enter__(self):
+        control, answer = os.pipe(), os.pipe()
+        try:
+            # It says when it counts: "enable" is answered when that is done.
+            self.process = subprocess.Popen([*self.command, "-D", "-1", "--control", f"fd:{control[0]},{answer[1]}"],
+                                            start_new_session=True, pass_fds=(control[0], answer[1]),
+                                            stderr=subprocess.DEVNULL)
+            os.close(answer[1])
+            answer = answer[0], None
+            os.write(control[1], b"enable\n")
+            if not os.read(answer[0], 16):
+                raise OSError("perf stat does not answer")
+        finally:
+            for descriptor in (*control, *answer):
+                if descriptor is not None:
+                    os.close(descriptor)
+        return self
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait()
+
+    def __exit__(self, *_):
+        self.stop()
+        self.output.close()
+
+    def values(self):
+        self.stop()
         self.output.seek(0)
         return parse(self.output.read())
 

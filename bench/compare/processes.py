@@ -1,6 +1,7 @@
 """Starts the programs of a run, talks to them by lines with a deadline, and ends them whatever happens."""
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -20,11 +21,14 @@ class Refused(RunError):
 class Program:
     """A child whose output is read line by line. It is in a session of its own, so Ctrl-C reaches it through us only."""
 
-    def __init__(self, command, deadline, pass_fds=()):
+    def __init__(self, command, deadline, pass_fds=(), log=None):
+        """log: a file for what it says on its standard error, where that may be more than a pipe holds."""
         self.name = os.path.basename(command[0])
         self.deadline = deadline
         self.pending = b""
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self.log = log and log.name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=log or subprocess.PIPE,
                                         start_new_session=True, pass_fds=pass_fds)
 
     def __enter__(self):
@@ -63,8 +67,20 @@ class Program:
             _, errors = self.process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             raise RunError(f"{self.name} has closed its output, and goes on") from None
-        text = errors.decode(errors="replace").strip() or f"ended with status {self.process.returncode}"
+        text = (errors or b"").decode(errors="replace").strip() or f"ended with status {self.process.returncode}"
         raise (Refused if self.process.returncode == REFUSED else RunError)(text)
+
+    def find_in_log(self, pattern):
+        """The groups of a pattern, when the log has it."""
+        while time.monotonic() < self.deadline:
+            with open(self.log, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            if found := re.search(pattern, text, re.DOTALL):
+                return found.groups()
+            if self.process.poll() is not None:
+                raise RunError(f"{self.name} has ended: {text.strip()}")
+            time.sleep(0.01)
+        raise RunError(f"{self.name} is not ready in time")
 
     def say(self, line):
         try:

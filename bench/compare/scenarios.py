@@ -58,6 +58,12 @@ class Network(Scenario):
                 "--packets", str(self.packets(seconds)), "--interval", str(interval)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Fanout(Network):
+    """Streams through the daemon; variants are its backends, with options: epoll+batch=0. Figures are per byte delivered."""
+    players: int = 1  # Of each stream.
+
+
 PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
 SATURATED = ("uring", "epoll-pool") + PLAIN
 
@@ -126,6 +132,11 @@ SCENARIOS = (
     Network("idle-10000", "10,000 mostly idle streams, one packet in a second", batched(5000),
             (Target("private_bytes_per_connection", "uring", None, 1024),) + no_worse("uring"),
             connections=10000, write="1039", packets_per_second=1, paced=True, slow=True),
+    *(Fanout(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
+             f"player{'s' * (players > 1)} each, through sluiced", ("uring", "epoll", "uring+batch=0", "epoll+batch=0"),
+             (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
+             packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
+      for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
            operations_per_second=1e7),

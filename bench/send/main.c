@@ -115,6 +115,20 @@ static void open_streams(void) {
         open_stream(&streams[i], i);
 }
 
+/* With the ports of its own end, by which some servers name streams. */
+static void tell_connected(void) {
+    printf("connected");
+    for (uint32_t i = 0; i < set.connections; i++) {
+        struct sockaddr_in address;
+        socklen_t length = sizeof address;
+        if (getsockname(streams[i].fd, (struct sockaddr *)&address, &length) < 0)
+            fail(EXIT_FAILURE, "getsockname: %s", strerror(errno));
+        printf(" %u", ntohs(address.sin_port));
+    }
+    puts("");
+    fflush(stdout);
+}
+
 static void write_once(stream *s) {
     uint64_t size = set.most_write;
     if (set.least_write < set.most_write)
@@ -211,8 +225,7 @@ static void run(void) {
     /* Packets of a thousand streams are some ten microseconds apart. */
     prctl(PR_SET_TIMERSLACK, 1UL);
     open_streams();
-    puts("connected");
-    fflush(stdout);
+    tell_connected();
     if (!wait_for_line())
         return;
     uint64_t begin = now_ns(), late = 0;
