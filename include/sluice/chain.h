@@ -21,8 +21,14 @@ extern "C" {
 /** A chain of blocks; opaque. */
 typedef struct sluice_chain sluice_chain;
 
+/** What calls that are inlined know of a chain: its bytes in the first block. The fields are the library's. */
+typedef struct sluice_chain_front {
+    const uint8_t *at;  /**< The next byte, or NULL. */
+    const uint8_t *end; /**< Behind the block's last byte, or NULL. */
+} sluice_chain_front;
+
 /**
- * Makes an empty chain. The caller owns it; the pool must outlive it.
+ * Makes an empty chain. The caller owns it; the pool, which may be a class of one, must outlive it.
  * @return 0, -ENOMEM
  */
 SLUICE_API int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain);
@@ -40,8 +46,8 @@ SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 
 /**
- * Appends a block of the chain's pool with its data; the caller's reference goes to the chain in any case. A block
- * without data is released at once.
+ * Appends a block of the chain's pool, of any class, with its data; the caller's reference goes to the chain in any
+ * case. A block without data is released at once.
  */
 SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 
@@ -50,6 +56,29 @@ SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
  * @return 0, -EINVAL (a slice of another pool), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
  */
 SLUICE_API int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice);
+
+/**
+ * Gives the user's memory back: nothing of the library refers to it any more. Called on the thread that has dropped
+ * the last reference, inside the call that did (one that consumes, releases, frees, or a turn of a loop): it must not
+ * use the chain or the reader that is being consumed, and is best brief.
+ */
+typedef void sluice_memory_released_fn(const void *memory, size_t n, void *user);
+
+/**
+ * Appends the user's own memory by reference: it is read in place, as what has been received is, and may be taken,
+ * sent and moved on likewise. It must stay valid and unchanged until @p released is called, which happens exactly once,
+ * when the last reference of a chain or a slice is gone. The library does not write to it; only a WebSocket server's
+ * framer does, which unmasks in place.
+ *
+ * It takes no block of the pool: sluice_slice_keep() never refuses a slice that consists of such memory alone. Each
+ * piece counts as one view, of which a pool has a limited number.
+ * @param memory   may be NULL when @p n is 0; then nothing is appended, and @p released is called before this returns
+ * @param released may be NULL, for memory that lasts
+ * @return 0, -EINVAL (no memory), -EMSGSIZE (more than 4,294,967,295 bytes), -ENOBUFS (too many views in use), -ENOMEM;
+ *         on failure nothing has changed and @p released is not called
+ */
+SLUICE_API int sluice_chain_append_memory(sluice_chain *chain, const void *memory, size_t n,
+                                          sluice_memory_released_fn *released, void *user);
 
 /**
  * Cuts the first @p n bytes out. References of blocks that are used up move to the slice; only the block that the

@@ -19,6 +19,7 @@
 
 #include <sluice/chain.h>
 #include <sluice/loop.h>
+#include <sluice/reader.h>
 #include <sluice/visibility.h>
 
 #ifdef __cplusplus
@@ -38,9 +39,11 @@ typedef struct sluice_conn_events {
     void (*on_data)(sluice_conn *conn, void *user);
 
     /**
-     * Receiving has ended: @p error is 0 when the peer has finished (sending may go on), else a negative errno: the
-     * connection has failed, and nothing more is received or sent. A failure may follow an end. Bytes that came before
-     * are in the chain. Close the connection when done with it.
+     * Receiving has ended: @p error is 0 when the peer has finished (sending may go on); -ETIMEDOUT when nothing has
+     * come for as long as sluice_conn_set_timeout() allows (sending may go on, and so may receiving, after
+     * sluice_conn_resume()); else another negative errno: the connection has failed, and nothing more is received or
+     * sent (-ECONNABORTED where the kernel has given the peer up and calls it ETIMEDOUT). A failure may follow an end.
+     * Bytes that came before are in the chain. Close the connection when done with it.
      */
     void (*on_end)(sluice_conn *conn, int error, void *user);
 
@@ -92,19 +95,31 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
 /**
+ * Chooses the size of the blocks that are received into: one of the sizes that the loop's pool has, each with a stock
+ * of its own with the kernel; 0: the size of the pool, or class, that the loop was made with, which is what a
+ * connection begins with. Small blocks hold little memory for small messages; large ones mean few pieces for large
+ * messages. At any time: what is in the chain stays there, and what the kernel has already begun to fill still arrives.
+ * When blocks of one size run short, connections with other sizes are not held up: see sluice_pool_class().
+ * @return 0, -EINVAL (the pool has no such blocks), -ENOBUFS (nobody has used the size before, and there is no memory
+ *         left in the pool's budget), -ENOMEM, -EPIPE (the connection has been closed); on failure nothing has changed
+ */
+SLUICE_API int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size);
+
+/**
  * Stops receiving into blocks: what the kernel had already put into blocks still arrives. A
  * sluice_conn_receive_into() goes on.
  */
 SLUICE_API void sluice_conn_pause(sluice_conn *conn);
 
-/** Receives again after a pause. */
+/** Receives again after a pause, or after the time of sluice_conn_set_timeout() was over. */
 SLUICE_API void sluice_conn_resume(sluice_conn *conn);
 
 /**
  * What sluice_conn_receive_into() has come to. The memory is the user's again. Another receive may be asked for from
  * inside, and the connection may be closed.
  * @param error 0: all bytes are there; -ENODATA: the peer has finished before; -ECANCELED: sluice_conn_receive_cancel()
- *              or sluice_conn_close() came before; else the connection has failed with this errno
+ *              or sluice_conn_close() came before; -ETIMEDOUT: the time of sluice_conn_set_timeout() is over; else
+ *              the connection has failed with this errno
  * @param done  bytes at the front of the memory that are the stream's next, and consumed; with error 0 all of them
  */
 typedef void sluice_conn_received_fn(sluice_conn *conn, int error, size_t done, void *user);
@@ -136,6 +151,27 @@ SLUICE_API int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t 
  * the connection is paused. Without such a receive nothing happens.
  */
 SLUICE_API void sluice_conn_receive_cancel(sluice_conn *conn);
+
+/**
+ * How long the connection may receive nothing. Then receiving pauses, and on_end says -ETIMEDOUT: no earlier, and soon
+ * after. A sluice_conn_receive_into() that is under way ends with -ETIMEDOUT instead, and another may follow. Nothing
+ * is lost by it. Counted from this call, from sluice_conn_resume() and sluice_conn_receive_into(), and from the last
+ * bytes that came; not while receiving is paused, nor while the connection waits for a block. Cheap: it costs nothing
+ * per byte, and one timer per connection that is looked at once in that time.
+ * @param milliseconds 0: for any length, which is the default
+ * @return 0, -ENOMEM (for the first time only)
+ */
+SLUICE_API int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds);
+
+/**
+ * Makes a reader as new (sluice_reader_reset()), over the connection's chain and with the connection as its source. It
+ * never waits: where the chain does not hold enough, its calls say -EAGAIN as long as more may come, -ENODATA when the
+ * peer has finished, -ETIMEDOUT when the time of sluice_conn_set_timeout() was over and receiving has not been resumed,
+ * -ECANCELED after sluice_conn_close(), and what the connection has failed with. Such a state is known to the reader in
+ * the turn in which it comes, before on_end tells it.
+ * @param reader stays the caller's; to be freed or reset no later than in on_closed
+ */
+SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader);
 
 /** Says that on_gather has something. It is asked once per turn until it has nothing. */
 SLUICE_API void sluice_conn_want_send(sluice_conn *conn);

@@ -6,7 +6,8 @@
  * On io_uring several reads are under way at once and none holds up the loop; on epoll, where a file is always "ready",
  * the loop's thread reads it a few pieces a turn, and waits for the disk when they are not in the page cache.
  *
- * Either a file calls back, as a connection does, or straight-line code waits for bytes with sluice_file_fill().
+ * Either a file calls back, as a connection does, or straight-line code waits for bytes: with sluice_file_fill(), or
+ * by the calls of a reader (sluice_file_attach_reader()).
  *
  * Threads: the loop's.
  */
@@ -18,6 +19,7 @@
 
 #include <sluice/chain.h>
 #include <sluice/loop.h>
+#include <sluice/reader.h>
 #include <sluice/visibility.h>
 
 #ifdef __cplusplus
@@ -31,8 +33,11 @@ typedef struct sluice_file sluice_file;
 typedef struct sluice_file_options {
     uint64_t offset;     /**< Where in the file to begin, bytes. Default 0. */
     uint64_t length;     /**< Most bytes to read from there. Default: to the file's end. */
-    uint32_t read_ahead; /**< The window: most bytes in the chain or under way, as long as the consumer needs no more
-                              (sluice_file_set_need()). At least one block. Default 262,144. */
+    uint32_t read_ahead; /**< The window: most bytes in the chain behind its first block, or under way, as long as
+                              the consumer needs no more (sluice_file_set_need()). At least one block. Default
+                              262,144. */
+    uint32_t block_size; /**< Size of the blocks that are read into: see sluice_pool_class(). Default: the size of the
+                              loop's pool. */
 } sluice_file_options;
 
 /**
@@ -63,8 +68,9 @@ typedef struct sluice_file_events {
  * what is added after the end was found is not.
  * @param options settings, or NULL for the defaults
  * @param events  must outlive the file; NULL for straight-line use
- * @return 0, -EINVAL (an offset that no file has), -EISDIR, -ESPIPE (a pipe, socket or terminal: it has no places to
- *         read from), -ENOMEM, or an error of fstat(2), such as -EBADF
+ * @return 0, -EINVAL (an offset that no file has, a block size that is no class of the pool), -EISDIR, -ESPIPE (a pipe,
+ *         socket or terminal: it has no places to read from), -ENOBUFS (the class has no block yet, and every slab is
+ *         in use), -ENOMEM, or an error of fstat(2), such as -EBADF
  */
 SLUICE_API int sluice_file_new(sluice_loop *loop, int fd, const sluice_file_options *options,
                                const sluice_file_events *events, void *user, sluice_file **ret_file);
@@ -109,11 +115,18 @@ SLUICE_API int sluice_file_seek(sluice_file *file, uint64_t offset, uint64_t len
  * @param deadline nanoseconds of CLOCK_MONOTONIC; one that has passed: what can be had without waiting;
  *                 UINT64_MAX: none
  * @return 0 (the chain has grown, at the end or the deadline perhaps to less than @p need), -ENODATA (reading has
- *         ended, with nothing more in the chain than before), -ETIMEDOUT, -EAGAIN (called inside of a turn),
- *         -ECANCELED (closed: the file may be gone), what reading ended with (see on_end), or an error of
- *         sluice_loop_turn()
+ *         ended, with nothing more in the chain than before), -ETIMEDOUT, -EAGAIN (called inside of a turn, and more
+ *         comes), -EINTR (sluice_loop_stop() was called; nothing is lost), -ECANCELED (closed: the file may be gone),
+ *         what reading ended with (see on_end), or an error of sluice_loop_turn()
  */
 SLUICE_API int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline);
+
+/**
+ * Makes a reader as new (sluice_reader_reset()), over the file's chain and with the file as its source: its calls wait
+ * as sluice_file_fill() does, and return what that returns. sluice_reader_set_timeout() counts.
+ * @param reader stays the caller's; to be freed or reset no later than in on_closed
+ */
+SLUICE_API void sluice_file_attach_reader(sluice_file *file, sluice_reader *reader);
 
 #ifdef __cplusplus
 }

@@ -56,9 +56,9 @@ SLUICE_API void sluice_headers_free(sluice_headers *headers);
  * goes over each byte once. The texts stay valid until the next call for this block that reads, clears or frees it:
  * where the block's bytes lie in one block of memory they are read in place and that block is held; else they are
  * copied, and counted in the pool's bytes_copied.
- * @return 0, -EAGAIN (more bytes are needed), -EPROTO (a line is malformed or folded), -EMSGSIZE (a limit: said before
- *         the rest has come where count or total is exceeded), -ENOMEM; on failure the block is empty and nothing is
- *         consumed
+ * @return 0, -EPROTO (a line is malformed or folded), -EMSGSIZE (a limit: said before the rest has come where count or
+ *         total is exceeded), -ENOMEM, -EAGAIN (more bytes are needed) or what else the reader's source says; on
+ *         failure the block is empty and nothing is consumed
  */
 SLUICE_API int sluice_headers_read(sluice_headers *headers, sluice_reader *reader);
 

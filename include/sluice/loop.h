@@ -35,8 +35,9 @@ typedef struct sluice_loop_options {
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
                                event after silence is never delayed. Default 0: no window. */
-    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool.
-                               Default 524,288: about what stays in a core's cache. */
+    uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool;
+                               so much for each block size in use. Default 524,288: about what stays in a core's
+                               cache. */
     bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
                                RLIMIT_MEMLOCK). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */
@@ -122,7 +123,10 @@ SLUICE_API int sluice_loop_fd(sluice_loop *loop);
  */
 SLUICE_API int sluice_loop_timeout(const sluice_loop *loop);
 
-/** Makes sluice_loop_run() return after its current turn. Any thread. */
+/**
+ * Makes sluice_loop_run() return after its current turn; where a call of a stream (<sluice/stream.h>) is what runs the
+ * loop, or the next to do so, makes that return -EINTR. Any thread.
+ */
 SLUICE_API void sluice_loop_stop(sluice_loop *loop);
 
 /** What sluice_loop_post() calls. */

@@ -19,6 +19,7 @@
 #include <sluice/resp_client.h>
 #include <sluice/rtsp.h>
 #include <sluice/slice.h>
+#include <sluice/stream.h>
 #include <sluice/version.h>
 #include <sluice/visibility.h>
 #include <sluice/websocket.h>

@@ -35,7 +35,7 @@ typedef struct io_read {
 struct io_events {
     void (*accepted)(sluice_io *io, int fd);
     void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
-    void (*received)(sluice_io *io);                /* the chain has grown, and there is no target */
+    void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
     void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */
     void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
     void (*sent)(sluice_io *io, size_t bytes);
@@ -90,6 +90,7 @@ struct sluice_io {
     bool sending;        /* a send is under way */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */
     bool cancelled;      /* cancel() has been called */
+    uint8_t group;       /* its blocks' size: which of those that the backend knows */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
@@ -141,6 +142,12 @@ struct backend_operations {
     /* Drops the target. True when that is done; else the kernel is still at it, and placed() or ended() follows. */
     bool (*stop_into)(sluice_backend *backend, sluice_io *io);
 
+    /*
+     * Blocks of the chain come from this class of the pool from now on; what is armed already still arrives. 0, or why
+     * not (and nothing has changed).
+     */
+    int (*change_class)(sluice_backend *backend, sluice_io *io, sluice_pool *class);
+
     /* Room for the pieces of one send, valid until send() or the next call of room(). */
     struct iovec *(*room)(sluice_backend *backend, size_t *ret_max);
 
@@ -173,7 +180,7 @@ struct backend_operations {
 
 struct sluice_backend {
     const struct backend_operations *operations;
-    sluice_pool *pool;
+    sluice_pool *pool; /* or a class of one: where blocks come from for an io that does not change its class */
 };
 
 extern const struct backend_operations uring_backend;

@@ -27,8 +27,6 @@
 
 enum {
     MAX_BATCH_US = 100000,
-    MOST_BURST = 64,          /* blocks of one read, at most */
-    BURST_BYTES = 64 << 10,   /* and bytes */
     ACCEPTS = 64,             /* of one readiness */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
@@ -83,11 +81,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     e->base = (sluice_backend){&epoll_backend, pool};
     e->fd = e->wake_fd = -1;
     e->batch_us = options->batch_us;
-    e->most_burst = BURST_BYTES / pool_block_size(pool);
-    if (e->most_burst < 1)
-        e->most_burst = 1;
-    if (e->most_burst > MOST_BURST)
-        e->most_burst = MOST_BURST;
+    epoll_class_open(e, pool);
     e->stats.features = "vectored";
     int error = open_descriptors(e);
     if (!error)
@@ -167,6 +161,15 @@ static bool stop_into(sluice_backend *backend, sluice_io *io) {
     (void)backend;
     target_drop(io);
     return true;
+}
+
+static int change_class(sluice_backend *backend, sluice_io *io, sluice_pool *class) {
+    epoll *e = of(backend);
+    epoll_receive_change(e, io, class);
+    /* The interest may have been withdrawn while it waited for a block. */
+    if (io->wants_receive)
+        listen_for_data(e, io);
+    return 0;
 }
 
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
@@ -299,14 +302,14 @@ static void sleep_us(int64_t us) {
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static bool has_window(const epoll *e, int64_t timeout_us) {
-    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && !e->waiting.first && !e->reads_first;
+    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
 }
 
 /* How long to wait for events, milliseconds. */
 static int plan_wait(const epoll *e, int64_t timeout_us) {
     if (e->tell_first || e->cancelled.first)
         return 0;
-    if (e->waiting.first && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+    if (epoll_waiting(e) > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
         timeout_us = STARVED_WAIT_US;
     if (timeout_us < 0)
         return -1;
@@ -357,7 +360,7 @@ static int descriptor(sluice_backend *backend) {
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
     const epoll *e = (const epoll *)backend;
     *ret_stats = e->stats;
-    ret_stats->waiting = e->waiting.count;
+    ret_stats->waiting = epoll_waiting(e);
 }
 
 const struct backend_operations epoll_backend = {
@@ -369,6 +372,7 @@ const struct backend_operations epoll_backend = {
     .pause = pause_receive,
     .receive_into = receive_into,
     .stop_into = stop_into,
+    .change_class = change_class,
     .room = send_room,
     .send = start_send,
     .read = start_read,

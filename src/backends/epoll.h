@@ -14,21 +14,28 @@ enum {
     EPOLL_SEND_PIECES = 256, /* of one send */
 };
 
+/* Blocks of one size, and who receives into them. */
+typedef struct block_class {
+    sluice_pool *pool;      /* or the class of it */
+    uint32_t most_burst;    /* blocks of one read */
+    io_queue waiting;       /* for blocks, in order of arrival */
+    io_queue aiming;        /* that hold an aim */
+    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
+} block_class;
+
 typedef struct epoll {
     sluice_backend base;
     int fd;
     int wake_fd;
     uint32_t batch_us;
-    uint32_t most_burst; /* blocks of one read */
-    bool bound;          /* the first turn gives the pool to its thread */
-    bool busy;           /* the last turn had events */
-    bool unread;         /* and left something to read */
+    bool bound;  /* the first turn gives the pool to its thread */
+    bool busy;   /* the last turn had events */
+    bool unread; /* and left something to read */
     atomic_bool wake_sent;
 
-    io_queue waiting;       /* for blocks, in order of arrival */
-    io_queue aiming;        /* that hold an aim */
-    io_queue cancelled;     /* to be told that they are idle */
-    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
+    block_class classes[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
+    uint32_t class_count;
+    io_queue cancelled; /* to be told that they are idle */
 
     io_read *reads_first, *reads_last; /* of files, to be done in the next turn */
 
@@ -43,6 +50,15 @@ typedef struct epoll {
 int epoll_listen(epoll *e, sluice_io *io, uint32_t events);
 
 /* Receiving: epoll_receive.c */
+
+/* The place of the class among those in use, to which it is added where it is missing. */
+uint8_t epoll_class_open(epoll *e, sluice_pool *pool);
+
+/* Receives into blocks of this class from now on. */
+void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool);
+
+/* How many wait for blocks, of any size. */
+uint32_t epoll_waiting(const epoll *e);
 
 /* Once a turn: reads for those who wait for blocks, as far as there are some. How many were told something. */
 uint32_t epoll_receive_waiting(epoll *e);

@@ -9,6 +9,7 @@
 
 enum {
     MOST_PIECES = 64,        /* blocks of one read, at most */
+    BURST_BYTES = 64 << 10,  /* and bytes, but for a block that is larger */
     BLOCKS_PER_RECEIVE = 16, /* under pressure a read takes no more than one part in so many of what is left */
 };
 
@@ -22,15 +23,32 @@ struct room {
     bool pressed;
 };
 
+uint8_t epoll_class_open(epoll *e, sluice_pool *pool) {
+    uint8_t group = 0;
+    while (group < e->class_count && e->classes[group].pool != pool)
+        group++;
+    if (group < e->class_count)
+        return group;
+    uint32_t burst = BURST_BYTES / pool_block_size(pool);
+    burst = burst < 1 ? 1 : burst < MOST_PIECES ? burst : MOST_PIECES;
+    e->classes[group] = (block_class){.pool = pool, .most_burst = burst};
+    e->class_count++;
+    return group;
+}
+
+static block_class *class_of(epoll *e, const sluice_io *io) {
+    return &e->classes[io->group];
+}
+
 /* Whether the io is in the queue goes with whether it has an aim. */
 static void queue_aim(epoll *e, sluice_io *io) {
     if (io->ready.aiming == (io->aim != NULL))
         return;
     io->ready.aiming = !io->ready.aiming;
     if (io->ready.aiming)
-        io_queue_push(&e->aiming, io);
+        io_queue_push(&class_of(e, io)->aiming, io);
     else
-        io_queue_remove(&e->aiming, io);
+        io_queue_remove(&class_of(e, io)->aiming, io);
 }
 
 void epoll_drop_aim(epoll *e, sluice_io *io) {
@@ -39,27 +57,28 @@ void epoll_drop_aim(epoll *e, sluice_io *io) {
 }
 
 /* Takes back the blocks that connections keep for their free ends only. */
-static void drop_spare_aims(epoll *e) {
+static void drop_spare_aims(epoll *e, const block_class *class) {
     sluice_io *next;
-    for (sluice_io *io = e->aiming.first; io; io = next) {
+    for (sluice_io *io = class->aiming.first; io; io = next) {
         next = io->queue_next;
         if (aim_is_spare(io))
             epoll_drop_aim(e, io);
     }
 }
 
-static bool has_block(epoll *e) {
-    if (sluice_pool_available(e->base.pool) == 0)
-        drop_spare_aims(e);
-    return sluice_pool_available(e->base.pool) > 0;
+static bool has_block(epoll *e, const block_class *class) {
+    if (sluice_pool_available(class->pool) > 0)
+        return true;
+    drop_spare_aims(e, class);
+    return sluice_pool_available(class->pool) > 0;
 }
 
 /* The blocks that the io's next read may take. */
-static uint32_t burst_of(epoll *e, const sluice_io *io, bool pressed) {
-    uint32_t most = e->most_burst;
+static uint32_t burst_of(const block_class *class, const sluice_io *io, bool pressed) {
+    uint32_t most = class->most_burst;
     uint32_t burst = io->ready.burst ? io->ready.burst : 1;
     if (pressed) {
-        uint32_t share = sluice_pool_available(e->base.pool) / BLOCKS_PER_RECEIVE;
+        uint32_t share = sluice_pool_available(class->pool) / BLOCKS_PER_RECEIVE;
         if (most > share)
             most = share > 0 ? share : 1;
     }
@@ -68,8 +87,9 @@ static uint32_t burst_of(epoll *e, const sluice_io *io, bool pressed) {
 
 /* Blocks only when it is this io's turn to have some: those who wait come first. */
 static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) {
+    const block_class *class = class_of(e, io);
     struct iovec *piece = room->pieces;
-    room->pressed = pool_is_pressed(e->base.pool);
+    room->pressed = pool_is_pressed(class->pool);
     if (!room->pressed || aim_is_spare(io))
         epoll_drop_aim(e, io);
     room->aimed = io->aim ? block_tail(io->aim) : 0;
@@ -77,9 +97,9 @@ static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) 
         *piece++ = (struct iovec){block_tail_data(io->aim), room->aimed};
     room->bytes = room->aimed;
     room->count = 0;
-    uint32_t burst = in_turn && has_block(e) ? burst_of(e, io, room->pressed) : 0;
+    uint32_t burst = in_turn && has_block(e, class) ? burst_of(class, io, room->pressed) : 0;
     while (room->count < burst) {
-        sluice_block *block = pool_take(e->base.pool);
+        sluice_block *block = pool_take(class->pool);
         if (!block)
             break;
         room->blocks[room->count++] = block;
@@ -100,12 +120,12 @@ static ssize_t read_into(const sluice_io *io, struct room *room) {
 }
 
 /* Twice as many blocks after a read that filled all; fewer when it filled few, with one to spare. */
-static void set_burst(const epoll *e, sluice_io *io, const struct room *room, size_t used, bool full) {
+static void set_burst(const block_class *class, sluice_io *io, const struct room *room, size_t used, bool full) {
     uint32_t burst = (uint32_t)room->count;
     if (burst == 0)
         return;
     burst = full ? 2 * burst : burst - (uint32_t)(room->count - used) / 2;
-    io->ready.burst = (uint8_t)(burst < e->most_burst ? burst : e->most_burst);
+    io->ready.burst = (uint8_t)(burst < class->most_burst ? burst : class->most_burst);
 }
 
 /* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the stream cannot go on. */
@@ -128,7 +148,7 @@ static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
     }
     if (room->pressed)
         aim_take(io);
-    set_burst(e, io, room, used, full);
+    set_burst(class_of(e, io), io, room, used, full);
     /* From the back: the block taken first is on top again. */
     while (room->count > used)
         sluice_block_release(room->blocks[--room->count]);
@@ -140,7 +160,7 @@ static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
 static void wait_for_block(epoll *e, sluice_io *io) {
     e->stats.starved++;
     io->receiving = IO_RECV_WAITING;
-    io_queue_push(&e->waiting, io);
+    io_queue_push(&class_of(e, io)->waiting, io);
 }
 
 /* The descriptor is reported again when there is more. */
@@ -177,25 +197,23 @@ static void receive_target(epoll *e, sluice_io *io) {
     target_written(io, (size_t)result);
     e->stats.direct += (uint64_t)result;
     e->unread |= result == room;
-    if (io->target.left == 0) {
-        target_drop(io);
-        io->events->placed(io);
-    }
+    target_tell_grown(io);
 }
 
 void epoll_receive(epoll *e, sluice_io *io) {
     if (target_pending(io))
         receive_target(e, io);
     else
-        receive(e, io, e->waiting.count == 0);
+        receive(e, io, class_of(e, io)->waiting.count == 0);
 }
 
 /* In order of arrival, as far as there are blocks. How many have read. */
-static uint32_t serve_waiting(epoll *e) {
+static uint32_t serve_waiting(epoll *e, block_class *class) {
     uint32_t served = 0;
-    for (uint32_t left = e->waiting.count; left > 0 && e->waiting.first && has_block(e); left--, served++) {
-        sluice_io *io = e->waiting.first;
-        io_queue_remove(&e->waiting, io);
+    uint32_t left = class->waiting.count;
+    for (; left > 0 && class->waiting.first && has_block(e, class); left--, served++) {
+        sluice_io *io = class->waiting.first;
+        io_queue_remove(&class->waiting, io);
         io->receiving = IO_RECV_OFF;
         /* The interest may have been withdrawn meanwhile. */
         int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
@@ -209,26 +227,50 @@ static uint32_t serve_waiting(epoll *e) {
     return served;
 }
 
-uint32_t epoll_receive_waiting(epoll *e) {
-    if (!e->waiting.first)
+static uint32_t receive_waiting(epoll *e, block_class *class) {
+    if (!class->waiting.first)
         return 0;
-    uint32_t served = serve_waiting(e);
-    if (served == 0 && !pool_want_release(e->base.pool))
-        served = serve_waiting(e);
+    uint32_t served = serve_waiting(e, class);
+    if (served == 0 && !pool_want_release(class->pool))
+        served = serve_waiting(e, class);
     if (served > 0) {
-        e->starved_since = 0;
+        class->starved_since = 0;
         return served;
     }
-    return io_queue_break_deadlock(&e->waiting, &e->starved_since);
+    return io_queue_break_deadlock(&class->waiting, &class->starved_since);
+}
+
+uint32_t epoll_receive_waiting(epoll *e) {
+    uint32_t served = 0;
+    for (uint32_t i = 0; i < e->class_count; i++)
+        served += receive_waiting(e, &e->classes[i]);
+    return served;
+}
+
+uint32_t epoll_waiting(const epoll *e) {
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < e->class_count; i++)
+        waiting += e->classes[i].waiting.count;
+    return waiting;
 }
 
 void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
     if (io->receiving == IO_RECV_WAITING)
-        io_queue_remove(&e->waiting, io);
+        io_queue_remove(&class_of(e, io)->waiting, io);
     io->receiving = IO_RECV_OFF;
 }
 
 void epoll_receive_stop(epoll *e, sluice_io *io) {
     io->wants_receive = false;
     epoll_receive_leave_queue(e, io);
+}
+
+void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool) {
+    if (io->chain.pool == pool)
+        return;
+    epoll_drop_aim(e, io);
+    epoll_receive_leave_queue(e, io);
+    io->chain.pool = pool;
+    io->group = epoll_class_open(e, pool);
+    io->ready.burst = 0;
 }

@@ -4,16 +4,22 @@
 
 enum { MOST_ROOM = 1 << 30 }; /* the kernel's lengths are of 31 bits */
 
+static void grow(struct io_target *target, size_t n) {
+    target->memory += n;
+    target->left -= n;
+    target->done += n;
+}
+
 /* Copies what the chain has, as far as it is asked for. */
 static void take_from_chain(sluice_io *io) {
     struct io_target *target = &io->target;
-    size_t n = io->chain.length < target->left ? io->chain.length : target->left;
+    size_t n = chain_length(&io->chain) < target->left ? chain_length(&io->chain) : target->left;
     sluice_slice slice;
     if (sluice_chain_take(&io->chain, n, &slice) < 0)
         return;
     sluice_slice_copy(&slice, 0, target->memory, n);
     sluice_slice_release(&slice);
-    target_written(io, n);
+    grow(target, n);
 }
 
 bool target_set(sluice_io *io, void *memory, size_t n) {
@@ -35,21 +41,24 @@ uint32_t target_room(const sluice_io *io) {
 }
 
 void target_written(sluice_io *io, size_t n) {
-    io->target.memory += n;
-    io->target.left -= n;
-    io->target.done += n;
+    grow(&io->target, n);
+    /* Consumed as it came: it counts in the stream's places. */
+    io->chain.passed += n;
 }
 
-void target_tell_received(sluice_io *io) {
-    if (!target_pending(io)) {
+void target_tell_grown(sluice_io *io) {
+    if (!target_pending(io) || io->target.left > 0) {
         io->events->received(io);
         return;
     }
-    take_from_chain(io);
-    if (io->target.left > 0)
-        return;
     target_drop(io);
     io->events->placed(io);
+}
+
+void target_tell_received(sluice_io *io) {
+    if (target_pending(io))
+        take_from_chain(io);
+    target_tell_grown(io);
 }
 
 void target_tell_ended(sluice_io *io, int error) {

@@ -24,6 +24,9 @@ uint32_t target_room(const sluice_io *io);
 /* The kernel has written @n bytes to the target. */
 void target_written(sluice_io *io, size_t n);
 
+/* Either has grown. Tells whom it concerns. */
+void target_tell_grown(sluice_io *io);
+
 /* The chain has grown: the target takes from it first. Tells whom it concerns. */
 void target_tell_received(sluice_io *io);
 

@@ -159,12 +159,13 @@ static int allocate(uring *u, const backend_options *options) {
     if (!u->iovecs || !u->messages || !u->fixed)
         return -ENOMEM;
     u->batch_us = options->batch_us;
+    u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
 }
 
 static void discard(uring *u) {
-    uring_buffers_free(u);
+    uring_rings_free(u);
     if (u->wake_fd >= 0)
         close(u->wake_fd);
     int notice_fd = atomic_load(&u->notice_fd);
@@ -195,7 +196,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     }
     error = uring_probe(&params, &u->features);
     if (!error)
-        error = uring_buffers_init(u, options->stock_bytes);
+        error = uring_ring_open(u, pool);
     if (!error)
         error = pool_observe(pool, &observer, u);
     if (error) {
@@ -272,6 +273,14 @@ static void receive_into(sluice_backend *backend, sluice_io *io) {
 
 static bool stop_into(sluice_backend *backend, sluice_io *io) {
     return uring_receive_stop_into(of(backend), io);
+}
+
+static int change_class(sluice_backend *backend, sluice_io *io, sluice_pool *class) {
+    uring *u = of(backend);
+    int error = uring_ring_open(u, class);
+    if (!error)
+        uring_receive_change(u, io, class);
+    return error;
 }
 
 static bool sends_full(const uring *u) {
@@ -442,10 +451,12 @@ static uint32_t collect(uring *u) {
 /* How long to wait, and for how many completions: see sluice_loop_options.batch_us. */
 static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *ret_wait) {
     unsigned completions = 1;
-    if (u->waiting.count > 0 && u->buffers.count > 0)
-        timeout_us = 0;
-    else if (u->waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
-        timeout_us = STARVED_WAIT_US;
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
+            timeout_us = 0;
+        else if (u->rings[i].waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
+            timeout_us = STARVED_WAIT_US;
+    }
     if (u->told)
         timeout_us = 0;
     if (u->busy && u->batch_us > 0 && timeout_us != 0) {
@@ -492,7 +503,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {
     const uring *u = (const uring *)backend;
     *ret_stats = u->stats;
-    ret_stats->waiting = u->waiting.count;
+    for (uint32_t i = 0; i < u->ring_count; i++)
+        ret_stats->waiting += u->rings[i].waiting.count;
 }
 
 const struct backend_operations uring_backend = {
@@ -504,6 +516,7 @@ const struct backend_operations uring_backend = {
     .pause = pause_receive,
     .receive_into = receive_into,
     .stop_into = stop_into,
+    .change_class = change_class,
     .room = send_room,
     .send = start_send,
     .read = start_read,

@@ -16,7 +16,7 @@ enum {
     URING_IOVECS = 4096,      /* pieces of all sends of a turn */
     URING_SENDS = 512,        /* sends of a turn */
     URING_SEND_PIECES = 256,  /* pieces of one send */
-    URING_BUFFER_GROUP = 0,
+    URING_PROBE_GROUP = 0,    /* of the probe's own ring */
 };
 
 /* What the kernel can do; tried by uring_probe(). */
@@ -25,8 +25,9 @@ typedef struct uring_features {
     bool bundle;    /* and fills several blocks at once (6.10) */
 } uring_features;
 
-/* The ring of blocks that the kernel takes from. A block's id is its slot. */
+/* The ring of blocks of one size that the kernel takes from, and who uses it. A block's id is its slot. */
 typedef struct buffer_ring {
+    sluice_pool *pool; /* or the class of it */
     struct io_uring_buf_ring *ring;
     size_t size;          /* bytes mapped */
     sluice_block **slots; /* the block in each slot; NULL when the kernel has given it back */
@@ -34,6 +35,10 @@ typedef struct buffer_ring {
     uint32_t stock;       /* blocks to keep in it */
     uint32_t count;       /* blocks in it */
     uint16_t tail;
+
+    io_queue waiting;       /* for a receive to be armed, in order of arrival */
+    io_queue aimed;         /* whose receive is armed for the free end of a block */
+    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } buffer_ring;
 
 typedef struct uring {
@@ -47,13 +52,12 @@ typedef struct uring {
     bool busy;       /* the last turn had completions */
     uint32_t batch_us;
 
-    buffer_ring buffers;
-    io_queue waiting;   /* for a receive to be armed, in order of arrival */
-    io_queue aimed;     /* whose receive is armed for the free end of a block */
-    io_queue cancelled; /* whose last completions are awaited */
-    bool cancels_due;   /* a cancel found no entry before the first turn */
-    bool told;          /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
-    uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
+    buffer_ring rings[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
+    uint32_t ring_count;
+    uint32_t stock_bytes; /* of each */
+    io_queue cancelled;   /* whose last completions are awaited */
+    bool cancels_due;     /* a cancel found no entry before the first turn */
+    bool told; /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
 
     /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */
     struct iovec *iovecs;
@@ -110,13 +114,18 @@ void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
 int uring_probe(const struct io_uring_params *params, uring_features *ret_features);
 
 /* Receiving: uring_receive.c */
-int uring_buffers_init(uring *u, uint32_t stock_bytes);
-void uring_buffers_free(uring *u);
 
-/* Fills the ring up to its stock and arms those who wait, as far as there are blocks. Once a turn. */
+/* Makes a ring for blocks of this class, where there is none. 0 or -errno. */
+int uring_ring_open(uring *u, sluice_pool *pool);
+void uring_rings_free(uring *u);
+
+/* Fills the rings up to their stock and arms those who wait, as far as there are blocks. Once a turn. */
 void uring_receive_prepare(uring *u);
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags);
 void uring_receive_resume(uring *u, sluice_io *io);
+
+/* Receives into blocks of this class from now on; there is a ring for it. */
+void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);

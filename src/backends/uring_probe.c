@@ -21,7 +21,7 @@ static int receive_once(probe *p, unsigned flags, int *ret_result, unsigned *ret
     struct io_uring_sqe *sqe = io_uring_get_sqe(&p->ring);
     io_uring_prep_recv(sqe, p->sockets[0], NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = URING_BUFFER_GROUP;
+    sqe->buf_group = URING_PROBE_GROUP;
     sqe->ioprio |= (uint16_t)flags;
     if (write(p->sockets[1], bytes, sizeof bytes) != (ssize_t)sizeof bytes)
         return -errno;
@@ -46,7 +46,7 @@ static int open_probe(probe *p, void *ring_memory) {
     struct io_uring_buf_reg registration = {
         .ring_addr = (uint64_t)(uintptr_t)ring_memory,
         .ring_entries = PROBE_BLOCKS,
-        .bgid = URING_BUFFER_GROUP,
+        .bgid = URING_PROBE_GROUP,
     };
     error = io_uring_register_buf_ring(&p->ring, &registration, 0);
     if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p->sockets) < 0)

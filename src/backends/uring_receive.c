@@ -1,4 +1,4 @@
-/* Receiving: the ring of blocks, the queue of those who wait for blocks, and what to do when blocks run short. */
+/* Receiving: the rings of blocks, the queues of those who wait for blocks, and what to do when blocks run short. */
 #include "backends/uring.h"
 
 #include <errno.h>
@@ -15,71 +15,103 @@ enum {
     POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
 };
 
-int uring_buffers_init(uring *u, uint32_t stock_bytes) {
-    buffer_ring *buffers = &u->buffers;
-    uint32_t stock = (stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(u->base.pool);
-    if (stock > pool_max(u->base.pool) / 2)
-        stock = pool_max(u->base.pool) / 2;
+static buffer_ring *ring_of(uring *u, const sluice_io *io) {
+    return &u->rings[io->group];
+}
+
+/* How many blocks the kernel is to have. */
+static void set_stock(buffer_ring *ring, uint32_t stock_bytes) {
+    uint32_t stock = (stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(ring->pool);
+    if (stock > pool_max(ring->pool) / 2)
+        stock = pool_max(ring->pool) / 2;
     if (stock > MAX_ENTRIES / 2)
         stock = MAX_ENTRIES / 2;
     if (stock < 1)
         stock = 1;
-    buffers->stock = stock;
-    buffers->entries = 2;
-    while (buffers->entries < 2 * stock)
-        buffers->entries *= 2;
+    ring->stock = stock;
+    ring->entries = 2;
+    while (ring->entries < 2 * stock)
+        ring->entries *= 2;
+}
 
-    buffers->slots = calloc(buffers->entries, sizeof(sluice_block *));
-    if (!buffers->slots)
+static int register_ring(uring *u, buffer_ring *ring, uint32_t group) {
+    ring->slots = calloc(ring->entries, sizeof(sluice_block *));
+    if (!ring->slots)
         return -ENOMEM;
-    buffers->size = buffers->entries * sizeof(struct io_uring_buf);
-    void *memory = mmap(NULL, buffers->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ring->size = ring->entries * sizeof(struct io_uring_buf);
+    void *memory = mmap(NULL, ring->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -ENOMEM;
-    buffers->ring = memory;
+    ring->ring = memory;
     struct io_uring_buf_reg registration = {
         .ring_addr = (uint64_t)(uintptr_t)memory,
-        .ring_entries = buffers->entries,
-        .bgid = URING_BUFFER_GROUP,
+        .ring_entries = ring->entries,
+        .bgid = (uint16_t)group,
     };
     int error = io_uring_register_buf_ring(&u->ring, &registration, 0);
     /* Unknown to kernels before 5.19. */
     return error == -EINVAL ? -EOPNOTSUPP : error;
 }
 
-/* The ring has been closed: what is still in the slots is ours again. */
-void uring_buffers_free(uring *u) {
-    buffer_ring *buffers = &u->buffers;
-    for (uint32_t i = 0; buffers->slots && i < buffers->entries; i++) {
-        if (!buffers->slots[i])
+/* The kernel does not know of it, or not any more: what is still in the slots is ours again. */
+static void discard(buffer_ring *ring) {
+    for (uint32_t i = 0; ring->slots && i < ring->entries; i++) {
+        if (!ring->slots[i])
             continue;
-        pool_from_kernel(u->base.pool, buffers->slots[i]);
-        sluice_block_release(buffers->slots[i]);
+        pool_from_kernel(ring->pool, ring->slots[i]);
+        sluice_block_release(ring->slots[i]);
     }
-    free(buffers->slots);
-    if (buffers->ring)
-        munmap(buffers->ring, buffers->size);
+    free(ring->slots);
+    if (ring->ring)
+        munmap(ring->ring, ring->size);
 }
 
-static void restock(uring *u) {
-    buffer_ring *buffers = &u->buffers;
-    const int mask = (int)buffers->entries - 1;
+static uint32_t find_ring(const uring *u, const sluice_pool *pool) {
+    uint32_t group = 0;
+    while (group < u->ring_count && u->rings[group].pool != pool)
+        group++;
+    return group;
+}
+
+int uring_ring_open(uring *u, sluice_pool *pool) {
+    uint32_t group = find_ring(u, pool);
+    if (group < u->ring_count)
+        return 0;
+    buffer_ring *ring = &u->rings[group];
+    *ring = (buffer_ring){.pool = pool};
+    set_stock(ring, u->stock_bytes);
+    int error = register_ring(u, ring, group);
+    if (error)
+        discard(ring);
+    else
+        u->ring_count++;
+    return error;
+}
+
+/* When the io_uring has been closed. */
+void uring_rings_free(uring *u) {
+    for (uint32_t i = 0; i < u->ring_count; i++)
+        discard(&u->rings[i]);
+}
+
+static void restock(buffer_ring *ring) {
+    const int mask = (int)ring->entries - 1;
     int added = 0;
 
-    while (buffers->count < buffers->stock) {
-        uint16_t slot = (uint16_t)((buffers->tail + added) & mask);
-        sluice_block *block = buffers->slots[slot] ? NULL : pool_take(u->base.pool);
+    while (ring->count < ring->stock) {
+        uint16_t slot = (uint16_t)((ring->tail + added) & mask);
+        sluice_block *block = ring->slots[slot] ? NULL : pool_take(ring->pool);
         if (!block)
             break;
-        io_uring_buf_ring_add(buffers->ring, block->data, block->capacity, slot, mask, added);
-        buffers->slots[slot] = block;
-        pool_to_kernel(u->base.pool, block);
-        buffers->count++;
+        io_uring_buf_ring_add(ring->ring, block->data, block->capacity, slot, mask, added);
+        ring->slots[slot] = block;
+        pool_to_kernel(ring->pool, block);
+        ring->count++;
         added++;
     }
     if (added > 0) {
-        io_uring_buf_ring_advance(buffers->ring, added);
-        buffers->tail = (uint16_t)(buffers->tail + added);
+        io_uring_buf_ring_advance(ring->ring, added);
+        ring->tail = (uint16_t)(ring->tail + added);
     }
 }
 
@@ -93,7 +125,7 @@ static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
     else
         io_uring_prep_recv(sqe, io->fd, end, block_tail(block), 0);
     io->receiving = IO_RECV_AIMED;
-    io_queue_push(&u->aimed, io);
+    io_queue_push(&ring_of(u, io)->aimed, io);
     u->stats.aimed++;
 }
 
@@ -111,7 +143,7 @@ static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
 static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
     io_uring_prep_recv(sqe, io->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = URING_BUFFER_GROUP;
+    sqe->buf_group = io->group;
     if (many && u->features.multishot)
         sqe->ioprio |= IORING_RECV_MULTISHOT;
     if (many && u->features.bundle)
@@ -141,19 +173,19 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
  * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the blocks back, and wait
  * with the others. True when there were any.
  */
-static bool reclaim_aims(uring *u) {
-    uint32_t wanted = u->waiting.count;
+static bool reclaim_aims(uring *u, buffer_ring *ring) {
+    uint32_t wanted = ring->waiting.count;
     sluice_io *next;
-    for (sluice_io *io = u->aimed.first; io && wanted > 0; io = next) {
+    for (sluice_io *io = ring->aimed.first; io && wanted > 0; io = next) {
         next = io->queue_next;
         if (!aim_is_spare(io))
             continue;
-        io_queue_remove(&u->aimed, io);
+        io_queue_remove(&ring->aimed, io);
         io->receiving = IO_RECV_STOPPING;
         uring_cancel(u, io, URING_TAG_RECEIVE);
         wanted--;
     }
-    return wanted < u->waiting.count;
+    return wanted < ring->waiting.count;
 }
 
 /*
@@ -161,41 +193,44 @@ static bool reclaim_aims(uring *u) {
  * first ones drain the ring and send the others straight back, again and again. A receive that brings its own room
  * (an aim or a target) does not count.
  */
-static void arm_waiting(uring *u) {
-    uint32_t quota = (u->buffers.count + BLOCKS_PER_RECEIVE - 1) / BLOCKS_PER_RECEIVE;
-    bool pressed = pool_is_pressed(u->base.pool);
+static void arm_waiting(uring *u, buffer_ring *ring) {
+    uint32_t quota = (ring->count + BLOCKS_PER_RECEIVE - 1) / BLOCKS_PER_RECEIVE;
+    bool pressed = pool_is_pressed(ring->pool);
     bool armed_any = false;
     sluice_io *next;
 
-    for (sluice_io *io = u->waiting.first; io; io = next) {
+    for (sluice_io *io = ring->waiting.first; io; io = next) {
         next = io->queue_next;
         bool brings_room = io->aim || target_pending(io);
         if (quota == 0 && !brings_room)
             continue;
         if (!brings_room)
             quota--;
-        io_queue_remove(&u->waiting, io);
+        io_queue_remove(&ring->waiting, io);
         if (!arm(u, io, pressed)) {
-            io_queue_push(&u->waiting, io);
+            io_queue_push(&ring->waiting, io);
             return;
         }
         armed_any = true;
     }
-    if (armed_any || !u->waiting.first)
-        u->starved_since = 0;
-    else if (pool_want_release(u->base.pool) && !reclaim_aims(u))
-        u->told |= io_queue_break_deadlock(&u->waiting, &u->starved_since);
+    if (armed_any || !ring->waiting.first)
+        ring->starved_since = 0;
+    else if (pool_want_release(ring->pool) && !reclaim_aims(u, ring))
+        u->told |= io_queue_break_deadlock(&ring->waiting, &ring->starved_since);
 }
 
 void uring_receive_prepare(uring *u) {
-    restock(u);
-    if (u->waiting.first)
-        arm_waiting(u);
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        restock(&u->rings[i]);
+        if (u->rings[i].waiting.first)
+            arm_waiting(u, &u->rings[i]);
+    }
 }
 
 static void wait_for_arming(uring *u, sluice_io *io) {
     io->receiving = IO_RECV_WAITING;
-    io_queue_push(&u->waiting, io);
+    io->group = (uint8_t)find_ring(u, io->chain.pool);
+    io_queue_push(&ring_of(u, io)->waiting, io);
 }
 
 /*
@@ -204,18 +239,17 @@ static void wait_for_arming(uring *u, sluice_io *io) {
  * bytes to end, and when none come the entry stays short for the next one.
  * The slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
  */
-static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
-    buffer_ring *buffers = &u->buffers;
+static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t n) {
     sluice_block *block;
     do {
-        uint32_t slot = id++ & (buffers->entries - 1);
-        block = buffers->slots[slot];
+        uint32_t slot = id++ & (ring->entries - 1);
+        block = ring->slots[slot];
         if (!block)
             return false;
-        buffers->slots[slot] = NULL;
-        buffers->count--;
-        pool_from_kernel(u->base.pool, block);
-        uint32_t room = buffers->ring->bufs[slot].len;
+        ring->slots[slot] = NULL;
+        ring->count--;
+        pool_from_kernel(ring->pool, block);
+        uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
         n -= block->length;
         if (io->cancelled) {
@@ -234,7 +268,7 @@ static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
         return io->cancelled ? 0 : aim_filled(io, (uint32_t)result);
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
-        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
+        return take_filled(ring_of(u, io), io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
     return 0;
 }
 
@@ -252,11 +286,11 @@ static bool is_passing(int result) {
 static void stop(uring *u, sluice_io *io) {
     switch (io->receiving) {
     case IO_RECV_WAITING:
-        io_queue_remove(&u->waiting, io);
+        io_queue_remove(&ring_of(u, io)->waiting, io);
         io->receiving = IO_RECV_OFF;
         break;
     case IO_RECV_AIMED:
-        io_queue_remove(&u->aimed, io);
+        io_queue_remove(&ring_of(u, io)->aimed, io);
         /* fall through */
     case IO_RECV_MULTI:
     case IO_RECV_SINGLE:
@@ -282,9 +316,11 @@ static void target_completed(uring *u, sluice_io *io, int result) {
         return;
     if (!is_passing(result)) {
         target_tell_ended(io, result);
-    } else if (io->target.left == 0 || io->target.stopping) {
+    } else if (io->target.stopping) {
         target_drop(io);
         io->events->placed(io);
+    } else if (result > 0) {
+        target_tell_grown(io);
     }
     if (io->wants_receive || target_pending(io))
         wait_for_arming(u, io);
@@ -292,12 +328,12 @@ static void target_completed(uring *u, sluice_io *io, int result) {
 
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     bool goes_on = flags & IORING_CQE_F_MORE;
-    bool pressed = pool_is_pressed(u->base.pool);
+    bool pressed = pool_is_pressed(ring_of(u, io)->pool);
     int error = take_bytes(u, io, result, flags);
 
     if (!goes_on) {
         if (io->receiving == IO_RECV_AIMED)
-            io_queue_remove(&u->aimed, io);
+            io_queue_remove(&ring_of(u, io)->aimed, io);
         io->operations--;
         io->receiving = IO_RECV_OFF;
     }
@@ -362,4 +398,15 @@ bool uring_receive_stop_into(uring *u, sluice_io *io) {
     if (!io->wants_receive)
         stop(u, io);
     return true;
+}
+
+void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool) {
+    if (io->chain.pool == pool)
+        return;
+    io->chain.pool = pool;
+    /* A receive into the target has nothing to do with blocks. */
+    if (!io->target.armed)
+        stop(u, io);
+    if (io->receiving == IO_RECV_OFF && (io->wants_receive || target_pending(io)))
+        wait_for_arming(u, io);
 }

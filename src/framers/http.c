@@ -153,8 +153,8 @@ static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t n) {
 
 /* Goes on with the search: 1 (scan.done bytes end with the empty line), 0 (it has not come), or an error. */
 static int find_head(struct scan *scan, const sluice_chain *chain) {
-    if (scan->at != chain->consumed)
-        *scan = (struct scan){.at = chain->consumed};
+    if (scan->at != chain_consumed(chain))
+        *scan = (struct scan){.at = chain_consumed(chain)};
     sluice_cursor cursor = cursor_of_chain(chain);
     cursor_skip(&cursor, scan->done);
     while (cursor_left(&cursor) > 0) {
@@ -403,7 +403,7 @@ static int take_head(sluice_http *http, sluice_chain *chain, sluice_http_request
         (void)sluice_chain_take(chain, text.length, &http->held);
     else
         sluice_chain_skip(chain, text.length);
-    http->scan = (struct scan){.at = chain->consumed};
+    http->scan = (struct scan){.at = chain_consumed(chain)};
     *ret_request = request;
     return 1;
 }

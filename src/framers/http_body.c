@@ -122,13 +122,13 @@ static int skip_lines(sluice_http_body *body, sluice_chain *chain) {
             return next;
         body->state = (uint8_t)next;
     }
-    sluice_chain_skip(chain, chain->length - cursor_left(&cursor));
+    sluice_chain_skip(chain, chain_length(chain) - cursor_left(&cursor));
     return 0;
 }
 
 /* Moves @n bytes, or what is there of them. */
 static int move_data(sluice_http_body *body, sluice_chain *chain, uint64_t n, sluice_chain *to) {
-    size_t here = n < chain->length ? (size_t)n : chain->length;
+    size_t here = n < chain_length(chain) ? (size_t)n : chain_length(chain);
     int error = sluice_chain_move(chain, here, to);
     if (!error)
         body->total += here;
@@ -147,7 +147,7 @@ static int move_chunk(sluice_http_body *body, sluice_chain *chain, sluice_chain 
 }
 
 static int read_chunked(sluice_http_body *body, sluice_chain *chain, sluice_chain *to) {
-    while (body->state != CHUNK_DONE && chain->length > 0) {
+    while (body->state != CHUNK_DONE && chain_length(chain) > 0) {
         int error = body->state == CHUNK_DATA ? move_chunk(body, chain, to) : skip_lines(body, chain);
         if (error)
             return error;

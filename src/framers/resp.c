@@ -108,7 +108,7 @@ static int fail(sluice_resp *resp, int error) {
 
 static void scan_begin(struct scan *scan, const sluice_chain *chain) {
     scan->chain = chain;
-    scan->at = chain->consumed;
+    scan->at = chain_consumed(chain);
     scan->done = 0;
     scan->body = 0;
     scan->elements = 0;
@@ -119,7 +119,7 @@ static void scan_begin(struct scan *scan, const sluice_chain *chain) {
 static sluice_cursor scan_cursor(const struct scan *scan, const sluice_chain *chain) {
     if (scan->done == 0)
         return cursor_of_chain(chain);
-    sluice_cursor cursor = {{scan->block, chain->last, scan->offset, chain->length - scan->done}};
+    sluice_cursor cursor = {{scan->block, chain->last, scan->offset, chain_length(chain) - scan->done}};
     /* At the end of what was the last block: it has grown, or there is one behind it now. */
     if (cursor.at.left > 0 && scan->offset == scan->block->length) {
         cursor.at.block = scan->block->next;
@@ -130,7 +130,7 @@ static sluice_cursor scan_cursor(const struct scan *scan, const sluice_chain *ch
 
 static void scan_pause(struct scan *scan, const sluice_chain *chain, const sluice_cursor *cursor) {
     bool at_end = cursor_left(cursor) == 0;
-    scan->done = chain->length - cursor_left(cursor);
+    scan->done = chain_length(chain) - cursor_left(cursor);
     scan->block = at_end ? chain->last : cursor->at.block;
     scan->offset = at_end ? chain->last->length : cursor->at.offset;
 }
@@ -189,8 +189,8 @@ static int read_line(sluice_resp *resp, const sluice_chain *chain, sluice_cursor
     if (result < 0)
         return result;
     if (result > 0)
-        return begin_value(resp, chain->length - cursor_left(cursor));
-    resp->need = chain->length + 1;
+        return begin_value(resp, chain_length(chain) - cursor_left(cursor));
+    resp->need = chain_length(chain) + 1;
     return -EAGAIN;
 }
 
@@ -207,7 +207,7 @@ static bool at_format(sluice_cursor cursor) {
 static int read_body(sluice_resp *resp, const sluice_chain *chain, sluice_cursor *cursor) {
     struct scan *scan = &resp->scan;
     if (cursor_left(cursor) < scan->body) {
-        resp->need = chain->length - cursor_left(cursor) + scan->body;
+        resp->need = chain_length(chain) - cursor_left(cursor) + scan->body;
         return -EAGAIN;
     }
     if (scan->is_verbatim && !at_format(*cursor))
@@ -228,7 +228,7 @@ static int scan_reply(sluice_resp *resp, const sluice_chain *chain, size_t *ret_
         result = resp->scan.body > 0 ? read_body(resp, chain, &cursor) : read_line(resp, chain, &cursor);
     if (result == -EAGAIN)
         scan_pause(&resp->scan, chain, &cursor);
-    *ret_length = chain->length - cursor_left(&cursor);
+    *ret_length = chain_length(chain) - cursor_left(&cursor);
     return result;
 }
 
@@ -245,11 +245,11 @@ int sluice_resp_next(sluice_resp *resp, sluice_chain *chain, sluice_resp_reply *
     int result = sluice_resp_bulk_close(resp, chain);
     if (result <= 0)
         return result;
-    if (resp->scan.chain != chain || resp->scan.at != chain->consumed) {
+    if (resp->scan.chain != chain || resp->scan.at != chain_consumed(chain)) {
         scan_begin(&resp->scan, chain);
         resp->need = 1;
     }
-    if (chain->length < resp->need)
+    if (chain_length(chain) < resp->need)
         return 0;
     size_t length;
     result = scan_reply(resp, chain, &length);
@@ -290,7 +290,7 @@ static int read_bulk_header(const sluice_chain *chain, size_t *ret_size, uint64_
         return error;
     if (header.type == SLUICE_RESP_NULL)
         return -ENOMSG;
-    *ret_size = chain->length - cursor_left(&cursor);
+    *ret_size = chain_length(chain) - cursor_left(&cursor);
     *ret_length = header.body - RESP_CRLF_SIZE;
     return 1;
 }
@@ -304,7 +304,7 @@ int sluice_resp_bulk_open(sluice_resp *resp, sluice_chain *chain, uint64_t *ret_
     uint64_t length;
     result = read_bulk_header(chain, &size, &length);
     if (result == 0)
-        resp->need = chain->length + 1;
+        resp->need = chain_length(chain) + 1;
     if (result <= 0)
         return result == 0 || result == -ENOMSG ? result : fail(resp, result);
     sluice_chain_skip(chain, size);
@@ -321,8 +321,8 @@ uint64_t sluice_resp_bulk_left(const sluice_resp *resp) {
 int sluice_resp_bulk_take(sluice_resp *resp, sluice_chain *chain, size_t max, sluice_slice *ret_slice) {
     if (!resp->bulk.is_open || resp->bulk.is_skipping || max == 0)
         return -EINVAL;
-    if (max > chain->length)
-        max = chain->length;
+    if (max > chain_length(chain))
+        max = chain_length(chain);
     if (max > resp->bulk.left)
         max = (size_t)resp->bulk.left;
     if (max == 0)
@@ -354,11 +354,11 @@ int sluice_resp_bulk_close(sluice_resp *resp, sluice_chain *chain) {
     if (resp->bulk.left > 0 && !resp->bulk.is_skipping)
         return -EBUSY;
     if (resp->bulk.left > 0) {
-        size_t here = resp->bulk.left < chain->length ? (size_t)resp->bulk.left : chain->length;
+        size_t here = resp->bulk.left < chain_length(chain) ? (size_t)resp->bulk.left : chain_length(chain);
         sluice_chain_skip(chain, here);
         advance(resp, here);
     }
-    if (resp->bulk.left > 0 || chain->length < resp->need)
+    if (resp->bulk.left > 0 || chain_length(chain) < resp->need)
         return 0;
     if (!at_crlf(cursor_of_chain(chain)))
         return fail(resp, -EPROTO);

@@ -200,7 +200,7 @@ static int believe_interleaved(sluice_rtsp *rtsp, sluice_chain *chain) {
     if ((header >> 16 & 0xFF) >= rtsp->limits.channels || length == 0 || first >> 6 != RTP_VERSION)
         return lose(rtsp, chain);
     rtsp->need = SLUICE_RTSP_INTERLEAVED_SIZE + length + 1;
-    if (chain->length < rtsp->need)
+    if (chain_length(chain) < rtsp->need)
         return 0;
     return may_follow(chain, length) ? 1 : refuse(rtsp, chain);
 }
@@ -218,7 +218,7 @@ static int read_interleaved(sluice_rtsp *rtsp, sluice_chain *chain) {
         return 0;
     size_t length = header & 0xFFFF;
     rtsp->need += length;
-    if (chain->length < rtsp->need)
+    if (chain_length(chain) < rtsp->need)
         return 0;
     rtsp->message = (sluice_rtsp_message){
         .kind = SLUICE_RTSP_INTERLEAVED, .channel = (uint8_t)(header >> 16), .cseq = -1, .skipped = rtsp->skipped};
@@ -242,7 +242,7 @@ static int read_start(sluice_rtsp *rtsp, sluice_chain *chain) {
     }
     rtsp->empty += n;
     sluice_chain_skip(chain, n);
-    if (chain->length == 0)
+    if (chain_length(chain) == 0)
         return 0;
     if (first == '$')
         return read_interleaved(rtsp, chain);
@@ -250,7 +250,7 @@ static int read_start(sluice_rtsp *rtsp, sluice_chain *chain) {
         return lose(rtsp, chain);
     rtsp->state = RTSP_HEAD;
     rtsp->chain = chain;
-    rtsp->at = chain->consumed;
+    rtsp->at = chain_consumed(chain);
     rtsp->search = (header_search){0};
     return 0;
 }
@@ -416,10 +416,10 @@ int sluice_rtsp_next(sluice_rtsp *rtsp, sluice_chain *chain, sluice_rtsp_message
     sluice_slice_release(&rtsp->message.payload);
     sluice_slice_release(&rtsp->held);
     bool in_text = rtsp->state == RTSP_HEAD || rtsp->state == RTSP_BODY;
-    if (in_text && (rtsp->chain != chain || rtsp->at != chain->consumed))
+    if (in_text && (rtsp->chain != chain || rtsp->at != chain_consumed(chain)))
         expect_message(rtsp);
     /* Each round raises the need or consumes, or goes from one state to the next. */
-    while (chain->length >= rtsp->need) {
+    while (chain_length(chain) >= rtsp->need) {
         int result = step(rtsp, chain);
         if (result > 0)
             *ret_message = &rtsp->message;

@@ -211,7 +211,7 @@ static sluice_cursor unseen_payload(const sluice_websocket *ws, const sluice_cha
     const struct place *place = &ws->place;
     size_t before = ws->frame.header + ws->frame.seen;
     sluice_cursor cursor = cursor_of_chain(chain);
-    if (!place->block || place->chain != chain || place->consumed != chain->consumed) {
+    if (!place->block || place->chain != chain || place->consumed != chain_consumed(chain)) {
         cursor_skip(&cursor, before);
         return cursor;
     }
@@ -236,7 +236,7 @@ static int look_at(sluice_websocket *ws, const sluice_chain *chain, size_t n) {
         if (ws->masked)
             sluice_websocket_mask(bytes, here, frame->mask, frame->offset + frame->seen);
         frame->seen += here;
-        ws->place = (struct place){chain, chain->consumed, cursor.at.block, cursor.at.offset + (uint32_t)here};
+        ws->place = (struct place){chain, chain_consumed(chain), cursor.at.block, cursor.at.offset + (uint32_t)here};
         if (is_text && !utf8_check(&ws->message.text, bytes, here))
             return -EILSEQ;
         cursor_skip(&cursor, here);

@@ -33,6 +33,10 @@ struct sluice_conn {
         bool cancelled;
         bool over; /* the memory is the user's again, who is to be told */
     } into;
+    bool timed_out;      /* and not resumed since */
+    uint32_t timeout_ms; /* 0: none */
+    uint64_t heard_at;   /* when something was last received, or receiving began */
+    sluice_timer *timer; /* of the timeout; NULL when there never was one */
     conn_watcher *watchers;
     struct {
         sluice_conn *next, *prev;
@@ -76,11 +80,15 @@ static sluice_conn *conn_of(sluice_io *io) {
 
 static void io_received(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
-    if (io->chain.length >= conn->need && !conn->failed)
+    if (conn->timeout_ms > 0)
+        conn->heard_at = loop_heard_at(conn->loop);
+    if (conn->into.received)
+        return;
+    if (chain_length(&io->chain) >= conn->need && !conn->failed)
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
-/* The kernel is done with the user's memory, who is still to be told. */
+/* The kernel is done with the user's memory; the user is still to be told. */
 static void io_placed(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
     conn->into.over = true;
@@ -92,9 +100,18 @@ static void stop_into(sluice_conn *conn) {
         conn->into.over = conn->loop->backend->operations->stop_into(conn->loop->backend, &conn->io);
 }
 
+/* The same from outside of the backend: the user is told in a turn, in any case. */
+static void end_into(sluice_conn *conn) {
+    stop_into(conn);
+    if (conn->into.over)
+        list_add(&conn->loop->ready, LIST_READY, conn);
+    loop_touched(conn->loop);
+}
+
 static void fail(sluice_conn *conn, int error) {
     conn->end = END_FAILED;
-    conn->error = error;
+    /* Not to be taken for silence: this time there is nothing to be resumed. */
+    conn->error = error == -ETIMEDOUT ? -ECONNABORTED : error;
     conn->failed = conn->ended = true;
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     stop_into(conn);
@@ -136,8 +153,10 @@ static void tell_placed(sluice_conn *conn) {
     if (conn->io.target.left > 0) {
         if (conn->into.cancelled || conn->closing)
             error = -ECANCELED;
+        else if (conn->failed)
+            error = conn->error;
         else
-            error = conn->failed ? conn->error : -ENODATA;
+            error = conn->ended ? -ENODATA : -ETIMEDOUT;
     }
     conn->into.received = NULL;
     received(conn, error, conn->io.target.done, conn->into.user);
@@ -149,13 +168,15 @@ static void io_idle(sluice_io *io) {
         tell_placed(conn);
     list_remove(&conn->loop->open, LIST_OPEN, conn);
     conn->loop->connections--;
-    close(io->fd);
-    chain_clear(&io->chain);
+    if (io->fd >= 0)
+        close(io->fd);
+    sluice_timer_free(conn->timer);
     while (conn->watchers) {
         conn_watcher *watcher = conn->watchers;
         conn->watchers = watcher->next;
         watcher->gone(watcher);
     }
+    chain_clear(&io->chain);
     if (conn->events->on_closed)
         conn->events->on_closed(conn, conn->user);
     free(conn);
@@ -194,10 +215,17 @@ void sluice_conn_close(sluice_conn *conn) {
     if (!conn || conn->closing)
         return;
     conn->closing = true;
+    if (conn->timer)
+        sluice_timer_stop(conn->timer);
     list_remove(&conn->loop->ready, LIST_READY, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
+}
+
+void conn_disown(sluice_conn *conn) {
+    sluice_conn_close(conn);
+    conn->io.fd = -1;
 }
 
 void conns_close_all(sluice_loop *loop) {
@@ -213,7 +241,7 @@ static void tell(sluice_conn *conn) {
         if (conn->closing || conn->into.received)
             return;
     }
-    size_t length = conn->io.chain.length;
+    size_t length = chain_length(&conn->io.chain);
     bool enough = length > 0 && (length >= conn->need || conn->ended);
     if (enough && conn->events->on_data)
         conn->events->on_data(conn, conn->user);
@@ -276,6 +304,18 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
 }
 
+int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
+    sluice_loop *loop = conn->loop;
+    sluice_pool *class = loop->pool;
+    if (conn->closing)
+        return -EPIPE;
+    int error = block_size > 0 ? sluice_pool_class(loop->pool, block_size, &class) : 0;
+    if (!error)
+        error = loop->backend->operations->change_class(loop->backend, &conn->io, class);
+    loop_touched(loop);
+    return error;
+}
+
 void sluice_conn_pause(sluice_conn *conn) {
     if (conn->closing)
         return;
@@ -283,9 +323,61 @@ void sluice_conn_pause(sluice_conn *conn) {
     loop_touched(conn->loop);
 }
 
+/* The timer stays as it is when it runs: it looks at heard_at, and goes on for what is left. */
+static void begin_timeout(sluice_conn *conn) {
+    conn->heard_at = loop_clock();
+    if (!timer_is_running(conn->timer))
+        sluice_timer_start(conn->timer, conn->timeout_ms);
+}
+
+static bool is_receiving(const sluice_conn *conn) {
+    return conn->io.wants_receive || target_pending(&conn->io);
+}
+
+static void look_at_timeout(sluice_timer *timer, void *user) {
+    sluice_conn *conn = user;
+    uint64_t now = conn->loop->now;
+    if (!is_receiving(conn))
+        return;
+    /* Want of blocks is not the peer's fault. */
+    if (conn->io.receiving == IO_RECV_WAITING)
+        conn->heard_at = now;
+    uint64_t silent = now > conn->heard_at ? now - conn->heard_at : 0;
+    if (silent < conn->timeout_ms) {
+        sluice_timer_start(timer, conn->timeout_ms - silent);
+        return;
+    }
+    if (conn->into.received) {
+        end_into(conn);
+        begin_timeout(conn);
+        return;
+    }
+    conn->timed_out = true;
+    conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+    if (conn->events->on_end)
+        conn->events->on_end(conn, -ETIMEDOUT, conn->user);
+}
+
+int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds) {
+    if (milliseconds > 0 && !conn->timer) {
+        int error = sluice_timer_new(conn->loop, look_at_timeout, conn, &conn->timer);
+        if (error)
+            return error;
+    }
+    if (conn->timer)
+        sluice_timer_stop(conn->timer);
+    conn->timeout_ms = milliseconds;
+    if (milliseconds > 0 && is_receiving(conn) && !conn->closing)
+        begin_timeout(conn);
+    return 0;
+}
+
 void sluice_conn_resume(sluice_conn *conn) {
     if (conn->closing || conn->ended)
         return;
+    conn->timed_out = false;
+    if (conn->timeout_ms > 0)
+        begin_timeout(conn);
     conn->loop->backend->operations->resume(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
 }
@@ -307,6 +399,8 @@ int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_c
         target_drop(&conn->io);
         list_add(&conn->loop->ready, LIST_READY, conn);
     } else {
+        if (conn->timeout_ms > 0)
+            begin_timeout(conn);
         conn->loop->backend->operations->receive_into(conn->loop->backend, &conn->io);
     }
     loop_touched(conn->loop);
@@ -317,10 +411,28 @@ void sluice_conn_receive_cancel(sluice_conn *conn) {
     if (conn->closing || !conn->into.received || conn->into.over)
         return;
     conn->into.cancelled = true;
-    stop_into(conn);
-    if (conn->into.over)
-        list_add(&conn->loop->ready, LIST_READY, conn);
-    loop_touched(conn->loop);
+    end_into(conn);
+}
+
+int conn_read_state(const sluice_conn *conn) {
+    if (conn->closing)
+        return -ECANCELED;
+    if (conn->failed)
+        return conn->error;
+    if (conn->ended)
+        return -ENODATA;
+    return conn->timed_out ? -ETIMEDOUT : -EAGAIN;
+}
+
+static int reader_fill(void *user, size_t need, uint64_t deadline) {
+    (void)need, (void)deadline;
+    return conn_read_state(user);
+}
+
+void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader) {
+    static const sluice_reader_source evented = {.fill = reader_fill};
+    sluice_reader_reset(reader, &conn->io.chain);
+    sluice_reader_set_source(reader, &evented, conn);
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {

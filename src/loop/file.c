@@ -86,13 +86,17 @@ static file_read *read_at(sluice_file *file, unsigned place) {
     return &file->reads[(file->first + place) % READS];
 }
 
+static sluice_pool *pool_of(const sluice_file *file) {
+    return file->io.chain.pool;
+}
+
 /* There may be something to start. */
 static void look_again(sluice_file *file) {
     loop_list_add(&file->loop->files.due, &file->due);
     loop_touched(file->loop);
 }
 
-static void chain_consumed(sluice_chain *chain) {
+static void block_consumed(sluice_chain *chain) {
     look_again((sluice_file *)(void *)((char *)chain - offsetof(sluice_io, chain)));
 }
 
@@ -126,7 +130,7 @@ static void release_blocks(sluice_block *block) {
  * end too.
  */
 static size_t next_length(const sluice_file *file) {
-    const uint64_t block = pool_block_size(file->loop->pool);
+    const uint64_t block = pool_block_size(pool_of(file));
     uint64_t length = file->limit - file->next;
     if (length > file->most)
         length = file->most;
@@ -138,11 +142,18 @@ static size_t next_length(const sluice_file *file) {
     return (size_t)length;
 }
 
-/* Bytes that the consumer waits for and that are not on their way. */
+/*
+ * Bytes that will be there when the chain's first block has been consumed. What is consumed within a block is told to
+ * nobody, so to be sure its bytes do not count.
+ */
+static size_t ahead(const sluice_file *file) {
+    return file->io.chain.behind + file->reading;
+}
+
+/* Bytes that the consumer waits for, or soon may, and that are not on their way. */
 static size_t lacking(const sluice_file *file) {
     size_t wanted = file->need > 1 ? file->need : 1;
-    size_t ahead = file->io.chain.length + file->reading;
-    return wanted > ahead ? wanted - ahead : 0;
+    return wanted > ahead(file) ? wanted - ahead(file) : 0;
 }
 
 /* Bytes in those free blocks that are more than half of the pool: others need the rest when the pool is pressed. */
@@ -156,9 +167,9 @@ static size_t spare(sluice_pool *pool) {
  * more than that is a guess, and has to fit into the window and into blocks that can be spared.
  */
 static size_t plan(const sluice_file *file) {
-    const size_t block = pool_block_size(file->loop->pool);
-    size_t lack = lacking(file), length = next_length(file), most = spare(file->loop->pool);
-    if (lack == 0 && file->io.chain.length + file->reading + length > file->window)
+    const size_t block = pool_block_size(pool_of(file));
+    size_t lack = lacking(file), length = next_length(file), most = spare(pool_of(file));
+    if (lack == 0 && ahead(file) + length > file->window)
         return 0;
     if (lack >= length || most >= length)
         return length;
@@ -196,7 +207,8 @@ static void starve(sluice_file *file) {
     uint64_t now = loop_clock();
     if (lacking(file) == 0 || file->reading > 0)
         return;
-    if (file->starved_since == 0)
+    size_t length = chain_length(&file->io.chain);
+    if (file->starved_since == 0 || (length > 0 && length >= file->need))
         file->starved_since = now;
     if (now - file->starved_since >= STARVED_MS)
         end_reading(file, -ENOBUFS);
@@ -207,7 +219,7 @@ static void starve(sluice_file *file) {
 /* False when there is nothing more to start now. */
 static bool start_read(sluice_file *file, size_t length) {
     sluice_block *blocks;
-    length = take_blocks(file->loop->pool, length, &blocks);
+    length = take_blocks(pool_of(file), length, &blocks);
     if (length == 0) {
         starve(file);
         return false;
@@ -249,8 +261,16 @@ static void prepare(sluice_file *file) {
         if (length == 0 || !start_read(file, length))
             break;
     }
-    if (!file->ended && file->io.chain.length > 0)
-        file->io.chain.on_consumed = chain_consumed;
+    if (!file->ended && file->io.chain.first)
+        file->io.chain.on_consumed = block_consumed;
+}
+
+/* Whether those who starve will hear of the next block; not when another thread has given one back meanwhile. */
+static bool want_release(const loop_list *starving) {
+    for (loop_list *link = starving->next; link != starving; link = link->next)
+        if (!pool_want_release(pool_of(file_of_due(link))))
+            return false;
+    return true;
 }
 
 void files_prepare(sluice_loop *loop) {
@@ -262,8 +282,7 @@ void files_prepare(sluice_loop *loop) {
     loop_list_join(&files, &loop->files.due);
     while ((link = loop_list_pop(&files)))
         prepare(file_of_due(link));
-    /* Given back by another thread since: there is a turn to be made at once. */
-    if (!loop_list_is_empty(&loop->files.starving) && !pool_want_release(loop->pool))
+    if (!want_release(&loop->files.starving))
         loop_list_join(&loop->files.due, &loop->files.starving);
 }
 
@@ -321,9 +340,9 @@ static void io_read_done(sluice_io *io, io_read *done, int result) {
         done->filled += (uint32_t)result;
     read->state = state_after(file, read, result);
     read->error = result < 0 ? result : 0;
-    size_t before = io->chain.length;
+    size_t before = chain_length(&io->chain);
     deliver_all(file);
-    if (io->chain.length > before && io->chain.length >= file->need)
+    if (chain_length(&io->chain) > before && chain_length(&io->chain) >= file->need)
         loop_list_add(&file->loop->files.ready, &file->ready);
     look_again(file);
 }
@@ -349,7 +368,7 @@ static const struct io_events file_io_events = {
 };
 
 static void tell(sluice_file *file) {
-    size_t length = file->io.chain.length;
+    size_t length = chain_length(&file->io.chain);
     bool enough = length > 0 && (length >= file->need || file->ended);
     if (enough && file->events->on_data)
         file->events->on_data(file, file->user);
@@ -394,7 +413,7 @@ static int set_place(sluice_file *file, uint64_t offset, uint64_t length) {
 }
 
 static void set_window(sluice_file *file, uint32_t read_ahead) {
-    size_t block = pool_block_size(file->loop->pool);
+    size_t block = pool_block_size(pool_of(file));
     size_t most = READ_BYTES;
     file->window = read_ahead ? read_ahead : READ_AHEAD;
     if (file->window < block)
@@ -415,14 +434,17 @@ int sluice_file_new(sluice_loop *loop, int fd, const sluice_file_options *option
     sluice_file *file = calloc(1, sizeof *file);
     if (!file)
         return -ENOMEM;
+    sluice_pool *pool = loop->pool;
+    int error = options->block_size > 0 ? sluice_pool_class(pool, options->block_size, &pool) : 0;
     file->io.fd = fd;
     file->io.events = &file_io_events;
-    chain_init(&file->io.chain, loop->pool);
+    chain_init(&file->io.chain, pool);
     file->loop = loop;
     file->events = events ? events : &no_events;
     file->user = user;
     set_window(file, options->read_ahead);
-    int error = set_place(file, options->offset, options->length);
+    if (!error)
+        error = set_place(file, options->offset, options->length);
     if (error) {
         free(file);
         return error;
@@ -462,11 +484,11 @@ int sluice_file_fd(const sluice_file *file) {
 }
 
 uint64_t sluice_file_offset(const sluice_file *file) {
-    return file->next - file->reading - file->io.chain.length;
+    return file->next - file->reading - chain_length(&file->io.chain);
 }
 
 void sluice_file_set_need(sluice_file *file, size_t bytes) {
-    size_t length = file->io.chain.length, old_need = file->need;
+    size_t length = chain_length(&file->io.chain), old_need = file->need;
     file->need = bytes;
     if (file->closing)
         return;
@@ -503,12 +525,16 @@ static int until(uint64_t deadline) {
     return wait < INT32_MAX ? (int)wait : INT32_MAX;
 }
 
-/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -ECANCELED, or the loop's error. */
+/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -EINTR, -ECANCELED, or a turn's. */
 static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     bool gone = false, in_time = true;
     int error = 0;
     file->gone = &gone;
-    while (!error && in_time && file->io.chain.length < goal && !file->ended) {
+    while (!error && in_time && chain_length(&file->io.chain) < goal && !file->ended) {
+        if (loop_obey_stop(file->loop)) {
+            error = -EINTR;
+            break;
+        }
         int wait = until(deadline);
         in_time = wait != 0;
         error = sluice_loop_turn(file->loop, wait);
@@ -521,22 +547,35 @@ static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     return !error && !in_time ? -ETIMEDOUT : error;
 }
 
+/* What a reader is told at the end. */
+static int reading_end(const sluice_file *file) {
+    return file->error ? file->error : -ENODATA;
+}
+
 int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
-    size_t before = file->io.chain.length;
+    size_t before = chain_length(&file->io.chain);
     size_t goal = need > before ? need : before + 1;
     if (file->closing)
         return -ECANCELED;
     if (file->loop->turning)
-        return -EAGAIN;
+        return file->ended ? reading_end(file) : -EAGAIN;
     size_t old_need = file->need;
     sluice_file_set_need(file, goal);
     int error = wait_for(file, goal, deadline);
     if (error == -ECANCELED)
         return error;
     file->need = old_need;
-    if (file->io.chain.length > before)
+    if (chain_length(&file->io.chain) > before)
         return 0;
-    if (!error)
-        error = file->error ? file->error : -ENODATA;
-    return error;
+    return error ? error : reading_end(file);
+}
+
+static int reader_fill(void *user, size_t need, uint64_t deadline) {
+    return sluice_file_fill(user, need, deadline);
+}
+
+void sluice_file_attach_reader(sluice_file *file, sluice_reader *reader) {
+    static const sluice_reader_source source = {.fill = reader_fill};
+    sluice_reader_reset(reader, &file->io.chain);
+    sluice_reader_set_source(reader, &source, file);
 }

@@ -105,6 +105,14 @@ void loop_touched(sluice_loop *loop) {
         loop->backend->operations->wake(loop->backend);
 }
 
+uint64_t loop_heard_at(sluice_loop *loop) {
+    if (loop->heard_turn != loop->turns) {
+        loop->heard_turn = loop->turns;
+        loop->heard_at = loop_clock();
+    }
+    return loop->heard_at;
+}
+
 /* Something is to be told or done that no completion will bring. */
 static bool has_work(const sluice_loop *loop) {
     return atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first ||
@@ -117,10 +125,11 @@ static int64_t soonest(int64_t wait, int64_t other) {
 }
 
 static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
-    int64_t wait = soonest(timeout_ms, timers_wait_ms(loop, loop->now));
+    int64_t wait = soonest(timeout_ms, timers_wait_ms(loop, loop_clock()));
     if (!loop_list_is_empty(&loop->files.starving))
         wait = soonest(wait, STARVED_WAIT_MS);
-    if (atomic_load(&loop->stopping) || has_work(loop))
+    /* Not for a stop: that wakes the wait, and is obeyed by who runs the turns. */
+    if (has_work(loop))
         wait = 0;
     return wait < 0 ? -1 : wait * 1000;
 }
@@ -175,11 +184,15 @@ int sluice_loop_timeout(const sluice_loop *loop) {
     return (int)wait;
 }
 
+bool loop_obey_stop(sluice_loop *loop) {
+    return atomic_exchange(&loop->stopping, false);
+}
+
 int sluice_loop_run(sluice_loop *loop) {
     int error = 0;
     while (!error && !atomic_load(&loop->stopping))
         error = sluice_loop_turn(loop, -1);
-    atomic_store(&loop->stopping, false);
+    loop_obey_stop(loop);
     return error;
 }
 

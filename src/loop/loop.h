@@ -51,6 +51,7 @@ struct sluice_loop {
     atomic_bool post_waits;
 
     uint64_t turns;
+    uint64_t heard_at, heard_turn; /* loop_heard_at() */
 
     bool embedded; /* sluice_loop_fd() has been called */
     bool turning;
@@ -63,12 +64,22 @@ uint64_t loop_clock(void);
 /* Something was asked for that the next turn is to do, or to wait differently for. */
 void loop_touched(sluice_loop *loop);
 
+/* Milliseconds, monotonic, when this turn was first told of received bytes; the clock is read once a turn. */
+uint64_t loop_heard_at(sluice_loop *loop);
+
+/* Whether sluice_loop_stop() has been called and nothing has obeyed; now it has. */
+bool loop_obey_stop(sluice_loop *loop);
+
 /* timer.c */
+bool timer_is_running(const sluice_timer *timer);
 int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now); /* until the next is due; negative: none runs */
 void timers_run(sluice_loop *loop);
 void timers_discard(sluice_loop *loop);
 
-/* Hears that a connection goes: the kernel is done with everything, and on_closed has not been called. */
+/*
+ * Hears that a connection goes: the kernel is done with everything, the chain is as it was, and on_closed has not been
+ * called.
+ */
 typedef struct conn_watcher {
     struct conn_watcher *next;
     void (*gone)(struct conn_watcher *watcher); /* may free the watcher */
@@ -77,9 +88,11 @@ typedef struct conn_watcher {
 /* conn.c */
 void conn_watch(sluice_conn *conn, conn_watcher *watcher);
 void conn_unwatch(sluice_conn *conn, conn_watcher *watcher);
-bool conn_can_send(const sluice_conn *conn); /* neither closed nor failed */
-void conns_flush(sluice_loop *loop);         /* asks those who want to send */
-void conns_dispatch(sluice_loop *loop);      /* tells those who are ready */
+bool conn_can_send(const sluice_conn *conn);  /* neither closed nor failed */
+int conn_read_state(const sluice_conn *conn); /* what a reader says that finds too little: -EAGAIN when more may come */
+void conn_disown(sluice_conn *conn);          /* closes it, but not its descriptor */
+void conns_flush(sluice_loop *loop);          /* asks those who want to send */
+void conns_dispatch(sluice_loop *loop);       /* tells those who are ready */
 void conns_close_all(sluice_loop *loop);
 
 /* file.c */

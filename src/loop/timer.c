@@ -99,6 +99,10 @@ void sluice_timer_free(sluice_timer *timer) {
     free(timer);
 }
 
+bool timer_is_running(const sluice_timer *timer) {
+    return timer->place != NOT_RUNNING;
+}
+
 int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now) {
     if (loop->timers.count == 0)
         return -1;

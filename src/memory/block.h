@@ -6,14 +6,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sluice/chain.h>
 #include <sluice/pool.h>
 
 enum block_kind {
-    BLOCK_POOLED, /* owns its memory, which lies in a slab of the pool */
-    BLOCK_VIEW,   /* names a part of its parent and holds a reference on it */
+    BLOCK_POOLED,  /* owns its memory, which lies in a slab of the pool */
+    BLOCK_VIEW,    /* names a part of its parent and holds a reference on it */
+    BLOCK_FOREIGN, /* names memory of the user's, who is told when the last reference goes */
 };
 
-/* Where a pooled block is. A view is HELD while it exists. */
+/* Where a pooled block is. The others are HELD while they exist. */
 enum block_state {
     BLOCK_FREE,   /* in the pool; set by the pool when the last reference goes */
     BLOCK_HELD,   /* taken; set by the pool on taking, by a backend when the kernel has given the block back */
@@ -30,8 +32,14 @@ struct sluice_block {
     uint8_t state;
     uint16_t slab;      /* index of the slab of a pooled block */
     sluice_block *next; /* the block after it: in its chain, set once by the append; or in the pool's free list */
-    sluice_block *parent;
     sluice_pool *pool;
+    union {
+        sluice_block *parent; /* of a view */
+        struct {
+            sluice_memory_released_fn *released; /* may be NULL */
+            void *user;
+        } foreign;
+    };
 };
 
 static inline void block_ref(sluice_block *block) {
@@ -48,7 +56,7 @@ static inline bool block_unref(sluice_block *block) {
     return atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) == 1;
 }
 
-/* The pooled block whose memory this block's bytes lie in. */
+/* The block, not a view, whose memory this block's bytes lie in. */
 static inline sluice_block *block_owner(sluice_block *block) {
     return block->kind == BLOCK_VIEW ? block->parent : block;
 }

@@ -11,7 +11,7 @@ void chain_init(sluice_chain *chain, sluice_pool *pool) {
 }
 
 void chain_clear(sluice_chain *chain) {
-    sluice_chain_skip(chain, chain->length);
+    sluice_chain_skip(chain, chain_length(chain));
 }
 
 int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain) {
@@ -31,7 +31,7 @@ void sluice_chain_free(sluice_chain *chain) {
 }
 
 size_t sluice_chain_length(const sluice_chain *chain) {
-    return chain->length;
+    return chain_length(chain);
 }
 
 size_t sluice_chain_blocks(const sluice_chain *chain) {
@@ -39,7 +39,14 @@ size_t sluice_chain_blocks(const sluice_chain *chain) {
 }
 
 uint64_t sluice_chain_consumed(const sluice_chain *chain) {
-    return chain->consumed;
+    return chain_consumed(chain);
+}
+
+/* The block becomes the chain's first. */
+static void enter_first(sluice_chain *chain, sluice_block *block) {
+    chain->first = block;
+    chain->front = (sluice_chain_front){block->data, block->data + block->length};
+    chain->passed += block->length;
 }
 
 void sluice_chain_append(sluice_chain *chain, sluice_block *block) {
@@ -47,29 +54,39 @@ void sluice_chain_append(sluice_chain *chain, sluice_block *block) {
         sluice_block_release(block);
         return;
     }
-    if (chain->last)
+    if (chain->last) {
         chain->last->next = block;
-    else
-        chain->first = block;
+        chain->behind += block->length;
+    } else {
+        enter_first(chain, block);
+    }
     chain->last = block;
     chain->blocks++;
-    chain->length += block->length;
+}
+
+/* The chain's last block, or a view that stands for it, has grown. */
+static void grow_last(sluice_chain *chain, uint32_t n) {
+    chain->last->length += n;
+    if (chain->last == chain->first) {
+        chain->front.end += n;
+        chain->passed += n;
+    } else {
+        chain->behind += n;
+    }
 }
 
 int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
     sluice_block *last = chain->last;
     if (last == block && block->beyond == 0) {
-        block->length += n;
-        chain->length += n;
+        grow_last(chain, n);
         return 0;
     }
     /* Slices that end in the last view do not read its length. */
     if (last && last->kind == BLOCK_VIEW && last->parent == block &&
         last->data + last->length == block_tail_data(block)) {
-        last->length += n;
+        grow_last(chain, n);
         last->capacity += n;
         block->beyond += n;
-        chain->length += n;
         return 0;
     }
     sluice_block *view;
@@ -81,44 +98,62 @@ int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
     return 0;
 }
 
-/* The first block leaves the chain; its reference goes to the caller. */
+int sluice_chain_append_memory(sluice_chain *chain, const void *memory, size_t n, sluice_memory_released_fn *released,
+                               void *user) {
+    sluice_block *block;
+    if (n > UINT32_MAX)
+        return -EMSGSIZE;
+    if (n == 0) {
+        if (released)
+            released(memory, 0, user);
+        return 0;
+    }
+    if (!memory)
+        return -EINVAL;
+    int error = pool_foreign(chain->pool, memory, (uint32_t)n, released, user, &block);
+    if (!error)
+        sluice_chain_append(chain, block);
+    return error;
+}
+
+/* The first block leaves the chain, consumed; its reference goes to the caller. */
 static sluice_block *pop_first(sluice_chain *chain) {
     sluice_block *block = chain->first;
-    if (block == chain->last)
+    if (block == chain->last) {
         chain->first = chain->last = NULL;
-    else
-        chain->first = block->next;
-    chain->offset = 0;
+        chain->front = (sluice_chain_front){0};
+    } else {
+        enter_first(chain, block->next);
+        chain->behind -= chain->first->length;
+    }
     chain->blocks--;
     return block;
 }
 
-static void count_consumed(sluice_chain *chain, size_t n) {
+static void tell_consumed(sluice_chain *chain, size_t blocks_before) {
     void (*on_consumed)(sluice_chain * chain) = chain->on_consumed;
-    chain->length -= n;
-    chain->consumed += n;
-    if (on_consumed && n > 0) {
+    if (on_consumed && chain->blocks < blocks_before) {
         chain->on_consumed = NULL;
         on_consumed(chain);
     }
 }
 
 int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
-    if (n > chain->length)
+    if (n > chain_length(chain))
         return -EAGAIN;
     if (n == 0) {
         *ret_slice = (sluice_slice){0};
         return 0;
     }
-    sluice_slice slice = {.first = chain->first, .offset = chain->offset, .length = n};
-    size_t left = n;
+    sluice_slice slice = {.first = chain->first, .offset = chain_offset(chain), .length = n};
+    size_t left = n, blocks = chain->blocks;
     for (;;) {
         sluice_block *block = chain->first;
-        uint32_t here = block->length - chain->offset;
+        size_t here = chain_here(chain);
         slice.last = block;
         if (left < here) {
             block_ref(block);
-            chain->offset += (uint32_t)left;
+            chain->front.at += left;
             break;
         }
         left -= here;
@@ -127,26 +162,26 @@ int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
             break;
     }
     *ret_slice = slice;
-    count_consumed(chain, n);
+    tell_consumed(chain, blocks);
     return 0;
 }
 
 size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
     dead_list dead = {0};
-    if (n > chain->length)
-        n = chain->length;
-    size_t left = n;
+    if (n > chain_length(chain))
+        n = chain_length(chain);
+    size_t left = n, blocks = chain->blocks;
     while (left > 0) {
-        uint32_t here = chain->first->length - chain->offset;
+        size_t here = chain_here(chain);
         if (left < here) {
-            chain->offset += (uint32_t)left;
+            chain->front.at += left;
             break;
         }
         left -= here;
         block_release_to(pop_first(chain), &dead);
     }
     dead_list_put(&dead, chain->pool);
-    count_consumed(chain, n);
+    tell_consumed(chain, blocks);
     return n;
 }
 
@@ -165,7 +200,7 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held) {
         return 0;
     link_held(chain, held);
     size_t added = 0;
-    slice_walk walk = {chain->first, NULL, chain->offset, chain->length};
+    slice_walk walk = {chain->first, NULL, chain_offset(chain), chain_length(chain)};
     if (!held->first) {
         held->first = walk.block;
         held->offset = walk.offset;
@@ -189,14 +224,16 @@ void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks) {
     if (!held->first)
         return;
     bool shared = held->last == chain->first;
+    size_t length = chain_length(chain) + held->length;
+    uint64_t consumed = chain_consumed(chain) - held->length;
     link_held(chain, held);
     if (!chain->last)
         chain->last = held->last;
     chain->first = held->first;
-    chain->offset = held->offset;
-    chain->length += held->length;
+    chain->front = (sluice_chain_front){held->first->data + held->offset, held->first->data + held->first->length};
+    chain->behind = length - chain_here(chain);
+    chain->passed = consumed + chain_here(chain);
     chain->blocks += blocks - shared;
-    chain->consumed -= held->length;
     if (shared)
         sluice_block_release(held->last);
     *held = (sluice_slice){0};
@@ -234,25 +271,26 @@ static bool adjoins(const sluice_chain *chain, const sluice_block *view) {
 static void join(sluice_chain *to, sluice_chain *part) {
     if (part->first && adjoins(to, part->first)) {
         uint32_t more = part->first->length;
-        to->last->length += more;
+        grow_last(to, more);
         to->last->capacity += more;
-        to->length += more;
         sluice_chain_skip(part, more);
     }
     if (!part->first)
         return;
-    if (to->last)
+    if (to->last) {
         to->last->next = part->first;
-    else
-        to->first = part->first;
+        to->behind += chain_length(part);
+    } else {
+        enter_first(to, part->first);
+        to->behind = part->behind;
+    }
     to->last = part->last;
-    to->length += part->length;
     to->blocks += part->blocks;
 }
 
 int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     sluice_chain part;
-    if (slice->first && slice->first->pool != chain->pool)
+    if (slice->first && !pool_is_one(slice->first->pool, chain->pool))
         return -EINVAL;
     chain_init(&part, chain->pool);
     int error = append_range(&part, slice->first, slice->offset, slice->length, slice->last);
@@ -264,13 +302,13 @@ int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
 }
 
 int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
-    if (n > from->length)
+    if (n > chain_length(from))
         return -EAGAIN;
-    if (from->pool != to->pool)
+    if (!pool_is_one(from->pool, to->pool))
         return -EINVAL;
     sluice_chain part;
     chain_init(&part, from->pool);
-    int error = append_range(&part, from->first, from->offset, n, NULL);
+    int error = append_range(&part, from->first, chain_offset(from), n, NULL);
     if (error) {
         chain_clear(&part);
         return error;
@@ -283,7 +321,7 @@ int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
 bool chain_is_sound(const sluice_chain *chain) {
     size_t length = 0, blocks = 0;
     if (!chain->first)
-        return !chain->last && chain->length == 0 && chain->blocks == 0;
+        return !chain->last && !chain->front.at && !chain->front.end && chain->behind == 0 && chain->blocks == 0;
     for (const sluice_block *block = chain->first;; block = block->next) {
         if (!block || block->length == 0 || block->length > block->capacity || atomic_load(&block->refs) == 0)
             return false;
@@ -292,5 +330,7 @@ bool chain_is_sound(const sluice_chain *chain) {
         if (block == chain->last)
             break;
     }
-    return chain->offset < chain->first->length && length - chain->offset == chain->length && blocks == chain->blocks;
+    return chain_offset(chain) < chain->first->length && chain_here(chain) > 0 &&
+           chain->front.end == chain->first->data + chain->first->length &&
+           length - chain_offset(chain) == chain_length(chain) && blocks == chain->blocks;
 }

@@ -7,20 +7,41 @@
 #include "memory/block.h"
 
 /*
- * The blocks from first to last are linked by next; each is referenced once by the chain. The first one's bytes before
- * offset are consumed. An empty chain has no block at all: the last byte's consumer releases it.
+ * The blocks from first to last are linked by next; each is referenced once by the chain. An empty chain has no block
+ * at all: the last byte's consumer releases it.
+ *
+ * To consume within the first block is to move front.at, and nothing else: the reader's inlined calls do just that. So
+ * the length and the place in the stream are kept as of the first block's end.
  */
 struct sluice_chain {
+    sluice_chain_front front; /* of the first block; all zero without one */
     sluice_pool *pool;
     sluice_block *first, *last;
-    uint32_t offset;
-    size_t length;
+    size_t behind; /* bytes in the blocks after the first */
     size_t blocks;
-    uint64_t consumed;
+    uint64_t passed; /* bytes ever consumed, once the first block is */
 
-    /* Called once when bytes are next consumed, for who keeps the chain filled; NULL when nobody asks. */
+    /* Called once when a block is next consumed, for who keeps the chain filled; NULL when nobody asks. */
     void (*on_consumed)(sluice_chain *chain);
 };
+
+/* Bytes of the first block that are not consumed. */
+static inline size_t chain_here(const sluice_chain *chain) {
+    return (size_t)(chain->front.end - chain->front.at);
+}
+
+static inline size_t chain_length(const sluice_chain *chain) {
+    return chain->behind + chain_here(chain);
+}
+
+static inline uint64_t chain_consumed(const sluice_chain *chain) {
+    return chain->passed - chain_here(chain);
+}
+
+/* Of the first byte in the first block. */
+static inline uint32_t chain_offset(const sluice_chain *chain) {
+    return chain->first ? (uint32_t)(chain->front.at - chain->first->data) : 0;
+}
 
 void chain_init(sluice_chain *chain, sluice_pool *pool);
 

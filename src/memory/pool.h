@@ -8,13 +8,17 @@
 
 #include "memory/block.h"
 
-/* Makes the calling thread the owner. */
+enum { POOL_CLASSES = 1 + SLUICE_POOL_CLASSES };
+
+/* Makes the calling thread the owner of the pool, with all its classes. */
 void pool_bind(sluice_pool *pool);
 
-/* A free block with one reference, growing the pool by a slab where needed; NULL at the cap. Owner only. */
+/* A free block with one reference, growing the class by a slab where needed; NULL at the cap. Owner only. */
 sluice_block *pool_take(sluice_pool *pool);
 
-/* Puts dead blocks (linked by next) back: one splice for the owner, one exchange for any other thread. */
+/*
+ * Puts dead blocks (linked by next), of any class, back: one splice for the owner, one exchange for any other thread.
+ */
 void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, uint32_t count);
 
 /*
@@ -23,13 +27,22 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
  */
 int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t length, sluice_block **ret_view);
 
+/*
+ * The user's memory as a block with one reference. Of its errors those of pool_view(). Owner only.
+ */
+int pool_foreign(sluice_pool *pool, const void *memory, uint32_t length, sluice_memory_released_fn *released,
+                 void *user, sluice_block **ret_block);
+
 /* Blocks whose last reference is gone, on their way back to the pool in one step. */
 typedef struct dead_list {
     sluice_block *first, *last;
     uint32_t count;
+    uint32_t foreign; /* of these, whose users are to be told */
 } dead_list;
 
 void block_release_to(sluice_block *block, dead_list *dead);
+
+/* Tells the users of foreign memory, who may do as they like: what the caller changes must be in order before. */
 void dead_list_put(dead_list *dead, sluice_pool *pool);
 
 /* The backend moves blocks between held and kernel, and says so here. */
@@ -39,6 +52,14 @@ void pool_from_kernel(sluice_pool *pool, sluice_block *block);
 uint32_t pool_reserve(const sluice_pool *pool);
 uint32_t pool_block_size(const sluice_pool *pool);
 uint32_t pool_max(const sluice_pool *pool);
+
+/* Which class of its pool: below POOL_CLASSES. The block size that the user gave is 0. */
+uint32_t pool_class(const sluice_pool *pool);
+
+/* Classes of one pool, or the same: their blocks may follow each other. */
+bool pool_is_one(const sluice_pool *pool, const sluice_pool *other);
+
+/* Slabs of all classes: they keep their place and number when they go from one to another. */
 uint32_t pool_slabs(const sluice_pool *pool);
 uint32_t pool_max_slabs(const sluice_pool *pool);
 void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory);
@@ -46,14 +67,14 @@ void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory
 /* Free blocks that can be taken without mapping memory; takes in what other threads have released. */
 uint32_t pool_free_now(sluice_pool *pool);
 
-/* Half of all blocks are in use: receives should fill blocks to the end rather than take fresh ones. */
+/* Half of what the class can have is in use: receives should fill blocks to the end rather than take fresh ones. */
 bool pool_is_pressed(sluice_pool *pool);
 
 /* Adds to the count of payload bytes that user space has copied. */
 void pool_count_copied(sluice_pool *pool, size_t bytes);
 
 /*
- * What the pool tells its backend. A pool has at most one backend at a time.
+ * What the pool, with all its classes, tells its backend. It has at most one at a time.
  * slab_added: on the owner's thread. released: on any thread, once after each pool_want_release().
  */
 typedef struct pool_observer {
@@ -67,8 +88,8 @@ typedef struct pool_observer {
 int pool_observe(sluice_pool *pool, const pool_observer *observer, void *context);
 
 /*
- * Asks for released() when another thread next gives a block back. Returns false, and asks for nothing, when there are
- * blocks to take now.
+ * Asks for released() when another thread next gives a block back, of any class. Returns false, and asks for nothing,
+ * when there are blocks to take now.
  */
 bool pool_want_release(sluice_pool *pool);
 

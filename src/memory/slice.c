@@ -6,10 +6,18 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
+/* The pool of the slice's first block that is not the user's; NULL when all are. */
+static sluice_pool *pool_of(const sluice_slice *slice) {
+    for (sluice_block *block = slice->first; block; block = slice_next(slice, block))
+        if (block_owner(block)->kind == BLOCK_POOLED)
+            return block_owner(block)->pool;
+    return NULL;
+}
+
 int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
     if (slice->first) {
-        sluice_pool *pool = slice->first->pool;
-        if (sluice_pool_available(pool) <= pool_reserve(pool))
+        sluice_pool *pool = pool_of(slice);
+        if (pool && sluice_pool_available(pool) <= pool_reserve(pool))
             return -ENOBUFS;
     }
     sluice_slice kept = *slice;
@@ -104,8 +112,9 @@ size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *bef
     size_t count = 0;
     const sluice_block *previous = before && before->last ? block_owner(before->last) : NULL;
     for (sluice_block *block = slice->first; block; block = slice_next(slice, block)) {
-        count += block_owner(block) != previous;
-        previous = block_owner(block);
+        const sluice_block *owner = block_owner(block);
+        count += owner->kind == BLOCK_POOLED && owner != previous;
+        previous = owner;
     }
     return count;
 }

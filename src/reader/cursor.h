@@ -20,7 +20,7 @@ typedef struct sluice_cursor {
 } sluice_cursor;
 
 static inline sluice_cursor cursor_of_chain(const sluice_chain *chain) {
-    return (sluice_cursor){{chain->first, chain->last, chain->offset, chain->length}};
+    return (sluice_cursor){{chain->first, chain->last, chain_offset(chain), chain_length(chain)}};
 }
 
 static inline sluice_cursor cursor_of_slice(const sluice_slice *slice) {

@@ -75,8 +75,8 @@ void sluice_headers_free(sluice_headers *headers) {
 /* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
 static int find_end(sluice_headers *headers, const sluice_chain *chain) {
     struct search *search = &headers->search;
-    if (search->chain != chain || search->at != chain->consumed)
-        *search = (struct search){.chain = chain, .at = chain->consumed};
+    if (search->chain != chain || search->at != chain_consumed(chain))
+        *search = (struct search){.chain = chain, .at = chain_consumed(chain)};
     sluice_cursor cursor = cursor_of_chain(chain);
     cursor_skip(&cursor, search->lines.done);
     while (cursor_left(&cursor) > 0 && search->lines.done < headers->limits.max_total) {
@@ -136,17 +136,26 @@ static int gather_text(sluice_headers *headers, sluice_chain *chain, const char 
     return error;
 }
 
+/* Until the whole block is there. */
+static int wait_for_end(sluice_headers *headers, sluice_reader *reader) {
+    int error = reader_begin(reader);
+    while (!error) {
+        int result = find_end(headers, reader_chain(reader));
+        if (result != 0)
+            return result < 0 ? result : 0;
+        error = reader_want(reader, chain_length(reader_chain(reader)) + 1);
+    }
+    return error;
+}
+
 int sluice_headers_read(sluice_headers *headers, sluice_reader *reader) {
     sluice_headers_clear(headers);
-    sluice_chain *chain = reader_chain(reader);
-    if (!chain)
-        return -EAGAIN;
-    int result = find_end(headers, chain);
-    if (result <= 0)
-        return result < 0 ? result : -EAGAIN;
+    int error = wait_for_end(headers, reader);
+    if (error)
+        return error;
 
     const char *text;
-    int error = gather_text(headers, chain, &text);
+    error = gather_text(headers, reader_chain(reader), &text);
     if (!error)
         error = parse(headers, text);
     if (error) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "memory/chain.h"
 #include "memory/pool.h"
@@ -16,7 +17,14 @@ enum mark_state {
 };
 
 struct sluice_reader {
+    /* First, for sluice_reader_u8(): the chain's, where a byte may be taken with nothing else to do; else `closed`. */
+    sluice_chain_front *front;
+    sluice_chain_front closed; /* always without bytes */
     sluice_chain *chain;
+    const sluice_reader_source *source; /* NULL: none */
+    void *source_user;
+    uint32_t timeout_ms; /* 0: none */
+    uint64_t deadline;   /* of the call under way, nanoseconds; 0: it has not had to wait */
     sluice_block *lent;  /* referenced while a view of consumed bytes is out: until the next call */
     uint64_t skipping;   /* bytes to drop before anything else is read */
     uint64_t scanned_at; /* place in the stream (bytes consumed) from which `scanned` counts */
@@ -32,14 +40,31 @@ int sluice_reader_new(sluice_chain *chain, sluice_reader **ret_reader) {
     sluice_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return -ENOMEM;
-    reader->chain = chain;
+    sluice_reader_reset(reader, chain);
     *ret_reader = reader;
     return 0;
+}
+
+/* The next call that reads must come by the slow way. */
+static void close_front(sluice_reader *reader) {
+    reader->front = &reader->closed;
 }
 
 static void end_loan(sluice_reader *reader) {
     sluice_block_release(reader->lent);
     reader->lent = NULL;
+}
+
+void sluice_reader_reset(sluice_reader *reader, sluice_chain *chain) {
+    end_loan(reader);
+    sluice_slice_release(&reader->behind);
+    *reader = (sluice_reader){.chain = chain};
+    close_front(reader);
+}
+
+void reader_move(sluice_reader *reader, sluice_chain *chain) {
+    reader->chain = chain;
+    close_front(reader);
 }
 
 void sluice_reader_free(sluice_reader *reader) {
@@ -50,6 +75,15 @@ void sluice_reader_free(sluice_reader *reader) {
     free(reader);
 }
 
+void sluice_reader_set_source(sluice_reader *reader, const sluice_reader_source *source, void *user) {
+    reader->source = source;
+    reader->source_user = user;
+}
+
+void sluice_reader_set_timeout(sluice_reader *reader, uint32_t milliseconds) {
+    reader->timeout_ms = milliseconds;
+}
+
 static void drop_mark(sluice_reader *reader, enum mark_state state) {
     sluice_slice_release(&reader->behind);
     reader->behind_blocks = 0;
@@ -58,7 +92,7 @@ static void drop_mark(sluice_reader *reader, enum mark_state state) {
 
 /* Others have consumed since the last consumption that the mark has seen. */
 static bool mark_is_void(const sluice_reader *reader) {
-    return reader->chain->consumed != reader->marked_at + reader->behind.length;
+    return chain_consumed(reader->chain) != reader->marked_at + reader->behind.length;
 }
 
 /* The next @n bytes, which are there, are about to be consumed. */
@@ -73,69 +107,151 @@ static void hold_for_mark(sluice_reader *reader, size_t n) {
 
 /* Consumes up to @n bytes. Whoever takes them instead calls hold_for_mark() himself. */
 static size_t consume(sluice_reader *reader, size_t n) {
-    if (n > reader->chain->length)
-        n = reader->chain->length;
+    if (n > chain_length(reader->chain))
+        n = chain_length(reader->chain);
     hold_for_mark(reader, n);
     return sluice_chain_skip(reader->chain, n);
 }
 
-/* Every call begins here: ends the last view's life and drops what earlier skips owe; false while they owe more. */
-static bool settle(sluice_reader *reader) {
-    end_loan(reader);
-    if (reader->skipping > 0) {
-        size_t n = reader->skipping < SIZE_MAX ? (size_t)reader->skipping : SIZE_MAX;
-        reader->skipping -= consume(reader, n);
-    }
-    return reader->skipping == 0;
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-sluice_chain *reader_chain(sluice_reader *reader) {
-    return settle(reader) ? reader->chain : NULL;
+/* The clock is read by calls that wait only. */
+static uint64_t deadline(sluice_reader *reader) {
+    if (reader->timeout_ms == 0)
+        return UINT64_MAX;
+    if (reader->deadline == 0)
+        reader->deadline = nanoseconds() + (uint64_t)reader->timeout_ms * 1000000;
+    return reader->deadline;
+}
+
+int reader_want(sluice_reader *reader, size_t need) {
+    size_t there;
+    while ((there = chain_length(reader->chain)) < need) {
+        if (!reader->source)
+            return -EAGAIN;
+        int error = reader->source->fill(reader->source_user, need, deadline(reader));
+        /* What has come together with an error counts. */
+        size_t now = chain_length(reader->chain);
+        if (now < need && (error || now == there))
+            return error ? error : -EAGAIN;
+    }
+    return 0;
+}
+
+/* Drops what earlier skips owe, of what is there. */
+static void drop_owed(sluice_reader *reader) {
+    size_t n = reader->skipping < SIZE_MAX ? (size_t)reader->skipping : SIZE_MAX;
+    reader->skipping -= consume(reader, n);
+}
+
+/* The same as it comes, until nothing is owed. */
+static int pay(sluice_reader *reader) {
+    int error = 0;
+    drop_owed(reader);
+    while (reader->skipping > 0 && !error) {
+        error = reader_want(reader, 1);
+        drop_owed(reader);
+    }
+    return reader->skipping > 0 ? error : 0;
+}
+
+int reader_begin(sluice_reader *reader) {
+    reader->deadline = 0;
+    end_loan(reader);
+    int error = reader->skipping > 0 ? pay(reader) : 0;
+    reader->front = error || reader->mark == MARK_SET ? &reader->closed : &reader->chain->front;
+    return error;
+}
+
+/* Begins a call that needs @n bytes at one time. */
+static int begin_with(sluice_reader *reader, size_t n) {
+    int error = reader_begin(reader);
+    return error ? error : reader_want(reader, n);
+}
+
+sluice_chain *reader_chain(const sluice_reader *reader) {
+    return reader->chain;
 }
 
 size_t sluice_reader_buffered(const sluice_reader *reader) {
-    size_t length = reader->chain->length;
+    size_t length = chain_length(reader->chain);
     return reader->skipping < length ? length - (size_t)reader->skipping : 0;
 }
 
 uint64_t sluice_reader_total(const sluice_reader *reader) {
-    return reader->chain->consumed;
+    return chain_consumed(reader->chain);
 }
 
-static int read_integer(sluice_reader *reader, unsigned n, bool big_endian, uint64_t *ret_value) {
+int sluice_reader_fill(sluice_reader *reader, size_t n) {
+    return begin_with(reader, n);
+}
+
+/* The next @n bytes in place, consumed, where there is nothing else to do for that; else NULL. */
+static const uint8_t *take_open(sluice_reader *reader, unsigned n) {
+    const uint8_t *at = reader->front->at;
+    if (reader->front->end - at <= (ptrdiff_t)n)
+        return NULL;
+    reader->front->at += n;
+    return at;
+}
+
+int sluice_reader_u8_slow(sluice_reader *reader, uint8_t *ret_value) {
+    int error = begin_with(reader, 1);
+    if (error)
+        return error;
+    *ret_value = *reader->chain->front.at;
+    consume(reader, 1);
+    return 0;
+}
+
+int sluice_reader_be(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
     if (n < 1 || n > 8)
         return -EINVAL;
-    if (!settle(reader))
-        return -EAGAIN;
+    const uint8_t *bytes = take_open(reader, n);
+    if (bytes) {
+        uint64_t value = 0;
+        for (unsigned i = 0; i < n; i++)
+            value = value << 8 | bytes[i];
+        *ret_value = value;
+        return 0;
+    }
+    int error = begin_with(reader, n);
+    if (error)
+        return error;
     sluice_cursor cursor = cursor_of_chain(reader->chain);
-    bool whole = big_endian ? cursor_be(&cursor, n, ret_value) : cursor_le(&cursor, n, ret_value);
-    if (!whole)
-        return -EAGAIN;
+    cursor_be(&cursor, n, ret_value);
     consume(reader, n);
     return 0;
 }
 
-int sluice_reader_u8(sluice_reader *reader, uint8_t *ret_value) {
-    uint64_t value;
-    int error = read_integer(reader, 1, true, &value);
-    if (!error)
-        *ret_value = (uint8_t)value;
-    return error;
-}
-
-int sluice_reader_be(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
-    return read_integer(reader, n, true, ret_value);
-}
-
 int sluice_reader_le(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
-    return read_integer(reader, n, false, ret_value);
+    if (n < 1 || n > 8)
+        return -EINVAL;
+    const uint8_t *bytes = take_open(reader, n);
+    if (bytes) {
+        uint64_t value = 0;
+        for (unsigned i = 0; i < n; i++)
+            value |= (uint64_t)bytes[i] << (8 * i);
+        *ret_value = value;
+        return 0;
+    }
+    int error = begin_with(reader, n);
+    if (error)
+        return error;
+    sluice_cursor cursor = cursor_of_chain(reader->chain);
+    cursor_le(&cursor, n, ret_value);
+    consume(reader, n);
+    return 0;
 }
 
-int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value) {
+/* 0, -EAGAIN (the bytes end first), -EPROTO, -EOVERFLOW. */
+static int parse_leb128(const sluice_chain *chain, uint64_t *ret_value, unsigned *ret_length) {
     enum { MAX_BYTES = 10 };
-    if (!settle(reader))
-        return -EAGAIN;
-    sluice_cursor cursor = cursor_of_chain(reader->chain);
+    sluice_cursor cursor = cursor_of_chain(chain);
     uint64_t value = 0;
     for (unsigned n = 1; n <= MAX_BYTES; n++) {
         uint8_t byte;
@@ -146,12 +262,27 @@ int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value) {
             return -EOVERFLOW;
         value |= (uint64_t)(byte & 0x7F) << (7 * (n - 1));
         if ((byte & 0x80) == 0) {
-            consume(reader, n);
             *ret_value = value;
+            *ret_length = n;
             return 0;
         }
     }
     return -EPROTO;
+}
+
+int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value) {
+    unsigned n;
+    int error = reader_begin(reader);
+    if (error)
+        return error;
+    while ((error = parse_leb128(reader->chain, ret_value, &n)) == -EAGAIN) {
+        error = reader_want(reader, chain_length(reader->chain) + 1);
+        if (error)
+            return error;
+    }
+    if (!error)
+        consume(reader, n);
+    return error;
 }
 
 /* The first n bytes of the chain in one piece: in place, or gathered in scratch. The chain has that many. */
@@ -179,8 +310,9 @@ static int gather(const sluice_chain *chain, size_t n, void *scratch, const uint
 }
 
 int sluice_reader_peek(sluice_reader *reader, size_t n, void *scratch, const uint8_t **ret_view) {
-    if (!settle(reader) || n > reader->chain->length)
-        return -EAGAIN;
+    int error = begin_with(reader, n);
+    if (error)
+        return error;
     return gather(reader->chain, n, scratch, ret_view);
 }
 
@@ -188,61 +320,111 @@ int sluice_reader_skip(sluice_reader *reader, uint64_t n) {
     if (n > UINT64_MAX - reader->skipping)
         return -EOVERFLOW;
     reader->skipping += n;
-    settle(reader);
-    return 0;
+    int error = reader_begin(reader);
+    return error == -EAGAIN ? 0 : error;
 }
 
 uint64_t sluice_reader_skipping(const sluice_reader *reader) {
-    size_t length = reader->chain->length;
+    size_t length = chain_length(reader->chain);
     return reader->skipping > length ? reader->skipping - length : 0;
 }
 
 int sluice_reader_range(sluice_reader *reader, size_t n, sluice_reader_view_fn *view, void *user, size_t *ret_done) {
     size_t done = 0;
-    bool go_on = settle(reader);
-    bool stopped = false;
-    while (go_on && done < n && reader->chain->length > 0) {
-        sluice_cursor cursor = cursor_of_chain(reader->chain);
-        size_t here;
-        const uint8_t *bytes = cursor_view(&cursor, &here);
+    int error = reader_begin(reader);
+    while (!error && done < n) {
+        error = reader_want(reader, 1);
+        if (error)
+            break;
+        size_t here = chain_here(reader->chain);
         if (here > n - done)
             here = n - done;
-        go_on = view(bytes, here, user);
-        stopped = !go_on;
+        if (!view(reader->chain->front.at, here, user))
+            error = -ECANCELED;
         consume(reader, here);
         done += here;
     }
     *ret_done = done;
-    if (stopped)
-        return -ECANCELED;
-    return done < n ? -EAGAIN : 0;
+    return done < n || error == -ECANCELED ? error : 0;
+}
+
+/* The next @n bytes, which are there, leave the chain. */
+static void take(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
+    hold_for_mark(reader, n);
+    sluice_chain_take(reader->chain, n, ret_slice);
 }
 
 int sluice_reader_slice(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
-    if (!settle(reader) || n > reader->chain->length)
-        return -EAGAIN;
-    hold_for_mark(reader, n);
-    return sluice_chain_take(reader->chain, n, ret_slice);
+    int error = begin_with(reader, n);
+    if (!error)
+        take(reader, n, ret_slice);
+    return error;
 }
 
-size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n) {
-    if (!settle(reader))
-        return 0;
-    if (n > reader->chain->length)
-        n = reader->chain->length;
+/* Copies up to @n bytes of those that are there. */
+static size_t copy_out(sluice_reader *reader, void *dst, size_t n) {
+    if (n > chain_length(reader->chain))
+        n = chain_length(reader->chain);
     sluice_slice slice;
-    hold_for_mark(reader, n);
-    sluice_chain_take(reader->chain, n, &slice);
+    take(reader, n, &slice);
     size_t done = sluice_slice_copy(&slice, 0, dst, n);
     sluice_slice_release(&slice);
     return done;
 }
 
+size_t sluice_reader_copy(sluice_reader *reader, void *dst, size_t n) {
+    end_loan(reader);
+    drop_owed(reader);
+    return reader->skipping > 0 ? 0 : copy_out(reader, dst, n);
+}
+
+int sluice_reader_read(sluice_reader *reader, void *dst, size_t n, size_t *ret_done) {
+    size_t done = 0;
+    int error = reader_begin(reader);
+    while (!error && done < n) {
+        error = reader_want(reader, 1);
+        if (!error)
+            done += copy_out(reader, (uint8_t *)dst + done, n - done);
+    }
+    *ret_done = done;
+    return done < n ? error : 0;
+}
+
+/* Has the source write to the caller's memory, past the chain, which is empty; the place in the stream moves along. */
+static int read_past(sluice_reader *reader, void *memory, size_t n, size_t *ret_done) {
+    size_t done = 0;
+    uint64_t place = chain_consumed(reader->chain);
+    int error = reader->source->read_into(reader->source_user, memory, n, deadline(reader), &done);
+    /* A connection has counted already what it received past its chain. */
+    reader->chain->passed += place + done - chain_consumed(reader->chain);
+    *ret_done = done;
+    return error || done > 0 || chain_length(reader->chain) > 0 ? error : -EAGAIN;
+}
+
+int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_t *ret_done) {
+    bool past = reader->source && reader->source->read_into && reader->mark != MARK_SET;
+    uint8_t *to = memory;
+    size_t done = 0;
+    int error = reader_begin(reader);
+    while (!error && done < n) {
+        size_t here = 0;
+        if (past && chain_length(reader->chain) == 0)
+            error = read_past(reader, to + done, n - done, &here);
+        else
+            error = reader_want(reader, 1);
+        done += here;
+        /* Also what has come into the chain together with an error. */
+        done += copy_out(reader, to + done, n - done);
+    }
+    *ret_done = done;
+    return done < n ? error : 0;
+}
+
 /* Finds LF from where the last search ended, at most @limit bytes in. */
 static bool find_line_end(sluice_reader *reader, size_t limit, size_t *ret_place) {
     const sluice_chain *chain = reader->chain;
-    if (reader->scanned_at != chain->consumed) {
-        reader->scanned_at = chain->consumed;
+    if (reader->scanned_at != chain_consumed(chain)) {
+        reader->scanned_at = chain_consumed(chain);
         reader->scanned = 0;
     }
     sluice_cursor cursor = cursor_of_chain(chain);
@@ -263,37 +445,75 @@ static bool find_line_end(sluice_reader *reader, size_t limit, size_t *ret_place
     return false;
 }
 
-int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const char **ret_line, size_t *ret_length) {
-    if (!settle(reader))
-        return -EAGAIN;
-    if (size > SIZE_MAX - 2)
-        size = SIZE_MAX - 2;
+/* A line's text without its end, and the place of its LF, as soon as that is there. */
+static int wait_for_line(sluice_reader *reader, size_t limit, size_t *ret_length, size_t *ret_place) {
+    int error = reader_begin(reader);
+    if (error)
+        return error;
+    if (limit > SIZE_MAX - 2)
+        limit = SIZE_MAX - 2;
     size_t place;
-    if (!find_line_end(reader, size + 2, &place))
-        return reader->scanned >= size + 2 ? -EMSGSIZE : -EAGAIN;
-
+    while (!find_line_end(reader, limit + 2, &place)) {
+        if (reader->scanned >= limit + 2)
+            return -EMSGSIZE;
+        error = reader_want(reader, chain_length(reader->chain) + 1);
+        if (error)
+            return error;
+    }
     sluice_cursor cursor = cursor_of_chain(reader->chain);
     uint8_t before = 0;
     if (place > 0) {
         cursor_skip(&cursor, place - 1);
         before = cursor_byte(&cursor);
     }
-    size_t length = place > 0 && before == '\r' ? place - 1 : place;
-    if (length > size)
+    size_t length = before == '\r' ? place - 1 : place;
+    if (length > limit)
         return -EMSGSIZE;
-    /* The line is consumed, but its view must stay: a contiguous one lies in the first block. */
-    if (length == 0) {
-        *ret_line = scratch;
+    *ret_length = length;
+    *ret_place = place;
+    return 0;
+}
+
+/* The line is consumed, but its view, which lies in the first block, must stay. */
+static void lend_first(sluice_reader *reader) {
+    reader->lent = reader->chain->first;
+    block_ref(reader->lent);
+    close_front(reader);
+}
+
+int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const char **ret_line, size_t *ret_length) {
+    size_t length, place;
+    const uint8_t *view = (const uint8_t *)scratch;
+    int error = wait_for_line(reader, size, &length, &place);
+    if (!error && length > 0)
+        error = gather(reader->chain, length, scratch, &view);
+    if (error)
+        return error;
+    if (length > 0 && view != (const uint8_t *)scratch)
+        lend_first(reader);
+    *ret_line = (const char *)view;
+    *ret_length = length;
+    consume(reader, place + 1);
+    return 0;
+}
+
+int sluice_reader_line_bytes(sluice_reader *reader, sluice_bytes *bytes, const char **ret_line, size_t *ret_length) {
+    size_t length, place;
+    sluice_bytes_clear(bytes);
+    int error = wait_for_line(reader, bytes->limit, &length, &place);
+    if (error)
+        return error;
+    if (length > 0 && length <= chain_here(reader->chain)) {
+        *ret_line = (const char *)reader->chain->front.at;
+        lend_first(reader);
     } else {
-        const uint8_t *view;
-        int error = gather(reader->chain, length, scratch, &view);
+        sluice_slice slice = {0};
+        chain_hold(reader->chain, length, &slice);
+        error = sluice_bytes_append_slice(bytes, &slice);
+        sluice_slice_release(&slice);
         if (error)
             return error;
-        *ret_line = (const char *)view;
-        if (*ret_line != scratch) {
-            reader->lent = reader->chain->first;
-            block_ref(reader->lent);
-        }
+        *ret_line = (const char *)sluice_bytes_view(bytes);
     }
     *ret_length = length;
     consume(reader, place + 1);
@@ -301,11 +521,13 @@ int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const 
 }
 
 int sluice_reader_mark(sluice_reader *reader, size_t limit) {
-    if (!settle(reader))
-        return -EAGAIN;
+    int error = reader_begin(reader);
+    if (error)
+        return error;
     drop_mark(reader, MARK_SET);
+    close_front(reader);
     reader->mark_limit = limit;
-    reader->marked_at = reader->chain->consumed;
+    reader->marked_at = chain_consumed(reader->chain);
     return 0;
 }
 

@@ -4,7 +4,18 @@
 
 #include <sluice/reader.h>
 
-/* Ends the last view's life and pays what skips owe. The chain, or NULL while they owe more. */
-sluice_chain *reader_chain(sluice_reader *reader);
+/*
+ * Every call begins here: ends the last view's life, and pays what skips owe. 0, or why that could not be done. What
+ * the call waits from here on has one deadline.
+ */
+int reader_begin(sluice_reader *reader);
+
+/* Has the source bring the chain to @need bytes. 0, or why it holds fewer. */
+int reader_want(sluice_reader *reader, size_t need);
+
+sluice_chain *reader_chain(const sluice_reader *reader);
+
+/* The chain, with all that it holds, has come to another place in memory. */
+void reader_move(sluice_reader *reader, sluice_chain *chain);
 
 #endif

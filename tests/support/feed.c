@@ -9,9 +9,7 @@
 
 #include <cmocka.h>
 
-#include "memory/block.h"
 #include "memory/poison.h"
-#include "memory/pool.h"
 
 void feed(sluice_chain *chain, sluice_pool *pool, const void *bytes, size_t size, size_t piece) {
     const uint8_t *from = bytes;
@@ -33,8 +31,6 @@ void feed(sluice_chain *chain, sluice_pool *pool, const void *bytes, size_t size
 }
 
 struct feed_guarded {
-    sluice_pool *pool;
-    sluice_block *parent;
     size_t size;
     size_t page;
     uint8_t **ends; /* by length: where the guard behind the first so many bytes begins */
@@ -45,15 +41,13 @@ static size_t data_pages(const feed_guarded *guarded, size_t length) {
     return (length + guarded->page - 1) / guarded->page * guarded->page;
 }
 
-feed_guarded *feed_guarded_new(sluice_pool *pool, const void *bytes, size_t size) {
+feed_guarded *feed_guarded_new(const void *bytes, size_t size) {
     feed_guarded *guarded = calloc(1, sizeof *guarded);
     assert_non_null(guarded);
-    guarded->pool = pool;
     guarded->size = size;
     guarded->page = (size_t)sysconf(_SC_PAGESIZE);
     guarded->ends = calloc(size + 1, sizeof *guarded->ends);
     assert_non_null(guarded->ends);
-    assert_int_equal(sluice_block_get(pool, &guarded->parent), 0);
     for (size_t length = 1; length <= size; length++) {
         size_t pages = data_pages(guarded, length);
         uint8_t *area = mmap(NULL, pages + guarded->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -72,7 +66,6 @@ void feed_guarded_free(feed_guarded *guarded) {
         size_t pages = data_pages(guarded, length);
         munmap(guarded->ends[length] - pages, pages + guarded->page);
     }
-    sluice_block_release(guarded->parent);
     free(guarded->ends);
     free(guarded);
 }
@@ -82,11 +75,7 @@ void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from,
         return;
     if (to > guarded->size)
         fail_msg("the bytes end at %zu, not at %zu", guarded->size, to);
-    /* A view has the pool's care and counts; its bytes may lie anywhere. */
-    sluice_block *view = NULL;
-    assert_int_equal(pool_view(guarded->pool, guarded->parent, 0, (uint32_t)(to - from), &view), 0);
-    view->data = guarded->ends[to] - (to - from);
-    sluice_chain_append(chain, view);
+    assert_int_equal(sluice_chain_append_memory(chain, guarded->ends[to] - (to - from), to - from, NULL, NULL), 0);
 }
 
 void feed_assert_returned(sluice_pool *pool) {
@@ -94,4 +83,5 @@ void feed_assert_returned(sluice_pool *pool) {
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.held, 0);
     assert_int_equal(stats.views, 0);
+    assert_int_equal(stats.foreign, 0);
 }

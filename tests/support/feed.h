@@ -16,21 +16,20 @@ void feed(sluice_chain *chain, sluice_pool *pool, const void *bytes, size_t size
 
 /*
  * Bytes that trap when they are read over, wherever they are cut: for each length there is a copy of the first so many
- * bytes that ends at a page nobody may touch. So any range of them can be had as a block behind which the guard begins,
- * without copying anything when it is fed. Costs a page or more per byte: for vectors of a few KiB.
+ * bytes that ends at a page nobody may touch. So any range of them can be had as foreign memory behind which the guard
+ * begins, without copying anything when it is fed. Costs a page or more per byte: for vectors of a few KiB.
  */
 typedef struct feed_guarded feed_guarded;
 
-/* Takes one block of the pool, to which the fed ranges belong. */
-feed_guarded *feed_guarded_new(sluice_pool *pool, const void *bytes, size_t size);
+feed_guarded *feed_guarded_new(const void *bytes, size_t size);
 
 /* What was fed must have been released. NULL is allowed. */
 void feed_guarded_free(feed_guarded *guarded);
 
-/* Appends the bytes from @from up to, without, @to as one block; an empty range appends nothing. */
+/* Appends the bytes from @from up to, without, @to as one piece; an empty range appends nothing. */
 void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from, size_t to);
 
-/* All blocks and views are back in the pool. */
+/* All blocks and views are back in the pool, and foreign memory has been released. */
 void feed_assert_returned(sluice_pool *pool);
 
 #endif

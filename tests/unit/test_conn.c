@@ -199,7 +199,7 @@ static void blocks_need_not_be_filled_to_their_end(void **state) {
     socket_writer writer;
     loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
     turn_through(rig.loop, 1);
-    buffer_ring *buffers = &backend_of(&rig)->buffers;
+    buffer_ring *buffers = &backend_of(&rig)->rings[0];
     assert_true(buffers->count > 8);
     for (uint32_t i = 0; i < buffers->count; i += 3)
         buffers->ring->bufs[i].len = 100 + i;
@@ -1510,6 +1510,9 @@ static void actor_fidget(actor *a) {
     case 7:
         sluice_conn_want_send(a->conn);
         break;
+    case 8:
+        assert_int_equal(sluice_conn_set_timeout(a->conn, random_between(&a->stage->random, 0, 3)), 0);
+        break;
     default:
         break;
     }
@@ -1526,9 +1529,13 @@ static void actor_data(sluice_conn *conn, void *user) {
 
 static void actor_end(sluice_conn *conn, int error, void *user) {
     actor *a = user;
-    (void)conn;
     wrong(a->stage, a->closing, "an end after a close");
     wrong(a->stage, a->failed, "an end after a failure");
+    if (error == -ETIMEDOUT) {
+        wrong(a->stage, a->finished, "silence after the end");
+        sluice_conn_resume(conn);
+        return;
+    }
     wrong(a->stage, error == 0 && a->finished, "a second end");
     wrong(a->stage, error == 0 && !a->peer_finished, "an end that the peer has not made");
     a->finished = true;

@@ -17,6 +17,7 @@
 #include <sluice/flv.h>
 #include <sluice/reader.h>
 
+#include "memory/chain.h"
 #include "support/files.h"
 
 enum { BLOCK = 4096, WINDOW = 256 << 10 };
@@ -69,6 +70,36 @@ static void contents_are_unchanged_without_fixed_buffers(void **state) {
         read_whole(&rig, (3 << 20) + 5);
         files_rig_close(&rig);
     }
+}
+
+/* One loop reads three files, each into blocks of a size of its own. */
+static void each_file_has_blocks_of_its_size(void **state) {
+    static const uint32_t block_sizes[] = {4096, 16384, 65536};
+    enum { FILES = sizeof block_sizes / sizeof *block_sizes, SIZE = (3 << 20) + 1 };
+    loop_rig rig;
+    file_consumer c[FILES] = {0};
+    files_rig_open(&rig, NULL, state);
+    for (int i = 0; i < FILES; i++) {
+        c[i].leaves = true;
+        file_consumer_open(&c[i], &rig, files_make(SIZE), &(sluice_file_options){.block_size = block_sizes[i]});
+    }
+    for (int i = 0; i < FILES; i++) {
+        turn_until_count(rig.loop, &c[i].data, 1);
+        assert_int_equal(sluice_file_chain(c[i].file)->first->capacity, block_sizes[i]);
+        c[i].leaves = false;
+        file_consume(&c[i], file_buffered(&c[i]));
+        turn_until(rig.loop, &c[i].told_end);
+        assert_int_equal(c[i].place, SIZE);
+        assert_false(c[i].differs);
+        file_consumer_close(&c[i], &rig);
+    }
+    sluice_file *file = NULL;
+    int fd = files_make(1);
+    assert_int_equal(sluice_file_new(rig.loop, fd, &(sluice_file_options){.block_size = 8192}, NULL, NULL, &file),
+                     -EINVAL);
+    assert_null(file);
+    close(fd);
+    files_rig_close(&rig);
 }
 
 /* The kernel has to fetch it from the disk, and says of some reads before others that they are done. */
@@ -194,8 +225,8 @@ static void consume_slowly(const loop_rig *rig, size_t window, uint32_t read_ahe
         turn_through(rig->loop, 1);
         size_t buffered = file_buffered(&c);
         most = buffered > most ? buffered : most;
-        assert_true(buffered <= window);
-        /* The first block may be consumed in part, and the last read looks for the end beyond the last byte. */
+        assert_true(buffered <= window + block);
+        /* The first block does not count; and the last read looks for the end beyond the last byte. */
         assert_true(files_held(rig) <= window / block + 2);
         file_consume(&c, buffered < step ? buffered : step);
     }
@@ -302,6 +333,30 @@ static void needs_are_met(void **state) {
     files_rig_close(&rig);
 }
 
+/* Within a block a reader takes bytes without a word to anybody. */
+static void what_is_taken_within_a_block_is_made_good(void **state) {
+    loop_rig rig;
+    file_consumer c = {.leaves = true};
+    sluice_reader *reader;
+    files_rig_open(&rig, NULL, state);
+    file_consumer_open(&c, &rig, files_make(1 << 20), &(sluice_file_options){.read_ahead = 1});
+    sluice_file_set_need(c.file, 3 * BLOCK);
+    assert_int_equal(sluice_reader_new(sluice_file_chain(c.file), &reader), 0);
+    for (uint64_t place = 0; place < 50 * BLOCK;) {
+        unsigned told = c.data;
+        turn_until_count(rig.loop, &c.data, told + 1);
+        assert_true(file_buffered(&c) >= 3 * BLOCK);
+        while (file_buffered(&c) >= 3 * BLOCK - 1000) {
+            uint8_t byte;
+            assert_int_equal(sluice_reader_u8(reader, &byte), 0);
+            assert_true(pattern_matches(FILES_SEED, place++, &byte, 1));
+        }
+    }
+    sluice_reader_free(reader);
+    file_consumer_close(&c, &rig);
+    files_rig_close(&rig);
+}
+
 static void a_pool_smaller_than_the_window_is_enough(void **state) {
     static const sluice_pool_options pools[] = {
         {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = 16, .reserve_blocks = 1, .no_huge_pages = true},
@@ -326,15 +381,16 @@ static void half_of_the_pool_is_for_others(void **state) {
     for (size_t i = 0; i < 3; i++)
         file_consumer_open(&c[i], &rig, files_make(1 << 20), NULL);
     files_settle(&rig);
-    /* A block for each that would have nothing otherwise. */
-    assert_in_range(files_held(&rig), 20, 22);
+    /* Besides, those that would have nothing otherwise have a block, and one for when that is consumed. */
+    assert_in_range(files_held(&rig), 20, 24);
     for (size_t i = 0; i < 3; i++)
         assert_true(file_buffered(&c[i]) >= BLOCK);
     sluice_pool_stats stats;
     sluice_pool_get_stats(rig.pool, &stats);
     sluice_file_set_need(c[2].file, file_buffered(&c[2]) + 1);
     files_settle(&rig);
-    assert_int_equal(files_held(&rig), stats.free > 0 ? stats.held + 1 : stats.held);
+    if (stats.free > 1)
+        assert_in_range(files_held(&rig), stats.held + 1, stats.held + 2);
     files_rig_close(&rig);
 }
 
@@ -479,6 +535,18 @@ static void code_waits_for_bytes(void **state) {
     }
 }
 
+static void a_stop_ends_the_wait(void **state) {
+    loop_rig rig;
+    sluice_file *file;
+    files_rig_open(&rig, NULL, state);
+    assert_int_equal(sluice_file_new(rig.loop, files_make(100), NULL, NULL, NULL, &file), 0);
+    sluice_loop_stop(rig.loop);
+    assert_int_equal(sluice_file_fill(file, 100, UINT64_MAX), -EINTR);
+    assert_int_equal(sluice_file_fill(file, 100, UINT64_MAX), 0);
+    assert_int_equal(sluice_chain_length(sluice_file_chain(file)), 100);
+    files_rig_close(&rig);
+}
+
 /* A program with a format of its own: numbers until the end. */
 static void a_reader_gets_integers(void **state) {
     enum { NUMBERS = 300000 };
@@ -507,8 +575,11 @@ static void a_reader_gets_integers(void **state) {
     files_rig_close(&rig);
 }
 
+/* Inside of a turn nothing can be waited for; of the second file there is more to come at first. */
 static void fill_inside(sluice_file *file, void *user) {
-    assert_int_equal(sluice_file_fill(file, SIZE_MAX, UINT64_MAX), -EAGAIN);
+    const file_consumer *c = user;
+    bool has_more = c->data == 0 && sluice_file_offset(file) == 0 && file_buffered(c) > 10;
+    assert_int_equal(sluice_file_fill(file, SIZE_MAX, UINT64_MAX), has_more ? -EAGAIN : -ENODATA);
     file_consumer_events.on_data(file, user);
 }
 
@@ -525,7 +596,12 @@ static void waiting_ends_where_it_must(void **state) {
     events.on_data = fill_inside;
     files_rig_open(&rig, NULL, state);
 
-    /* Inside of a turn nothing can be waited for. */
+    const sluice_file_options options = {.read_ahead = 1};
+    assert_int_equal(sluice_file_new(rig.loop, files_make(5000), &options, &events, &c, &c.file), 0);
+    turn_until(rig.loop, &c.told_end);
+    assert_int_equal(c.data, 2);
+    file_consumer_close(&c, &rig);
+    c = (file_consumer){0};
     assert_int_equal(sluice_file_new(rig.loop, files_make(10), NULL, &events, &c, &c.file), 0);
     turn_until(rig.loop, &c.told_end);
     assert_int_equal(c.data, 1);
@@ -746,6 +822,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(contents_are_unchanged),
         FILES_ON_BOTH(contents_are_unchanged_without_fixed_buffers),
+        FILES_ON_BOTH(each_file_has_blocks_of_its_size),
         FILES_ON_BOTH(what_is_not_in_the_page_cache_arrives),
         FILES_ON_BOTH(holes_are_zeros),
         FILES_ON_BOTH(files_without_a_size_are_read_to_their_end),
@@ -754,11 +831,13 @@ int main(void) {
         FILES_ON_BOTH(a_full_window_rests),
         FILES_ON_BOTH(consumption_between_turns_wakes_the_host),
         FILES_ON_BOTH(needs_are_met),
+        FILES_ON_BOTH(what_is_taken_within_a_block_is_made_good),
         FILES_ON_BOTH(a_pool_smaller_than_the_window_is_enough),
         FILES_ON_BOTH(half_of_the_pool_is_for_others),
         FILES_ON_BOTH(released_blocks_resume_it),
         FILES_ON_BOTH(files_and_sockets_share_a_loop),
         FILES_ON_BOTH(code_waits_for_bytes),
+        FILES_ON_BOTH(a_stop_ends_the_wait),
         FILES_ON_BOTH(a_reader_gets_integers),
         FILES_ON_BOTH(waiting_ends_where_it_must),
         FILES_ON_BOTH(a_seek_goes_on_elsewhere),

@@ -367,7 +367,7 @@ static void test_pieces_of_each_size(void **state) {
     make_stream(&vector, 40);
     fill_up(&vector, 2048);
     read_whole(*state, &vector, &expected);
-    feed_guarded *guarded = feed_guarded_new(*state, vector.bytes, vector.size);
+    feed_guarded *guarded = feed_guarded_new(vector.bytes, vector.size);
     for (size_t piece = 1; piece <= vector.size; piece++)
         run_pieces(*state, guarded, &vector, &expected, piece, (enum keeping)(piece % 3));
     feed_guarded_free(guarded);
@@ -394,7 +394,7 @@ static void test_each_cut(void **state) {
     make_stream(&vector, 40);
     fill_up(&vector, 2048);
     read_whole(*state, &vector, &expected);
-    feed_guarded *guarded = feed_guarded_new(*state, vector.bytes, vector.size);
+    feed_guarded *guarded = feed_guarded_new(vector.bytes, vector.size);
     for (size_t cut = 0; cut < vector.size; cut++)
         for (int keeping = KEEP_NONE; keeping <= KEEP_BACKWARDS; keeping++)
             run_cuts(*state, guarded, &vector, &expected, cut, cut, (enum keeping)keeping);
@@ -404,7 +404,7 @@ static void test_each_cut(void **state) {
 static void run_all_pairs(sluice_pool *pool, const struct vector *vector, enum keeping keeping) {
     struct outcome expected;
     read_whole(pool, vector, &expected);
-    feed_guarded *guarded = feed_guarded_new(pool, vector->bytes, vector->size);
+    feed_guarded *guarded = feed_guarded_new(vector->bytes, vector->size);
     for (size_t first = 1; first < vector->size; first++)
         for (size_t second = first; second < vector->size; second++)
             run_cuts(pool, guarded, vector, &expected, first, second, keeping);
@@ -438,7 +438,7 @@ static void test_random_cuts(void **state) {
     make_stream(&vector, 40);
     fill_up(&vector, 2048);
     read_whole(*state, &vector, &expected);
-    feed_guarded *guarded = feed_guarded_new(*state, vector.bytes, vector.size);
+    feed_guarded *guarded = feed_guarded_new(vector.bytes, vector.size);
     for (int round = 0; round < 2000; round++) {
         struct run run;
         uint32_t longest = 1 + random_below(&seed, 300);
@@ -496,7 +496,7 @@ static void test_need_is_exact(void **state) {
     struct run run;
     make_stream(&vector, 10);
     read_whole(*state, &vector, &expected);
-    feed_guarded *guarded = feed_guarded_new(*state, vector.bytes, vector.size);
+    feed_guarded *guarded = feed_guarded_new(vector.bytes, vector.size);
     begin(&run, *state, vector.bytes, &expected);
     size_t fed = 0;
     assert_int_equal(sluice_flv_need(run.flv), 1);

@@ -471,7 +471,7 @@ static void test_each_cut(void **state) {
     add_named_number(&amf, "height", 480);
     add_end(&amf);
     const sluice_flv_metadata expected = {.has_video = true, .width = 640, .height = 480};
-    feed_guarded *guarded = feed_guarded_new(*state, amf.bytes, amf.size);
+    feed_guarded *guarded = feed_guarded_new(amf.bytes, amf.size);
     for (size_t end = 1; end <= amf.size; end++) {
         for (size_t cut = 0; cut < end; cut++) {
             sluice_chain chain;

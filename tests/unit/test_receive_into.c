@@ -295,6 +295,67 @@ static void no_byte_behind_is_taken(void **state) {
     }
 }
 
+/* Asked for when what has come into blocks waits to be told of: in the turn of a send's completion before it. */
+typedef struct late_taker {
+    taker t;
+    size_t n;
+    bool asked;
+} late_taker;
+
+static void late_taker_sent(sluice_conn *conn, size_t bytes, void *user) {
+    late_taker *late = user;
+    (void)conn, (void)bytes;
+    if (!late->asked)
+        assert_true(take(&late->t, late->n));
+    late->asked = true;
+}
+
+static size_t late_taker_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    static char byte;
+    const late_taker *late = user;
+    (void)conn, (void)max;
+    iov[0] = (struct iovec){&byte, 1};
+    return late->asked ? 0 : 1;
+}
+
+static void what_is_in_blocks_already_comes_first(void **state) {
+    enum { HAD = 10000, BEHIND = 30000 };
+    static const size_t counts[] = {1, BLOCK, HAD - 1, HAD, HAD + 1, 3 * HAD};
+    static const sluice_conn_events events = {.on_data = taker_data,
+                                              .on_end = taker_end,
+                                              .on_closed = taker_closed,
+                                              .on_gather = late_taker_gather,
+                                              .on_sent = late_taker_sent};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        loop_rig rig;
+        late_taker late = {.t = {.seed = 17}, .n = counts[i]};
+        taker *t = &late.t;
+        rig_open(&rig, state, NULL);
+        int peer = taker_open(t, &rig);
+        sluice_conn_set_events(t->conn, &events, &late);
+        turn_through(rig.loop, 3);
+        pattern_write(peer, t->seed, 0, HAD);
+        sluice_conn_want_send(t->conn);
+        while (!late.asked)
+            turn(rig.loop);
+        /* io_uring had filled blocks; epoll reads when it is asked. */
+        if (*(const sluice_backend_choice *)*state == SLUICE_BACKEND_URING)
+            assert_int_equal(copied(&rig), late.n < HAD ? late.n : HAD);
+        pattern_write(peer, t->seed, HAD, BEHIND);
+        turn_until_told(&rig, t);
+        assert_int_equal(t->error, 0);
+        assert_int_equal(t->done, late.n);
+        assert_int_equal(copied(&rig) + direct(&rig), late.n);
+        consume(&rig, t, HAD + BEHIND - late.n);
+        assert_true(t->data > 0);
+        turn_through(rig.loop, 5);
+        pattern_write(peer, t->seed, HAD + BEHIND, 1000);
+        consume(&rig, t, 1000);
+        assert_int_equal(t->ends, 0);
+        rig_close(&rig, t, peer);
+    }
+}
+
 /* After any number of bytes and turns; what has come goes on being the stream. */
 static void a_cancel_loses_nothing(void **state) {
     enum { ROUNDS = 600, MOST = 30000 };
@@ -788,6 +849,7 @@ int main(void) {
         ON_BOTH(values_of_all_sizes),
         ON_BOTH(what_comes_later_is_not_copied),
         ON_BOTH(no_byte_behind_is_taken),
+        ON_BOTH(what_is_in_blocks_already_comes_first),
         ON_BOTH(a_cancel_loses_nothing),
         ON_BOTH(an_idle_receive_can_be_cancelled),
         ON_BOTH(an_early_end_tells_the_exact_count),

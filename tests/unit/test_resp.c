@@ -173,18 +173,18 @@ static void take(struct run *run) {
     sluice_resp_reply *const untouched = (sluice_resp_reply *)run;
     do {
         sluice_resp_reply *reply = untouched;
-        uint64_t before = run->chain.consumed;
+        uint64_t before = chain_consumed(&run->chain);
         run->out->result = sluice_resp_next(run->resp, &run->chain, &reply);
         if (run->out->result == 1) {
-            if (run->chain.consumed != before + reply->bytes.length)
+            if (chain_consumed(&run->chain) != before + reply->bytes.length)
                 fail_msg("a reply of %zu bytes consumed others", reply->bytes.length);
             say_reply(run->out, reply);
-        } else if (reply != untouched || run->chain.consumed != before) {
+        } else if (reply != untouched || chain_consumed(&run->chain) != before) {
             fail_msg("no reply, and yet something has changed");
         }
     } while (run->out->result == 1);
-    if (run->out->result == 0 && sluice_resp_need(run->resp) <= run->chain.length)
-        fail_msg("%zu bytes are there and %zu needed", run->chain.length, sluice_resp_need(run->resp));
+    if (run->out->result == 0 && sluice_resp_need(run->resp) <= chain_length(&run->chain))
+        fail_msg("%zu bytes are there and %zu needed", chain_length(&run->chain), sluice_resp_need(run->resp));
 }
 
 static void end(struct run *run) {
@@ -194,7 +194,7 @@ static void end(struct run *run) {
         assert_int_equal(sluice_resp_next(run->resp, &run->chain, &reply), run->out->result);
         assert_int_equal(sluice_resp_need(run->resp), SIZE_MAX);
     }
-    run->out->consumed = run->chain.consumed;
+    run->out->consumed = chain_consumed(&run->chain);
     sluice_resp_free(run->resp);
     chain_clear(&run->chain);
 }
@@ -228,7 +228,7 @@ static void run_cut(feed_guarded *guarded, sluice_pool *pool, const sluice_resp_
 
 /* The outcome of the whole stream is that of the stream cut in two, or with @twice in three, and byte by byte. */
 static void run_cuts(sluice_pool *pool, const sluice_resp_limits *limits, const void *bytes, size_t size, bool twice) {
-    feed_guarded *guarded = feed_guarded_new(pool, bytes, size);
+    feed_guarded *guarded = feed_guarded_new(bytes, size);
     struct run run;
     run_cut(guarded, pool, limits, size, size, size, &whole);
     for (size_t first = 1; first < size; first++) {
@@ -712,14 +712,14 @@ static void test_need_is_exact(void **state) {
     begin(&run, *state, NULL, &whole);
     while (done < sizeof stream - 1) {
         size_t need = sluice_resp_need(run.resp);
-        if (need > run.chain.length + 1) {
-            feed(&run.chain, *state, stream + done, need - 1 - run.chain.length, 0);
-            done = run.chain.consumed + run.chain.length;
+        if (need > chain_length(&run.chain) + 1) {
+            feed(&run.chain, *state, stream + done, need - 1 - chain_length(&run.chain), 0);
+            done = chain_consumed(&run.chain) + chain_length(&run.chain);
             take(&run);
             assert_int_equal(sluice_resp_need(run.resp), need);
         }
-        feed(&run.chain, *state, stream + done, need - run.chain.length, 0);
-        done = run.chain.consumed + run.chain.length;
+        feed(&run.chain, *state, stream + done, need - chain_length(&run.chain), 0);
+        done = chain_consumed(&run.chain) + chain_length(&run.chain);
         size_t said = whole.length;
         take(&run);
         assert_true(whole.length > said || sluice_resp_need(run.resp) > need);

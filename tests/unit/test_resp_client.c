@@ -764,14 +764,41 @@ static void as_many_bytes_wait_as_may(void **state) {
     assert_int_equal(sluice_resp_client_set(s->client, &key, &value, replied, "never"), -EMSGSIZE);
     hear_bytes(s, head, strlen(head));
     hear_all(s);
+    /* Of which a part would fit. */
     value.length = 50;
     assert_int_equal(sluice_resp_client_set(s->client, &key, &value, replied, "three"), 0);
+    value.length = 60;
+    assert_int_equal(sluice_resp_client_set(s->client, &key, &value, replied, "four"), -ENOBUFS);
+    assert_int_equal(sluice_resp_client_waiting(s->client), 3);
     hear_bytes(s, head, strlen(head));
     hear_all(s);
     say(s, "+1\r\n+2\r\n+3\r\n");
     turn_until_told(s, 3);
     assert_told(s, 2, "three", 0, "+3");
     close_client(s);
+}
+
+/* The writer's places are counted before anything is queued, too. */
+static void as_many_pieces_wait_as_may(void **state) {
+    session *s = *state;
+    enum { MANY = 15000, TOO_MANY = 22000 };
+    sluice_resp_client_arg *args = calloc(TOO_MANY, sizeof *args);
+    assert_non_null(args);
+    for (size_t i = 0; i < TOO_MANY; i++)
+        args[i] = (sluice_resp_client_arg){.data = "x", .length = 1, .is_lent = i > 0};
+    open_client(s, NULL);
+    assert_int_equal(sluice_resp_client_command(s->client, args, TOO_MANY, replied, "never"), -EMSGSIZE);
+    assert_int_equal(sluice_resp_client_command(s->client, args, MANY, replied, "one"), 0);
+    assert_int_equal(sluice_resp_client_command(s->client, args, MANY, replied, "two"), -ENOBUFS);
+    hear(s, "*15000\r\n");
+    for (int i = 0; i < MANY; i++)
+        hear(s, "$1\r\nx\r\n");
+    say(s, "+1\r\n");
+    turn_until_told(s, 1);
+    assert_told(s, 0, "one", 0, "+1");
+    assert_in_step(s);
+    close_client(s);
+    free(args);
 }
 
 static void commands_without_one_answer_are_refused(void **state) {
@@ -847,6 +874,43 @@ static void an_early_answer_waits_for_what_is_lent(void **state) {
     close_client(s);
     free(lent);
     free(expected);
+}
+
+/* A server that goes on talking meanwhile does not fill the pool. */
+static void what_follows_an_early_answer_stays_in_the_socket(void **state) {
+    session *s = *state;
+    enum { LONG = 900000 };
+    char *text = malloc(LONG);
+    sluice_pool_stats stats;
+    size_t said = 0;
+    assert_non_null(text);
+    memset(text, 'x', LONG);
+    lend(s);
+    s->then = NULL;
+    say(s, "-ERR early\r\n");
+    turn_through(s->rig.loop, 5);
+    say(s, "$900000\r\n");
+    for (int tries = 0; tries < 20 && said < LONG; tries++) {
+        ssize_t here = send(s->peer, text + said, LONG - said, MSG_DONTWAIT | MSG_NOSIGNAL);
+        said += here > 0 ? (size_t)here : 0;
+        turn_through(s->rig.loop, 2);
+    }
+    sluice_pool_get_stats(s->rig.pool, &stats);
+    assert_true(stats.held < 64);
+    assert_true(said < LONG);
+    hear(s, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$4194304\r\n");
+    hear_bytes(s, lent, LENT);
+    hear(s, "\r\n*1\r\n$5\r\nAFTER\r\n");
+    say_bytes(s, text + said, LONG - said);
+    say(s, "\r\n");
+    turn_until_told(s, 2);
+    assert_told(s, 0, "SET", 0, "-ERR early");
+    assert_string_equal(s->log[1].name, "AFTER");
+    assert_int_equal(s->log[1].error, 0);
+    assert_in_step(s);
+    close_client(s);
+    free(lent);
+    free(text);
 }
 
 /* It answers, reads no more, and goes: the answer is told all the same, to the others why there is none. */
@@ -961,6 +1025,24 @@ static void what_is_answered_has_all_the_time(void **state) {
         turn_through(s->rig.loop, 1);
     assert_int_equal(s->closed, 0);
     assert_in_step(s);
+    close_client(s);
+}
+
+/* Given shortly before the time of one that has been answered would have passed. */
+static void the_time_of_another_does_not_count(void **state) {
+    session *s = *state;
+    enum { TIMEOUT = 1000 };
+    open_client(s, &(sluice_resp_client_options){.timeout_ms = TIMEOUT});
+    uint64_t start = clock_now();
+    assert_in_step(s);
+    while (clock_now() < start + TIMEOUT - 200)
+        turn_through(s->rig.loop, 1);
+    assert_int_equal(give(s, "PING"), 0);
+    while (clock_now() < start + TIMEOUT + 100)
+        turn_through(s->rig.loop, 1);
+    say(s, "+PONG\r\n");
+    turn_until_told(s, 2);
+    assert_told(s, 1, "PING", 0, "+PONG");
     close_client(s);
 }
 
@@ -1194,19 +1276,21 @@ static void channels_with_resp3(void **state) {
     say(s, "%1\r\n+server\r\n+redis\r\n+1\r\n"
            ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
            ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n"
+           ">3\r\n$12\r\nsunsubscribe\r\n$1\r\nx\r\n:0\r\n"
            ">3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n"
            "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n"
            "-NOPERM no such channel\r\n"
            ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n"
            "+5\r\n");
-    turn_until_told(s, 7);
+    turn_until_told(s, 8);
     assert_told(s, 0, "ONE", 0, "+1");
     assert_told(s, 1, "push", 0, "> $message $a $1");
-    assert_told(s, 2, "SUBSCRIBE", 0, "> $subscribe $b :2");
-    assert_told(s, 3, "LRANGE", 0, "* $message $a $2");
-    assert_told(s, 4, "PSUBSCRIBE", 0, "-NOPERM no such channel");
-    assert_told(s, 5, "push", 0, "> $message $a $3");
-    assert_told(s, 6, "FIVE", 0, "+5");
+    assert_told(s, 2, "push", 0, "> $sunsubscribe $x :0");
+    assert_told(s, 3, "SUBSCRIBE", 0, "> $subscribe $b :2");
+    assert_told(s, 4, "LRANGE", 0, "* $message $a $2");
+    assert_told(s, 5, "PSUBSCRIBE", 0, "-NOPERM no such channel");
+    assert_told(s, 6, "push", 0, "> $message $a $3");
+    assert_told(s, 7, "FIVE", 0, "+5");
     close_client(s);
 }
 
@@ -1236,6 +1320,14 @@ static void the_version_may_change(void **state) {
     say(s, message);
     turn_until_told(s, 7);
     assert_told(s, 6, "LRANGE", 0, "* $message $a $1");
+
+    assert_int_equal(give(s, "HELLO"), 0);
+    assert_int_equal(give(s, "RESET"), 0);
+    assert_int_equal(subscribe(s, 2, (const char *const[]){"SUBSCRIBE", "a"}), 0);
+    say(s, "%1\r\n+proto\r\n:3\r\n+RESET\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n");
+    say(s, message);
+    turn_until_told(s, 11);
+    assert_told(s, 10, "push", 0, "* $message $a $1");
     close_client(s);
 }
 
@@ -1439,13 +1531,16 @@ int main(void) {
         BOTH(replies_may_be_kept),
         BOTH(as_many_wait_as_may),
         BOTH(as_many_bytes_wait_as_may),
+        BOTH(as_many_pieces_wait_as_may),
         BOTH(commands_without_one_answer_are_refused),
         BOTH(an_early_answer_waits_for_what_is_lent),
+        BOTH(what_follows_an_early_answer_stays_in_the_socket),
         BOTH(an_early_answer_outlives_the_connection),
         BOTH(a_close_gives_back_what_is_lent),
         BOTH(lent_and_into_at_once),
         BOTH(silence_ends_it),
         BOTH(what_is_answered_has_all_the_time),
+        BOTH(the_time_of_another_does_not_count),
         BOTH(a_callback_may_end_the_client),
         BOTH(a_callback_may_give_commands),
         BOTH(waiting_drives_the_loop),

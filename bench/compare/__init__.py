@@ -1,0 +1,1 @@
+"""What tools/perf-compare is made of: scenarios, how they are run, what comes of it."""

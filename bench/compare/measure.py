@@ -1,0 +1,315 @@
+"""One run of one variant, and the figures that come of it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from compare import perf as counters
+from compare.processes import Program, RunError
+
+RECEIVER_CPU, SENDER_CPU = 0, 1
+TAG = 15  # Bytes of a tag around its payload.
+GRACE = 60  # Seconds that a run may take longer than it should.
+
+
+def cpu(which):
+    """The option that keeps a program on one of our processors, where there are two."""
+    ours = sorted(os.sched_getaffinity(0))
+    return ["--cpu", str(ours[which])] if len(ours) > 1 else []
+
+
+class NetworkBench:
+    """A receiver and the sender, and what perf can count of the receiver."""
+
+    def __init__(self, folder, perf):
+        self.receive = os.path.join(folder, "bench-receive")
+        self.send = os.path.join(folder, "bench-send")
+        self.perf = perf
+
+    def plan(self, scenario, seconds):
+        """What will be sent, and what the receivers must find in it."""
+        done = subprocess.run([self.send, "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
+                              check=False)
+        if done.returncode:
+            raise RunError(done.stderr.strip())
+        return json.loads(done.stdout.removeprefix("plan "))
+
+    def run(self, scenario, variant, seconds, plan):
+        """The figures of one run."""
+        return figures(plan, *self._execute(scenario, variant, seconds, plan, self.perf.timed))
+
+    def count(self, scenario, variant, seconds, plan):
+        """What is too dear to be counted while time is taken: in a run of its own."""
+        if not self.perf.traced:
+            return {}
+        *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
+        values = {event.removeprefix("io_uring:") + "_per_packet": count / plan["packets"]
+                  for event, count in counted.items()}
+        if counters.SYSCALLS[0] in counted:
+            values["syscalls_per_packet"] = values.pop(counters.SYSCALLS[0] + "_per_packet")
+        return values
+
+    def _execute(self, scenario, variant, seconds, plan, events):
+        """What the programs and perf stat have to say after a run; events are what perf is to count."""
+        deadline = time.monotonic() + 20 * seconds + GRACE
+        with contextlib.ExitStack() as stack:
+            counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
+            command = [self.receive, "--variant", variant, "--connections", str(plan["connections"]),
+                       "--bytes", str(plan["bytes"]), *cpu(RECEIVER_CPU)]
+            if counting:
+                command = counting.prefix + command + counting.option
+            receiver = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))
+            port = receiver.expect("listening")
+            sender = stack.enter_context(Program([self.send, "--port", port, *cpu(SENDER_CPU),
+                                                  *scenario.send_options(seconds)], deadline))
+            try:
+                sender.expect("connected")
+                receiver.expect("ready")
+                sender.say("go")
+                sent = json.loads(sender.expect("result"))
+            except RunError:
+                if receiver.process.poll() is not None:
+                    receiver.fail()  # It went first, and knows why.
+                raise
+            detail, result = self._results(receiver)
+            receiver.finish()
+            sender.finish()
+            check(variant, result, plan)
+            return result, detail, sent, counting.values() if counting else {}
+
+    @staticmethod
+    def _results(receiver):
+        detail = {}
+        while True:
+            line = receiver.read_line()
+            if line is None:
+                receiver.fail()
+            word, _, rest = line.partition(" ")
+            if word == "result":
+                return detail, json.loads(rest)
+            detail = json.loads(rest)
+
+
+def check(variant, result, plan):
+    """The same work must have been done: every byte received and, where they are looked for, every packet found."""
+    wrong = [key for key in ("bytes", "packets", "checksum") if result[key] != plan[key]]
+    if not result["parses"]:
+        wrong = [key for key in wrong if key == "bytes"]
+    if wrong:
+        raise RunError(f"{variant}: wrong " + ", ".join(f"{key} {result[key]} for {plan[key]}" for key in wrong))
+
+
+def figures(plan, result, detail, sent, counted):
+    """Of one run: what it cost, by gigabyte (10^9 bytes) and by packet."""
+    gigabytes, packets = result["bytes"] / 1e9, plan["packets"]
+    rusage = result["user_s"] + result["system_s"]
+    cpu = counted["task-clock"] / 1000 if "task-clock" in counted else rusage
+    user = cpu * result["user_s"] / rusage if rusage else 0.0
+    memory = result["memory"]
+    grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
+    values = {
+        "cpu_s": cpu,
+        "cpu_s_per_gb": cpu / gigabytes,
+        "user_s_per_gb": user / gigabytes,
+        "system_s_per_gb": (cpu - user) / gigabytes,
+        "cpu_s_per_mpackets": cpu / packets * 1e6,
+        "context_switches": counted.get("context-switches", result["context_switches"]),
+        "page_faults": counted.get("page-faults", result["page_faults"]),
+        "allocations_per_packet": result["allocations"] / packets,
+        "resident_kib": memory["finished"]["resident_kib"],
+        "peak_resident_kib": result["peak_resident_kib"],
+        "private_kib": memory["finished"]["private_kib"],
+        "private_bytes_per_connection": grown / result["connections"],
+        "private_bytes_per_connection_after":
+            1024 * (memory["finished"]["private_kib"] - memory["listening"]["private_kib"]) / result["connections"],
+        "mb_per_s": result["bytes"] / 1e6 / result["wall_s"],
+        "wall_s": result["wall_s"],
+        "sender_cpu_s": sent["user_s"] + sent["system_s"],
+        "sender_latest_us": sent["latest_us"],
+    }
+    if detail:
+        values["peak_held_blocks"] = detail["peak_held"]
+        values["peak_held_kib"] = detail["peak_held"] * detail["block_size"] / 1024
+        values.update({key: detail[key] for key in ("turns", "enters", "completions", "starved", "aimed", "overflows",
+                                                    "bytes_copied")})
+    return values
+
+
+def processor_seconds(pid):
+    """Of all threads of a process: in all, and the part of it that it was in user mode (sampled)."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        user, system = (int(field) for field in file.read().rpartition(")")[2].split()[11:13])
+    return total / 1e9, user, system
+
+
+def memory_kib(pid):
+    """Resident, and resident and shared with nobody."""
+    values = {"Rss": 0, "Private_Clean": 0, "Private_Dirty": 0}
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            if name in values:
+                values[name] = int(rest.split()[0])
+    return values["Rss"], values["Private_Clean"] + values["Private_Dirty"]
+
+
+class FanoutBench:
+    """The real daemon between publishers and players; it alone is measured, from outside, while all are connected."""
+
+    def __init__(self, folder, perf):
+        self.daemon = os.path.join(os.path.dirname(folder), "sluiced")
+        self.send = os.path.join(folder, "bench-send")
+        self.play = os.path.join(folder, "bench-play")
+        self.perf = perf
+
+    def plan(self, scenario, seconds):
+        return {"each": scenario.packets(seconds) * (scenario.payload + TAG)}
+
+    def _options(self, variant):
+        backend, *settings = variant.split("+")
+        options = ["--backend", backend]
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            options += [f"--{name}", value]
+        return options
+
+    def run(self, scenario, variant, seconds, plan):
+        return self._execute(scenario, variant, seconds, plan, ())[0]
+
+    def count(self, scenario, variant, seconds, plan):
+        if not self.perf.traced:
+            return {}
+        _, counted, packets = self._execute(scenario, variant, seconds, plan, counters.SYSCALLS)
+        return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / packets} if counted else {}
+
+    def _execute(self, scenario, variant, seconds, plan, events):
+        """Figures of the daemon, what perf has counted, and packets delivered."""
+        deadline = time.monotonic() + 20 * seconds + GRACE
+        command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", "100000",
+                   *self._options(variant)]
+        with contextlib.ExitStack() as stack:
+            daemon = stack.enter_context(Program(["taskset", "-c", cpu(RECEIVER_CPU)[-1], *command] if cpu(0) else command,
+                                                 deadline, log=stack.enter_context(tempfile.NamedTemporaryFile())))
+            flv, http = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
+                                           r"proto=http address=127.0.0.1:(\d+).* ready ")
+            pid = daemon.process.pid
+            before_memory = memory_kib(pid)
+            sender = stack.enter_context(Program([self.send, "--port", flv, *cpu(SENDER_CPU),
+                                                  *scenario.send_options(seconds)], deadline))
+            streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
+            player = stack.enter_context(Program([self.play, "--port", http, "--players", str(scenario.players),
+                                                  "--bytes", str(plan["each"]), *cpu(SENDER_CPU), *streams], deadline))
+            player.expect("connected")
+            self._wait_for_players(http, len(streams) * scenario.players)
+            connected = memory_kib(pid)
+            attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
+            begin, begun = processor_seconds(pid), time.monotonic()
+            sender.say("go")
+            sent = json.loads(sender.expect("result"))
+            played = json.loads(player.expect("result"))
+            wall, end = time.monotonic() - begun, processor_seconds(pid)
+            finished = memory_kib(pid)
+            counted = attached.values() if attached else {}
+            player.finish()
+            sender.finish()
+        packets = scenario.packets(seconds) * len(streams) * scenario.players
+        used, user, system = (after - before for after, before in zip(end, begin))
+        share = user / (user + system) if user + system else 0
+        gigabytes = played["bytes"] / 1e9
+        members = len(streams) * (scenario.players + 1)
+        return {
+            "cpu_s": used,
+            "cpu_s_per_gb": used / gigabytes,
+            "user_s_per_gb": used * share / gigabytes,
+            "system_s_per_gb": used * (1 - share) / gigabytes,
+            "cpu_s_per_mpackets": used / packets * 1e6,
+            "resident_kib": finished[0],
+            "private_kib": finished[1],
+            "private_bytes_per_connection": 1024 * (connected[1] - before_memory[1]) / members,
+            "mb_per_s": played["bytes"] / 1e6 / wall,
+            "wall_s": wall,
+            "sender_latest_us": sent["latest_us"],
+        }, counted, packets
+
+    @staticmethod
+    def _wait_for_players(http, players):
+        """Until the daemon knows all of them; they wait for the first tag, and none may miss it."""
+        end = time.monotonic() + GRACE
+        while time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
+                    text = answer.read().decode()
+            except OSError as error:
+                raise RunError(f"the daemon does not answer: {error}") from None
+            if count_players(json.loads(text)) >= players:
+                return
+            time.sleep(0.02)
+        raise RunError(f"the daemon has not {players} players")
+
+
+def count_players(state):
+    """The sum of all subscribers in the daemon's JSON, wherever they stand in it."""
+    if isinstance(state, dict):
+        return sum(value if key == "subscribers" and isinstance(value, int) else count_players(value)
+                   for key, value in state.items())
+    return sum(map(count_players, state)) if isinstance(state, list) else 0
+
+
+class MemoryBench:
+    """Work without sockets. The program counts its own span by getrusage(2): there is nothing to wait for in it."""
+
+    COUNTED = 20000, 60000  # Operations of the two runs under callgrind.
+
+    def __init__(self, folder, perf):
+        self.program = os.path.join(folder, "bench-memory")
+        self.perf = perf
+        self.checksums = {}
+
+    def plan(self, scenario, seconds):
+        return {"operations": scenario.operations(seconds)}
+
+    def _command(self, scenario, variant, operations):
+        return [self.program, "--scenario", scenario.name, "--variant", variant, "--operations", str(operations),
+                *cpu(RECEIVER_CPU)]
+
+    def run(self, scenario, variant, seconds, plan):
+        with Program(self._command(scenario, variant, plan["operations"]), time.monotonic() + 50 * seconds + GRACE) as it:
+            result = json.loads(it.expect("result"))
+            it.finish()
+        first = self.checksums.setdefault((scenario.name, plan["operations"]), result["checksum"])
+        if result["checksum"] != first:
+            raise RunError(f"{variant}: checksum {result['checksum']} where the others have {first}")
+        operations, used = result["operations"], result["user_s"] + result["system_s"]
+        values = {
+            "ns_per_operation": used / operations * 1e9,
+            "million_operations_per_s": operations / result["wall_s"] / 1e6,
+            "allocations_per_operation": result["allocations"] / operations,
+            "page_faults": result["page_faults"],
+            "resident_kib": result["peak_resident_kib"],
+            "wall_s": result["wall_s"],
+        }
+        if result["bytes"]:
+            values["cpu_s_per_gb"] = used / result["bytes"] * 1e9
+        return values
+
+    def count(self, scenario, variant, _seconds, _plan):
+        """Instructions of an operation: two runs, so that what comes before and after them falls out."""
+        if not self.perf.valgrind:
+            return {}
+        instructions, operations = [], []
+        for amount in self.COUNTED:
+            count, output = counters.instructions(self.perf.valgrind, self._command(scenario, variant, amount))
+            if count is None:
+                return {}
+            instructions.append(count)
+            operations.append(json.loads(output.removeprefix("result "))["operations"])
+        return {"instructions_per_operation":
+                (instructions[1] - instructions[0]) / (operations[1] - operations[0])}

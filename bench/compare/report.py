@@ -1,0 +1,94 @@
+"""What is shown and kept: the table, the JSON file, the plot."""
+
+import json
+import os
+
+from compare import plot, scenarios, statistics
+
+# Heading, figure, how it is written. Figures that a variant does not have are left empty.
+NETWORK = (
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("user", "user_s_per_gb", "{:.3f}"),
+    ("system", "system_s_per_gb", "{:.3f}"), ("CPU-s/Mpkt", "cpu_s_per_mpackets", "{:.2f}"),
+    ("syscalls/pkt", "syscalls_per_packet", "{:.4f}"), ("switches", "context_switches", "{:.0f}"),
+    ("faults", "page_faults", "{:.0f}"), ("RSS KiB", "resident_kib", "{:.0f}"),
+    ("B/conn", "private_bytes_per_connection", "{:.0f}"), ("blocks", "peak_held_blocks", "{:.0f}"),
+    ("allocs/pkt", "allocations_per_packet", "{:.3f}"), ("MB/s", "mb_per_s", "{:.0f}"),
+)
+MEMORY = (
+    ("ns/op", "ns_per_operation", "{:.2f}"), ("instr/op", "instructions_per_operation", "{:.1f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("Mops/s", "million_operations_per_s", "{:.2f}"),
+    ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
+    ("RSS KiB", "resident_kib", "{:.0f}"),
+)
+COLUMNS = {scenarios.CPU: NETWORK, scenarios.TIME: MEMORY}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
+# The parts of the figure that are plotted, and what they are.
+PARTS = {
+    scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
+    scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
+}
+
+
+def table(columns, rows):
+    """Lines of a table; the first column is text, the others are numbers. Rows: name and figures."""
+    cells = [["variant"] + [heading for heading, _, _ in columns]]
+    for name, figures in rows:
+        cells.append([name] + [form.format(figures[key]) if key in figures else "-" for _, key, form in columns])
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    return ["  ".join(cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+            for row in cells]
+
+
+def summary(rounds, counted):
+    return {name: {**statistics.medians(runs), **counted.get(name, {})} for name, runs in rounds.items()}
+
+
+def targets(judged):
+    """A line for each target."""
+    lines = []
+    for one in judged:
+        what = f"{one['ours']} / {one['theirs']}" if one["theirs"] else f"{one['ours']}"
+        lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {what}: {one['figure']} {one['measured']:.3f}, "
+                     f"target {one['at_most']:g}")
+    return lines
+
+
+def show(scenario, rounds, counted):
+    """The text of one scenario."""
+    lines = [f"{scenario.name}: {scenario.title}", ""]
+    lines += table(COLUMNS[scenario.figure], summary(rounds, counted).items())
+    for ours, others in statistics.ratios(scenario, rounds).items():
+        lines += ["", f"{WHAT[scenario.figure]}, {ours} / theirs: of medians, and paired: median (range)"]
+        lines += [f"  {theirs:<26} {value['of_medians']:6.2f}   {value['median']:6.2f} "
+                  f"({value['least']:.2f} to {value['most']:.2f})" for theirs, value in others.items()]
+    judged = targets(statistics.judge(scenario, rounds, counted))
+    if judged:
+        lines += ["", "targets"] + judged
+    return "\n".join(lines) + "\n"
+
+
+def write(folder, scenario, rounds, counted, machine, settings):
+    """SCENARIO.json and SCENARIO.svg."""
+    content = {
+        "scenario": scenario.name,
+        "title": scenario.title,
+        "machine": machine,
+        "settings": settings,
+        "variants": {name: {"median": figures, "rounds": rounds[name], "counted": counted.get(name, {})}
+                     for name, figures in summary(rounds, counted).items()},
+        "figure": scenario.figure,
+        "ratios": statistics.ratios(scenario, rounds),
+        "targets": statistics.judge(scenario, rounds, counted),
+    }
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, scenario.name + ".json"), "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+    parts, what = PARTS[scenario.figure]
+    rows = []
+    for name, runs in rounds.items():
+        each = [run[scenario.figure] for run in runs]
+        median = content["variants"][name]["median"]
+        rows.append((name, scenario.is_ours(name), [median[part] for part in parts], min(each), max(each)))
+    with open(os.path.join(folder, scenario.name + ".svg"), "w", encoding="utf-8") as file:
+        file.write(plot.bars(scenario.title, f"{what}; range of {settings['rounds']} rounds. Shorter is better.", rows))

@@ -1,0 +1,159 @@
+"""What is measured: the load of each scenario, the variants that are compared, and the targets."""
+
+import dataclasses
+
+CPU = "cpu_s_per_gb"
+TIME = "ns_per_operation"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A bound: on ours / theirs where theirs is named, else on the figure itself."""
+    figure: str
+    ours: str
+    theirs: str | None
+    at_most: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """What all kinds have: a figure by which variants are compared, and the variants that are ours."""
+    name: str
+    title: str
+    variants: tuple
+    targets: tuple = ()
+    slow: bool = False  # Left out of a quick look.
+
+    def is_ours(self, variant):
+        return variant.split("+")[0] in ("uring", "library")
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory(Scenario):
+    """Work of bench-memory: no sockets, one process."""
+    operations_per_second: float = 1e6
+    figure = TIME
+
+    def operations(self, seconds):
+        return max(100, round(self.operations_per_second * seconds))
+
+
+@dataclasses.dataclass(frozen=True)
+class Network(Scenario):
+    """A load of bench-send: its options, and how many packets each stream sends in a second of measured time."""
+    connections: int = 1
+    payload: int = 1024
+    write: str = "65536"
+    packets_per_second: float = 0.0
+    paced: bool = False
+    figure = CPU
+
+    def packets(self, seconds):
+        """Of each stream, for a run of about so long."""
+        return max(1, round(self.packets_per_second * seconds))
+
+    def send_options(self, seconds):
+        interval = round(1e6 / self.packets_per_second) if self.paced else 0
+        return ["--connections", str(self.connections), "--payload", str(self.payload), "--write", self.write,
+                "--packets", str(self.packets(seconds)), "--interval", str(interval)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fanout(Network):
+    """Streams through the daemon; variants are its backends, with options: epoll+batch=0. Figures are per byte delivered."""
+    players: int = 1  # Of each stream.
+
+
+PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
+SATURATED = ("uring", "epoll-pool") + PLAIN
+
+
+def batched(window_us):
+    """Ours with a batching window and without, and the same window for our epoll backend."""
+    return (f"uring+batch={window_us}", "uring", "epoll-pool", f"epoll-pool+batch={window_us}") + PLAIN
+
+
+def against(ours, theirs, extra=()):
+    """Targets for CPU per GB: ours at most so many times each of theirs."""
+    return tuple(Target(CPU, ours, name, most) for name, most in theirs.items()) + tuple(extra)
+
+
+def no_worse(ours, names=("epoll-pool",)):
+    return tuple(Target(CPU, ours, name, 1.02) for name in names)
+
+
+PACED = against("uring+batch=5000", {
+    "read-malloc": 0.50, "read-buffer": 0.45, "evbuffer": 0.35, "epoll-pool": 0.50, "epoll-pool+batch=5000": 0.90,
+}, no_worse("uring"))
+MANY = against("uring+batch=5000", {
+    "read-malloc": 0.50, "read-buffer": 0.55, "evbuffer": 0.45, "epoll-pool": 0.52, "epoll-pool+batch=5000": 0.75,
+}, no_worse("uring") + (Target("syscalls_per_packet", "uring+batch=5000", None, 0.01),))
+WORST = against("uring+batch=2000", {
+    "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool": 0.25, "epoll-pool+batch=2000": 0.75,
+}, no_worse("uring"))
+
+COPIES = ("library", "read-malloc", "buffer-malloc")
+FILES = ("library", "stdio", "read")
+
+
+def no_slower(variants):
+    return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
+
+
+SCENARIOS = (
+    Network("saturated", "100 streams as fast as they go, 1 KiB packets in 64 KiB writes", SATURATED,
+            against("uring", {"read-malloc": 0.13, "read-buffer": 0.50, "evbuffer": 0.25, "epoll-pool": 1.00,
+                              "raw": 1.10},
+                    [Target("syscalls_per_packet", "uring", None, 0.02)]),
+            connections=100, packets_per_second=16000),
+    Network("saturated-small", "100 streams as fast as they go, a write for each 1 KiB packet", batched(5000),
+            no_worse("uring"), connections=100, write="1039", packets_per_second=3000),
+    Network("paced", "100 streams of 4 Mbit/s, 30 frames of 16 KiB a second", batched(5000), PACED,
+            connections=100, payload=16384, packets_per_second=30, paced=True),
+    Network("paced-1400", "100 streams of 4 Mbit/s, written 1400 bytes at a time", batched(5000), PACED,
+            connections=100, payload=16384, write="1400", packets_per_second=30, paced=True),
+    Network("fat", "One stream as fast as it goes, 1 KiB packets in 64 KiB writes", SATURATED,
+            against("uring", {"read-malloc": 0.10, "read-buffer": 0.90, "evbuffer": 0.20, "epoll-pool": 1.02,
+                              "raw": 1.10},
+                    [Target("syscalls_per_packet", "uring", None, 0.02)]),
+            packets_per_second=1000000),
+    Network("network-good", "100 streams of 1 KiB packets in writes of 1024 to 4096 bytes", batched(2000),
+            no_worse("uring"), connections=100, write="1024-4096", packets_per_second=4000),
+    Network("network-normal", "100 streams of 1 KiB packets in writes of 256 to 2048 bytes", batched(2000),
+            no_worse("uring"), connections=100, write="256-2048", packets_per_second=2000),
+    Network("network-poor", "100 streams of 1 KiB packets in writes of 64 to 512 bytes", batched(2000),
+            no_worse("uring"), connections=100, write="64-512", packets_per_second=600),
+    Network("network-worst", "100 streams of 1 KiB packets in writes of 1 to 128 bytes", batched(2000), WORST,
+            connections=100, write="1-128", packets_per_second=150),
+    Network("many", "1000 streams of 30 packets of 1 KiB a second", batched(5000), MANY,
+            connections=1000, write="1039", packets_per_second=30, paced=True),
+    Network("idle-1000", "1000 mostly idle streams, one packet a second", batched(5000), no_worse("uring"),
+            connections=1000, write="1039", packets_per_second=1, paced=True, slow=True),
+    Network("idle-10000", "10,000 mostly idle streams, one packet in a second", batched(5000),
+            (Target("private_bytes_per_connection", "uring", None, 1024),) + no_worse("uring"),
+            connections=10000, write="1039", packets_per_second=1, paced=True, slow=True),
+    *(Fanout(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
+             f"player{'s' * (players > 1)} each, through sluiced", ("uring", "epoll", "uring+batch=0", "epoll+batch=0"),
+             (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
+             packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
+      for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
+    Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
+           operations_per_second=1e7),
+    Memory("streaming-normal", "100 streams of 1 KiB packets in pieces of 256 to 2048 bytes, without sockets", COPIES,
+           operations_per_second=1e7),
+    Memory("streaming-poor", "100 streams of 1 KiB packets in pieces of 64 to 512 bytes, without sockets", COPIES,
+           operations_per_second=5e6),
+    Memory("streaming-worst", "100 streams of 1 KiB packets in pieces of 1 to 128 bytes, without sockets", COPIES,
+           operations_per_second=1.5e6),
+    Memory("pressure", "100 streams of 1 KiB packets, the last 64 of each held, without sockets", COPIES,
+           operations_per_second=5e6),
+    Memory("file-1", "A file of 10 MiB, a byte at a time", FILES, (Target(TIME, "library", None, 1.0),),
+           operations_per_second=2e6),
+    Memory("file-4096", "A file of 10 MiB, 4 KiB at a time", FILES, no_slower(FILES), operations_per_second=1e6),
+    Memory("file-65536", "A file of 10 MiB, 64 KiB at a time", FILES, no_slower(FILES), operations_per_second=7e4),
+    *(Memory(f"text-{size}", f"Text of {size} bytes put together and given up", ("library", "malloc"),
+             no_slower(("library", "malloc")), operations_per_second=rate)
+      for size, rate in ((0, 5e7), (5, 5e7), (64, 4e7), (128, 2e7), (1024, 4e6))),
+)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -1,0 +1,134 @@
+/* The receiver: see --help. */
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/process.h"
+#include "receive/meter.h"
+#include "receive/receive.h"
+
+enum { OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000 };
+
+static const receive_variant *const variants[] = {
+    &uring_variant, &epoll_pool_variant, &read_malloc_variant, &read_buffer_variant, &evbuffer_variant, &raw_variant,
+};
+
+/* What can be set, written behind a variant's name. */
+static const struct setting {
+    const char *name;
+    size_t offset;
+    uint32_t most;
+} settings[] = {
+    {"batch", offsetof(receive_options, batch_us), 100000},
+    {"buffer", offsetof(receive_options, buffer), 16 << 20},
+    {"block", offsetof(receive_options, block_size), 1 << 20},
+    {"blocks", offsetof(receive_options, max_blocks), 4 << 20},
+    {"stock", offsetof(receive_options, stock_bytes), 1 << 30},
+};
+
+static void usage(FILE *out) {
+    fprintf(out,
+            "Usage: bench-receive --variant NAME[+SETTING=VALUE...] --connections N --bytes N [options]\n"
+            "\n"
+            "Listens on a port of 127.0.0.1 and says \"listening PORT\", receives FLV streams, says \"ready\" when\n"
+            "all have sent their file header, ends with the last byte, and says what that has cost: \"result\"\n"
+            "and JSON; before that some say \"detail\" and JSON of what only they have.\n"
+            "\n"
+            "  --connections N      streams, 1 to 100000\n"
+            "  --bytes N            in all streams together, file headers included\n"
+            "  --cpu N              stay on this processor\n"
+            "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
+            "\n"
+            "Variants and their settings (batch: microseconds; block, buffer, stock: bytes):\n");
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        fprintf(out, "  %-20s %s\n", variants[i]->name, variants[i]->settings);
+}
+
+static bool has_word(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = words; length > 0 && (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static void read_setting(const receive_variant *variant, char *text, receive_options *options) {
+    char *value = strchr(text, '=');
+    if (value)
+        *value++ = '\0';
+    if (!has_word(variant->settings, text))
+        fail(2, "%s has no setting '%s'", variant->name, text);
+    if (!value)
+        fail(2, "'%s' needs a value: %s=N", text, text);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strcmp(settings[i].name, text) == 0)
+            *(uint32_t *)((char *)options + settings[i].offset) = (uint32_t)parse_number(text, value, 1,
+                                                                                         settings[i].most);
+}
+
+static const receive_variant *read_variant(const char *text, receive_options *options) {
+    char *copy = strdup(text), *rest = NULL;
+    if (!copy)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    const receive_variant *found = NULL;
+    const char *name = strtok_r(copy, "+", &rest);
+    for (size_t i = 0; name && i < sizeof variants / sizeof *variants; i++)
+        if (strcmp(variants[i]->name, name) == 0)
+            found = variants[i];
+    if (!found)
+        fail(2, "no variant '%s': see --help", text);
+    for (char *setting; (setting = strtok_r(NULL, "+", &rest));)
+        read_setting(found, setting, options);
+    free(copy);
+    return found;
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {
+        {"variant", required_argument, NULL, 'v'},
+        {"connections", required_argument, NULL, 'c'},
+        {"bytes", required_argument, NULL, 'b'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"perf-control", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    receive_options options = {0};
+    const receive_variant *variant = NULL;
+    const char *variant_text = NULL;
+    uint64_t connections = 0, bytes = 0;
+    int cpu = -1, perf_control[2] = {-1, -1};
+
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (option == 'v')
+            variant_text = optarg;
+        else if (option == 'c')
+            connections = parse_number("--connections", optarg, 1, MOST_CONNECTIONS);
+        else if (option == 'b')
+            bytes = parse_number("--bytes", optarg, 1, UINT64_MAX);
+        else if (option == 'p')
+            cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else if (option == 'f' && sscanf(optarg, "%d,%d", &perf_control[0], &perf_control[1]) != 2)
+            fail(2, "--perf-control: '%s' is not two descriptors", optarg);
+        else if (option == 'h' || option == '?') {
+            usage(option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 2;
+        }
+    }
+    if (!variant_text || !connections || !bytes || optind != argc) {
+        usage(stderr);
+        return 2;
+    }
+    variant = read_variant(variant_text, &options);
+    pin_to_cpu(cpu);
+    allow_descriptors(connections + OTHER_DESCRIPTORS);
+    meter_expect((uint32_t)connections, bytes, perf_control);
+    variant->run(&options);
+    printf("result {\"parses\": %s, ", variant->parses ? "true" : "false");
+    meter_print();
+    puts("}");
+    return 0;
+}

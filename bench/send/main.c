@@ -1,0 +1,318 @@
+/* The load generator: see --help. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/checksum.h"
+#include "common/content.h"
+#include "common/process.h"
+
+enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000, MOST_PAYLOAD = 8 << 20, MOST_WRITE = 1 << 20 };
+
+typedef struct stream {
+    int fd;
+    bool queued;     /* has something to write now */
+    bool blocked;    /* the socket has no room */
+    uint64_t sent;   /* bytes behind the file header */
+    uint64_t due;    /* bytes that may be sent by now */
+    uint64_t random; /* of the sizes of its writes */
+} stream;
+
+static struct {
+    uint16_t port;
+    uint32_t connections;
+    uint32_t payload;
+    uint64_t packets;
+    uint32_t least_write, most_write;
+    uint64_t interval_ns; /* between two packets of a stream; 0: as fast as it goes */
+    uint64_t seed;
+    int cpu;
+} set = {
+    .connections = 1, .payload = 1024, .packets = 1, .least_write = 65536, .most_write = 65536, .seed = 1, .cpu = -1};
+
+static content what;
+static stream *streams;
+static int epoll;
+
+/* Who has something to write, in a ring: each stream is in it once at most. */
+static struct {
+    stream **slots;
+    uint32_t first, count;
+} queue;
+
+static void usage(FILE *out) {
+    fprintf(out,
+            "Usage: bench-send --port N | --describe [options]\n"
+            "\n"
+            "Connects to a receiver on 127.0.0.1, sends each connection's file header, says \"connected\", waits for\n"
+            "a line on its standard input, sends the packets, says \"result\" and JSON, and waits for the end of\n"
+            "the input.\n"
+            "--describe only says what would be sent and what a receiver must find in it.\n"
+            "\n"
+            "  --connections N   streams, 1 to 100000 (1)\n"
+            "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
+            "  --packets N       of each stream (1)\n"
+            "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
+            "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
+            "                    as it goes (0)\n"
+            "  --seed N          of contents and write sizes (1)\n"
+            "  --cpu N           stay on this processor\n");
+}
+
+static void enqueue(stream *s) {
+    if (s->queued || s->blocked)
+        return;
+    s->queued = true;
+    queue.slots[(queue.first + queue.count++) % set.connections] = s;
+}
+
+static stream *dequeue(void) {
+    stream *s = queue.slots[queue.first];
+    queue.first = (queue.first + 1) % set.connections;
+    queue.count--;
+    s->queued = false;
+    return s;
+}
+
+static void open_stream(stream *s, uint32_t index) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(set.port)};
+    const int on = 1;
+    /* No states that linger: the next runs need the ports. */
+    const struct linger at_once = {.l_onoff = 1};
+    s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s->fd < 0 || connect(s->fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+        setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) < 0 || fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0)
+        fail(EXIT_FAILURE, "connection %u: %s", index, strerror(errno));
+    struct epoll_event event = {.events = EPOLLOUT | EPOLLET, .data.ptr = s};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0 ||
+        send(s->fd, content_file_header, CONTENT_FILE_HEADER, MSG_NOSIGNAL) != CONTENT_FILE_HEADER)
+        fail(EXIT_FAILURE, "connection %u: %s", index, strerror(errno));
+    s->random = set.seed + index;
+}
+
+static void open_streams(void) {
+    streams = calloc(set.connections, sizeof *streams);
+    queue.slots = calloc(set.connections, sizeof(stream *));
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (!streams || !queue.slots || epoll < 0)
+        fail(EXIT_FAILURE, "%s", strerror(errno));
+    for (uint32_t i = 0; i < set.connections; i++)
+        open_stream(&streams[i], i);
+}
+
+/* With the ports of its own end, by which some servers name streams. */
+static void tell_connected(void) {
+    printf("connected");
+    for (uint32_t i = 0; i < set.connections; i++) {
+        struct sockaddr_in address;
+        socklen_t length = sizeof address;
+        if (getsockname(streams[i].fd, (struct sockaddr *)&address, &length) < 0)
+            fail(EXIT_FAILURE, "getsockname: %s", strerror(errno));
+        printf(" %u", ntohs(address.sin_port));
+    }
+    puts("");
+    fflush(stdout);
+}
+
+static void write_once(stream *s) {
+    uint64_t size = set.most_write;
+    if (set.least_write < set.most_write)
+        size = set.least_write + content_random(&s->random) % (set.most_write - set.least_write + 1);
+    if (size > s->due - s->sent)
+        size = s->due - s->sent;
+    ssize_t n = send(s->fd, content_at(&what, s->sent), size, MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        fail(EXIT_FAILURE, "send: %s", strerror(errno));
+    s->blocked = n < 0 && errno == EAGAIN;
+    if (n > 0)
+        s->sent += (uint64_t)n;
+    if (s->sent < s->due)
+        enqueue(s);
+}
+
+/* Waits for room in a socket, up to so many nanoseconds; negative: for any length. */
+static void wait_for_room(int64_t ns) {
+    static struct epoll_event events[EVENTS];
+    const struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    int count = epoll_pwait2(epoll, events, EVENTS, ns < 0 ? NULL : &timeout, NULL);
+    for (int i = 0; i < count; i++) {
+        stream *s = events[i].data.ptr;
+        s->blocked = false;
+        if (s->sent < s->due)
+            enqueue(s);
+    }
+}
+
+/* One write for each stream that has something to write. */
+static void write_round(void) {
+    for (uint32_t left = queue.count; left > 0; left--)
+        write_once(dequeue());
+}
+
+static bool all_sent(void) {
+    for (uint32_t i = 0; i < set.connections; i++)
+        if (streams[i].sent < streams[i].due)
+            return false;
+    return true;
+}
+
+static void send_all_at_once(void) {
+    for (uint32_t i = 0; i < set.connections; i++) {
+        streams[i].due = set.packets * what.tag_size;
+        enqueue(&streams[i]);
+    }
+    while (queue.count > 0 || !all_sent()) {
+        write_round();
+        wait_for_room(queue.count > 0 ? 0 : -1);
+    }
+}
+
+/* How late the latest packet was given to the kernel, nanoseconds. */
+static uint64_t send_paced(void) {
+    uint64_t start = now_ns(), latest = 0;
+    const uint64_t packets = set.packets * set.connections;
+    for (uint64_t next = 0; next < packets || queue.count > 0 || !all_sent();) {
+        uint64_t now = now_ns(), at = UINT64_MAX;
+        for (; next < packets; next++) {
+            uint64_t turn = next / set.connections, index = next % set.connections;
+            at = start + turn * set.interval_ns + index * set.interval_ns / set.connections;
+            if (at > now)
+                break;
+            if (now - at > latest)
+                latest = now - at;
+            streams[index].due += what.tag_size;
+            enqueue(&streams[index]);
+        }
+        write_round();
+        now = now_ns();
+        wait_for_room(queue.count > 0 || at <= now ? 0 : next == packets ? -1 : (int64_t)(at - now));
+    }
+    return latest;
+}
+
+static void describe(void) {
+    uint64_t packets = set.packets * set.connections;
+    printf("plan {\"connections\": %" PRIu32 ", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64
+           ", \"checksum\": \"%016" PRIx64 "\"}\n",
+           set.connections, packets, packets * what.tag_size + (uint64_t)set.connections * CONTENT_FILE_HEADER,
+           content_checksum(&what, set.packets) * set.connections);
+}
+
+/* @return false at the end of the input */
+static bool wait_for_line(void) {
+    char line[16];
+    return fgets(line, sizeof line, stdin);
+}
+
+static void run(void) {
+    allow_descriptors(set.connections + OTHER_DESCRIPTORS);
+    pin_to_cpu(set.cpu);
+    /* Packets of a thousand streams are some ten microseconds apart. */
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    open_streams();
+    tell_connected();
+    if (!wait_for_line())
+        return;
+    uint64_t begin = now_ns(), late = 0;
+    if (set.interval_ns > 0)
+        late = send_paced();
+    else
+        send_all_at_once();
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64 "}\n",
+           (double)(now_ns() - begin) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
+           usage.ru_stime.tv_usec, late / 1000);
+    fflush(stdout);
+    while (wait_for_line())
+        continue;
+}
+
+static void read_write_size(char *text) {
+    char *most = strchr(text, '-');
+    if (most)
+        *most++ = '\0';
+    set.least_write = (uint32_t)parse_number("--write", text, 1, MOST_WRITE);
+    set.most_write = most ? (uint32_t)parse_number("--write", most, set.least_write, MOST_WRITE) : set.least_write;
+}
+
+static bool read_option(int option, char *text) {
+    switch (option) {
+    case 'o':
+        set.port = (uint16_t)parse_number("--port", text, 1, UINT16_MAX);
+        return true;
+    case 'c':
+        set.connections = (uint32_t)parse_number("--connections", text, 1, MOST_CONNECTIONS);
+        return true;
+    case 'l':
+        set.payload = (uint32_t)parse_number("--payload", text, CHECKSUM_BYTES, MOST_PAYLOAD);
+        return true;
+    case 'n':
+        set.packets = parse_number("--packets", text, 1, UINT32_MAX);
+        return true;
+    case 'w':
+        read_write_size(text);
+        return true;
+    case 'i':
+        set.interval_ns = parse_number("--interval", text, 0, 3600000000) * 1000;
+        return true;
+    case 's':
+        set.seed = parse_number("--seed", text, 0, UINT64_MAX);
+        return true;
+    case 'p':
+        set.cpu = (int)parse_number("--cpu", text, 0, 1023);
+        return true;
+    default:
+        return false;
+    }
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {
+        {"port", required_argument, NULL, 'o'},
+        {"describe", no_argument, NULL, 'd'},
+        {"payload", required_argument, NULL, 'l'},
+        {"connections", required_argument, NULL, 'c'},
+        {"packets", required_argument, NULL, 'n'},
+        {"write", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},
+        {"interval", required_argument, NULL, 'i'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    bool only_describe = false;
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (option == 'd')
+            only_describe = true;
+        else if (!read_option(option, optarg)) {
+            usage(option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 2;
+        }
+    }
+    if (optind != argc || only_describe == (set.port != 0)) {
+        usage(stderr);
+        return 2;
+    }
+    content_make(&what, set.payload, set.most_write, set.seed);
+    if (only_describe)
+        describe();
+    else
+        run();
+    return 0;
+}
