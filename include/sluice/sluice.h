@@ -18,6 +18,7 @@
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
 #include <sluice/rtsp.h>
+#include <sluice/sdp.h>
 #include <sluice/slice.h>
 #include <sluice/stream.h>
 #include <sluice/version.h>
