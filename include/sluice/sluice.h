@@ -17,6 +17,7 @@
 #include <sluice/reader.h>
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
+#include <sluice/rtp.h>
 #include <sluice/rtsp.h>
 #include <sluice/sdp.h>
 #include <sluice/slice.h>
