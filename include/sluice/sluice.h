@@ -7,6 +7,7 @@
 
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
+#include <sluice/codec.h>
 #include <sluice/conn.h>
 #include <sluice/file.h>
 #include <sluice/flv.h>
