@@ -11,6 +11,7 @@
 #include <sluice/conn.h>
 #include <sluice/file.h>
 #include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
 #include <sluice/headers.h>
 #include <sluice/http.h>
 #include <sluice/loop.h>
@@ -19,6 +20,7 @@
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
 #include <sluice/rtp.h>
+#include <sluice/rtp_flv.h>
 #include <sluice/rtsp.h>
 #include <sluice/slice.h>
 #include <sluice/stream.h>
