@@ -7,9 +7,11 @@
 
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
+#include <sluice/codec.h>
 #include <sluice/conn.h>
 #include <sluice/file.h>
 #include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
 #include <sluice/headers.h>
 #include <sluice/http.h>
 #include <sluice/loop.h>
@@ -18,6 +20,7 @@
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
 #include <sluice/rtp.h>
+#include <sluice/rtp_flv.h>
 #include <sluice/rtsp.h>
 #include <sluice/sdp.h>
 #include <sluice/slice.h>
