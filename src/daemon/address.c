@@ -62,6 +62,13 @@ void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TE
     }
 }
 
+void address_format_host(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]) {
+    const void *host = address->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                                                      : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    if (!inet_ntop(address->ss_family, host, text, ADDRESS_TEXT))
+        snprintf(text, ADDRESS_TEXT, "0.0.0.0");
+}
+
 socklen_t address_length(const struct sockaddr_storage *address) {
     return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }

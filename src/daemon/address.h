@@ -12,6 +12,8 @@ enum { ADDRESS_TEXT = 64 };
 /* A numeric address and port. 0, or -EINVAL. */
 int address_parse(const char *text, size_t length, struct sockaddr_storage *ret_address);
 
+/* Without the port, and without brackets. */
+void address_format_host(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 socklen_t address_length(const struct sockaddr_storage *address);
 bool address_is_loopback(const struct sockaddr_storage *address);

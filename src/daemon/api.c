@@ -118,6 +118,9 @@ static void add_stream(struct stream *stream, void *user) {
 
 static const char *player_state_text(const struct player *player) {
     switch (player->state) {
+    case PLAYER_PAUSED:
+        return "paused";
+    case PLAYER_ASKING:
     case PLAYER_WAITING:
         return "waiting";
     case PLAYER_PLAYING:
@@ -138,6 +141,7 @@ static void add_players(struct stream *stream, void *user) {
         json_open(json, NULL, '{');
         json_string(json, "stream", stream->name);
         json_string(json, "address", session->peer);
+        json_string(json, "protocol", player->form.kind == PACKET_RTP ? "rtsp" : "http");
         json_string(json, "state", player_state_text(player));
         json_unsigned(json, "bytes_sent", player->bytes_sent);
         json_unsigned(json, "frames_sent", player->packets_sent);
@@ -157,6 +161,7 @@ static void add_pool(struct json *json, const sluice_pool_stats *pool) {
     json_unsigned(json, "blocks_held", pool->held);
     json_unsigned(json, "blocks_held_peak", pool->peak_held);
     json_unsigned(json, "blocks_reserve", pool->reserve);
+    json_unsigned(json, "bytes_held", pool->bytes_held);
     json_unsigned(json, "views", pool->views);
     json_unsigned(json, "payload_bytes_copied", pool->bytes_copied);
     json_close(json, '}');

@@ -24,14 +24,15 @@ size_t http_play_head(char *buffer, size_t size, bool chunked) {
 static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     static const char chunk_line[] = "d\r\n", chunk_end[] = "\r\n";
     _Static_assert(SLUICE_FLV_HEADER_SIZE == 0xd, "the chunk line names the size");
-    size_t at = http_play_head((char *)buffer, PLAYER_PREAMBLE, player->chunked);
-    if (player->chunked) {
+    bool chunked = player->form.kind == PACKET_CHUNKED;
+    size_t at = http_play_head((char *)buffer, PLAYER_PREAMBLE, chunked);
+    if (chunked) {
         memcpy(buffer + at, chunk_line, sizeof chunk_line - 1);
         at += sizeof chunk_line - 1;
     }
     sluice_flv_write_header(buffer + at, flags);
     at += SLUICE_FLV_HEADER_SIZE;
-    if (player->chunked) {
+    if (chunked) {
         memcpy(buffer + at, chunk_end, sizeof chunk_end - 1);
         at += sizeof chunk_end - 1;
     }
@@ -51,7 +52,7 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
     player->conn = session->base.conn;
     player->user = session;
     player->begin = begin;
-    player->chunked = request->minor_version >= 1;
+    player->form.kind = request->minor_version >= 1 ? PACKET_CHUNKED : PACKET_PLAIN;
     player->progress_at = session->joined_at;
     LOG(LOG_INFO, "player started", {"stream", stream->name}, {"peer", session->base.peer},
         {"live", stream->live ? "yes" : "no"});

@@ -12,14 +12,17 @@
 
 static const char help[] =
     "Usage: sluiced [OPTION]...\n"
-    "Takes live streams in FLV over TCP and HTTP, and relays them to HTTP players without copying.\n"
+    "Takes live streams in FLV over TCP and HTTP, and by RTSP, and relays them to HTTP and RTSP players without\n"
+    "copying.\n"
     "\n"
     "Listeners (each may be given several times; ADDR is 127.0.0.1 or [::1], PORT 0 lets the system choose):\n"
     "  --flv ADDR:PORT[=STREAM]   raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT\n"
     "                             (default 127.0.0.1:9000)\n"
     "  --http ADDR:PORT           publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams\n"
     "                             (default 127.0.0.1:8080)\n"
-    "                             The defaults hold when neither option is given.\n"
+    "  --rtsp ADDR:PORT           publish and play rtsp://HOST:PORT/NAME, interleaved on the connection\n"
+    "                             (default 127.0.0.1:8554)\n"
+    "                             The defaults hold when none of these options is given.\n"
     "  --allow-remote             accept addresses that are not loopback; anyone who reaches them may publish and\n"
     "                             play, since there is no authentication yet\n"
     "\n"
@@ -50,6 +53,7 @@ static const char help[] =
 enum option_id {
     OPTION_FLV = 256,
     OPTION_HTTP,
+    OPTION_RTSP,
     OPTION_ALLOW_REMOTE,
     OPTION_MEMORY,
     OPTION_GOP_SIZE,
@@ -70,6 +74,7 @@ enum option_id {
 static const struct option long_options[] = {
     {"flv", required_argument, NULL, OPTION_FLV},
     {"http", required_argument, NULL, OPTION_HTTP},
+    {"rtsp", required_argument, NULL, OPTION_RTSP},
     {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
@@ -164,9 +169,17 @@ static bool set_batch(struct options *options, const char *text) {
     return true;
 }
 
+static const struct {
+    const char *option, *expected;
+} listeners[] = {
+    [LISTENER_FLV] = {"--flv", "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam"},
+    [LISTENER_HTTP] = {"--http", "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080"},
+    [LISTENER_RTSP] = {"--rtsp", "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554"},
+};
+
 static bool add_listener(struct options *options, enum listener_protocol protocol, const char *text) {
     bool is_flv = protocol == LISTENER_FLV;
-    const char *name = is_flv ? "--flv" : "--http";
+    const char *name = listeners[protocol].option;
     if (options->listener_count == OPTIONS_MAX_LISTENERS)
         return wrong(name, text, "at most 64 listeners");
     struct listener_option *listener = &options->listeners[options->listener_count];
@@ -174,9 +187,7 @@ static bool add_listener(struct options *options, enum listener_protocol protoco
     size_t length = equals ? (size_t)(equals - text) : strlen(text);
     listener->protocol = protocol;
     if (address_parse(text, length, &listener->address) < 0)
-        return wrong(name, text,
-                     is_flv ? "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam"
-                            : "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080");
+        return wrong(name, text, listeners[protocol].expected);
     if (equals) {
         if (!stream_name_is_valid(equals + 1, strlen(equals + 1)))
             return wrong(name, text, "a stream name such as live/cam behind \"=\"");
@@ -211,6 +222,8 @@ static bool set(struct options *options, int id, const char *value) {
         return add_listener(options, LISTENER_FLV, value);
     case OPTION_HTTP:
         return add_listener(options, LISTENER_HTTP, value);
+    case OPTION_RTSP:
+        return add_listener(options, LISTENER_RTSP, value);
     case OPTION_ALLOW_REMOTE:
         return options->allow_remote = true;
     case OPTION_BATCH:
@@ -233,13 +246,14 @@ static uint64_t least(uint64_t a, uint64_t b) {
 /* What only all options together can say, or get wrong. */
 static bool complete(struct options *options) {
     if (options->listener_count == 0 && !(add_listener(options, LISTENER_FLV, "127.0.0.1:9000") &&
-                                          add_listener(options, LISTENER_HTTP, "127.0.0.1:8080")))
+                                          add_listener(options, LISTENER_HTTP, "127.0.0.1:8080") &&
+                                          add_listener(options, LISTENER_RTSP, "127.0.0.1:8554")))
         return false;
     for (size_t i = 0; i < options->listener_count && !options->allow_remote; i++) {
         char text[ADDRESS_TEXT];
         address_format(&options->listeners[i].address, text);
         if (!address_is_loopback(&options->listeners[i].address))
-            return wrong(options->listeners[i].protocol == LISTENER_FLV ? "--flv" : "--http", text,
+            return wrong(listeners[options->listeners[i].protocol].option, text,
                          "a loopback address, or --allow-remote (there is no authentication yet)");
     }
     if (options->gop_size == DEPENDS)

@@ -13,7 +13,7 @@
 
 enum { OPTIONS_MAX_LISTENERS = 64 };
 
-enum listener_protocol { LISTENER_FLV, LISTENER_HTTP };
+enum listener_protocol { LISTENER_FLV, LISTENER_HTTP, LISTENER_RTSP };
 
 struct listener_option {
     enum listener_protocol protocol;

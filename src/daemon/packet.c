@@ -11,16 +11,29 @@ struct batch {
     struct packet packets[];
 };
 
+struct rtp_batch {
+    struct rtp_batch *next;
+    struct rtp_packet packets[];
+};
+
 struct packet_pool {
     struct packet *free;
     struct batch *batches;
     size_t made;
+    struct rtp_packet *free_rtp;
+    struct rtp_batch *rtp_batches;
+    size_t made_rtp;
+    uint8_t marks[UINT8_MAX + 1][2]; /* the first two bytes of an interleaved frame, for each channel */
 };
 
 int packet_pool_new(struct packet_pool **ret_pool) {
     struct packet_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return -ENOMEM;
+    for (size_t channel = 0; channel <= UINT8_MAX; channel++) {
+        pool->marks[channel][0] = '$';
+        pool->marks[channel][1] = (uint8_t)channel;
+    }
     *ret_pool = pool;
     return 0;
 }
@@ -31,6 +44,11 @@ void packet_pool_free(struct packet_pool *pool) {
     while (pool->batches) {
         struct batch *batch = pool->batches;
         pool->batches = batch->next;
+        free(batch);
+    }
+    while (pool->rtp_batches) {
+        struct rtp_batch *batch = pool->rtp_batches;
+        pool->rtp_batches = batch->next;
         free(batch);
     }
     free(pool);
@@ -68,22 +86,24 @@ static void write_chunk_line(struct packet *packet) {
     packet->chunk_line = (uint8_t)(packet->prefix + CHUNK_LINE - at);
 }
 
-struct packet *packet_new(struct packet_pool *pool, sluice_flv_type type, enum packet_role role, uint32_t timestamp,
-                          sluice_slice *payload) {
+struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                          uint32_t timestamp, sluice_slice *payload) {
     struct packet *packet = take(pool);
     if (!packet)
         return NULL;
     packet->references = 1;
     packet->size = (uint32_t)sluice_slice_length(payload);
     packet->timestamp = timestamp;
-    packet->type = type;
+    packet->type = tag->type;
+    packet->view = tag->view;
     packet->role = role;
     packet->blocks = 0;
     packet->blocks_account = NULL;
+    packet->rtp = (struct rtp_frame){0};
     packet->payload = *payload;
     *payload = (sluice_slice){0};
     write_chunk_line(packet);
-    sluice_flv_write_tag_header(packet->prefix + CHUNK_LINE, type, packet->size, timestamp);
+    sluice_flv_write_tag_header(packet->prefix + CHUNK_LINE, tag->type, packet->size, timestamp);
     sluice_flv_write_trailer(packet->suffix, packet->size);
     packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
     packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
@@ -93,7 +113,8 @@ struct packet *packet_new(struct packet_pool *pool, sluice_flv_type type, enum p
 struct packet *packet_at(const struct packet *source, uint32_t timestamp) {
     sluice_slice payload;
     sluice_slice_ref(&source->payload, &payload);
-    struct packet *copy = packet_new(source->pool, source->type, source->role, timestamp, &payload);
+    const sluice_flv_tag tag = {.type = source->type, .view = source->view};
+    struct packet *copy = packet_new(source->pool, &tag, source->role, timestamp, &payload);
     if (!copy)
         sluice_slice_release(&payload);
     return copy;
@@ -110,14 +131,69 @@ struct packet *packet_ref(struct packet *packet) {
     return packet;
 }
 
+static struct rtp_packet *take_rtp(struct packet_pool *pool) {
+    if (!pool->free_rtp) {
+        size_t count = pool->made_rtp ? pool->made_rtp : FIRST_PACKETS;
+        struct rtp_batch *batch = calloc(1, sizeof *batch + count * sizeof *batch->packets);
+        if (!batch)
+            return NULL;
+        pool->made_rtp += count;
+        batch->next = pool->rtp_batches;
+        pool->rtp_batches = batch;
+        for (size_t i = 0; i < count; i++) {
+            batch->packets[i].next = pool->free_rtp;
+            pool->free_rtp = &batch->packets[i];
+        }
+    }
+    struct rtp_packet *taken = pool->free_rtp;
+    pool->free_rtp = taken->next;
+    return taken;
+}
+
+struct rtp_packet *packet_add_rtp(struct packet *packet) {
+    struct rtp_packet *rtp = take_rtp(packet->pool);
+    if (!rtp)
+        return NULL;
+    *rtp = (struct rtp_packet){.head_size = SLUICE_RTSP_INTERLEAVED_SIZE};
+    if (packet->rtp.last)
+        packet->rtp.last->next = rtp;
+    else
+        packet->rtp.first = rtp;
+    packet->rtp.last = rtp;
+    return rtp;
+}
+
+void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp) {
+    uint32_t size = rtp->head_size + (uint32_t)sluice_slice_length(&rtp->rest);
+    sluice_rtsp_write_interleaved(rtp->head, rtp_usual_channel(frame->track),
+                                  (uint16_t)(size - SLUICE_RTSP_INTERLEAVED_SIZE));
+    frame->wire_size += size;
+}
+
+void packet_drop_rtp(struct packet *packet) {
+    while (packet->rtp.first) {
+        struct rtp_packet *rtp = packet->rtp.first;
+        packet->rtp.first = rtp->next;
+        sluice_slice_release(&rtp->rest);
+        rtp->next = packet->pool->free_rtp;
+        packet->pool->free_rtp = rtp;
+    }
+    packet->rtp = (struct rtp_frame){0};
+}
+
 void packet_unref(struct packet *packet) {
     if (!packet || --packet->references > 0)
         return;
     if (packet->blocks_account)
         *packet->blocks_account -= packet->blocks;
+    packet_drop_rtp(packet);
     sluice_slice_release(&packet->payload);
     packet->next_free = packet->pool->free;
     packet->pool->free = packet;
+}
+
+bool packet_has(const struct packet *packet, const struct packet_form *form) {
+    return form->kind != PACKET_RTP || (packet->rtp.wire_size > 0 && form->tracks[packet->rtp.track]);
 }
 
 static size_t prefix_size(const struct packet *packet, bool chunked) {
@@ -128,11 +204,14 @@ static size_t suffix_size(bool chunked) {
     return chunked ? PACKET_SUFFIX : SLUICE_FLV_TRAILER_SIZE;
 }
 
-size_t packet_wire_size(const struct packet *packet, bool chunked) {
+size_t packet_wire_size(const struct packet *packet, const struct packet_form *form) {
+    bool chunked = form->kind == PACKET_CHUNKED;
+    if (form->kind == PACKET_RTP)
+        return packet->rtp.wire_size;
     return prefix_size(packet, chunked) + packet->size + suffix_size(chunked);
 }
 
-size_t packet_pieces(const struct packet *packet, bool chunked, size_t offset, struct iovec *iov, size_t max) {
+static size_t tag_pieces(const struct packet *packet, bool chunked, size_t offset, struct iovec *iov, size_t max) {
     size_t count = 0;
     size_t prefix = prefix_size(packet, chunked), suffix = suffix_size(chunked);
     const uint8_t *before = packet->prefix + PACKET_PREFIX - prefix;
@@ -152,4 +231,44 @@ size_t packet_pieces(const struct packet *packet, bool chunked, size_t offset, s
     if (count < max && offset < suffix)
         iov[count++] = (struct iovec){(void *)(packet->suffix + offset), suffix - offset};
     return count;
+}
+
+/* The bytes before the payload's. Where the channel is not the usual one, its mark lies elsewhere. */
+static size_t head_pieces(const struct packet *packet, const struct rtp_packet *rtp, uint8_t channel, size_t offset,
+                          struct iovec *iov, size_t max) {
+    const size_t mark = sizeof packet->pool->marks[channel];
+    size_t count = 0;
+    if (channel != rtp->head[1] && offset < mark && max > 0) {
+        iov[count++] = (struct iovec){(void *)(packet->pool->marks[channel] + offset), mark - offset};
+        offset = mark;
+    }
+    if (offset < rtp->head_size && count < max)
+        iov[count++] = (struct iovec){(void *)(rtp->head + offset), rtp->head_size - offset};
+    return count;
+}
+
+static size_t rtp_pieces(const struct packet *packet, uint8_t channel, size_t offset, struct iovec *iov, size_t max) {
+    size_t count = 0;
+    for (const struct rtp_packet *rtp = packet->rtp.first; rtp && count < max; rtp = rtp->next) {
+        size_t size = rtp->head_size + sluice_slice_length(&rtp->rest);
+        if (offset >= size) {
+            offset -= size;
+            continue;
+        }
+        count += head_pieces(packet, rtp, channel, offset, iov + count, max - count);
+        size_t done = offset > rtp->head_size ? offset - rtp->head_size : 0;
+        size_t pieces = sluice_slice_iov(&rtp->rest, done, iov + count, max - count);
+        if (pieces > max - count)
+            return max;
+        count += pieces;
+        offset = 0;
+    }
+    return count;
+}
+
+size_t packet_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                     size_t max) {
+    if (form->kind == PACKET_RTP)
+        return rtp_pieces(packet, form->channels[packet->rtp.track], offset, iov, max);
+    return tag_pieces(packet, form->kind == PACKET_CHUNKED, offset, iov, max);
 }

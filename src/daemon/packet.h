@@ -1,7 +1,7 @@
 /*
  * One FLV tag on its way to players: the payload by reference in the blocks it was received into, and the few bytes
- * around it. All players of a stream share the packet, whether they are sent it as a part of an HTTP chunked body or
- * as it is. The data plane's thread only.
+ * around it. All players of a stream share the packet, whether they are sent it as it is, as a part of an HTTP chunked
+ * body, or as RTP packets in RTSP's interleaved frames. The data plane's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
@@ -12,11 +12,28 @@
 #include <sys/uio.h>
 
 #include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
+#include <sluice/rtsp.h>
 
 enum {
     CHUNK_LINE = 9, /* longest "size CRLF": seven digits */
     PACKET_PREFIX = CHUNK_LINE + SLUICE_FLV_TAG_HEADER_SIZE,
     PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
+    PACKET_TRACKS = 2, /* that are sent by RTP */
+    RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
+};
+
+/* What a player is sent. */
+enum packet_kind {
+    PACKET_PLAIN,   /* the tag */
+    PACKET_CHUNKED, /* the tag as a chunk */
+    PACKET_RTP,     /* the interleaved frames */
+};
+
+struct packet_form {
+    enum packet_kind kind;
+    bool tracks[PACKET_TRACKS];      /* RTP: which are sent */
+    uint8_t channels[PACKET_TRACKS]; /* RTP: their channels */
 };
 
 /* What a packet means to those who cache and drop. */
@@ -33,6 +50,24 @@ enum packet_role {
 /* Unused packets, for reuse without the allocator. */
 struct packet_pool;
 
+/* One interleaved frame with an RTP packet: some bytes of its own, then a part of the payload. */
+struct rtp_packet {
+    struct rtp_packet *next;
+    uint8_t head_size;
+    uint8_t head[RTP_HEAD]; /* interleaved header with the track's usual channel, RTP header, payload header */
+    sluice_slice rest;
+};
+
+/* A frame as RTP. Made once, when the stream's first RTSP player needs it. */
+struct rtp_frame {
+    bool made;
+    uint8_t track;
+    uint32_t wire_size;
+    uint32_t timestamp; /* and sequence: of the first packet */
+    uint16_t sequence;
+    struct rtp_packet *first, *last;
+};
+
 struct packet {
     struct packet_pool *pool;
     struct packet *next_free;
@@ -41,10 +76,12 @@ struct packet {
     uint32_t timestamp;
     sluice_flv_type type;
     enum packet_role role;
+    sluice_flv_view view;
     uint8_t chunk_line;            /* bytes of it, right before the tag header */
     uint8_t prefix[PACKET_PREFIX]; /* chunk line (to the right), tag header */
     uint8_t suffix[PACKET_SUFFIX]; /* trailer, CRLF that ends the chunk */
     sluice_slice payload;
+    struct rtp_frame rtp;
     uint32_t blocks;          /* that this packet adds to what its stream holds */
     uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
 };
@@ -54,9 +91,12 @@ int packet_pool_new(struct packet_pool **ret_pool);
 /* Every packet must be back. */
 void packet_pool_free(struct packet_pool *pool);
 
-/* Takes the payload's references over. NULL when memory is short (the payload is the caller's still). */
-struct packet *packet_new(struct packet_pool *pool, sluice_flv_type type, enum packet_role role, uint32_t timestamp,
-                          sluice_slice *payload);
+/*
+ * @tag: type and view. Takes the payload's references over. NULL when memory is short (the payload is the caller's
+ * still).
+ */
+struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                          uint32_t timestamp, sluice_slice *payload);
 
 /* The same payload at another time. NULL when memory is short. */
 struct packet *packet_at(const struct packet *source, uint32_t timestamp);
@@ -67,8 +107,25 @@ void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);
 struct packet *packet_ref(struct packet *packet);
 void packet_unref(struct packet *packet); /* NULL is allowed */
 
+/*
+ * Adds an RTP packet at the end of the frame's, with nothing in it yet; NULL when memory is short. Once the rest is
+ * there, rtp_packet_finish() writes the interleaved header.
+ */
+struct rtp_packet *packet_add_rtp(struct packet *packet);
+void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp);
+void packet_drop_rtp(struct packet *packet);
+
+/* The channel that a track's frames have in memory; players with others cost a piece more. */
+static inline uint8_t rtp_usual_channel(uint8_t track) {
+    return (uint8_t)(2 * track);
+}
+
+/* Whether a player of that form is sent anything of it. */
+bool packet_has(const struct packet *packet, const struct packet_form *form);
+
 /* Bytes on the wire, and the pieces from @offset on: as many as fit in @max. */
-size_t packet_wire_size(const struct packet *packet, bool chunked);
-size_t packet_pieces(const struct packet *packet, bool chunked, size_t offset, struct iovec *iov, size_t max);
+size_t packet_wire_size(const struct packet *packet, const struct packet_form *form);
+size_t packet_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                     size_t max);
 
 #endif

@@ -49,12 +49,15 @@ static void enqueue_header(struct player *player, const struct packet *header, u
 }
 
 static void enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
+    player->needs_header = false;
+    /* By RTP, parameter sets come with the key frames. */
+    if (player->form.kind == PACKET_RTP)
+        return;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
     enqueue_header(player, headers->metadata, player->opened ? timestamp : 0);
     player->opened = true;
     enqueue_header(player, headers->video, timestamp);
     enqueue_header(player, headers->audio, timestamp);
-    player->needs_header = false;
 }
 
 void player_drop(struct player *player) {
@@ -79,7 +82,15 @@ static bool catches_up(const struct player *player, const struct packet *packet,
     return packet->role == sync && player->queued_bytes <= player->limit / 2;
 }
 
+/* Whether the player is to start at key frames: of a stream with video, unless it wants none. */
+static bool wants_video(const struct player *player, bool has_video) {
+    return has_video && (player->form.kind != PACKET_RTP || player->form.tracks[0]);
+}
+
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video) {
+    if (!packet_has(packet, &player->form))
+        return;
+    has_video = wants_video(player, has_video);
     if (player->state == PLAYER_BEHIND) {
         if (!catches_up(player, packet, has_video)) {
             player->packets_dropped += packet->role >= PACKET_KEY_FRAME;
@@ -105,8 +116,9 @@ void player_push(struct player *player, struct packet *packet, const struct stre
 
 void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
                   bool has_video) {
+    has_video = wants_video(player, has_video);
     if (!player->begun) {
-        player->preamble_size = player->begin(player, flags, player->preamble);
+        player->preamble_size = player->begin ? player->begin(player, flags, player->preamble) : 0;
         player->begun = true;
         sluice_conn_want_send(player->conn);
     }
@@ -124,13 +136,19 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
         player_push(player, gop->packets[i], headers, has_video);
 }
 
+uint32_t player_first_packets(const struct player *player, const struct packet *ret_first[PACKET_TRACKS]) {
+    for (size_t i = player->count; i > 0; i--)
+        ret_first[at(player, i - 1)->rtp.track] = at(player, i - 1);
+    return player->count > 0 ? at(player, 0)->timestamp : 0;
+}
+
 void player_end(struct player *player) {
     player->state = PLAYER_ENDING;
     sluice_conn_want_send(player->conn);
 }
 
 static size_t tail_size(const struct player *player) {
-    return player->begun && player->chunked ? sizeof chunked_tail - 1 : 0;
+    return player->begun && player->form.kind == PACKET_CHUNKED ? sizeof chunked_tail - 1 : 0;
 }
 
 bool player_is_done(const struct player *player) {
@@ -138,18 +156,30 @@ bool player_is_done(const struct player *player) {
            player->tail_sent == tail_size(player);
 }
 
+static size_t gather_packet(struct player *player, struct iovec *iov, size_t max) {
+    size_t offset = player->gathered == 0 ? player->sent_of_first : 0;
+    return packet_pieces(at(player, player->gathered++), &player->form, offset, iov, max);
+}
+
+size_t player_gather_rest(struct player *player, struct iovec *iov, size_t max) {
+    player->gathered = 0;
+    return player->sent_of_first > 0 && max > 0 ? gather_packet(player, iov, max) : 0;
+}
+
+size_t player_gather_more(struct player *player, struct iovec *iov, size_t max) {
+    size_t count = 0;
+    while (player->gathered < player->count && count < max)
+        count += gather_packet(player, iov + count, max - count);
+    return count;
+}
+
 size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
     size_t count = 0;
-    size_t offset = player->sent_of_first;
     player->gathered = 0;
     if (player->preamble_sent < player->preamble_size && max > 0)
         iov[count++] = (struct iovec){player->preamble + player->preamble_sent,
                                       player->preamble_size - player->preamble_sent};
-    while (player->gathered < player->count && count < max) {
-        count += packet_pieces(at(player, player->gathered), player->chunked, offset, iov + count, max - count);
-        player->gathered++;
-        offset = 0;
-    }
+    count += player_gather_more(player, iov + count, max - count);
     size_t tail = tail_size(player) - player->tail_sent;
     if (player->state == PLAYER_ENDING && player->gathered == player->count && count < max && tail > 0)
         iov[count++] = (struct iovec){(void *)(chunked_tail + player->tail_sent), tail};
@@ -175,7 +205,7 @@ void player_sent(struct player *player, size_t bytes) {
     player->preamble_sent += preamble;
     bytes -= preamble;
     while (bytes > 0 && player->count > 0) {
-        size_t left = packet_wire_size(at(player, 0), player->chunked) - player->sent_of_first;
+        size_t left = packet_wire_size(at(player, 0), &player->form) - player->sent_of_first;
         if (bytes < left) {
             player->sent_of_first += bytes;
             return;

@@ -19,6 +19,8 @@
 enum { PLAYER_PREAMBLE = 1024 };
 
 enum player_state {
+    PLAYER_ASKING,  /* for the stream's tracks; set at the start of one who must be told what they are */
+    PLAYER_PAUSED,  /* wants nothing; set by its session */
     PLAYER_WAITING, /* for the stream's first frame; set at the start */
     PLAYER_PLAYING, /* set by the stream when it starts or catches up */
     PLAYER_BEHIND,  /* waits for a key frame; set when there is none to start with, and on overflow */
@@ -33,15 +35,22 @@ struct player {
     sluice_conn *conn;
     void *user;
 
-    /* Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. */
+    /*
+     * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. NULL
+     * where nothing does.
+     */
     size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
 
+    /* Of one who asks: the stream's tracks are known. */
+    void (*known)(struct player *player);
+
     enum player_state state;
-    bool begun;        /* the preamble is queued or sent */
-    bool chunked;      /* the body is HTTP chunked */
-    bool opened;       /* the headers have been queued once */
-    bool needs_key;    /* video is held back until a key frame */
-    bool needs_header; /* the decoder's headers must be sent again before the next frame */
+    struct packet_form form;
+    bool begun;           /* the preamble is queued or sent */
+    uint32_t description; /* RTP: of the stream's tracks, as the player's user knows them */
+    bool opened;          /* the headers have been queued once */
+    bool needs_key;       /* video is held back until a key frame */
+    bool needs_header;    /* the decoder's headers must be sent again before the next frame */
 
     struct packet **queue; /* a ring of a power of two */
     size_t capacity, first, count;
@@ -73,11 +82,21 @@ void player_drop(struct player *player);
 /* No more packets: what is queued is sent, then the end of the body. */
 void player_end(struct player *player);
 
+/* The first packet of each track that is queued, where there is one; the time of the first of all, in milliseconds. */
+uint32_t player_first_packets(const struct player *player, const struct packet *ret_first[PACKET_TRACKS]);
+
 /* Everything has been sent, after player_end(). */
 bool player_is_done(const struct player *player);
 
 /* For the connection's events of the same names. */
 size_t player_gather(struct player *player, struct iovec *iov, size_t max);
+
+/*
+ * In place of player_gather() for who puts something of its own between packets: what remains of the one that is partly
+ * sent, then the others.
+ */
+size_t player_gather_rest(struct player *player, struct iovec *iov, size_t max);
+size_t player_gather_more(struct player *player, struct iovec *iov, size_t max);
 void player_sent(struct player *player, size_t bytes);
 
 /* Releases the queue. The kernel must be done with it. */

@@ -40,6 +40,12 @@ int publisher_attach(struct publisher *publisher) {
     return 0;
 }
 
+void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
+    publisher->has_tags = true;
+    /* A tag that finds no memory is lost and counted; the stream goes on. */
+    (void)stream_publish(publisher->stream, tag, flags);
+}
+
 int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
     sluice_flv_tag *tag;
     int result;
@@ -47,9 +53,7 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
         int error = publisher->attached ? 0 : publisher_attach(publisher);
         if (error)
             return error;
-        publisher->has_tags = true;
-        /* A tag that finds no memory is lost and counted; the stream goes on. */
-        (void)stream_publish(publisher->stream, tag, sluice_flv_flags(publisher->flv));
+        publisher_publish(publisher, tag, sluice_flv_flags(publisher->flv));
     }
     return result;
 }
@@ -58,12 +62,20 @@ size_t publisher_need(const struct publisher *publisher) {
     return sluice_flv_need(publisher->flv);
 }
 
+const char *publisher_stream_name(const struct publisher *publisher) {
+    return publisher->stream->name;
+}
+
 const char *publisher_error_text(int error) {
     switch (error) {
     case 0:
         return "end of stream";
     case -EPROTO:
         return "not FLV";
+    case -EBADMSG:
+        return "malformed RTSP";
+    case -EOPNOTSUPP:
+        return "no media that can be taken";
     case -EPROTONOSUPPORT:
         return "not FLV version 1";
     case -EMSGSIZE:

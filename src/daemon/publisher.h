@@ -1,6 +1,6 @@
 /*
- * The publishing end of a connection: walks the FLV tags of a chain and hands them to a stream. It knows no sockets;
- * the session that owns it feeds it.
+ * The publishing end of a connection: hands tags to a stream; those of a chain of FLV, or those that the session has
+ * made of something else. It knows no sockets; the session that owns it feeds it.
  */
 #ifndef SLUICED_PUBLISHER_H
 #define SLUICED_PUBLISHER_H
@@ -23,8 +23,11 @@ int publisher_new(struct stream *stream, const struct stream_source *source, uin
 /* Takes the stream: now, or by itself with the first tag. 0, or -EEXIST when another publisher has it. */
 int publisher_attach(struct publisher *publisher);
 
-/* Publishes what is whole in the chain. 0, or the error that ended it: see publisher_error_text(). */
+/* Publishes what is whole in the chain of FLV. 0, or the error that ended it: see publisher_error_text(). */
 int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
+
+/* Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. */
+void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
 /* Bytes that the chain must hold before feeding it again can do anything. */
 size_t publisher_need(const struct publisher *publisher);
@@ -35,6 +38,8 @@ size_t publisher_need(const struct publisher *publisher);
  * The error; where that was 0 also -EPIPE (a tag was cut short) and -ENODATA (there was none).
  */
 int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
+
+const char *publisher_stream_name(const struct publisher *publisher);
 
 /* What went wrong, in a few words. */
 const char *publisher_error_text(int error);

@@ -10,6 +10,7 @@
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
+#include "daemon/rtsp_session.h"
 
 enum {
     TICK_MS = 500,      /* deadlines are looked at so often */
@@ -17,6 +18,7 @@ enum {
     DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
     SLAB_BYTES = 4 << 20,
     BLOCK_BYTES = 4096,
+    SMALL_BYTES = 512,
 };
 
 struct server_listener {
@@ -26,7 +28,8 @@ struct server_listener {
 };
 
 static const char *protocol_name(enum listener_protocol protocol) {
-    return protocol == LISTENER_FLV ? "flv" : "http";
+    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
+    return names[protocol];
 }
 
 static void accepted(sluice_listener *listener, int fd, void *user) {
@@ -50,6 +53,8 @@ static void accepted(sluice_listener *listener, int fd, void *user) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (from->option->protocol == LISTENER_FLV)
         flv_session_start(server, fd, &peer, from->option->stream);
+    else if (from->option->protocol == LISTENER_RTSP)
+        rtsp_session_start(server, fd, &peer);
     else
         http_session_start(server, fd, &peer);
 }
@@ -188,6 +193,7 @@ static int open_loop(struct server *server) {
         .block_size = BLOCK_BYTES,
         .slab_blocks = SLAB_BYTES / BLOCK_BYTES,
         .max_blocks = (uint32_t)(options->memory / BLOCK_BYTES),
+        .class_sizes = {SMALL_BYTES},
     };
     const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
 
@@ -234,6 +240,11 @@ void server_free(struct server *server) {
     sluice_pool_free(server->pool);
     free(server->listeners);
     free(server);
+}
+
+sluice_pool *server_small_pool(struct server *server) {
+    sluice_pool *small;
+    return sluice_pool_class(server->pool, SMALL_BYTES, &small) < 0 ? server->pool : small;
 }
 
 int server_run(struct server *server) {

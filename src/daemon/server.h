@@ -60,6 +60,9 @@ int server_query(struct server *server, void (*answer)(const struct server_statu
 void server_add(struct server *server, struct session *session);
 void server_remove(struct server *server, struct session *session);
 
+/* The pool of small blocks, for what is put between received bytes; the pool itself where there are none to be had. */
+sluice_pool *server_small_pool(struct server *server);
+
 static inline uint64_t server_now(const struct server *server) {
     return sluice_loop_now(server->loop);
 }

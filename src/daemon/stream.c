@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/rtp_output.h"
+
 enum {
     BUCKETS = 1024,
     MAX_SEGMENTS = 4,
@@ -143,6 +145,7 @@ void stream_unref(struct stream *stream) {
     *link = stream->next;
     stream->registry->count--;
     forget_media(stream);
+    rtp_output_free(stream->rtp);
     free(stream);
 }
 
@@ -217,6 +220,7 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, enum pac
         stream->seen |= SLUICE_FLV_HAS_AUDIO;
         if (tag->view.codec)
             stream->audio_codec = tag->view.codec;
+        stream->audio_channels = tag->view.channels;
         stream->audio_frames += role == PACKET_AUDIO;
     }
 }
@@ -281,7 +285,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     uint32_t time = stream_time(stream, tag->timestamp, role);
     if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
-    struct packet *packet = packet_new(stream->registry->packets, tag->type, role, time, &kept);
+    struct packet *packet = packet_new(stream->registry->packets, tag, role, time, &kept);
     if (!packet) {
         sluice_slice_release(&kept);
         return NULL;
@@ -312,6 +316,31 @@ static uint8_t claimed_tracks(const struct stream *stream, uint8_t flags) {
 }
 
 /*
+ * RTP is sent from now on, of the tracks as they are now: of the group first, so that sequence numbers go up. What has
+ * been made for a player before is shared.
+ */
+static void begin_rtp(struct stream *stream) {
+    if (stream->rtp_players == 0)
+        return;
+    if (!stream->rtp)
+        stream->rtp = rtp_output_new();
+    if (!stream->rtp)
+        return;
+    rtp_output_begin(stream->rtp, stream);
+}
+
+static void start_player(struct stream *stream, struct player *player) {
+    if (player->form.kind == PACKET_RTP) {
+        /* What its user was told of the tracks must hold still. */
+        if (!stream->rtp || player->description != stream->rtp->description) {
+            player_end(player);
+            return;
+        }
+    }
+    player_start(player, stream->seen, &stream->gop, &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+}
+
+/*
  * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
  * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
  */
@@ -327,11 +356,16 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
     stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
     if (!stream->settled)
         return;
-    bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
-    for (struct player *player = stream->players; player; player = player->next)
+    begin_rtp(stream);
+    /* Who is told may leave. */
+    for (struct player *player = stream->players, *next; player; player = next) {
+        next = player->next;
         if (player->state == PLAYER_WAITING)
-            player_start(player, stream->seen, &stream->gop, &stream->headers, has_video);
-    if (!has_video)
+            start_player(stream, player);
+        else if (player->state == PLAYER_ASKING)
+            player->known(player);
+    }
+    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO))
         gop_drop(&stream->gop);
 }
 
@@ -353,6 +387,8 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     cache_header(stream, packet);
     if (stream->settled) {
         bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+        if (stream->rtp_players > 0 && stream->rtp)
+            rtp_output_make(stream->rtp, packet);
         gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
         for (struct player *player = stream->players; player; player = player->next)
             player_push(player, packet, &stream->headers, has_video);
@@ -363,9 +399,8 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     return 0;
 }
 
-void stream_add_player(struct stream *stream, struct player *player) {
+static void insert_player(struct stream *stream, struct player *player) {
     player->stream = stream;
-    player->state = PLAYER_WAITING;
     player->limit = stream->registry->limits.player_bytes;
     player->prev = NULL;
     player->next = stream->players;
@@ -373,8 +408,29 @@ void stream_add_player(struct stream *stream, struct player *player) {
         stream->players->prev = player;
     stream->players = player;
     stream->player_count++;
-    if (stream->live && stream->settled)
-        player_start(player, stream->seen, &stream->gop, &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+    stream->rtp_players += player->form.kind == PACKET_RTP;
+}
+
+void stream_add_player(struct stream *stream, struct player *player) {
+    insert_player(stream, player);
+    stream_play(stream, player);
+}
+
+void stream_add_asking(struct stream *stream, struct player *player) {
+    insert_player(stream, player);
+    player->state = PLAYER_ASKING;
+    if (stream_is_known(stream) && stream->rtp_players == 1)
+        begin_rtp(stream);
+}
+
+bool stream_is_known(const struct stream *stream) {
+    return stream->live && stream->settled;
+}
+
+void stream_play(struct stream *stream, struct player *player) {
+    player->state = PLAYER_WAITING;
+    if (stream_is_known(stream))
+        start_player(stream, player);
 }
 
 void stream_remove_player(struct stream *stream, struct player *player) {
@@ -386,4 +442,5 @@ void stream_remove_player(struct stream *stream, struct player *player) {
         player->next->prev = player->prev;
     player->next = player->prev = NULL;
     stream->player_count--;
+    stream->rtp_players -= player->form.kind == PACKET_RTP;
 }

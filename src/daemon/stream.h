@@ -18,6 +18,7 @@
 enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
 
 struct registry;
+struct rtp_output;
 struct stream;
 
 /* What the registry's streams share. */
@@ -44,6 +45,8 @@ struct stream {
     uint64_t left_at; /* loop time since which there is no publisher */
     struct player *players;
     uint32_t player_count;
+    uint32_t rtp_players;   /* of those, the ones that are sent RTP */
+    struct rtp_output *rtp; /* made for the first of them; or NULL */
 
     struct stream_headers headers;
     struct gop gop;
@@ -65,6 +68,7 @@ struct stream {
 
     sluice_flv_metadata metadata;
     uint32_t video_codec, audio_codec;
+    uint8_t audio_channels;
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
@@ -97,8 +101,15 @@ void stream_detach(struct stream *stream, uint64_t now);
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
-/* The player's own fields (conn, begin, user, chunked) are set. The player must be removed before it goes. */
+/* The player's own fields (conn, begin, user, form) are set. The player must be removed before it goes. */
 void stream_add_player(struct stream *stream, struct player *player);
+
+/* Adds a player that asks for the tracks first: it is told when they are known, which they may be already. */
+void stream_add_asking(struct stream *stream, struct player *player);
+bool stream_is_known(const struct stream *stream);
+
+/* Starts a player that has asked, or goes on after a pause: now, or with the stream's first frame. */
+void stream_play(struct stream *stream, struct player *player);
 void stream_remove_player(struct stream *stream, struct player *player);
 
 #endif

@@ -116,7 +116,11 @@ def metadata(**values):
     return Tag(SCRIPT, 0, body + b"\0\0\x09")
 
 
-VIDEO_HEADER = Tag(VIDEO, 0, b"\x17\0\0\0\0" + bytes.fromhex("0142c00affe1000467" "42c00a" "01000268ce"))
+# Of 128x96 pixels at 10 frames a second, by x264; the frames below are none of it.
+SPS = bytes.fromhex("6764000aacd9420db011000003000100000300140f122596")
+PPS = bytes.fromhex("68ef8fcb")
+VIDEO_HEADER = Tag(VIDEO, 0, b"\x17\0\0\0\0\x01" + SPS[1:4] + b"\xff\xe1" + struct.pack(">H", len(SPS)) + SPS +
+                   b"\x01" + struct.pack(">H", len(PPS)) + PPS)
 AUDIO_HEADER = Tag(AUDIO, 0, b"\xaf\0\x12\x10")
 
 

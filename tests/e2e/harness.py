@@ -261,7 +261,11 @@ class Daemon:
         """
         def look():
             state = self.api()
-            return state if state["pool"]["blocks_held"] == self._idle_blocks and not state["streams"] else None
+            pool = state["pool"]
+            idle = pool["blocks_held"] == self._idle_blocks
+            # Blocks of all sizes.
+            idle = idle and pool["bytes_held"] == pool["blocks_held"] * pool["block_size"]
+            return state if idle and not state["streams"] else None
         state = wait_until(look, lambda: "all blocks back; " + json.dumps(self.api()))
         pool = state["pool"]
         if pool["payload_bytes_copied"] != 0:

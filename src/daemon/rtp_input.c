@@ -1,0 +1,120 @@
+#include "daemon/rtp_input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include <sluice/codec.h>
+#include <sluice/rtp_flv.h>
+
+enum { NOT_TAKEN = -1 };
+
+struct rtp_input {
+    sluice_rtp_flv *flv;
+    int tracks[SLUICE_SDP_MAX_MEDIA]; /* of each media, or NOT_TAKEN */
+    size_t media_count;
+    uint32_t ssrc;
+    rtp_input_fn *take;
+    void *user;
+};
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The track that carries the media in one of its formats. */
+static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
+    for (size_t i = 0; i < media->format_count; i++) {
+        const sluice_sdp_format *format = &media->formats[i];
+        sluice_codec_config config;
+        sluice_rtp_unpacker_options options = {0};
+        uint8_t channels = format->channels <= UINT8_MAX ? (uint8_t)format->channels : 0;
+        if (sluice_codec_init(&config, sluice_codec_by_rtp_name(format->encoding), format->clock_rate, channels) < 0 ||
+            sluice_codec_read_fmtp(&config, format->fmtp, &options) < 0)
+            continue;
+        int track = sluice_rtp_flv_add(input->flv, &config, &options);
+        if (track >= 0 || track == -ENOMEM)
+            return track;
+    }
+    return NOT_TAKEN;
+}
+
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, void *user,
+                  struct rtp_input **ret_input) {
+    struct rtp_input *input = calloc(1, sizeof *input);
+    int error = input ? sluice_rtp_flv_new(pool, &input->flv) : -ENOMEM;
+    bool any = false;
+    if (!error && getrandom(&input->ssrc, sizeof input->ssrc, 0) < 0)
+        error = -errno;
+    for (size_t i = 0; i < sdp->media_count && !error; i++) {
+        input->tracks[i] = add_track(input, &sdp->media[i]);
+        any |= input->tracks[i] >= 0;
+        error = input->tracks[i] == -ENOMEM ? -ENOMEM : 0;
+    }
+    if (error || !any) {
+        rtp_input_free(input);
+        return error ? error : -EOPNOTSUPP;
+    }
+    input->media_count = sdp->media_count;
+    input->take = take;
+    input->user = user;
+    *ret_input = input;
+    return 0;
+}
+
+void rtp_input_free(struct rtp_input *input) {
+    if (!input)
+        return;
+    sluice_rtp_flv_free(input->flv);
+    free(input);
+}
+
+static void take_tags(struct rtp_input *input) {
+    sluice_flv_tag *tag;
+    int result;
+    /* A frame that finds no memory is lost; the stream goes on. */
+    while ((result = sluice_rtp_flv_next(input->flv, &tag)) != 0)
+        if (result > 0)
+            input->take(tag, sluice_rtp_flv_flags(input->flv), input->user);
+}
+
+void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet) {
+    if (input->tracks[media] >= 0 &&
+        sluice_rtp_flv_push(input->flv, (unsigned)input->tracks[media], packet, now_ns()) == 0)
+        take_tags(input);
+}
+
+void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound) {
+    if (input->tracks[media] >= 0)
+        (void)sluice_rtp_flv_push_rtcp(input->flv, (unsigned)input->tracks[media], compound, now_ns(), NULL);
+}
+
+size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]) {
+    if (input->tracks[media] < 0)
+        return 0;
+    int length = sluice_rtp_flv_report(input->flv, (unsigned)input->tracks[media], input->ssrc, now_ns(), "sluiced",
+                                       buffer, RTP_MAX_RECEIVER_REPORT);
+    return length > 0 ? (size_t)length : 0;
+}
+
+void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts) {
+    struct rtp_input_counts counts = {0};
+    for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {
+        sluice_rtp_flv_stats stats;
+        if (sluice_rtp_flv_get_stats(input->flv, track, &stats) < 0)
+            continue;
+        counts.packets += stats.packets;
+        counts.lost += stats.lost;
+        counts.malformed += stats.malformed;
+        counts.dropped += stats.dropped;
+    }
+    *ret_counts = counts;
+}
+
+void rtp_input_flush(struct rtp_input *input) {
+    sluice_rtp_flv_flush(input->flv);
+    take_tags(input);
+}

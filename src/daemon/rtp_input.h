@@ -1,0 +1,45 @@
+/*
+ * What an RTSP publisher sends, as the tags that streams are made of: RTP packets are put together to frames, by
+ * reference, and their clocks are brought together. Knows no sockets. The data plane's thread only.
+ */
+#ifndef SLUICED_RTP_INPUT_H
+#define SLUICED_RTP_INPUT_H
+
+#include <sluice/flv.h>
+#include <sluice/pool.h>
+#include <sluice/rtp_flv.h>
+#include <sluice/sdp.h>
+
+enum { RTP_MAX_RECEIVER_REPORT = SLUICE_RTP_FLV_REPORT_SIZE };
+
+struct rtp_input;
+
+/* What has come of all media together: RTP packets, and frames that were dropped. */
+struct rtp_input_counts {
+    uint64_t packets, lost, malformed, dropped;
+};
+
+/* Takes a tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. */
+typedef void rtp_input_fn(sluice_flv_tag *tag, uint8_t flags, void *user);
+
+/*
+ * 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM. Of several video or audio media the first one that
+ * can be taken is; the others are received and dropped.
+ */
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, void *user,
+                  struct rtp_input **ret_input);
+void rtp_input_free(struct rtp_input *input);
+
+/* Takes an RTP or RTCP packet of a media. What is malformed is dropped and counted. */
+void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet);
+void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound);
+
+/* Writes a receiver report about a media. Bytes; 0 when there is nothing to report. */
+size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]);
+
+void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts);
+
+/* The publisher has ended: what is not complete is taken as it is. */
+void rtp_input_flush(struct rtp_input *input);
+
+#endif

@@ -1,0 +1,208 @@
+#include "daemon/rtp_output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "daemon/stream.h"
+
+enum {
+    FIRST_DYNAMIC = 96,
+    PCMU_MONO = 0, /* RFC 3551, table 4 */
+    PCMA_MONO = 8,
+};
+
+struct rtp_output *rtp_output_new(void) {
+    struct rtp_output *output = calloc(1, sizeof *output);
+    if (output && getrandom(&output->id, sizeof output->id, 0) < 0)
+        output->id = 1;
+    return output;
+}
+
+void rtp_output_free(struct rtp_output *output) {
+    if (!output)
+        return;
+    for (size_t i = 0; i < PACKET_TRACKS; i++)
+        sluice_flv_rtp_free(output->tracks[i].rtp);
+    free(output);
+}
+
+bool rtp_output_has_tracks(const struct rtp_output *output) {
+    return output->tracks[RTP_VIDEO_TRACK].present || output->tracks[RTP_AUDIO_TRACK].present;
+}
+
+/* What is known of a track: by its sequence header, or by its codec alone. False where RTP cannot carry it. */
+static bool read_config(const struct stream *stream, unsigned track, sluice_codec_config *config) {
+    bool video = track == RTP_VIDEO_TRACK;
+    const struct packet *header = video ? stream->headers.video : stream->headers.audio;
+    uint32_t codec = video ? stream->video_codec : stream->audio_codec;
+    if (!(stream->seen & (video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO)) || sluice_codec_rtp_format(codec) < 0)
+        return false;
+    if (header && header->view.codec == codec)
+        return sluice_codec_read_record(config, codec, &header->payload, header->view.header_size) == 0;
+    /* The others cannot be sent without one. */
+    return (codec == SLUICE_CODEC_OPUS || codec == SLUICE_CODEC_PCMA || codec == SLUICE_CODEC_PCMU) &&
+           sluice_codec_init(config, codec, 0, stream->audio_channels) == 0;
+}
+
+/* What players were told and cannot be told again: of video, parameter sets come with the key frames. */
+static bool is_other(const struct rtp_track *track, bool present, const sluice_codec_config *config) {
+    const sluice_codec_config *before = &track->config;
+    if (track->present != present || !present)
+        return track->present != present;
+    if (before->codec != config->codec || before->clock_rate != config->clock_rate ||
+        before->channels != config->channels)
+        return true;
+    return config->codec == SLUICE_CODEC_AAC &&
+           (before->size != config->size || memcmp(before->bytes, config->bytes, config->size) != 0);
+}
+
+static uint8_t payload_type_of(unsigned track, const sluice_codec_config *config) {
+    if (config->codec == SLUICE_CODEC_PCMU && config->channels == 1)
+        return PCMU_MONO;
+    if (config->codec == SLUICE_CODEC_PCMA && config->channels == 1)
+        return PCMA_MONO;
+    return (uint8_t)(FIRST_DYNAMIC + track);
+}
+
+static int make_track(struct rtp_track *track, unsigned number) {
+    struct {
+        uint32_t ssrc, timestamp;
+        uint16_t sequence;
+    } random;
+    if (getrandom(&random, sizeof random, 0) < (ssize_t)sizeof random)
+        return -EIO;
+    const sluice_flv_rtp_options options = {
+        .type = number == RTP_VIDEO_TRACK ? SLUICE_FLV_VIDEO : SLUICE_FLV_AUDIO,
+        .payload_type = track->payload_type,
+        .ssrc = random.ssrc,
+        .sequence = random.sequence,
+        .timestamp = random.timestamp,
+    };
+    sluice_flv_rtp_free(track->rtp);
+    track->rtp = NULL;
+    return sluice_flv_rtp_new(&options, &track->rtp);
+}
+
+static void describe(struct rtp_output *output, const struct stream *stream) {
+    bool other = output->description == 0;
+    for (unsigned i = 0; i < PACKET_TRACKS; i++) {
+        struct rtp_track *track = &output->tracks[i];
+        sluice_codec_config config;
+        bool present = read_config(stream, i, &config);
+        bool differs = is_other(track, present, &config);
+        other |= differs;
+        track->present = present;
+        if (!present)
+            continue;
+        track->config = config;
+        track->payload_type = payload_type_of(i, &config);
+        if (differs && make_track(track, i) < 0)
+            track->present = false;
+    }
+    output->description += other;
+}
+
+static void note_header(struct rtp_output *output, const struct packet *header) {
+    if (!header)
+        return;
+    struct rtp_track *track = &output->tracks[header->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK];
+    sluice_flv_rtp_packet none;
+    if (track->present && sluice_flv_rtp_push(track->rtp, header->type, header->timestamp, &header->payload) == 0)
+        while (sluice_flv_rtp_next(track->rtp, &none) > 0)
+            continue;
+}
+
+void rtp_output_begin(struct rtp_output *output, const struct stream *stream) {
+    describe(output, stream);
+    note_header(output, stream->gop.headers.video);
+    note_header(output, stream->gop.headers.audio);
+    for (size_t i = 0; i < stream->gop.count; i++)
+        rtp_output_make(output, stream->gop.packets[i]);
+    note_header(output, stream->headers.video);
+    note_header(output, stream->headers.audio);
+}
+
+static uint64_t ntp_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return sluice_rtp_ntp_from_unix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+/* Both tracks have one wall clock: that of the first frame that was made. */
+static void note_time(struct rtp_output *output, uint64_t time) {
+    if (output->has_clock)
+        return;
+    output->ntp_zero = ntp_now() - (time / 1000 << 32) - (time % 1000 << 32) / 1000;
+    output->has_clock = true;
+}
+
+static int add_packet(struct packet *packet, const sluice_flv_rtp_packet *made) {
+    struct rtp_packet *rtp = packet_add_rtp(packet);
+    if (!rtp)
+        return -ENOMEM;
+    if (packet->rtp.wire_size == 0) {
+        packet->rtp.timestamp = made->timestamp;
+        packet->rtp.sequence = made->sequence;
+    }
+    memcpy(rtp->head + SLUICE_RTSP_INTERLEAVED_SIZE, made->header, made->header_size);
+    rtp->head_size = (uint8_t)(SLUICE_RTSP_INTERLEAVED_SIZE + made->header_size);
+    sluice_slice_ref(&made->slice, &rtp->rest);
+    rtp_packet_finish(&packet->rtp, rtp);
+    return 0;
+}
+
+void rtp_output_make(struct rtp_output *output, struct packet *packet) {
+    unsigned number = packet->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK;
+    struct rtp_track *track = &output->tracks[number];
+    sluice_flv_rtp_packet made;
+    if (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER)
+        note_header(output, packet);
+    if (packet->rtp.made || packet->role < PACKET_KEY_FRAME || packet->role > PACKET_AUDIO)
+        return;
+    packet->rtp.made = true;
+    packet->rtp.track = (uint8_t)number;
+    if (!track->present || sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
+        return;
+    int result, error = 0;
+    while ((result = sluice_flv_rtp_next(track->rtp, &made)) > 0)
+        error = error ? error : add_packet(packet, &made);
+    if (error || result < 0) {
+        /* The frame is lost for RTSP players, who see it by the sequence numbers. */
+        packet_drop_rtp(packet);
+        packet->rtp.made = true;
+        return;
+    }
+    note_time(output, packet->timestamp);
+}
+
+int rtp_output_write_sdp(const struct rtp_output *output, const char *name, const char *address, char *buffer,
+                         size_t size) {
+    char fmtp[SLUICE_CODEC_MAX_FMTP];
+    sluice_sdp_writer writer;
+    sluice_sdp_write_session(&writer, buffer, size, output->id, output->description, address, name, "sluiced");
+    sluice_sdp_write_attribute(&writer, "range", "npt=now-");
+    sluice_sdp_write_attribute(&writer, "control", "*");
+    for (unsigned i = 0; i < PACKET_TRACKS; i++) {
+        const struct rtp_track *track = &output->tracks[i];
+        if (!track->present)
+            continue;
+        sluice_sdp_write_media(&writer, i == RTP_VIDEO_TRACK ? "video" : "audio", track->payload_type,
+                               sluice_codec_rtp_name(track->config.codec), track->config.clock_rate,
+                               track->config.channels);
+        if (sluice_codec_write_fmtp(&track->config, fmtp, sizeof fmtp) > 0)
+            sluice_sdp_write_attribute(&writer, "fmtp", "%u %s", track->payload_type, fmtp);
+        sluice_sdp_write_attribute(&writer, "control", "trackID=%u", i);
+    }
+    return sluice_sdp_write_end(&writer);
+}
+
+size_t rtp_output_write_report(const struct rtp_output *output, unsigned number, uint8_t buffer[RTP_MAX_REPORT]) {
+    const struct rtp_track *track = &output->tracks[number];
+    if (!track->present || !output->has_clock)
+        return 0;
+    int length = sluice_flv_rtp_report(track->rtp, output->ntp_zero, ntp_now(), "sluiced", buffer, RTP_MAX_REPORT);
+    return length > 0 ? (size_t)length : 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * A stream as RTP: its tracks, and each frame's packets, made once for all its RTSP players. They are parts of the
+ * tag's payload in place, each behind a few bytes of its own. The data plane's thread only.
+ */
+#ifndef SLUICED_RTP_OUTPUT_H
+#define SLUICED_RTP_OUTPUT_H
+
+#include <sluice/codec.h>
+#include <sluice/flv_rtp.h>
+#include <sluice/sdp.h>
+
+#include "daemon/gop.h"
+
+enum {
+    RTP_VIDEO_TRACK = 0,
+    RTP_AUDIO_TRACK = 1,
+    RTP_MAX_REPORT = SLUICE_RTCP_SR_SIZE + SLUICE_RTCP_MAX_SDES,
+};
+
+struct stream;
+
+struct rtp_track {
+    bool present;
+    uint8_t payload_type;
+    sluice_codec_config config; /* as it was described */
+    sluice_flv_rtp *rtp;        /* made for the first description */
+};
+
+struct rtp_output {
+    struct rtp_track tracks[PACKET_TRACKS];
+    uint64_t id;          /* of the session description */
+    uint32_t description; /* another number where players would have to be told anew what the tracks are */
+    bool has_clock;
+    uint64_t ntp_zero; /* wall clock at the stream's time 0 */
+};
+
+/* NULL when memory is short. */
+struct rtp_output *rtp_output_new(void);
+void rtp_output_free(struct rtp_output *output);
+
+/* Takes the tracks from the stream's headers, then makes what the group holds. */
+void rtp_output_begin(struct rtp_output *output, const struct stream *stream);
+
+/* Whether there is a track at all. */
+bool rtp_output_has_tracks(const struct rtp_output *output);
+
+/* Makes the packet's RTP packets, unless it has them; takes note of headers. Where that fails, it has none. */
+void rtp_output_make(struct rtp_output *output, struct packet *packet);
+
+/* Writes the session description. Bytes, or a negative errno. */
+int rtp_output_write_sdp(const struct rtp_output *output, const char *name, const char *address, char *buffer,
+                         size_t size);
+
+/* Writes a sender report of a track. Bytes, at most RTP_MAX_REPORT; 0 before there is anything to say. */
+size_t rtp_output_write_report(const struct rtp_output *output, unsigned track, uint8_t buffer[RTP_MAX_REPORT]);
+
+#endif

@@ -1,0 +1,457 @@
+#include "daemon/rtsp_session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/rtsp_session_internal.h"
+
+enum {
+    IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
+    ENDING_MS = 2000,                       /* for the last reply to be taken, and the peer to close */
+    PIPELINE_MOST = 65536,                  /* bytes of further requests that wait while an answer is owed */
+};
+
+static struct rtsp_session *of(struct session *session) {
+    return (struct rtsp_session *)session;
+}
+
+void rtsp_close(struct rtsp_session *session) {
+    if (session->base.closing)
+        return;
+    session->base.closing = true;
+    rtsp_publish_leave(session, -ECONNRESET);
+    rtsp_play_leave(session, "connection lost");
+    sluice_conn_close(session->base.conn);
+}
+
+/* Everything is sent: the peer sees the end, and may read what came before. */
+static void finish(struct rtsp_session *session) {
+    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0)
+        rtsp_close(session);
+}
+
+void rtsp_end(struct rtsp_session *session) {
+    if (session->base.closing || session->state == RTSP_ENDING)
+        return;
+    session->state = RTSP_ENDING;
+    session->active_at = server_now(session->base.server);
+    sluice_conn_set_need(session->base.conn, 0);
+    sluice_conn_resume(session->base.conn);
+    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    if (sluice_writer_queued(session->writer) == 0 && (!session->player || session->player->count == 0))
+        finish(session);
+}
+
+void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *session, unsigned status, int64_t cseq) {
+    sluice_rtsp_write_reply(&reply->head, reply->buffer, sizeof reply->buffer, status, cseq);
+    sluice_rtsp_write_header(&reply->head, "Server", "sluiced");
+    if (*session->id)
+        sluice_rtsp_write_header(&reply->head, "Session", "%s;timeout=%d", session->id, RTSP_TIMEOUT_S);
+}
+
+/* In the pieces that the writer takes; all or nothing. */
+static int queue(struct rtsp_session *session, const char *bytes, size_t size) {
+    int error = 0;
+    for (size_t done = 0; done < size && !error;) {
+        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
+        error = sluice_writer_copy(session->writer, bytes + done, part);
+        done += part;
+    }
+    return error;
+}
+
+void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, const char *type, const char *body,
+                     size_t size) {
+    int length = sluice_rtsp_write_end(&reply->head, type, size);
+    int error = length < 0 ? length : 0;
+    if (!error)
+        error = queue(session, reply->buffer, (size_t)length);
+    if (!error && type)
+        error = queue(session, body, size);
+    /* One who asks on and takes no answers. */
+    if (error)
+        rtsp_close(session);
+}
+
+void rtsp_respond(struct rtsp_session *session, unsigned status, int64_t cseq) {
+    struct rtsp_reply reply;
+    rtsp_reply_begin(&reply, session, status, cseq);
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
+}
+
+void rtsp_refuse(struct rtsp_session *session, unsigned status, int64_t cseq, const char *reason) {
+    LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer},
+        {"status", log_unsigned(status).text}, {"reason", reason});
+    struct rtsp_reply reply;
+    rtsp_reply_begin(&reply, session, status, cseq);
+    if (status == 455 || status == 405 || status == 501) {
+        char methods[RTSP_METHODS_TEXT];
+        rtsp_write_methods(status == 455 ? rtsp_methods_in(session->state) : rtsp_methods(), methods);
+        sluice_rtsp_write_header(&reply.head, status == 501 ? "Public" : "Allow", "%s", methods);
+    }
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
+}
+
+void rtsp_send_rtcp(struct rtsp_session *session, const struct rtsp_channel *channel, const uint8_t *bytes,
+                    size_t size) {
+    uint8_t header[SLUICE_RTSP_INTERLEAVED_SIZE];
+    if (!channel->has_rtcp || size == 0 || sluice_writer_room(session->writer) < sizeof header + size)
+        return;
+    sluice_rtsp_write_interleaved(header, channel->rtcp, (uint16_t)size);
+    /* The header without its packet would be the end of all that follows. */
+    if (sluice_writer_copy(session->writer, header, sizeof header) < 0 ||
+        sluice_writer_copy(session->writer, bytes, size) < 0)
+        rtsp_close(session);
+}
+
+/* 24 characters of which each holds 5 random bits. */
+static int make_id(struct rtsp_session *session) {
+    static const char characters[] = "abcdefghijkmnpqrstuvwxyz23456789";
+    uint8_t random[RTSP_SESSION_ID];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return -EIO;
+    for (size_t i = 0; i < sizeof random; i++)
+        session->id[i] = characters[random[i] & 31];
+    return 0;
+}
+
+static bool is_taken(const struct rtsp_session *session, uint32_t track, int32_t channel) {
+    for (uint32_t i = 0; i < SLUICE_SDP_MAX_MEDIA; i++) {
+        const struct rtsp_channel *other = &session->channels[i];
+        if (i != track && other->set_up && (other->rtp == channel || (other->has_rtcp && other->rtcp == channel)))
+            return true;
+    }
+    return false;
+}
+
+/* The channels that the client wants, or where it does not say or has them in use, the next free ones. */
+static struct rtsp_channel choose_channels(const struct rtsp_session *session, uint32_t track,
+                                           const sluice_rtsp_transport *transport) {
+    sluice_rtsp_pair pair = transport->interleaved;
+    if (pair.first < 0 || is_taken(session, track, pair.first) || pair.first == pair.second ||
+        (pair.second >= 0 && is_taken(session, track, pair.second)))
+        for (pair = (sluice_rtsp_pair){0, 1};
+             is_taken(session, track, pair.first) || is_taken(session, track, pair.second); pair.first += 2)
+            pair.second = pair.first + 3;
+    return (struct rtsp_channel){
+        .set_up = true, .rtp = (uint8_t)pair.first, .rtcp = (uint8_t)pair.second, .has_rtcp = pair.second >= 0};
+}
+
+static bool is_word(sluice_http_text text, const char *word) {
+    return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
+}
+
+/* The first alternative that is served: RTP over this connection, in the right direction. 0, or the status. */
+static unsigned choose_transport(const sluice_rtsp_message *request, bool record, sluice_rtsp_transport *transport) {
+    sluice_rtsp_transport_walk walk = {0};
+    bool malformed = false, any = false;
+    int result;
+    while ((result = sluice_rtsp_next_transport(request, &walk, transport)) != 0) {
+        malformed |= result < 0;
+        any |= result > 0;
+        if (result < 0 || !transport->tcp || transport->multicast || transport->record != record)
+            continue;
+        if (is_word(transport->profile, "RTP/AVP") || is_word(transport->profile, "RTP/AVPF"))
+            return 0;
+    }
+    return malformed || !any ? 400 : 461;
+}
+
+int rtsp_setup_track(struct rtsp_session *session, const sluice_rtsp_message *request, uint32_t track, bool record) {
+    sluice_rtsp_transport transport;
+    unsigned status = choose_transport(request, record, &transport);
+    if (!status && !*session->id && make_id(session) < 0)
+        status = 503;
+    if (status == 461) {
+        /* Players and publishers try UDP first: nothing to warn of. */
+        rtsp_respond(session, status, request->cseq);
+        return -1;
+    }
+    if (status) {
+        rtsp_refuse(session, status, request->cseq,
+                    status == 400 ? "no Transport, or a malformed one" : "no random bytes");
+        return -1;
+    }
+    struct rtsp_channel channel = choose_channels(session, track, &transport);
+    session->set_up_count += !session->channels[track].set_up;
+    session->channels[track] = channel;
+
+    struct rtsp_reply reply;
+    rtsp_reply_begin(&reply, session, 200, request->cseq);
+    const sluice_rtsp_transport agreed = {
+        .tcp = true,
+        .record = record,
+        .interleaved = {channel.rtp, channel.has_rtcp ? channel.rtcp : -1},
+        .client_port = {-1, -1},
+        .server_port = {-1, -1},
+    };
+    sluice_rtsp_write_transport(&reply.head, &agreed);
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
+    return 0;
+}
+
+static void answer_options(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    struct rtsp_reply reply;
+    char methods[RTSP_METHODS_TEXT];
+    rtsp_write_methods(rtsp_methods(), methods);
+    rtsp_reply_begin(&reply, session, 200, request->cseq);
+    sluice_rtsp_write_header(&reply.head, "Public", "%s", methods);
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
+}
+
+/* Empty ones keep the session alive; there are no parameters to get or set. */
+static void answer_parameters(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    bool asks = sluice_slice_length(&request->payload) > 0;
+    rtsp_respond(session, asks ? 451 : 200, request->cseq);
+}
+
+static void teardown(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    /* What is queued is of no use any more, but a frame that is partly sent has to be finished before the reply. */
+    rtsp_play_leave(session, "the player left");
+    rtsp_publish_leave(session, 0);
+    rtsp_respond(session, 200, request->cseq);
+    rtsp_end(session);
+}
+
+static void refuse_option(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    const sluice_http_header *require = sluice_rtsp_find(request, "Require");
+    if (!require)
+        require = sluice_rtsp_find(request, "Proxy-Require");
+    struct rtsp_reply reply;
+    rtsp_reply_begin(&reply, session, 551, request->cseq);
+    sluice_rtsp_write_header(&reply.head, "Unsupported", "%.*s", (int)require->value.length, require->value.text);
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
+}
+
+static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    session->active_at = server_now(session->base.server);
+    unsigned status = rtsp_admit(session->state, session->id, request);
+    if (status == 551) {
+        refuse_option(session, request);
+        return;
+    }
+    if (status) {
+        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
+        return;
+    }
+    bool publishes = session->state >= RTSP_ANNOUNCED;
+    switch (request->method_id) {
+    case SLUICE_RTSP_OPTIONS:
+        answer_options(session, request);
+        break;
+    case SLUICE_RTSP_DESCRIBE:
+        rtsp_describe(session, request);
+        break;
+    case SLUICE_RTSP_ANNOUNCE:
+        rtsp_announce(session, request);
+        break;
+    case SLUICE_RTSP_SETUP:
+        if (publishes)
+            rtsp_publish_setup(session, request);
+        else
+            rtsp_play_setup(session, request);
+        break;
+    case SLUICE_RTSP_PLAY:
+        rtsp_play(session, request);
+        break;
+    case SLUICE_RTSP_RECORD:
+        rtsp_record(session, request);
+        break;
+    case SLUICE_RTSP_PAUSE:
+        rtsp_pause(session, request);
+        break;
+    case SLUICE_RTSP_TEARDOWN:
+        teardown(session, request);
+        break;
+    default:
+        answer_parameters(session, request);
+        break;
+    }
+}
+
+static void fail(struct rtsp_session *session, int error) {
+    unsigned status = sluice_rtsp_error_status(error);
+    rtsp_publish_leave(session, error == -EPROTO ? -EBADMSG : error);
+    rtsp_play_leave(session, "malformed RTSP");
+    rtsp_refuse(session, status, -1, "malformed request, or one over a limit");
+    rtsp_end(session);
+}
+
+void rtsp_read(struct rtsp_session *session) {
+    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    sluice_rtsp_message *message;
+    int result = 0;
+    while (!session->base.closing && session->state != RTSP_WAITING && session->state != RTSP_ENDING) {
+        result = sluice_rtsp_next(session->framer, chain, &message);
+        if (result <= 0)
+            break;
+        if (message->kind == SLUICE_RTSP_REQUEST)
+            handle_request(session, message);
+        else if (message->kind == SLUICE_RTSP_INTERLEAVED)
+            rtsp_publish_frame(session, message);
+    }
+    if (session->base.closing)
+        return;
+    if (result < 0)
+        fail(session, result);
+    else
+        sluice_conn_set_need(session->base.conn, session->state < RTSP_ENDING && session->state != RTSP_WAITING
+                                                     ? sluice_rtsp_need(session->framer)
+                                                     : 0);
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct rtsp_session *session = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    if (session->state == RTSP_ENDING)
+        sluice_chain_skip(chain, SIZE_MAX);
+    else if (session->state != RTSP_WAITING)
+        rtsp_read(session);
+    else if (sluice_chain_length(chain) > PIPELINE_MOST)
+        sluice_conn_pause(conn);
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct rtsp_session *session = user;
+    (void)conn;
+    session->peer_ended = true;
+    rtsp_publish_leave(session, error);
+    rtsp_play_leave(session, error ? "connection lost" : "the player left");
+    if (error || session->state != RTSP_ENDING || sluice_writer_queued(session->writer) == 0)
+        rtsp_close(session);
+}
+
+static size_t bytes_of(const struct iovec *iov, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += iov[i].iov_len;
+    return bytes;
+}
+
+/* Between interleaved frames, never inside one, go replies and reports. */
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct rtsp_session *session = user;
+    (void)conn;
+    size_t rest = session->player ? player_gather_rest(session->player, iov, max) : 0;
+    session->gathered_rest = bytes_of(iov, rest);
+    size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
+    session->gathered_text = bytes_of(iov + rest, text);
+    size_t count = rest + text;
+    if (session->player && sluice_writer_queued(session->writer) == session->gathered_text)
+        count += player_gather_more(session->player, iov + count, max - count);
+    return count;
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct rtsp_session *session = user;
+    (void)conn;
+    size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
+    size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
+    if (session->player) {
+        session->player->progress_at = server_now(session->base.server);
+        player_sent(session->player, rest);
+    }
+    if (text > 0)
+        sluice_writer_sent(session->writer, text);
+    if (session->player && bytes - rest - text > 0)
+        player_sent(session->player, bytes - rest - text);
+    if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
+        (!session->player || session->player->count == 0))
+        finish(session);
+}
+
+static void free_session(struct rtsp_session *session) {
+    sluice_writer_free(session->writer);
+    sluice_rtsp_free(session->framer);
+    rtp_input_free(session->input);
+    free(session->sdp_text);
+    free(session->sdp);
+    free(session->asked_url);
+    free(session);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct rtsp_session *session = user;
+    (void)conn;
+    rtsp_publish_leave(session, -ESHUTDOWN);
+    rtsp_play_leave(session, "the server stops");
+    rtsp_play_free(session);
+    server_remove(session->base.server, &session->base);
+    free_session(session);
+}
+
+static const sluice_conn_events events = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+static void tick(struct session *base, uint64_t now) {
+    struct rtsp_session *session = of(base);
+    switch (session->state) {
+    case RTSP_RECORDING:
+        rtsp_publish_tick(session, now);
+        break;
+    case RTSP_PLAYING:
+    case RTSP_WAITING:
+        rtsp_play_tick(session, now);
+        break;
+    case RTSP_ENDING:
+        if (now - session->active_at >= ENDING_MS)
+            rtsp_close(session);
+        break;
+    default:
+        if (now - session->active_at < IDLE_MS)
+            break;
+        rtsp_publish_leave(session, -ETIMEDOUT);
+        rtsp_play_leave(session, "it says nothing");
+        rtsp_close(session);
+        break;
+    }
+}
+
+static void drain(struct session *base) {
+    struct rtsp_session *session = of(base);
+    rtsp_publish_leave(session, -ESHUTDOWN);
+    rtsp_play_leave(session, "the server stops");
+    if (session->state == RTSP_WAITING)
+        rtsp_respond(session, 503, session->asked_cseq);
+    rtsp_end(session);
+}
+
+static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain};
+
+void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer) {
+    const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE};
+    struct rtsp_session *session = calloc(1, sizeof *session);
+    int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
+    if (!error) {
+        session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
+        address_format(peer, session->base.peer);
+        session->state = RTSP_INIT;
+        session->active_at = server_now(server);
+        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+    }
+    if (error) {
+        LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
+        if (session)
+            sluice_rtsp_free(session->framer);
+        free(session);
+        close(fd);
+        return;
+    }
+    server_add(server, &session->base);
+    error = sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
+    if (error) {
+        LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
+        rtsp_close(session);
+    }
+}

@@ -1,0 +1,212 @@
+"""FLV and RTSP in, FLV and RTSP out: what players decode is what was published, at the same times.
+
+All cases run at once through one daemon. Each is published twice by ffmpeg, in FLV by HTTP and by RTSP, in real time,
+since that is what RTSP's clocks are about; and each of the two streams is played in both ways, by players that came
+first.
+"""
+
+import concurrent.futures
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+import harness
+from harness import AAC, H264, VIDEO, tone
+
+SECONDS = 10
+# ffmpeg's RTP muxer gathers audio frames, and never sends those it has when the stream ends.
+GATHERED = 8
+# Audio frames that may pass while a player asks for one track after the other.
+JOINING = 25
+WAYS = ("flv", "rtsp")
+H265 = "-c:v libx265 -preset ultrafast -x265-params keyint=50:log-level=error -pix_fmt yuv420p"
+
+
+def media(video, audio, rate=48000):
+    return " ".join([VIDEO if video else "", tone(rate) if audio else "", "-t %d" % SECONDS, video, audio])
+
+
+class Case:
+    def __init__(self, name, arguments, current=False):
+        self.name, self.media, self.current = name, arguments, current
+        self.ffmpeg = self.file = self.failure = None
+        self.players, self.publishers = {}, {}
+        self.copied = self.dropped = 0
+
+    def stream(self, way):
+        return "live/%s-%s" % (self.name, way)
+
+    def path(self, folder, what):
+        return os.path.join(folder, "%s.%s" % (self.name, what))
+
+
+CASES = [
+    Case("h264_aac", media(H264, AAC)),
+    Case("b_frames", media(H264.replace("-bf 0", "-bf 2"), AAC, 44100)),
+    Case("video_only", media(H264, "")),
+    Case("audio_only", media("", AAC)),
+    Case("g711", media(H264, "-c:a pcm_alaw", 8000)),
+    Case("hevc_aac", media(H265, AAC), True),
+    Case("h264_opus", media(H264, "-c:a libopus"), True),
+]
+
+
+def decode(case, source, target):
+    """An ffmpeg that writes each frame's time and hash, when it is decoded and as it came."""
+    transport = ["-rtsp_transport", "tcp"] if source.startswith("rtsp:") else []
+    return harness.Ffmpeg(case.ffmpeg, *transport, "-i", source, "-map", "0", "-fps_mode", "passthrough",
+                          "-enc_time_base:v", "1:90000", "-f", "framemd5", target + ".decoded",
+                          "-map", "0", "-c", "copy", "-f", "framemd5", target + ".copied")
+
+
+def read(path):
+    """What framemd5 wrote: for each kind of track, the frames' times in seconds and their hashes."""
+    kinds, bases, times, hashes = {}, {}, {}, {}
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith("#media_type ") or line.startswith("#tb "):
+                name, _, value = line.partition(" ")
+                stream, _, value = value.partition(": ")
+                if name == "#tb":
+                    above, _, below = value.partition("/")
+                    bases[stream] = int(above) / int(below)
+                else:
+                    kinds[stream] = value.strip()
+            elif not line.startswith("#"):
+                stream, _, time_shown, _, _, digest = [word.strip() for word in line.split(",")[:6]]
+                times.setdefault(kinds[stream], []).append(int(time_shown) * bases[stream])
+                hashes.setdefault(kinds[stream], []).append(digest)
+    return times, hashes
+
+
+class IdentityTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        system, current = harness.find_ffmpeg(), harness.find_current_ffmpeg()
+        for case in CASES:
+            case.ffmpeg = current if case.current else system
+        cls.cases = [case for case in CASES if case.ffmpeg]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as workers:
+            list(workers.map(cls.prepare, cls.cases))
+        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+        with harness.Daemon("--wait", "10", "--idle", "60", listen=listen) as daemon:
+            try:
+                cls.run_cases(daemon)
+            finally:
+                for case in cls.cases:
+                    for process in [*case.players.values(), *case.publishers.values()]:
+                        process.kill()
+            daemon.blocks_settled()
+            cls.complaints = daemon.complaints()
+
+    @classmethod
+    def prepare(cls, case):
+        case.file = harness.make_media(case.ffmpeg, case.media)
+        reference = decode(case, case.file, case.path(cls.folder, "sent"))
+        try:
+            reference.wait()
+        finally:
+            reference.kill()
+
+    @classmethod
+    def run_cases(cls, daemon):
+        rtsp = "rtsp://%s:%d/" % daemon.address("rtsp")
+        for case in cls.cases:
+            for way in WAYS:
+                name = case.stream(way)
+                urls = {"flv": daemon.url(name), "rtsp": rtsp + name}
+                for out in WAYS:
+                    case.players[way, out] = decode(case, urls[out], case.path(cls.folder, way + "-" + out))
+                daemon.wait_player(name, 2)
+                target = {"flv": ["-f", "flv", "-method", "POST"], "rtsp": ["-f", "rtsp", "-rtsp_transport", "tcp"]}
+                case.publishers[way] = harness.Ffmpeg(case.ffmpeg, "-re", "-i", case.file, "-c", "copy", *target[way],
+                                                      urls[way])
+        deadline = time.monotonic() + SECONDS + harness.PATIENCE
+        while any(publisher.process.poll() is None for case in cls.cases for publisher in case.publishers.values()):
+            cls.look(daemon)
+            if time.monotonic() > deadline:
+                raise AssertionError("not done: %s" % daemon.api()["streams"])
+            time.sleep(0.1)
+        for case in cls.cases:
+            try:
+                for process in [*case.publishers.values(), *case.players.values()]:
+                    process.wait()
+            except AssertionError as error:
+                case.failure = str(error)
+
+    @classmethod
+    def look(cls, daemon):
+        state = daemon.api()
+        for case in cls.cases:
+            for stream in state["streams"]:
+                if stream["name"] in map(case.stream, WAYS):
+                    case.dropped = max(case.dropped, stream["frames_dropped"])
+                    case.copied = max(case.copied, stream["payload_bytes_copied"])
+            for player in state["players"]:
+                if player["stream"] in map(case.stream, WAYS):
+                    case.dropped = max(case.dropped, player["frames_dropped"])
+
+    def check(self, case):
+        if not case.ffmpeg:
+            self.skipTest("the Python package imageio-ffmpeg is not installed")
+        if case.failure:
+            self.fail(case.failure)
+        sent = case.path(self.folder, "sent")
+        for way in WAYS:
+            for out in WAYS:
+                with self.subTest(published=way, played=out):
+                    got = case.path(self.folder, way + "-" + out)
+                    self.check_frames(case, sent, got, way, out)
+                    self.check_times(read(sent + ".decoded")[0], read(got + ".decoded")[0])
+        self.assertEqual(case.dropped, 0, "frames dropped")
+        self.assertEqual(case.copied, 0, "payload bytes copied")
+
+    def check_frames(self, case, sent, got, way, out):
+        frames, played = read(sent + ".decoded")[1], read(got + ".decoded")[1]
+        packets, came = read(sent + ".copied")[1], read(got + ".copied")[1]
+        self.assertEqual(set(played), set(frames))
+        for kind in frames:
+            most = GATHERED if way == "rtsp" and kind == "audio" else 0
+            begin = 0
+            if kind == "audio" and out == "rtsp":
+                # It begins when the player has asked for everything, or with the first key picture.
+                begin = packets[kind].index(came[kind][0])
+                self.assertLess(begin, JOINING)
+            if kind == "audio" and (begin or "opus" in case.name):
+                # Decoders of AAC make noise from all that came before, and what a decoder of Opus is to skip at the
+                # beginning, RTP does not say. So the packets must be the same.
+                self.check_part(came[kind], packets[kind][begin:], most, kind)
+            else:
+                self.check_part(played[kind], frames[kind], most, kind)
+
+    def check_part(self, got, sent, missing, kind):
+        self.assertIn(len(sent) - len(got), range(missing + 1), kind)
+        harness.check_same(got, sent[:len(got)], kind)
+
+    def check_times(self, sent, got):
+        """Within a millisecond, and what rounding to one costs. Counted from the second frame of the first track, since
+        ffmpeg forgets the time of the first picture that comes by RTP in several packets."""
+        first = "video" if "video" in sent else "audio"
+        begin_got, begin_sent = got[first][1], sent[first][1]
+        for kind, times in sent.items():
+            for other in got[kind][1:]:
+                apart = min(abs((one - begin_sent) - (other - begin_got)) for one in times)
+                if apart > 0.00205:
+                    self.fail("%s at %.4f is %.4f from any" % (kind, other - begin_got, apart))
+
+    def test_no_complaints(self):
+        self.assertEqual(self.complaints, [])
+
+
+for a_case in CASES:
+    setattr(IdentityTest, "test_" + a_case.name, lambda self, case=a_case: self.check(case))
+
+
+if __name__ == "__main__":
+    if not harness.find_ffmpeg():
+        harness.skip_file("no ffmpeg")
+    harness.main()
