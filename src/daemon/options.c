@@ -23,8 +23,11 @@ static const char help[] =
     "  --rtsp ADDR:PORT           publish and play rtsp://HOST:PORT/NAME, interleaved on the connection\n"
     "                             (default 127.0.0.1:8554)\n"
     "                             The defaults hold when none of these options is given.\n"
+    "  --rtsp-users FILE          ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or\n"
+    "                             \"publish NAME:PASSWORD\", \"play NAME:PASSWORD\", and nobody else may read it.\n"
+    "                             HTTP and raw FLV are open to all who reach them\n"
     "  --allow-remote             accept addresses that are not loopback; anyone who reaches them may publish and\n"
-    "                             play, since there is no authentication yet\n"
+    "                             play, except by RTSP with --rtsp-users\n"
     "\n"
     "Limits (SIZE in bytes, or with K, M, G for powers of 1024):\n"
     "  --memory SIZE              most memory for received blocks (default 256M, 4M to 64G)\n"
@@ -54,6 +57,7 @@ enum option_id {
     OPTION_FLV = 256,
     OPTION_HTTP,
     OPTION_RTSP,
+    OPTION_RTSP_USERS,
     OPTION_ALLOW_REMOTE,
     OPTION_MEMORY,
     OPTION_GOP_SIZE,
@@ -75,6 +79,7 @@ static const struct option long_options[] = {
     {"flv", required_argument, NULL, OPTION_FLV},
     {"http", required_argument, NULL, OPTION_HTTP},
     {"rtsp", required_argument, NULL, OPTION_RTSP},
+    {"rtsp-users", required_argument, NULL, OPTION_RTSP_USERS},
     {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
@@ -224,6 +229,9 @@ static bool set(struct options *options, int id, const char *value) {
         return add_listener(options, LISTENER_HTTP, value);
     case OPTION_RTSP:
         return add_listener(options, LISTENER_RTSP, value);
+    case OPTION_RTSP_USERS:
+        options->rtsp_users = value;
+        return true;
     case OPTION_ALLOW_REMOTE:
         return options->allow_remote = true;
     case OPTION_BATCH:
@@ -254,7 +262,7 @@ static bool complete(struct options *options) {
         address_format(&options->listeners[i].address, text);
         if (!address_is_loopback(&options->listeners[i].address))
             return wrong(listeners[options->listeners[i].protocol].option, text,
-                         "a loopback address, or --allow-remote (there is no authentication yet)");
+                         "a loopback address, or --allow-remote (HTTP and raw FLV have no authentication yet)");
     }
     if (options->gop_size == DEPENDS)
         options->gop_size = least(8 * MIB, options->player_buffer);

@@ -25,6 +25,7 @@ struct options {
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
     bool allow_remote;
+    const char *rtsp_users; /* file; or NULL */
     uint64_t memory;        /* bytes */
     uint64_t gop_size;      /* bytes */
     uint64_t player_buffer; /* bytes */

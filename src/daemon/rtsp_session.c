@@ -229,6 +229,40 @@ static void refuse_option(struct rtsp_session *session, const sluice_rtsp_messag
     rtsp_reply_send(session, &reply, NULL, NULL, 0);
 }
 
+static bool needs_rights(const struct rtsp_session *session, sluice_rtsp_method method, bool *ret_publishes) {
+    *ret_publishes = method == SLUICE_RTSP_ANNOUNCE || session->state >= RTSP_ANNOUNCED;
+    return method &
+           (SLUICE_RTSP_ANNOUNCE | SLUICE_RTSP_DESCRIBE | SLUICE_RTSP_SETUP | SLUICE_RTSP_PLAY | SLUICE_RTSP_RECORD);
+}
+
+/* Whether the client may have what it asks for; it has been answered where it may not. */
+static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    bool publishes;
+    if (!needs_rights(session, request->method_id, &publishes))
+        return true;
+    unsigned status = rtsp_authorize(&session->auth, session->base.server->rtsp_users, request, publishes);
+    if (status == 0)
+        return true;
+    if (status != 401) {
+        rtsp_refuse(session, status, request->cseq, status == 403 ? "no right to do that" : "malformed credentials");
+    } else {
+        struct rtsp_reply reply;
+        rtsp_reply_begin(&reply, session, status, request->cseq);
+        if (rtsp_write_challenges(&session->auth, &reply.head) < 0) {
+            rtsp_refuse(session, 503, request->cseq, "no random bytes");
+            return false;
+        }
+        /* The first time is how it is meant to be. */
+        if (session->auth.failures > 0)
+            LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer}, {"status", "401"},
+                {"reason", "wrong credentials"});
+        rtsp_reply_send(session, &reply, NULL, NULL, 0);
+    }
+    if (session->auth.failures >= RTSP_AUTH_FAILURES)
+        rtsp_end(session);
+    return false;
+}
+
 static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
     session->active_at = server_now(session->base.server);
     unsigned status = rtsp_admit(session->state, session->id, request);
@@ -240,6 +274,8 @@ static void handle_request(struct rtsp_session *session, const sluice_rtsp_messa
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
         return;
     }
+    if (!authorize(session, request))
+        return;
     bool publishes = session->state >= RTSP_ANNOUNCED;
     switch (request->method_id) {
     case SLUICE_RTSP_OPTIONS:

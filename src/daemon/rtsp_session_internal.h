@@ -9,6 +9,7 @@
 #include "daemon/publisher.h"
 #include "daemon/rtp_input.h"
 #include "daemon/rtp_output.h"
+#include "daemon/rtsp_auth.h"
 #include "daemon/rtsp_state.h"
 #include "daemon/server.h"
 
@@ -31,7 +32,8 @@ struct rtsp_session {
     struct session base;
     enum rtsp_state state;
     sluice_rtsp *framer;
-    sluice_writer *writer;        /* replies and RTCP, between interleaved frames */
+    sluice_writer *writer; /* replies and RTCP, between interleaved frames */
+    struct rtsp_auth auth;
     char id[RTSP_SESSION_ID + 1]; /* given with the first SETUP */
     struct rtsp_channel channels[SLUICE_SDP_MAX_MEDIA];
     uint32_t set_up_count;

@@ -213,12 +213,24 @@ static int open_loop(struct server *server) {
     return error;
 }
 
+static int load_users(struct server *server) {
+    char text[USERS_ERROR];
+    if (!server->options->rtsp_users)
+        return 0;
+    int error = users_load(server->options->rtsp_users, &server->rtsp_users, text);
+    if (error)
+        LOG(LOG_ERROR, "cannot read the users", {"reason", text});
+    return error;
+}
+
 int server_new(const struct options *options, struct server **ret_server) {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return -ENOMEM;
     server->options = options;
-    int error = open_loop(server);
+    int error = load_users(server);
+    if (!error)
+        error = open_loop(server);
     if (!error)
         error = open_listeners(server);
     if (error) {
@@ -238,6 +250,7 @@ void server_free(struct server *server) {
     sluice_loop_free(server->loop);
     registry_free(server->registry);
     sluice_pool_free(server->pool);
+    users_free(server->rtsp_users);
     free(server->listeners);
     free(server);
 }

@@ -12,12 +12,14 @@
 #include "daemon/options.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
+#include "daemon/users.h"
 
 struct server {
     const struct options *options;
     sluice_pool *pool;
     sluice_loop *loop;
     struct registry *registry;
+    struct users *rtsp_users; /* NULL: everybody */
     struct server_listener *listeners;
     struct session *sessions;
     uint32_t session_count;

@@ -83,7 +83,13 @@ class Client:
         version, status, _ = lines[0].split(" ", 2)
         if version != "RTSP/1.0":
             raise AssertionError("not a reply: %r" % lines[0])
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        headers, challenges = {}, 0
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            name = name.lower()
+            if name == "www-authenticate":
+                name, challenges = "%s-%d" % (name, challenges), challenges + 1
+            headers[name] = value.strip()
         body = self._take(int(headers.get("content-length", 0))).decode()
         return Reply(int(status), headers, body)
 

@@ -1,8 +1,14 @@
 """RTSP by hand: what is answered in which state, what is sent between what, and that nothing stays behind."""
 
+import base64
+import hashlib
+import os
 import random
+import re
+import shutil
 import socket
 import struct
+import tempfile
 import unittest
 
 import flv
@@ -508,6 +514,131 @@ class PublishTest(unittest.TestCase):
             self.daemon.stop()
             self.assertEqual(waiting.reply().status, 503)
             player.read_to_end()
+
+
+
+class UsersTest(unittest.TestCase):
+    """Basic and Digest: who may publish, who may play, and what is wrong with credentials."""
+
+    USERS = "# who\n\nboth:a b:c\r\npublish camera:eye\nplay viewer:see\n"
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.file = os.path.join(folder, "users")
+        self.write(self.USERS)
+
+    def write(self, text, mode=0o600):
+        with open(self.file, "wb") as file:
+            file.write(text.encode())
+        os.chmod(self.file, mode)
+
+    def start(self):
+        daemon = Daemon("--wait", "2", "--rtsp-users", self.file, listen=listen())
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def credentials(self, client, method, user, password, algorithm="MD5", uri=None, nonce=None):
+        """What a client says after it was challenged."""
+        if algorithm == "Basic":
+            return "Basic " + base64.b64encode(("%s:%s" % (user, password)).encode()).decode()
+        uri, nonce = uri or client.url, nonce or client.nonce
+        made = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}[algorithm]
+        digest = lambda *parts: made(":".join(parts).encode()).hexdigest()
+        response = digest(digest(user, "sluiced", password), nonce, digest(method, uri))
+        return 'Digest username="%s", realm="sluiced", nonce="%s", uri="%s", algorithm=%s, response="%s"' % (
+            user, nonce, uri, algorithm, response)
+
+    def challenged(self, daemon, method="DESCRIBE", body=""):
+        client = Client(daemon)
+        self.addCleanup(client.close)
+        client.send(method, body=body)
+        client.nonce = None
+        reply = client.reply()
+        self.assertEqual(reply.status, 401)
+        client.nonce = re.search('nonce="([^"]+)"', reply.headers["www-authenticate-0"]).group(1)
+        self.assertIn("algorithm=SHA-256", reply.headers["www-authenticate-0"])
+        self.assertIn("algorithm=MD5", reply.headers["www-authenticate-1"])
+        self.assertEqual(reply.headers["www-authenticate-2"], 'Basic realm="sluiced"')
+        return client
+
+    def test_each_algorithm(self):
+        daemon = self.start()
+        with steady(daemon):
+            for algorithm in ("MD5", "SHA-256", "Basic"):
+                for user, password in (("both", "a b:c"), ("viewer", "see")):
+                    client = self.challenged(daemon)
+                    said = self.credentials(client, "DESCRIBE", user, password, algorithm)
+                    self.assertEqual(client.ask("DESCRIBE", Authorization=said).status, 200)
+                    client.setup(0)
+                    self.assertEqual(client.ask("PLAY").status, 200)
+                    client.next_rtp()
+        daemon.blocks_settled()
+
+    def test_rights(self):
+        daemon = self.start()
+        for method, user, password, status in [
+                ("ANNOUNCE", "camera", "eye", 200), ("ANNOUNCE", "viewer", "see", 403),
+                ("DESCRIBE", "camera", "eye", 403), ("ANNOUNCE", "both", "a b:c", 200)]:
+            body = SDP if method == "ANNOUNCE" else ""
+            client = self.challenged(daemon, method, body)
+            said = self.credentials(client, method, user, password)
+            self.assertEqual(client.ask(method, body=body, Authorization=said).status, status, (method, user))
+            client.close()
+            daemon.blocks_settled()
+
+    def test_wrong_credentials(self):
+        daemon = self.start()
+        with steady(daemon):
+            other = self.challenged(daemon)
+            client = self.challenged(daemon)
+            self.assertNotEqual(client.nonce, other.nonce)
+            for status, said in [
+                    (401, self.credentials(client, "DESCRIBE", "nobody", "see")),
+                    (401, self.credentials(client, "DESCRIBE", "viewer", "no")),
+                    (401, self.credentials(client, "DESCRIBE", "viewer", "no", "Basic")),
+                    (401, self.credentials(client, "DESCRIBE", "viewer", "see", nonce=other.nonce)),
+                    (401, self.credentials(client, "PLAY", "viewer", "see")),
+                    (400, self.credentials(client, "DESCRIBE", "viewer", "see", uri=client.url[:-1] + "b")),
+                    (400, "Digest username")]:
+                self.assertEqual(client.ask("DESCRIBE", Authorization=said).status, status, said)
+            self.assertEqual(client.ask("DESCRIBE", Authorization="Basic !").status, 400)
+            client.read_to_end()
+            path = other.url[other.url.index("/live"):]
+            said = self.credentials(other, "DESCRIBE", "viewer", "see", uri=path)
+            self.assertEqual(other.ask("DESCRIBE", Authorization=said).status, 200)
+            other.close()
+        daemon.blocks_settled()
+        self.assertNotIn("see", " ".join(line.text for line in daemon.log()).split())
+
+    def test_ffmpeg(self):
+        if not harness.find_ffmpeg():
+            self.skipTest("no ffmpeg")
+        daemon = self.start()
+        file = harness.make_media(harness.find_ffmpeg(), " ".join([harness.VIDEO, "-t 5", harness.H264]))
+        url = "rtsp://%s@" + "%s:%d/live/a" % daemon.address("rtsp")
+        publisher = harness.Ffmpeg("ffmpeg", "-re", "-i", file, "-c", "copy", "-f", "rtsp", "-rtsp_transport", "tcp",
+                                   url % "camera:eye")
+        self.addCleanup(publisher.kill)
+        daemon.wait_stream("live/a")
+        player = harness.Ffmpeg("ffmpeg", "-rtsp_transport", "tcp", "-i", url % "viewer:see", "-frames:v", "20", "-f",
+                                "null", "-")
+        self.addCleanup(player.kill)
+        player.wait()
+        publisher.wait()
+
+    def test_files(self):
+        for text, mode, why in [
+                (self.USERS, 0o644, "others may read it"), ("", 0o600, "no user in it"), ("a:b\nc\n", 0o600, ":2: "),
+                ("a:b\na:c\n", 0o600, ":2: a second line"), ("a b:c\n", 0o600, "blanks"), (":b\n", 0o600, ":1: "),
+                ("a:\n", 0o600, ":1: "), ("a:b\0\n", 0o600, "not text"), ("#" * 70000, 0o600, "64 KiB")]:
+            self.write(text, mode)
+            status, _, err = harness.run_daemon("--rtsp", "127.0.0.1:0", "--rtsp-users", self.file)
+            self.assertEqual(status, 1)
+            self.assertIn(why, err)
+        status, _, err = harness.run_daemon("--rtsp", "127.0.0.1:0", "--rtsp-users", self.file + "x")
+        self.assertEqual(status, 1)
+        self.assertIn("No such file", err)
 
 
 if __name__ == "__main__":

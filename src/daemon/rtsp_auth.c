@@ -1,0 +1,159 @@
+#include "daemon/rtsp_auth.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include <sluice/sdp.h>
+
+enum { HASH_TEXT = 2 * EVP_MAX_MD_SIZE + 1, HASHED = 8192, MAX_BASIC = 1024 };
+
+static const char realm[] = "sluiced";
+
+static bool is_word(sluice_http_text text, const char *word) {
+    return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
+}
+
+/* The hash of a text, as lower-case hexadecimal digits. False where the library does not have it. */
+__attribute__((format(printf, 3, 4))) static bool hash(const EVP_MD *algorithm, char out[HASH_TEXT], const char *format,
+                                                       ...) {
+    char text[HASHED];
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    bool done = length >= 0 && (size_t)length < sizeof text &&
+                EVP_Digest(text, (size_t)length, digest, &size, algorithm, NULL) == 1;
+    for (size_t i = 0; i < size; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    explicit_bzero(text, sizeof text);
+    return done;
+}
+
+/* In a time that does not tell how much of it is right. */
+static bool is_secret(sluice_http_text given, const char *secret) {
+    return given.length == strlen(secret) && CRYPTO_memcmp(given.text, secret, given.length) == 0;
+}
+
+/* Of a user who is not there the work is the same, so that the time does not tell names. */
+static const struct user *find(const struct users *users, sluice_http_text name, bool *ret_found) {
+    static const struct user nobody = {.name = "", .password = ""};
+    const struct user *user = users_find(users, name.text, name.length);
+    *ret_found = user != NULL;
+    return user ? user : &nobody;
+}
+
+static unsigned check_basic(const struct users *users, sluice_http_text credentials, const struct user **ret_user) {
+    char text[MAX_BASIC];
+    size_t length, name;
+    bool found;
+    if (sluice_rtsp_decode_basic(credentials, text, sizeof text, &length, &name) < 0)
+        return 400;
+    const struct user *user = find(users, (sluice_http_text){text, name}, &found);
+    bool right = is_secret((sluice_http_text){text + name + 1, length - name - 1}, user->password);
+    explicit_bzero(text, sizeof text);
+    if (!right || !found)
+        return 401;
+    *ret_user = user;
+    return 0;
+}
+
+/* The path and what is behind it. */
+static sluice_http_text target_of(const sluice_rtsp_url *url) {
+    sluice_http_text target = url->path;
+    if (url->query.length > 0)
+        target.length = (size_t)(url->query.text + url->query.length - target.text);
+    return target;
+}
+
+/* Whether credentials are for this request: for its URL, with or without the host, or for one that its begins with. */
+static bool is_for(sluice_http_text uri, sluice_http_text url) {
+    sluice_rtsp_url given, asked;
+    if (sluice_rtsp_split_url(uri, &given) < 0 || sluice_rtsp_split_url(url, &asked) < 0)
+        return false;
+    sluice_http_text part = target_of(&given), whole = target_of(&asked);
+    if (part.length < 2 || part.length > whole.length || memcmp(part.text, whole.text, part.length) != 0)
+        return false;
+    return part.length == whole.length || whole.text[part.length] == '/' || part.text[part.length - 1] == '/';
+}
+
+static unsigned check_digest(const struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_auth *given,
+                             const sluice_rtsp_message *request, const struct user **ret_user) {
+    const EVP_MD *algorithm = is_word(given->algorithm, "SHA-256") ? EVP_sha256() : EVP_md5();
+    char secret[HASH_TEXT], request_hash[HASH_TEXT], expected[HASH_TEXT], response[HASH_TEXT];
+    bool found;
+    if (given->algorithm.length > 0 && algorithm == EVP_md5() && !is_word(given->algorithm, "MD5"))
+        return 401;
+    if (given->uri.length == 0 || given->response.length == 0 || given->response.length >= sizeof response)
+        return 400;
+    if (given->qop.length > 0 || !is_word(given->realm, realm) || !*auth->nonce ||
+        !is_secret(given->nonce, auth->nonce))
+        return 401;
+    if (!is_for(given->uri, request->url))
+        return 400;
+    for (size_t i = 0; i < given->response.length; i++)
+        response[i] = (char)(given->response.text[i] | (given->response.text[i] >= 'A' ? 0x20 : 0));
+    const struct user *user = find(users, given->username, &found);
+    bool right = hash(algorithm, secret, "%s:%s:%s", user->name, realm, user->password) &&
+                 hash(algorithm, request_hash, "%.*s:%.*s", (int)request->method.length, request->method.text,
+                      (int)given->uri.length, given->uri.text) &&
+                 hash(algorithm, expected, "%s:%s:%s", secret, auth->nonce, request_hash) &&
+                 is_secret((sluice_http_text){response, given->response.length}, expected);
+    explicit_bzero(secret, sizeof secret);
+    if (!right || !found)
+        return 401;
+    *ret_user = user;
+    return 0;
+}
+
+static unsigned check(const struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request,
+                      const struct user **ret_user) {
+    const sluice_http_header *header = sluice_rtsp_find(request, "Authorization");
+    sluice_rtsp_auth given;
+    if (!header)
+        return 401;
+    sluice_http_text rest = header->value;
+    if (sluice_rtsp_next_auth(&rest, &given) <= 0)
+        return 400;
+    if (is_word(given.scheme, "Basic"))
+        return check_basic(users, given.credentials, ret_user);
+    if (is_word(given.scheme, "Digest"))
+        return check_digest(auth, users, &given, request, ret_user);
+    return 401;
+}
+
+unsigned rtsp_authorize(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request,
+                        bool publishes) {
+    if (!users)
+        return 0;
+    if (!auth->user) {
+        unsigned status = check(auth, users, request, &auth->user);
+        auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
+        if (status)
+            return status;
+    }
+    return auth->user->rights & (publishes ? USER_MAY_PUBLISH : USER_MAY_PLAY) ? 0 : 403;
+}
+
+int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply) {
+    uint8_t random[RTSP_NONCE / 2];
+    if (!*auth->nonce) {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random ||
+            sluice_sdp_encode_hex(random, sizeof random, auth->nonce, sizeof auth->nonce) < 0)
+            return -EIO;
+    }
+    /* The strongest first, as RFC 7616 has it; FFmpeg takes the last Digest, and knows MD5 only. */
+    static const char *const algorithms[] = {"SHA-256", "MD5"};
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+        sluice_rtsp_write_header(reply, "WWW-Authenticate", "Digest realm=\"%s\", nonce=\"%s\", algorithm=%s", realm,
+                                 auth->nonce, algorithms[i]);
+    sluice_rtsp_write_header(reply, "WWW-Authenticate", "Basic realm=\"%s\"", realm);
+    return 0;
+}

@@ -1,0 +1,36 @@
+/*
+ * Who an RTSP client is: challenges and what it answers to them, Basic (RFC 7617) and Digest (RFC 7616, with MD5 and
+ * SHA-256, without qop: the form that all cameras and players know). Knows no sockets.
+ *
+ * A nonce is a connection's own, so what is overheard is of no use on another one. A client is asked once: afterwards
+ * the connection is its user's.
+ */
+#ifndef SLUICED_RTSP_AUTH_H
+#define SLUICED_RTSP_AUTH_H
+
+#include <stdint.h>
+
+#include <sluice/rtsp.h>
+
+#include "daemon/users.h"
+
+enum { RTSP_NONCE = 32, RTSP_AUTH_FAILURES = 8 };
+
+struct rtsp_auth {
+    char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
+    const struct user *user;    /* NULL until the client has said who it is */
+    uint32_t failures;          /* wrong credentials so far */
+};
+
+/*
+ * Whether the request may be handled: 0; or 401 (no credentials, or wrong ones: a challenge goes with the answer), 403
+ * (a user without the right), 400 (malformed credentials, or ones for another URL).
+ * @users: NULL where everybody may do everything
+ */
+unsigned rtsp_authorize(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request,
+                        bool publishes);
+
+/* Adds the challenges to the answer. 0, -EIO (no random bytes) */
+int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply);
+
+#endif
