@@ -218,7 +218,7 @@ static void messages_of_all_kinds(void **state) {
 static void every_cut_and_pair_of_cuts(void **state) {
     (void)state;
     sluice_pool *pool = http_feed_pool(4096, 1024);
-    feed_guarded *guarded = feed_guarded_new(pool, mixed, MIXED);
+    feed_guarded *guarded = feed_guarded_new(mixed, MIXED);
     run_pieces(pool, NULL, mixed, MIXED, &HTTP_FEED_WHOLE, &whole);
     assert_mixed(&whole);
     for (size_t a = 0; a <= MIXED; a++)
