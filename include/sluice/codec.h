@@ -49,7 +49,7 @@ typedef struct sluice_codec_config {
     uint8_t length_size;     /**< Video: bytes of the length before each NAL unit in FLV: 1, 2 or 4. */
     bool reorder_known;      /**< Video: the SPS says how far pictures are reordered. */
     uint8_t reorder;         /**< Video: most pictures that are decoded before one and shown after it. */
-    uint32_t frame_duration; /**< Units of clock_rate: AAC 1024 or 960; video as the SPS says. */
+    uint32_t frame_duration; /**< Units of clock_rate: AAC 1024 or 960 samples; video as the SPS says. */
     uint32_t width;          /**< Video: pixels, cropped. */
     uint32_t height;         /**< Video: pixels, cropped. */
     uint8_t set_count;       /**< Video: parameter sets, in the order of their types. */

@@ -239,11 +239,11 @@ typedef struct sluice_rtp_nal {
 
 /** An access unit: the NAL units of one picture, or one audio frame. */
 typedef struct sluice_rtp_unit {
-    uint32_t timestamp;         /**< Of presentation. */
-    uint64_t sequence;          /**< Of its last packet. */
-    bool key;                   /**< Video: an IDR picture (H.265: an IRAP picture). Audio: true. */
-    bool damaged;               /**< Packets of it, or between it and the unit before, are missing or were refused. */
-    size_t length;              /**< Of all NAL units, bytes. */
+    uint32_t timestamp; /**< Of presentation. */
+    uint64_t sequence;  /**< Of its last packet. */
+    bool key;           /**< Decoding can begin here: H.264 IDR, or a recovery point at once; H.265 IRAP; audio. */
+    bool damaged;       /**< Packets of it, or between it and the unit before, are missing or were refused. */
+    size_t length;      /**< Of all NAL units, bytes. */
     const sluice_rtp_nal *nals; /**< In order. */
     size_t nal_count;           /**< NAL units; 1 for audio. */
     sluice_slice *pieces;       /**< All NAL units' pieces, in order. */

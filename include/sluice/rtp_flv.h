@@ -71,7 +71,8 @@ SLUICE_API void sluice_rtp_flv_free(sluice_rtp_flv *flv);
  * @param config  what SDP says of it; parameter sets may come in band
  * @param options of the unpacker, as sluice_codec_read_fmtp() has left them; NULL for the defaults
  * @return the track's number, 0 or 1; -EOPNOTSUPP (FLV does not carry it: G.711 of other rates than 8000 Hz or of more
- *         than two channels, AAC without its config), -EEXIST (a second one of its kind), -EINVAL (bad options), -ENOMEM
+ *         than two channels, AAC without its config), -EEXIST (a second one of its kind), -EINVAL (bad options),
+ *         -ENOMEM
  */
 SLUICE_API int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
                                   const sluice_rtp_unpacker_options *options);

@@ -111,10 +111,14 @@ int codec_take_aac(sluice_codec_config *config, const uint8_t *bytes, size_t siz
     bool is_short = rbsp_bit(&r);
     if (r.over || rate == 0 || type == 0)
         return -EPROTO;
-    config->clock_rate = rate;
+    /* SDP may count in another rate, such as that of the decoder's output where SBR doubles it. */
+    uint32_t samples = is_short ? 960 : 1024;
+    if (config->clock_rate == 0)
+        config->clock_rate = rate;
+    uint64_t duration = ((uint64_t)samples * config->clock_rate + rate / 2) / rate;
+    config->frame_duration = duration <= config->clock_rate ? (uint32_t)duration : samples;
     if (channels[layout])
         config->channels = channels[layout];
-    config->frame_duration = is_short ? 960 : 1024;
     config->size = (uint16_t)size;
     for (size_t i = 0; i < size; i++)
         config->bytes[i] = bytes[i];

@@ -30,6 +30,7 @@ struct track {
     uint64_t report_ntp, report_arrival;
 
     bool header_due; /* the sequence header is to be delivered before the next frame */
+    bool stalled;    /* there was no memory for it: not again before the next packet */
     bool started;    /* a frame has been delivered */
     struct rtp_track_time time;
     struct rtp_decode_order order;
@@ -154,6 +155,7 @@ int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned number, const sluice_slice
     if (arrival == SLUICE_RTP_SUSPECT || arrival == SLUICE_RTP_DUPLICATE)
         return 0;
     track->now = now;
+    track->stalled = false;
     uint64_t units = now / nanoseconds_in_second * track->time.rate +
                      now % nanoseconds_in_second * track->time.rate / nanoseconds_in_second;
     sluice_rtp_note_time(&track->source, packet.timestamp, (uint32_t)units);
@@ -318,6 +320,7 @@ static int deliver(sluice_rtp_flv *flv, struct track *track) {
             finish(flv, track, track->started ? track->decoded : 0);
             return 1;
         }
+        track->stalled = true;
     } else {
         int32_t composition;
         int64_t milliseconds = decode_time(flv, track, &composition);
@@ -338,13 +341,17 @@ static int deliver(sluice_rtp_flv *flv, struct track *track) {
     return error;
 }
 
+static bool is_due(const struct track *track) {
+    return track->header_due && !track->stalled;
+}
+
 int sluice_rtp_flv_next(sluice_rtp_flv *flv, sluice_flv_tag **ret_tag) {
     sluice_slice_release(&flv->tag.payload);
     for (unsigned i = 0; i < flv->track_count; i++) {
         struct track *track = &flv->tracks[i];
         for (;;) {
-            if (!track->header_due && !track->unit && !next_unit(track))
-                break;
+            if (!is_due(track) && !track->unit && !next_unit(track) && !is_due(track))
+                break; /* a picture that is not delivered may have brought the sets */
             int result = deliver(flv, track);
             if (result == -EMSGSIZE)
                 continue;

@@ -94,3 +94,46 @@ int rtp_unpack_nals(sluice_rtp_unpacker *unpacker) {
         return -EPROTO;
     return add_whole(unpacker, 0, unpacker->payload.length);
 }
+
+/* A number of SEI: bytes that are summed up as long as they are 255. */
+static bool read_sei_number(sluice_cursor *cursor, size_t *ret_number) {
+    uint8_t byte;
+    *ret_number = 0;
+    do {
+        if (!cursor_u8(cursor, &byte))
+            return false;
+        *ret_number += byte;
+    } while (byte == 255);
+    return true;
+}
+
+/*
+ * Whether an SEI says that decoding can begin here and all is well at once (H.264, D.1.8), as encoders say of pictures
+ * that are no IDR: some never send another after the first. Sought in the first piece: it is a few bytes.
+ */
+static bool is_recovery_point(const sluice_rtp_unpacker *unpacker, const sluice_rtp_nal *nal) {
+    enum { RECOVERY_POINT = 6, NO_FRAMES = 0x80 };
+    sluice_cursor cursor = cursor_of_slice(&unpacker->unit.pieces[nal->first]);
+    size_t type, size;
+    if (nal->header_size == 0)
+        cursor_skip(&cursor, 1);
+    while (read_sei_number(&cursor, &type) && read_sei_number(&cursor, &size)) {
+        if (type == RECOVERY_POINT)
+            return size > 0 && cursor_left(&cursor) > 0 && (cursor_byte(&cursor) & NO_FRAMES);
+        if (!cursor_skip(&cursor, size))
+            return false;
+    }
+    return false;
+}
+
+bool rtp_nals_are_key(const sluice_rtp_unpacker *unpacker) {
+    for (size_t i = 0; i < unpacker->unit.nal_count; i++) {
+        const sluice_rtp_nal *nal = &unpacker->nals[i];
+        if (rtp_nal_is_key(unpacker->format, nal->type))
+            return true;
+        if (unpacker->format == SLUICE_RTP_H264 && nal->type == H264_SEI && nal->count > 0 &&
+            is_recovery_point(unpacker, nal))
+            return true;
+    }
+    return false;
+}

@@ -7,6 +7,7 @@
 enum {
     H264_TYPE = 0x1F,
     H264_IDR = 5,
+    H264_SEI = 6,
     H264_LAST = 23, /* of what a codec makes */
     H264_STAP_A = 24,
     H264_FU_A = 28,

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "framers/rtp_nals.h"
-
 enum {
     DEFAULT_UNIT = 8 << 20,
     DEFAULT_PIECES = 16384,
@@ -172,16 +170,6 @@ static void open_unit(sluice_rtp_unpacker *unpacker) {
     unpacker->dropping = false;
 }
 
-/* Only what has come whole counts: the key picture's only slice may have been lost. */
-static bool has_key(const sluice_rtp_unpacker *unpacker) {
-    if (unpacker->format >= SLUICE_RTP_AAC)
-        return true;
-    for (size_t i = 0; i < unpacker->unit.nal_count; i++)
-        if (rtp_nal_is_key(unpacker->format, unpacker->nals[i].type))
-            return true;
-    return false;
-}
-
 /* The unit is over: 1 (it is delivered), 0 (nothing of it is left; what follows hears of it). */
 static int close_unit(sluice_rtp_unpacker *unpacker, sluice_rtp_unit **ret_unit) {
     rtp_drop_fragment(unpacker);
@@ -192,7 +180,8 @@ static int close_unit(sluice_rtp_unpacker *unpacker, sluice_rtp_unit **ret_unit)
         return 0;
     }
     unpacker->delivered = true;
-    unpacker->unit.key = has_key(unpacker);
+    /* Only what has come whole counts: the key picture's only slice may have been lost. */
+    unpacker->unit.key = unpacker->format >= SLUICE_RTP_AAC || rtp_nals_are_key(unpacker);
     *ret_unit = &unpacker->unit;
     return 1;
 }

@@ -44,6 +44,9 @@ void rtp_drop_fragment(sluice_rtp_unpacker *unpacker);
 /* Payloads of H.264 and H.265: 0, or the error of the packet. */
 int rtp_unpack_nals(sluice_rtp_unpacker *unpacker);
 
+/* Whether decoding can begin with the unit, by its NAL units. */
+bool rtp_nals_are_key(const sluice_rtp_unpacker *unpacker);
+
 /* Payloads of AAC: 1 (a frame is complete), 0 (the packet is done), or the error of the packet. */
 int rtp_unpack_aac(sluice_rtp_unpacker *unpacker);
 

@@ -264,8 +264,12 @@ static void parameters_of_sdp(void **state) {
         read_fmtp(&config, "mode=AAC-lbr; SizeLength=6;indexLength=2; indexDeltaLength=2;config=139056E5A0", &options),
         0);
     assert_true(options.size_length == 6 && options.index_length == 2 && options.index_delta_length == 2);
-    assert_int_equal(options.frame_duration, 1024);
-    assert_true(config.clock_rate == 22050 && config.channels == 2 && config.size == 5);
+    /* The clock is rtpmap's: twice the rate that the config gives. */
+    assert_int_equal(options.frame_duration, 2048);
+    assert_true(config.clock_rate == 44100 && config.channels == 2 && config.size == 5);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, 0, 0), 0);
+    assert_int_equal(read_fmtp(&config, "config=139056E5A0", NULL), 0);
+    assert_true(config.clock_rate == 22050 && config.frame_duration == 1024);
     static const char *const wrong[] = {"config=1",          "config=1x",   "config=",
                                         "sizelength=17",     "sizelength=", "indexlength=9",
                                         "sizelength=100000", "config=F8",   "config=0000"};

@@ -240,6 +240,22 @@ static void ends_of_units(void **state) {
     EXPECT(pool, SLUICE_RTP_H264, NULL, packets, "10k 2,2,3\n20 2\n30 2,2\n40 2\n40 2\n50 1\n");
 }
 
+/* Encoders with open groups of pictures send an SEI in place of an IDR picture; cut short, it says nothing. */
+static void recovery_points(void **state) {
+    const struct packet packets[] = {
+        {1, 10, true, BYTES(0x78, 0, 4, 6, 6, 1, 0xC4, 0, 2, 0x41, 1)},
+        {2, 20, true, BYTES(0x78, 0, 8, 6, 5, 2, 9, 9, 6, 1, 0xC4, 0, 2, 0x41, 1)},
+        {3, 30, true, BYTES(0x78, 0, 4, 6, 6, 1, 0x44, 0, 2, 0x41, 1)}, /* after some pictures */
+        {4, 40, true, BYTES(0x78, 0, 3, 6, 6, 1, 0, 2, 0x41, 1)},
+        {5, 50, true, BYTES(0x78, 0, 4, 6, 6, 0, 0xC4, 0, 2, 0x41, 1)},
+        {6, 60, true, BYTES(0x78, 0, 4, 6, 255, 255, 255, 0, 2, 0x41, 1)},
+        {7, 70, true, BYTES(0x78, 0, 4, 6, 5, 9, 6, 0, 2, 0x41, 1)},
+        {8, 80, true, BYTES(0x78, 0, 1, 6, 0, 2, 0x41, 1)},
+    };
+    EXPECT(*state, SLUICE_RTP_H264, NULL, packets,
+           "10k 4,2\n20k 8,2\n30 4,2\n40 3,2\n50 4,2\n60 4,2\n70 4,2\n80 1,2\n");
+}
+
 /* What is missing is said of the units that it may have been of, and what is not complete is not delivered. */
 static void losses(void **state) {
     sluice_pool *pool = *state;
@@ -651,6 +667,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(payloads_at_every_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(fragments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(ends_of_units, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(recovery_points, set_up, tear_down),
         cmocka_unit_test_setup_teardown(losses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(malformed_payloads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_bad_aggregate_gives_nothing, set_up, tear_down),
