@@ -165,11 +165,21 @@ void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
         send_reports(session, now);
 }
 
+/* What came of the tracks: where frames are missing, it says on which side. */
+static void log_counts(const struct rtsp_session *session) {
+    struct rtp_input_counts counts;
+    rtp_input_get_counts(session->input, &counts);
+    LOG(LOG_INFO, "packets received", {"stream", publisher_stream_name(session->publisher)}, {"proto", "rtsp"},
+        {"peer", session->base.peer}, {"packets", log_unsigned(counts.packets).text},
+        {"lost", log_unsigned(counts.lost).text}, {"malformed", log_unsigned(counts.malformed).text},
+        {"frames_dropped", log_unsigned(counts.dropped).text});
+}
+
 void rtsp_publish_leave(struct rtsp_session *session, int error) {
     if (!session->publisher)
         return;
-    if (session->input)
-        rtp_input_flush(session->input);
+    rtp_input_flush(session->input);
+    log_counts(session);
     publisher_end(session->publisher, error, 0, server_now(session->base.server));
     session->publisher = NULL;
 }

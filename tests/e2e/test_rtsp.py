@@ -491,6 +491,9 @@ class PublishTest(unittest.TestCase):
             client.send_raw("garbage\r\n\r\n")
             self.assertEqual(client.reply().status, 400)
             client.read_to_end()
+        counted = self.daemon.wait_log("packets received").fields
+        self.assertGreater(int(counted["malformed"]), 20)
+        self.assertGreater(int(counted["lost"]), 20)
         self.daemon.blocks_settled()
 
     def test_killed_publishers(self):
