@@ -84,8 +84,8 @@ typedef struct sluice_sdp {
  * missing; of those that may come once the first counts. An attribute that is malformed is as if it were not there, so
  * are rtpmap and fmtp of formats that the media line does not have; a media line that is malformed is an error.
  *
- * @param text   the description; a NUL byte at its end is taken off. All texts of the result lie in it
- * @param ret    about 10 KiB; untouched on failure
+ * @param text    the description; a NUL byte at its end is taken off. All texts of the result lie in it
+ * @param ret_sdp about 10 KiB; untouched on failure
  * @return 0, -EPROTO (no description: no "v=" first, a line without "x=", a malformed media line, a NUL byte),
  *         -EPROTONOSUPPORT (a version other than 0), -EMSGSIZE (over a limit)
  */
