@@ -66,6 +66,10 @@ const char *publisher_stream_name(const struct publisher *publisher) {
     return publisher->stream->name;
 }
 
+const char *publisher_peer(const struct publisher *publisher) {
+    return publisher->source.peer;
+}
+
 const char *publisher_error_text(int error) {
     switch (error) {
     case 0:

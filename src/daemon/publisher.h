@@ -40,6 +40,7 @@ size_t publisher_need(const struct publisher *publisher);
 int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
 
 const char *publisher_stream_name(const struct publisher *publisher);
+const char *publisher_peer(const struct publisher *publisher);
 
 /* What went wrong, in a few words. */
 const char *publisher_error_text(int error);

@@ -72,6 +72,10 @@ void rtp_input_free(struct rtp_input *input) {
     free(input);
 }
 
+bool rtp_input_takes(const struct rtp_input *input, size_t media) {
+    return media < input->media_count && input->tracks[media] >= 0;
+}
+
 static void take_tags(struct rtp_input *input) {
     sluice_flv_tag *tag;
     int result;

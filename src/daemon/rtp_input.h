@@ -5,6 +5,8 @@
 #ifndef SLUICED_RTP_INPUT_H
 #define SLUICED_RTP_INPUT_H
 
+#include <stdbool.h>
+
 #include <sluice/flv.h>
 #include <sluice/pool.h>
 #include <sluice/rtp_flv.h>
@@ -29,6 +31,9 @@ typedef void rtp_input_fn(sluice_flv_tag *tag, uint8_t flags, void *user);
 int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, void *user,
                   struct rtp_input **ret_input);
 void rtp_input_free(struct rtp_input *input);
+
+/* Whether this media is taken. */
+bool rtp_input_takes(const struct rtp_input *input, size_t media);
 
 /* Takes an RTP or RTCP packet of a media. What is malformed is dropped and counted. */
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet);

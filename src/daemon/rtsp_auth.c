@@ -2,39 +2,20 @@
 
 #include <errno.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
 
 #include <sluice/sdp.h>
 
-enum { HASH_TEXT = 2 * EVP_MAX_MD_SIZE + 1, HASHED = 8192, MAX_BASIC = 1024 };
+#include "daemon/rtsp_digest.h"
+
+enum { MAX_BASIC = 1024 };
 
 static const char realm[] = "sluiced";
 
 static bool is_word(sluice_http_text text, const char *word) {
     return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
-}
-
-/* The hash of a text, as lower-case hexadecimal digits. False where the library does not have it. */
-__attribute__((format(printf, 3, 4))) static bool hash(const EVP_MD *algorithm, char out[HASH_TEXT], const char *format,
-                                                       ...) {
-    char text[HASHED];
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    unsigned size = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    bool done = length >= 0 && (size_t)length < sizeof text &&
-                EVP_Digest(text, (size_t)length, digest, &size, algorithm, NULL) == 1;
-    for (size_t i = 0; i < size; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
-    explicit_bzero(text, sizeof text);
-    return done;
 }
 
 /* In a time that does not tell how much of it is right. */
@@ -86,10 +67,9 @@ static bool is_for(sluice_http_text uri, sluice_http_text url) {
 
 static unsigned check_digest(const struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_auth *given,
                              const sluice_rtsp_message *request, const struct user **ret_user) {
-    const EVP_MD *algorithm = is_word(given->algorithm, "SHA-256") ? EVP_sha256() : EVP_md5();
-    char secret[HASH_TEXT], request_hash[HASH_TEXT], expected[HASH_TEXT], response[HASH_TEXT];
-    bool found;
-    if (given->algorithm.length > 0 && algorithm == EVP_md5() && !is_word(given->algorithm, "MD5"))
+    char expected[RTSP_DIGEST_TEXT], response[RTSP_DIGEST_TEXT];
+    bool found, sha256;
+    if (!rtsp_digest_algorithm(given->algorithm, &sha256))
         return 401;
     if (given->uri.length == 0 || given->response.length == 0 || given->response.length >= sizeof response)
         return 400;
@@ -101,12 +81,17 @@ static unsigned check_digest(const struct rtsp_auth *auth, const struct users *u
     for (size_t i = 0; i < given->response.length; i++)
         response[i] = (char)(given->response.text[i] | (given->response.text[i] >= 'A' ? 0x20 : 0));
     const struct user *user = find(users, given->username, &found);
-    bool right = hash(algorithm, secret, "%s:%s:%s", user->name, realm, user->password) &&
-                 hash(algorithm, request_hash, "%.*s:%.*s", (int)request->method.length, request->method.text,
-                      (int)given->uri.length, given->uri.text) &&
-                 hash(algorithm, expected, "%s:%s:%s", secret, auth->nonce, request_hash) &&
+    const struct rtsp_digest digest = {
+        .sha256 = sha256,
+        .user = {user->name, strlen(user->name)},
+        .realm = {realm, strlen(realm)},
+        .password = {user->password, strlen(user->password)},
+        .nonce = {auth->nonce, strlen(auth->nonce)},
+        .method = request->method,
+        .uri = given->uri,
+    };
+    bool right = rtsp_digest(&digest, expected) &&
                  is_secret((sluice_http_text){response, given->response.length}, expected);
-    explicit_bzero(secret, sizeof secret);
     if (!right || !found)
         return 401;
     *ret_user = user;

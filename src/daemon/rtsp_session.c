@@ -405,9 +405,7 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
 static void free_session(struct rtsp_session *session) {
     sluice_writer_free(session->writer);
     sluice_rtsp_free(session->framer);
-    rtp_input_free(session->input);
-    free(session->sdp_text);
-    free(session->sdp);
+    rtsp_source_clear(&session->source);
     free(session->asked_url);
     free(session);
 }

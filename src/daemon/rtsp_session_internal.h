@@ -6,10 +6,9 @@
 #include <sluice/sdp.h>
 #include <sluice/writer.h>
 
-#include "daemon/publisher.h"
-#include "daemon/rtp_input.h"
 #include "daemon/rtp_output.h"
 #include "daemon/rtsp_auth.h"
+#include "daemon/rtsp_source.h"
 #include "daemon/rtsp_state.h"
 #include "daemon/server.h"
 
@@ -19,13 +18,6 @@ enum {
     RTSP_HEAD = 4096,         /* longest head of a reply */
     RTSP_BODY = 24576,        /* longest description that is sent */
     RTSP_WRITER = 256 * 1024, /* most that is owed to a client in replies and reports */
-};
-
-/* A track that has been set up. */
-struct rtsp_channel {
-    bool set_up;
-    uint8_t rtp, rtcp;
-    bool has_rtcp;
 };
 
 struct rtsp_session {
@@ -46,10 +38,7 @@ struct rtsp_session {
     size_t gathered_rest, gathered_text;
 
     /* Publishing: */
-    struct publisher *publisher;
-    char *sdp_text; /* that the description's texts lie in */
-    sluice_sdp *sdp;
-    struct rtp_input *input;
+    struct rtsp_source source;
 
     /* Playing: */
     struct player *player;

@@ -8,8 +8,6 @@
 
 enum {
     BUCKETS = 1024,
-    MAX_SEGMENTS = 4,
-    MAX_SEGMENT = 64,
     SETTLE_MS = 500,  /* of the stream's time: a claimed track that has not come by then is not coming */
     RESTART_MS = 40,  /* between the last frame of one publisher and the first of the next */
     SHED_ROUNDS = 16, /* tries to make room before a frame is given up */
@@ -22,33 +20,9 @@ struct registry {
     uint64_t gop_blocks;
     struct stream *buckets[BUCKETS];
     uint32_t count;
+    void (*wanted)(struct stream *stream, void *user);
+    void *wanted_user;
 };
-
-static bool is_name_character(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-}
-
-bool stream_name_is_valid(const char *name, size_t length) {
-    size_t segments = 1, segment = 0;
-    if (length >= 3 && memcmp(name, "api", 3) == 0 && (length == 3 || name[3] == '/'))
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        if (name[i] == '/') {
-            if (segment == 0)
-                return false;
-            segments++;
-            segment = 0;
-        } else {
-            if (!is_name_character(name[i]) || (segment == 0 && name[i] == '.'))
-                return false;
-            segment++;
-        }
-        if (segments > MAX_SEGMENTS || segment > MAX_SEGMENT)
-            return false;
-    }
-    return segment > 0;
-}
 
 int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry) {
     struct registry *registry = calloc(1, sizeof *registry);
@@ -83,16 +57,32 @@ static uint32_t bucket_of(const char *name, size_t length) {
     return hash % BUCKETS;
 }
 
+static struct stream *find_in(struct stream *bucket, const char *name, size_t length) {
+    struct stream *found = bucket;
+    while (found && (strlen(found->name) != length || memcmp(found->name, name, length) != 0))
+        found = found->next;
+    return found;
+}
+
+struct stream *registry_find(const struct registry *registry, const char *name) {
+    size_t length = strlen(name);
+    return find_in(registry->buckets[bucket_of(name, length)], name, length);
+}
+
+void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
+    registry->wanted = call;
+    registry->wanted_user = user;
+}
+
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream) {
     if (!stream_name_is_valid(name, length))
         return -EINVAL;
     struct stream **bucket = &registry->buckets[bucket_of(name, length)];
-    for (struct stream *found = *bucket; found; found = found->next) {
-        if (strlen(found->name) == length && memcmp(found->name, name, length) == 0) {
-            found->references++;
-            *ret_stream = found;
-            return 0;
-        }
+    struct stream *found = find_in(*bucket, name, length);
+    if (found) {
+        found->references++;
+        *ret_stream = found;
+        return 0;
     }
     struct stream *made = calloc(1, sizeof *made);
     if (!made)
@@ -409,6 +399,8 @@ static void insert_player(struct stream *stream, struct player *player) {
     stream->players = player;
     stream->player_count++;
     stream->rtp_players += player->form.kind == PACKET_RTP;
+    if (!stream->live && stream->registry->wanted)
+        stream->registry->wanted(stream, stream->registry->wanted_user);
 }
 
 void stream_add_player(struct stream *stream, struct player *player) {

@@ -14,8 +14,7 @@
 #include "daemon/address.h"
 #include "daemon/gop.h"
 #include "daemon/player.h"
-
-enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
+#include "daemon/stream_name.h"
 
 struct registry;
 struct rtp_output;
@@ -73,16 +72,17 @@ struct stream {
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
 
-/*
- * Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api".
- */
-bool stream_name_is_valid(const char *name, size_t length);
-
 int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
 /* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream);
+
+/* The stream of that name, without a reference; NULL where there is none. */
+struct stream *registry_find(const struct registry *registry, const char *name);
+
+/* Calls for each stream that a player comes to while it has no publisher. */
+void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 /* Calls for each stream. */
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);

@@ -1,46 +1,15 @@
 #include "daemon/users.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct users {
-    char text[USERS_FILE_MAX + 1]; /* that names and passwords lie in */
+    char text[PRIVATE_FILE_MAX + 1]; /* that names and passwords lie in */
     struct user list[USERS_MAX];
     size_t count;
 };
-
-/* The file's text. 0, or -errno with the error's text. */
-static int read_file(const char *path, struct users *users, char error[USERS_ERROR]) {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &status) < 0) {
-        int number = errno;
-        snprintf(error, USERS_ERROR, "%s: %s", path, strerror(number));
-        if (fd >= 0)
-            close(fd);
-        return -number;
-    }
-    const char *wrong = !S_ISREG(status.st_mode)                           ? "not a file"
-                        : status.st_uid != geteuid() && status.st_uid != 0 ? "belongs to somebody else"
-                        : status.st_mode & 077                             ? "others may read it: chmod 600"
-                        : status.st_size > USERS_FILE_MAX                  ? "longer than 64 KiB"
-                                                                           : NULL;
-    ssize_t length = wrong ? 0 : read(fd, users->text, USERS_FILE_MAX);
-    close(fd);
-    if (!wrong && length < 0)
-        wrong = "cannot be read";
-    if (!wrong && memchr(users->text, '\0', (size_t)length))
-        wrong = "not text";
-    if (!wrong)
-        return 0;
-    snprintf(error, USERS_ERROR, "%s: %s", path, wrong);
-    return -EINVAL;
-}
 
 static unsigned take_rights(char **line) {
     static const struct {
@@ -81,7 +50,7 @@ int users_load(const char *path, struct users **ret_users, char error[USERS_ERRO
         snprintf(error, USERS_ERROR, "%s: out of memory", path);
         return -ENOMEM;
     }
-    int result = read_file(path, users, error);
+    int result = private_file_read(path, users->text, error);
     unsigned number = 0;
     for (char *rest = users->text, *line; result == 0 && (line = strsep(&rest, "\n"));) {
         number++;

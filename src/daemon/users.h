@@ -8,7 +8,9 @@
 
 #include <stddef.h>
 
-enum { USERS_MAX = 1000, USERS_FILE_MAX = 65536, USERS_ERROR = 256 };
+#include "daemon/private_file.h"
+
+enum { USERS_MAX = 1000, USERS_ERROR = PRIVATE_FILE_ERROR };
 
 enum user_rights { USER_MAY_PUBLISH = 1, USER_MAY_PLAY = 2 };
 

@@ -1,0 +1,37 @@
+#include "daemon/private_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char error[PRIVATE_FILE_ERROR]) {
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) < 0) {
+        int number = errno;
+        snprintf(error, PRIVATE_FILE_ERROR, "%s: %s", path, strerror(number));
+        if (fd >= 0)
+            close(fd);
+        return -number;
+    }
+    const char *wrong = !S_ISREG(status.st_mode)                           ? "not a file"
+                        : status.st_uid != geteuid() && status.st_uid != 0 ? "belongs to somebody else"
+                        : status.st_mode & 077                             ? "others may read it: chmod 600"
+                        : status.st_size > PRIVATE_FILE_MAX                ? "longer than 64 KiB"
+                                                                           : NULL;
+    ssize_t length = wrong ? 0 : read(fd, text, PRIVATE_FILE_MAX);
+    close(fd);
+    if (!wrong && length < 0)
+        wrong = "cannot be read";
+    if (!wrong && memchr(text, '\0', (size_t)length))
+        wrong = "not text";
+    if (!wrong) {
+        text[length] = '\0';
+        return 0;
+    }
+    snprintf(error, PRIVATE_FILE_ERROR, "%s: %s", path, wrong);
+    return -EINVAL;
+}

@@ -1,0 +1,100 @@
+#include "daemon/rtsp_source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/log.h"
+
+int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body) {
+    struct iovec pieces[SLUICE_SDP_MAX_SIZE / 512];
+    size_t length = sluice_slice_length(body), at = 0;
+    if (length == 0)
+        return -ENODATA;
+    size_t count = sluice_slice_iov(body, 0, pieces, sizeof pieces / sizeof *pieces);
+    if (length > SLUICE_SDP_MAX_SIZE || count > sizeof pieces / sizeof *pieces)
+        return -EMSGSIZE;
+    source->sdp_text = malloc(length);
+    source->sdp = malloc(sizeof *source->sdp);
+    if (!source->sdp_text || !source->sdp)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; at += pieces[i++].iov_len)
+        memcpy(source->sdp_text + at, pieces[i].iov_base, pieces[i].iov_len);
+    int error = sluice_sdp_read(source->sdp_text, length, source->sdp);
+    if (error)
+        return error == -EMSGSIZE ? -EMSGSIZE : -EPROTO;
+    return source->sdp->media_count == 0 ? -EPROTO : 0;
+}
+
+static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
+    const struct rtsp_source *from = user;
+    publisher_publish(from->publisher, tag, flags);
+}
+
+int rtsp_source_prepare(struct rtsp_source *source, struct server *server) {
+    return rtp_input_new(server_small_pool(server), source->sdp, take_tag, source, &source->input);
+}
+
+int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer) {
+    struct stream_source from = {.protocol = "rtsp", .since = server_now(server)};
+    struct stream *stream;
+    struct publisher *publisher;
+    memcpy(from.peer, peer, strnlen(peer, sizeof from.peer - 1));
+    uint32_t frame_limit = (uint32_t)server->options->frame_limit;
+    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    if (error)
+        return error;
+    error = publisher_new(stream, &from, frame_limit, &publisher);
+    if (error) {
+        stream_unref(stream);
+        return -ENOMEM;
+    }
+    error = publisher_attach(publisher);
+    if (error)
+        publisher_end(publisher, error, 0, server_now(server));
+    else
+        source->publisher = publisher;
+    return error;
+}
+
+bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
+                       const sluice_rtsp_message *frame) {
+    for (uint32_t i = 0; i < source->sdp->media_count; i++) {
+        const struct rtsp_channel *channel = &channels[i];
+        if (!channel->set_up)
+            continue;
+        if (channel->rtp == frame->channel) {
+            rtp_input_rtp(source->input, i, &frame->payload);
+            return true;
+        }
+        if (channel->has_rtcp && channel->rtcp == frame->channel)
+            rtp_input_rtcp(source->input, i, &frame->payload);
+    }
+    return false;
+}
+
+/* What came of the tracks: where frames are missing, it says on which side. */
+static void log_counts(const struct rtsp_source *source) {
+    struct rtp_input_counts counts;
+    rtp_input_get_counts(source->input, &counts);
+    LOG(LOG_INFO, "packets received", {"stream", publisher_stream_name(source->publisher)}, {"proto", "rtsp"},
+        {"peer", publisher_peer(source->publisher)}, {"packets", log_unsigned(counts.packets).text},
+        {"lost", log_unsigned(counts.lost).text}, {"malformed", log_unsigned(counts.malformed).text},
+        {"frames_dropped", log_unsigned(counts.dropped).text});
+}
+
+void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {
+    if (!source->publisher)
+        return;
+    rtp_input_flush(source->input);
+    log_counts(source);
+    publisher_end(source->publisher, error, 0, now);
+    source->publisher = NULL;
+}
+
+void rtsp_source_clear(struct rtsp_source *source) {
+    rtp_input_free(source->input);
+    free(source->sdp_text);
+    free(source->sdp);
+    *source = (struct rtsp_source){0};
+}

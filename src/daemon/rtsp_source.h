@@ -1,0 +1,52 @@
+/*
+ * What comes by RTSP to be published, whoever began the connection: a description, and RTP on channels, which become a
+ * publisher's tags. Knows no sockets; the session that owns it feeds it.
+ */
+#ifndef SLUICED_RTSP_SOURCE_H
+#define SLUICED_RTSP_SOURCE_H
+
+#include <sluice/rtsp.h>
+#include <sluice/sdp.h>
+
+#include "daemon/publisher.h"
+#include "daemon/rtp_input.h"
+#include "daemon/server.h"
+
+/* A track that has been set up. */
+struct rtsp_channel {
+    bool set_up;
+    uint8_t rtp, rtcp;
+    bool has_rtcp;
+};
+
+/* All zero at the beginning, and after rtsp_source_clear(). */
+struct rtsp_source {
+    char *sdp_text; /* that the description's texts lie in */
+    sluice_sdp *sdp;
+    struct publisher *publisher; /* NULL but while it has the stream */
+    struct rtp_input *input;
+};
+
+/*
+ * Reads the description, copied: text, not payload. 0, -ENODATA (empty), -EPROTO (malformed, or without media),
+ * -EMSGSIZE, -ENOMEM
+ */
+int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
+
+/* Makes the input for what is described. 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM */
+int rtsp_source_prepare(struct rtsp_source *source, struct server *server);
+
+/* Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -ENOMEM */
+int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer);
+
+/* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
+bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
+                       const sluice_rtsp_message *frame);
+
+/* Ends the publisher, where there is one, as publisher_end() does, with a line about what has come. */
+void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now);
+
+/* Frees the rest. There is no publisher any more. */
+void rtsp_source_clear(struct rtsp_source *source);
+
+#endif

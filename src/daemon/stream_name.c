@@ -1,0 +1,31 @@
+#include "daemon/stream_name.h"
+
+#include <string.h>
+
+enum { MAX_SEGMENTS = 4, MAX_SEGMENT = 64 };
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+}
+
+bool stream_name_is_valid(const char *name, size_t length) {
+    size_t segments = 1, segment = 0;
+    if (length >= 3 && memcmp(name, "api", 3) == 0 && (length == 3 || name[3] == '/'))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == '/') {
+            if (segment == 0)
+                return false;
+            segments++;
+            segment = 0;
+        } else {
+            if (!is_name_character(name[i]) || (segment == 0 && name[i] == '.'))
+                return false;
+            segment++;
+        }
+        if (segments > MAX_SEGMENTS || segment > MAX_SEGMENT)
+            return false;
+    }
+    return segment > 0;
+}

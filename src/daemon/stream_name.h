@@ -1,0 +1,15 @@
+/* What streams may be called. */
+#ifndef SLUICED_STREAM_NAME_H
+#define SLUICED_STREAM_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
+
+/*
+ * Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api".
+ */
+bool stream_name_is_valid(const char *name, size_t length);
+
+#endif
