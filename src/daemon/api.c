@@ -151,6 +151,29 @@ static void add_players(struct stream *stream, void *user) {
     }
 }
 
+static void add_pull(const struct pull *pull, void *user) {
+    const struct context *context = user;
+    struct json *json = context->json;
+    const struct pull_machine *machine = &pull->machine;
+    uint64_t now = server_now(context->server);
+    json_open(json, NULL, '{');
+    json_string(json, "stream", pull->option->name);
+    json_string(json, "from", pull->target.place);
+    json_string(json, "state", pull_state_name(machine->state));
+    json_real(json, "state_seconds", (double)(now - machine->since) / 1000);
+    json_string(json, "mode", machine->on_demand ? "on-demand" : "always");
+    json_unsigned(json, "failures", machine->failures);
+    if (*pull->reason)
+        json_string(json, "reason", pull->reason);
+    else
+        json_null(json, "reason");
+    if (machine->state == PULL_BACKOFF)
+        json_real(json, "retry_seconds", machine->retry_at > now ? (double)(machine->retry_at - now) / 1000 : 0);
+    else
+        json_null(json, "retry_seconds");
+    json_close(json, '}');
+}
+
 static void add_pool(struct json *json, const sluice_pool_stats *pool) {
     json_open(json, "pool", '{');
     json_unsigned(json, "block_size", pool->block_size);
@@ -194,6 +217,9 @@ void api_streams(struct server *server, struct json *json) {
     json_close(json, ']');
     json_open(json, "players", '[');
     registry_each(server->registry, add_players, &context);
+    json_close(json, ']');
+    json_open(json, "pulls", '[');
+    pulls_each(server->pulls, add_pull, &context);
     json_close(json, ']');
     add_pool(json, &pool);
     add_loop(json, server->loop);

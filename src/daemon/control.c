@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/control_connect.h"
 #include "daemon/log.h"
 
 struct control {
@@ -16,6 +17,7 @@ struct control {
     struct event_base *base;
     struct event *events[5];
     size_t event_count;
+    struct connector *connector;
     int wake_fd; /* the server's thread has something to tell */
     bool stopping;
 
@@ -122,12 +124,14 @@ static bool open_control(struct control *control, bool status) {
     bool added = add_event(control, control->wake_fd, EV_READ | EV_PERSIST, on_wake, NULL);
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
+    added = added && connector_new(control->base, &control->connector) == 0;
     if (status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
     return added;
 }
 
 static void close_control(struct control *control) {
+    connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
     if (control->base)
@@ -143,6 +147,7 @@ int control_run(struct server *server, bool status) {
     sigset_t all, before;
     int error = open_control(&control, status) ? 0 : -ENOMEM;
     if (!error) {
+        pulls_set_connector(server->pulls, connector_take, control.connector);
         /* The server's thread takes no signals: they are the control plane's. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
     int error = control_run(server, options.status);
     server_free(server);
+    pull_options_clear(&options.pulls);
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});
         return EXIT_FAILURE;

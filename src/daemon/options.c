@@ -8,6 +8,7 @@
 #include <sluice/flv.h>
 #include <sluice/version.h>
 
+#include "daemon/address.h"
 #include "daemon/log.h"
 
 static const char help[] =
@@ -26,6 +27,13 @@ static const char help[] =
     "  --rtsp-users FILE          ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or\n"
     "                             \"publish NAME:PASSWORD\", \"play NAME:PASSWORD\", and nobody else may read it.\n"
     "                             HTTP and raw FLV are open to all who reach them\n"
+    "  --pull URL=NAME[,on-demand]\n"
+    "                             fetch rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH by RTSP over TCP and publish it as "
+    "NAME;\n"
+    "                             with on-demand only while there are players. The last \"=\" ends the URL; it may be\n"
+    "                             a word of its own: URL =NAME. What fails is tried again, after 1 to 30 seconds\n"
+    "  --pull-file FILE           the same, a pull in each line, where ps does not show passwords; nobody else may\n"
+    "                             read it\n"
     "  --allow-remote             accept addresses that are not loopback; anyone who reaches them may publish and\n"
     "                             play, except by RTSP with --rtsp-users\n"
     "\n"
@@ -58,6 +66,8 @@ enum option_id {
     OPTION_HTTP,
     OPTION_RTSP,
     OPTION_RTSP_USERS,
+    OPTION_PULL,
+    OPTION_PULL_FILE,
     OPTION_ALLOW_REMOTE,
     OPTION_MEMORY,
     OPTION_GOP_SIZE,
@@ -80,6 +90,8 @@ static const struct option long_options[] = {
     {"http", required_argument, NULL, OPTION_HTTP},
     {"rtsp", required_argument, NULL, OPTION_RTSP},
     {"rtsp-users", required_argument, NULL, OPTION_RTSP_USERS},
+    {"pull", required_argument, NULL, OPTION_PULL},
+    {"pull-file", required_argument, NULL, OPTION_PULL_FILE},
     {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
@@ -202,6 +214,29 @@ static bool add_listener(struct options *options, enum listener_protocol protoco
     return true;
 }
 
+/* Nothing of what is wrong is shown: it may hold a password. */
+static bool add_pull(struct options *options, const char *url, const char *name) {
+    char *text;
+    if (asprintf(&text, "%s%s", url, name) < 0) {
+        fputs("sluiced: --pull: out of memory\n", stderr);
+        return false;
+    }
+    const char *wrong = pull_options_add(&options->pulls, text);
+    explicit_bzero(text, strlen(text));
+    free(text);
+    if (wrong)
+        fprintf(stderr, "sluiced: --pull: %s\n", wrong);
+    return !wrong;
+}
+
+static bool load_pulls(struct options *options, const char *path) {
+    char error[PRIVATE_FILE_ERROR];
+    if (pull_options_load(&options->pulls, path, error) == 0)
+        return true;
+    fprintf(stderr, "sluiced: --pull-file: %s\n", error);
+    return false;
+}
+
 static bool set_backend(struct options *options, const char *text) {
     static const struct {
         const char *name;
@@ -232,6 +267,8 @@ static bool set(struct options *options, int id, const char *value) {
     case OPTION_RTSP_USERS:
         options->rtsp_users = value;
         return true;
+    case OPTION_PULL_FILE:
+        return load_pulls(options, value);
     case OPTION_ALLOW_REMOTE:
         return options->allow_remote = true;
     case OPTION_BATCH:
@@ -307,7 +344,12 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
             fputs(id == OPTION_HELP ? help : "sluiced " SLUICE_VERSION "\n", stdout);
             return OPTIONS_DONE;
         }
-        if (!set(ret_options, id, optarg))
+        bool done;
+        if (id == OPTION_PULL)
+            done = add_pull(ret_options, optarg, optind < argc && *argv[optind] == '=' ? argv[optind++] : "");
+        else
+            done = set(ret_options, id, optarg);
+        if (!done)
             return OPTIONS_WRONG;
     }
     if (optind < argc) {

@@ -9,7 +9,8 @@
 
 #include <sluice/loop.h>
 
-#include "daemon/stream.h"
+#include "daemon/pull_option.h"
+#include "daemon/stream_name.h"
 
 enum { OPTIONS_MAX_LISTENERS = 64 };
 
@@ -24,6 +25,7 @@ struct listener_option {
 struct options {
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
+    struct pull_options pulls; /* to be cleared */
     bool allow_remote;
     const char *rtsp_users; /* file; or NULL */
     uint64_t memory;        /* bytes */

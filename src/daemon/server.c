@@ -112,6 +112,7 @@ static void tick(sluice_timer *timer, void *user) {
         registry_tick(server->registry, now - server->ticked_at);
         server->ticked_at = now;
     }
+    pulls_tick(server->pulls, now);
     each_session(server, tick_session);
     if (!server->draining)
         return;
@@ -223,6 +224,20 @@ static int load_users(struct server *server) {
     return error;
 }
 
+static void want(struct stream *stream, void *user) {
+    const struct server *server = user;
+    pulls_want(server->pulls, stream);
+}
+
+static int open_pulls(struct server *server) {
+    int error = pulls_new(server, &server->options->pulls, &server->pulls);
+    if (error)
+        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    else
+        registry_on_wanted(server->registry, want, server);
+    return error;
+}
+
 int server_new(const struct options *options, struct server **ret_server) {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
@@ -231,6 +246,8 @@ int server_new(const struct options *options, struct server **ret_server) {
     int error = load_users(server);
     if (!error)
         error = open_loop(server);
+    if (!error)
+        error = open_pulls(server);
     if (!error)
         error = open_listeners(server);
     if (error) {
@@ -247,7 +264,11 @@ void server_free(struct server *server) {
     if (!server)
         return;
     sluice_timer_free(server->ticker);
+    /* What the connector has sent back and nobody has taken is not begun any more. */
+    if (server->pulls)
+        pulls_stop(server->pulls);
     sluice_loop_free(server->loop);
+    pulls_free(server->pulls);
     registry_free(server->registry);
     sluice_pool_free(server->pool);
     users_free(server->rtsp_users);
@@ -270,6 +291,7 @@ static void start_drain(void *user) {
     server->drain_deadline = server_now(server) + DRAIN_MS;
     for (size_t i = 0; i < server->options->listener_count; i++)
         sluice_listener_free(server->listeners[i].listener);
+    pulls_stop(server->pulls);
     each_session(server, drain_session);
     sluice_timer_start(server->ticker, server->session_count > 0 ? 10 : 0);
 }

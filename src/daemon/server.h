@@ -10,6 +10,7 @@
 #include <sluice/pool.h>
 
 #include "daemon/options.h"
+#include "daemon/pull.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "daemon/users.h"
@@ -19,6 +20,7 @@ struct server {
     sluice_pool *pool;
     sluice_loop *loop;
     struct registry *registry;
+    struct pulls *pulls;
     struct users *rtsp_users; /* NULL: everybody */
     struct server_listener *listeners;
     struct session *sessions;

@@ -1,0 +1,224 @@
+#include "daemon/pull.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/pull_session.h"
+#include "daemon/server.h"
+
+struct pulls {
+    struct pull *list;
+    size_t count;
+    connect_fn *connect;
+    void *connector;
+};
+
+static void connected(struct connect_job *job);
+
+int pulls_new(struct server *server, const struct pull_options *options, struct pulls **ret_pulls) {
+    struct pulls *pulls = calloc(1, sizeof *pulls);
+    if (pulls && options->count > 0)
+        pulls->list = calloc(options->count, sizeof *pulls->list);
+    if (!pulls || (options->count > 0 && !pulls->list)) {
+        free(pulls);
+        return -ENOMEM;
+    }
+    pulls->count = options->count;
+    for (size_t i = 0; i < pulls->count; i++) {
+        struct pull *pull = &pulls->list[i];
+        pull->server = server;
+        pull->option = &options->list[i];
+        pull->target = pull->option->target;
+        pull->job = (struct connect_job){.loop = server->loop, .done = connected, .user = pull, .fd = -1};
+        pull_machine_init(&pull->machine, pull->option->on_demand, server_now(server));
+    }
+    *ret_pulls = pulls;
+    return 0;
+}
+
+void pulls_free(struct pulls *pulls) {
+    if (!pulls)
+        return;
+    free(pulls->list);
+    free(pulls);
+}
+
+void pulls_set_connector(struct pulls *pulls, connect_fn *connect, void *connector) {
+    pulls->connect = connect;
+    pulls->connector = connector;
+}
+
+void pull_log_state(const struct pull *pull) {
+    enum pull_state state = pull->machine.state;
+    enum log_level level = state == PULL_BACKOFF                         ? LOG_WARNING
+                           : state == PULL_IDLE || state == PULL_PLAYING ? LOG_INFO
+                                                                         : LOG_DEBUG;
+    const char *name = pull_state_name(state);
+    if (state != PULL_BACKOFF) {
+        LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name});
+        return;
+    }
+    uint64_t wait = pull->machine.retry_at - pull->machine.since;
+    LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name},
+        {"reason", pull->reason}, {"failures", log_unsigned(pull->machine.failures).text},
+        {"retry_ms", log_unsigned(wait).text});
+}
+
+void pull_fail(struct pull *pull, const char *reason) {
+    uint32_t random = 0;
+    pull->session = NULL;
+    (void)!getrandom(&random, sizeof random, 0);
+    snprintf(pull->reason, sizeof pull->reason, "%s", reason);
+    pull_failed(&pull->machine, server_now(pull->server), random);
+    pull_log_state(pull);
+}
+
+static bool is_taken(const struct pull *pull) {
+    const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+    return stream && stream->live;
+}
+
+static void begin_connecting(struct pull *pull) {
+    const struct pulls *pulls = pull->server->pulls;
+    pull_log_state(pull);
+    if (pull->job_is_out) {
+        /* A name server that takes its time: there is one question at a time. */
+        pull_fail(pull, "the last attempt is still looking the name up");
+    } else if (is_taken(pull)) {
+        pull_fail(pull, "the stream has a publisher");
+    } else {
+        memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
+        pull->job.port = pull->target.port;
+        pull->job_is_out = true;
+        pulls->connect(pulls->connector, &pull->job);
+    }
+}
+
+static void begin(struct pull *pull) {
+    pull->target = pull->option->target;
+    begin_connecting(pull);
+}
+
+void pull_redirect(struct pull *pull, const struct pull_target *target) {
+    pull->session = NULL;
+    if (pull_redirected(&pull->machine, server_now(pull->server)) < 0) {
+        pull_fail(pull, "too many redirects");
+        return;
+    }
+    pull->target = *target;
+    begin_connecting(pull);
+}
+
+static void start_session(struct pull *pull, int fd) {
+    const struct connect_job *job = &pull->job;
+    const int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const struct rtsp_login login = {
+        /* Another host is not told what was meant for this one. */
+        .user = pull->option->has_user && strcasecmp(pull->target.host, pull->option->target.host) == 0
+                    ? pull->option->user
+                    : NULL,
+        .password = pull->option->password,
+    };
+    int error = pull_session_start(pull, fd, &job->address, &login, &pull->session);
+    if (error) {
+        close(fd);
+        pull_fail(pull, strerror(-error));
+    }
+}
+
+/* The job is back. What it is about may be over: then the connection is of no use. */
+static void connected(struct connect_job *job) {
+    struct pull *pull = job->user;
+    int fd = job->fd;
+    job->fd = -1;
+    pull->job_is_out = false;
+    bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
+                   job->port == pull->target.port && !pull->server->draining;
+    if (!current) {
+        if (fd >= 0)
+            close(fd);
+    } else if (job->error) {
+        pull_fail(pull, job->error == -ENOENT ? "no such host" : strerror(-job->error));
+    } else {
+        start_session(pull, fd);
+    }
+}
+
+/* Ends what is under way. */
+static void leave(struct pull *pull, int error) {
+    struct pull_session *session = pull->session;
+    pull->session = NULL;
+    if (session)
+        pull_session_leave(session, error);
+}
+
+static void give_up(struct pull *pull) {
+    static const char *const reasons[] = {
+        [PULL_CONNECTING] = "no connection in time", [PULL_OPTIONS] = "no answer to OPTIONS",
+        [PULL_DESCRIBE] = "no answer to DESCRIBE",   [PULL_SETUP] = "no answer to SETUP",
+        [PULL_PLAY] = "no answer to PLAY",           [PULL_PLAYING] = "no media for too long",
+    };
+    const char *reason = reasons[pull->machine.state];
+    leave(pull, -ETIMEDOUT);
+    pull_fail(pull, reason);
+}
+
+static void obey(struct pull *pull, enum pull_order order) {
+    switch (order) {
+    case PULL_NOTHING:
+        break;
+    case PULL_CONNECT:
+        begin(pull);
+        break;
+    case PULL_KEEP_ALIVE:
+        pull_session_keep_alive(pull->session);
+        break;
+    case PULL_LEAVE:
+        leave(pull, 0);
+        pull->reason[0] = '\0';
+        pull_log_state(pull);
+        break;
+    case PULL_GIVE_UP:
+        give_up(pull);
+        break;
+    }
+}
+
+void pulls_tick(struct pulls *pulls, uint64_t now) {
+    for (size_t i = 0; i < pulls->count; i++) {
+        struct pull *pull = &pulls->list[i];
+        const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+        obey(pull, pull_tick(&pull->machine, now, stream && stream->player_count > 0));
+    }
+}
+
+void pulls_want(struct pulls *pulls, const struct stream *stream) {
+    for (size_t i = 0; i < pulls->count; i++) {
+        struct pull *pull = &pulls->list[i];
+        if (strcmp(pull->option->name, stream->name) == 0)
+            obey(pull, pull_wanted(&pull->machine, server_now(pull->server)));
+    }
+}
+
+void pulls_stop(struct pulls *pulls) {
+    for (size_t i = 0; i < pulls->count; i++) {
+        struct pull *pull = &pulls->list[i];
+        leave(pull, -ESHUTDOWN);
+        pull_stop(&pull->machine, server_now(pull->server));
+        pull_log_state(pull);
+    }
+}
+
+void pulls_each(const struct pulls *pulls, void (*call)(const struct pull *pull, void *user), void *user) {
+    for (size_t i = 0; i < pulls->count; i++)
+        call(&pulls->list[i], user);
+}

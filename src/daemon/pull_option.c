@@ -1,0 +1,143 @@
+#include "daemon/pull_option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char expected[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH=NAME or ...=NAME,on-demand";
+static const char too_long[] = "the URL, the host, the user's name or the password is too long";
+static const char not_plain[] = "a user's name has no colon, quote, backslash and control bytes, a password no control "
+                                "bytes";
+
+static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+/* Percent signs decoded. 0, -EMSGSIZE, -EINVAL (control bytes) */
+static int decode(sluice_http_text text, char out[RTSP_LOGIN_USER + 1]) {
+    size_t at = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.text[i];
+        if (c == '%' && i + 2 < text.length && digit(text.text[i + 1]) >= 0 && digit(text.text[i + 2]) >= 0) {
+            c = (char)(digit(text.text[i + 1]) * 16 + digit(text.text[i + 2]));
+            i += 2;
+        }
+        if (at == RTSP_LOGIN_USER)
+            return -EMSGSIZE;
+        if (iscntrl((unsigned char)c))
+            return -EINVAL;
+        out[at++] = c;
+    }
+    out[at] = '\0';
+    return 0;
+}
+
+static const char *read_user(sluice_http_text text, struct pull_option *option) {
+    const char *colon = memchr(text.text, ':', text.length);
+    sluice_http_text user = {text.text, colon ? (size_t)(colon - text.text) : text.length};
+    sluice_http_text password = {colon ? colon + 1 : "", colon ? text.length - user.length - 1 : 0};
+    int error = decode(user, option->user);
+    if (!error)
+        error = decode(password, option->password);
+    if (!error && (!*option->user || strpbrk(option->user, ":\"\\")))
+        error = -EINVAL;
+    option->has_user = true;
+    return error == -EMSGSIZE ? too_long : error ? not_plain : NULL;
+}
+
+static const char *read_url(const char *url, size_t length, struct pull_option *option) {
+    sluice_rtsp_url parts;
+    int error = pull_target_read(url, length, &option->target);
+    if (error)
+        return error == -EMSGSIZE ? too_long : expected;
+    (void)sluice_rtsp_split_url((sluice_http_text){url, length}, &parts);
+    return parts.user.length > 0 ? read_user(parts.user, option) : NULL;
+}
+
+static const char *read_option(const char *text, struct pull_option *option) {
+    static const char on_demand[] = ",on-demand";
+    size_t length = strlen(text);
+    if (length > strlen(on_demand) && strcmp(text + length - strlen(on_demand), on_demand) == 0) {
+        option->on_demand = true;
+        length -= strlen(on_demand);
+    }
+    const char *equals = memrchr(text, '=', length);
+    if (!equals)
+        return expected;
+    size_t name = (size_t)(text + length - equals) - 1;
+    if (!stream_name_is_valid(equals + 1, name))
+        return "expected a stream's name such as live/cam behind the last \"=\"";
+    memcpy(option->name, equals + 1, name);
+    size_t url = (size_t)(equals - text);
+    while (url > 0 && (text[url - 1] == ' ' || text[url - 1] == '\t'))
+        url--;
+    return read_url(text, url, option);
+}
+
+static int make_room(struct pull_options *options) {
+    if (options->count < options->capacity)
+        return 0;
+    /* Not realloc(), which leaves passwords behind. */
+    size_t capacity = options->capacity ? 2 * options->capacity : 4;
+    struct pull_option *list = calloc(capacity, sizeof *list);
+    if (!list)
+        return -ENOMEM;
+    if (options->count > 0) {
+        memcpy(list, options->list, options->count * sizeof *list);
+        explicit_bzero(options->list, options->count * sizeof *list);
+    }
+    free(options->list);
+    options->list = list;
+    options->capacity = capacity;
+    return 0;
+}
+
+const char *pull_options_add(struct pull_options *options, const char *text) {
+    if (options->count == PULLS_MAX)
+        return "more than 1000 pulls";
+    if (make_room(options) < 0)
+        return "out of memory";
+    struct pull_option *option = &options->list[options->count];
+    *option = (struct pull_option){0};
+    const char *wrong = read_option(text, option);
+    for (size_t i = 0; i < options->count && !wrong; i++)
+        if (strcmp(options->list[i].name, option->name) == 0)
+            wrong = "a second pull of that name";
+    if (wrong)
+        explicit_bzero(option, sizeof *option);
+    else
+        options->count++;
+    return wrong;
+}
+
+int pull_options_load(struct pull_options *options, const char *path, char error[PRIVATE_FILE_ERROR]) {
+    char *text = malloc(PRIVATE_FILE_MAX + 1);
+    if (!text) {
+        snprintf(error, PRIVATE_FILE_ERROR, "%s: out of memory", path);
+        return -ENOMEM;
+    }
+    int result = private_file_read(path, text, error);
+    unsigned number = 0;
+    for (char *rest = text, *line; result == 0 && (line = strsep(&rest, "\n"));) {
+        number++;
+        line[strcspn(line, "\r")] = '\0';
+        const char *wrong = *line && *line != '#' ? pull_options_add(options, line) : NULL;
+        if (wrong) {
+            snprintf(error, PRIVATE_FILE_ERROR, "%s:%u: %s", path, number, wrong);
+            result = -EINVAL;
+        }
+    }
+    explicit_bzero(text, PRIVATE_FILE_MAX + 1);
+    free(text);
+    return result;
+}
+
+void pull_options_clear(struct pull_options *options) {
+    if (options->list)
+        explicit_bzero(options->list, options->capacity * sizeof *options->list);
+    free(options->list);
+    *options = (struct pull_options){0};
+}

@@ -1,0 +1,29 @@
+/* The URLs of a pull: where it connects to, and what it asks for there. */
+#ifndef SLUICED_PULL_TARGET_H
+#define SLUICED_PULL_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/http.h>
+
+enum { PULL_URL = 2048, PULL_HOST = 255, PULL_PLACE = PULL_HOST + 16 };
+
+/* Where to connect to, and what to ask for there. */
+struct pull_target {
+    char host[PULL_HOST + 1]; /* without brackets */
+    uint16_t port;
+    char url[PULL_URL + 1];     /* without name and password */
+    char place[PULL_PLACE + 1]; /* rtsp://HOST:PORT: what may be shown, since cameras take passwords in paths, too */
+};
+
+/* Takes a URL apart, without its name and password. 0, or -EPROTO (not rtsp://), -EMSGSIZE (too long) */
+int pull_target_read(const char *url, size_t length, struct pull_target *ret_target);
+
+/*
+ * A control URL of a description, which is absolute, or relative to a base. Cameras mean by that what is put behind the
+ * base and a slash, also behind a query, whatever RFC 3986 says; nothing and "*" mean the base. 0, -EMSGSIZE
+ */
+int pull_control_url(const char *base, sluice_http_text control, char ret_url[PULL_URL + 1]);
+
+#endif

@@ -1,0 +1,398 @@
+/* The daemon's pulls without sockets: when they do what, what operators may write, how challenges are answered. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/pull_option.h"
+#include "daemon/pull_state.h"
+#include "daemon/rtsp_login.h"
+#include "support/http_feed.h"
+
+enum { START = 1000000 };
+
+static void answer_all(struct pull_machine *machine, uint64_t now) {
+    pull_connected(machine, now);
+    while (machine->state != PULL_PLAYING)
+        pull_answered(machine, now, false);
+}
+
+static void steps_in_order(void **state) {
+    (void)state;
+    struct pull_machine machine;
+    pull_machine_init(&machine, false, START);
+    assert_int_equal(machine.state, PULL_IDLE);
+    assert_int_equal(pull_tick(&machine, START, false), PULL_CONNECT);
+    pull_connected(&machine, START);
+    static const struct {
+        bool more;
+        enum pull_state next;
+    } rows[] = {{true, PULL_DESCRIBE}, {true, PULL_SETUP},    {true, PULL_SETUP},
+                {false, PULL_PLAY},    {false, PULL_PLAYING}, {false, PULL_PLAYING}};
+    assert_int_equal(machine.state, PULL_OPTIONS);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pull_answered(&machine, START + i, rows[i].more);
+        assert_int_equal(machine.state, rows[i].next);
+        assert_int_equal(pull_tick(&machine, START + i, false), PULL_NOTHING);
+    }
+}
+
+/* Each step alone may take so long; credentials begin its time anew. */
+static void every_step_has_its_time(void **state) {
+    (void)state;
+    for (enum pull_state step = PULL_CONNECTING; step <= PULL_PLAY; step++) {
+        struct pull_machine machine;
+        pull_machine_init(&machine, false, START);
+        pull_tick(&machine, START, false);
+        if (step > PULL_CONNECTING)
+            pull_connected(&machine, START);
+        while (machine.state != step)
+            pull_answered(&machine, START, false);
+        assert_int_equal(pull_tick(&machine, START + PULL_STEP_MS - 1, false), PULL_NOTHING);
+        pull_asked_again(&machine, START + PULL_STEP_MS - 1);
+        assert_int_equal(pull_tick(&machine, START + PULL_STEP_MS, false), PULL_NOTHING);
+        assert_int_equal(pull_tick(&machine, START + 2 * PULL_STEP_MS - 1, false), PULL_GIVE_UP);
+        pull_failed(&machine, START, 0);
+        assert_int_equal(machine.state, PULL_BACKOFF);
+    }
+}
+
+static void waits_longer_each_time(void **state) {
+    (void)state;
+    static const uint64_t least[] = {1000, 2000, 4000, 8000, 16000, 24000, 24000, 24000};
+    struct pull_machine machine;
+    uint64_t now = START;
+    pull_machine_init(&machine, false, now);
+    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
+        struct pull_machine other = machine;
+        pull_failed(&other, now, UINT32_MAX);
+        assert_in_range(other.retry_at - now, least[i], least[i] + least[i] / 4);
+        pull_failed(&machine, now, 0);
+        assert_int_equal(machine.retry_at - now, least[i]);
+        now = machine.retry_at;
+        assert_int_equal(pull_tick(&machine, now - 1, false), PULL_NOTHING);
+        assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    }
+    /* One that plays for a moment only is no better. */
+    answer_all(&machine, now);
+    pull_failed(&machine, now + PULL_STABLE_MS - 1, 0);
+    assert_int_equal(machine.retry_at - machine.since, 24000);
+    now = machine.retry_at;
+    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    answer_all(&machine, now);
+    pull_failed(&machine, now + PULL_STABLE_MS, 0);
+    assert_int_equal(machine.retry_at - machine.since, 1000);
+    assert_int_equal(machine.failures, 1);
+}
+
+static void silence_and_keep_alive(void **state) {
+    (void)state;
+    struct pull_machine machine;
+    pull_machine_init(&machine, false, START);
+    pull_tick(&machine, START, false);
+    pull_connected(&machine, START);
+    pull_set_timeout(&machine, 8);
+    while (machine.state != PULL_PLAYING)
+        pull_answered(&machine, START, false);
+    assert_int_equal(pull_tick(&machine, START + 3999, false), PULL_NOTHING);
+    assert_int_equal(pull_tick(&machine, START + 4000, false), PULL_KEEP_ALIVE);
+    assert_int_equal(pull_tick(&machine, START + 7999, false), PULL_NOTHING);
+    assert_int_equal(pull_tick(&machine, START + 8000, false), PULL_KEEP_ALIVE);
+    pull_media(&machine, START + 9000);
+    /* To be asked is not to be silent; only media count. */
+    assert_int_equal(pull_tick(&machine, START + 18999, false), PULL_KEEP_ALIVE);
+    assert_int_equal(pull_tick(&machine, START + 19000, false), PULL_GIVE_UP);
+}
+
+static void on_demand(void **state) {
+    (void)state;
+    struct pull_machine machine;
+    pull_machine_init(&machine, true, START);
+    assert_int_equal(pull_tick(&machine, START + 100000, false), PULL_NOTHING);
+    uint64_t now = START + 100001;
+    assert_int_equal(pull_wanted(&machine, now), PULL_CONNECT);
+    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+    answer_all(&machine, now);
+    pull_media(&machine, now + PULL_LINGER_MS);
+    assert_int_equal(pull_tick(&machine, now + PULL_LINGER_MS, true), PULL_NOTHING);
+    assert_int_equal(pull_tick(&machine, now + 2 * PULL_LINGER_MS - 1, false), PULL_NOTHING);
+    assert_int_equal(pull_tick(&machine, now + 2 * PULL_LINGER_MS, false), PULL_LEAVE);
+    assert_int_equal(machine.state, PULL_IDLE);
+    /* Whoever waits makes it try again and again; nobody, and it gives in. */
+    now += 3 * PULL_LINGER_MS;
+    assert_int_equal(pull_tick(&machine, now, true), PULL_CONNECT);
+    pull_failed(&machine, now, 0);
+    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+    assert_int_equal(pull_tick(&machine, now + 1000, true), PULL_CONNECT);
+    pull_failed(&machine, now + 1000, 0);
+    assert_int_equal(pull_tick(&machine, now + 1000 + PULL_LINGER_MS, false), PULL_LEAVE);
+    assert_int_equal(machine.failures, 0);
+    pull_stop(&machine, now);
+    assert_int_equal(pull_tick(&machine, now + 100000, true), PULL_NOTHING);
+    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+}
+
+static void redirects_are_bounded(void **state) {
+    (void)state;
+    struct pull_machine machine;
+    pull_machine_init(&machine, false, START);
+    pull_tick(&machine, START, false);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < PULL_REDIRECTS; i++) {
+            pull_connected(&machine, START);
+            assert_int_equal(pull_redirected(&machine, START), 0);
+            assert_int_equal(machine.state, PULL_CONNECTING);
+        }
+        assert_int_equal(pull_redirected(&machine, START), -ELOOP);
+        pull_failed(&machine, START, 0);
+        assert_int_equal(pull_tick(&machine, START + 30000, false), PULL_CONNECT);
+    }
+}
+
+static void options_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *url, *host, *place, *user, *password, *name;
+        int port;
+        bool on_demand;
+    } rows[] = {
+        {"rtsp://h/a=live/x", "rtsp://h/a", "h", "rtsp://h:554", "", "", "live/x", 554, false},
+        {"rtsp://h:8554/a?b=c,d=e=live/x,on-demand", "rtsp://h:8554/a?b=c,d=e", "h", "rtsp://h:8554", "", "", "live/x",
+         8554, true},
+        {"rtsp://u:p%40%3a%3D@h/a =x", "rtsp://h/a", "h", "rtsp://h:554", "u", "p@:=", "x", 554, false},
+        {"rtsp://admin@[::1]:99/a \t=x", "rtsp://[::1]:99/a", "::1", "rtsp://[::1]:99", "admin", "", "x", 99, false},
+        {"RTSP://h/user=admin&password=&c=1=x", "rtsp://h/user=admin&password=&c=1", "h", "rtsp://h:554", "", "", "x",
+         554, false},
+        {"rtsp://h=x", "rtsp://h", "h", "rtsp://h:554", "", "", "x", 554, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pull_options options = {0};
+        assert_null(pull_options_add(&options, rows[i].text));
+        const struct pull_option *option = &options.list[0];
+        assert_string_equal(option->target.url, rows[i].url);
+        assert_string_equal(option->target.host, rows[i].host);
+        assert_string_equal(option->target.place, rows[i].place);
+        assert_string_equal(option->user, rows[i].user);
+        assert_string_equal(option->password, rows[i].password);
+        assert_string_equal(option->name, rows[i].name);
+        assert_int_equal(option->target.port, rows[i].port);
+        assert_int_equal(option->has_user, *rows[i].user != '\0');
+        assert_int_equal(option->on_demand, rows[i].on_demand);
+        assert_string_equal(pull_options_add(&options, rows[i].text), "a second pull of that name");
+        assert_int_equal(options.count, 1);
+        pull_options_clear(&options);
+    }
+}
+
+static void wrong_options_are_refused(void **state) {
+    (void)state;
+    char long_url[4096], long_user[256];
+    snprintf(long_url, sizeof long_url, "rtsp://h/%03000d=x", 0);
+    snprintf(long_user, sizeof long_user, "rtsp://%0129d:p@h/a=x", 0);
+    const char *const texts[] = {
+        "",
+        "=",
+        "=x",
+        "rtsp://h/a",
+        "rtsp://h/a=",
+        "rtsp://h/a=.x",
+        "h/a=x",
+        "/a=x",
+        "http://h/a=x",
+        "rtsps://h/a=x",
+        "rtspu://h/a=x",
+        "rtsp://:1/a=x",
+        "rtsp://=x",
+        ",on-demand",
+        "rtsp://h/a b=x",
+        "rtsp://h:0x/a=x",
+        "rtsp://h/a=api/x",
+        "rtsp://u%0a:p@h/a=x",
+        "rtsp://u%22:p@h/a=x",
+        "rtsp://:p@h/a=x",
+        "rtsp://u:%0d@h/a=x",
+        "rtsp://h/a=x,always",
+        long_url,
+        long_user,
+    };
+    struct pull_options options = {0};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!pull_options_add(&options, texts[i]))
+            fail_msg("taken: %s", texts[i]);
+    assert_int_equal(options.count, 0);
+    char text[64];
+    for (int i = 0; i < PULLS_MAX; i++) {
+        snprintf(text, sizeof text, "rtsp://h/a=x%d", i);
+        assert_null(pull_options_add(&options, text));
+    }
+    assert_non_null(pull_options_add(&options, "rtsp://h/a=x"));
+    assert_string_equal(options.list[PULLS_MAX - 1].name, "x999");
+    pull_options_clear(&options);
+}
+
+static void files_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *wrong;
+        mode_t mode;
+    } rows[] = {{"# cameras\n\nrtsp://u:secret@h/a =x\r\nrtsp://h/b=y,on-demand", NULL, 0600},
+                {"rtsp://u:secret@h/a=x\n", "others may read it", 0640},
+                {"rtsp://u:secret@h/a=x\n\nrtsp://u:secret@h/b\n", ":3: expected rtsp://", 0600}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[] = "/tmp/test_pull.XXXXXX", error[PRIVATE_FILE_ERROR] = "";
+        int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, rows[i].text, strlen(rows[i].text)), strlen(rows[i].text));
+        assert_int_equal(fchmod(fd, rows[i].mode), 0);
+        close(fd);
+        struct pull_options options = {0};
+        int result = pull_options_load(&options, path, error);
+        assert_int_equal(result, rows[i].wrong ? -EINVAL : 0);
+        if (rows[i].wrong)
+            assert_non_null(strstr(error, rows[i].wrong));
+        else
+            assert_int_equal(options.count, 2);
+        assert_null(strstr(error, "secret"));
+        pull_options_clear(&options);
+        unlink(path);
+    }
+}
+
+static void control_urls(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"rtsp://h/a", "trackID=0", "rtsp://h/a/trackID=0"},
+        {"rtsp://h/a/", "trackID=0", "rtsp://h/a/trackID=0"},
+        {"rtsp://h/a", "", "rtsp://h/a"},
+        {"rtsp://h/a/", "*", "rtsp://h/a/"},
+        {"rtsp://h/a", "/b", "rtsp://h/a/b"},
+        {"rtsp://h/a", "RTSP://i/b", "RTSP://i/b"},
+        {"rtsp://h/a?b=c", "t", "rtsp://h/a?b=c/t"},
+    };
+    char url[PULL_URL + 1] = "before", text[PULL_URL + 1];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const sluice_http_text control = {rows[i][1], strlen(rows[i][1])};
+        assert_int_equal(pull_control_url(rows[i][0], control, url), 0);
+        assert_string_equal(url, rows[i][2]);
+    }
+    memset(text, 'a', sizeof text);
+    assert_int_equal(pull_control_url("rtsp://h", (sluice_http_text){text, sizeof text}, url), -EMSGSIZE);
+    assert_string_equal(url, rows[6][2]);
+}
+
+/* What is made of a 401 with these headers; then the Authorization line, where there is one. */
+static int challenge(struct rtsp_login *login, const char *lines, char *line, size_t size) {
+    sluice_pool *pool = http_feed_pool(4096, 64);
+    sluice_chain *chain = http_feed_chain(pool);
+    sluice_rtsp *rtsp;
+    sluice_rtsp_message *message;
+    sluice_rtsp_writer writer;
+    char text[2048];
+    snprintf(text, sizeof text, "RTSP/1.0 401 Unauthorized\r\nCSeq: 1\r\n%s\r\n", lines);
+    assert_int_equal(sluice_rtsp_new(NULL, &rtsp), 0);
+    http_feed_bytes(pool, chain, text, strlen(text));
+    assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
+    int result = rtsp_login_take(login, message);
+    sluice_rtsp_free(rtsp);
+    sluice_chain_free(chain);
+    http_feed_pool_done(pool);
+    line[0] = '\0';
+    if (result < 0)
+        return result;
+    sluice_rtsp_write_request(&writer, text, sizeof text, "DESCRIBE", "rtsp://h/a", 2);
+    assert_int_equal(rtsp_login_write(login, &writer, "DESCRIBE", "rtsp://h/a"), 0);
+    int length = sluice_rtsp_write_end(&writer, NULL, 0);
+    assert_true(length > 0);
+    text[length] = '\0';
+    const char *begin = strstr(text, "Authorization: ");
+    assert_non_null(begin);
+    snprintf(line, size, "%.*s", (int)strcspn(begin, "\r"), begin);
+    return 0;
+}
+
+#define CHALLENGE(lines) challenge(&login, lines, line, sizeof line)
+
+/* The expected hashes are those of Python's hashlib. */
+static void challenges_are_answered(void **state) {
+    (void)state;
+    static const struct {
+        const char *lines, *expected;
+    } rows[] = {
+        {"WWW-Authenticate: Basic realm=\"r\"\r\n", "Authorization: Basic dTpwOnA="},
+        {"WWW-Authenticate: Basic realm=\"r\"\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\"\r\n",
+         "Authorization: Digest username=\"u\", realm=\"r\", nonce=\"n\", uri=\"rtsp://h/a\", "
+         "response=\"550b4246b3befa16acf52d3435a0d97b\""},
+        {"WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", algorithm=MD5\r\n"
+         "WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", algorithm=SHA-256, opaque=\"o\"\r\n",
+         "Authorization: Digest username=\"u\", realm=\"r\", nonce=\"n\", uri=\"rtsp://h/a\", "
+         "response=\"61b1b3bdeea7f017f3db8273a5c3f9de1a950b7b08347957f426c7be1f45881f\", algorithm=SHA-256, "
+         "opaque=\"o\""},
+        {"WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth-int\", Basic realm=\"r\"\r\n",
+         "Authorization: Basic dTpwOnA="},
+        {"WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", algorithm=MD5-sess\r\nWWW-Authenticate: Basic realm=x\r\n",
+         "Authorization: Basic dTpwOnA="},
+    };
+    char line[1024];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rtsp_login login = {.user = "u", .password = "p:p"};
+        assert_int_equal(CHALLENGE(rows[i].lines), 0);
+        assert_string_equal(line, rows[i].expected);
+    }
+    struct rtsp_login login = {.user = "u", .password = "p:p"};
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth-int, auth\"\r\n"), 0);
+    assert_non_null(strstr(line, ", qop=auth, nc=00000001, cnonce=\""));
+    login = (struct rtsp_login){0};
+    assert_int_equal(CHALLENGE(rows[0].lines), -ENOKEY);
+}
+
+static void a_nonce_is_answered_once(void **state) {
+    (void)state;
+    char line[1024];
+    struct rtsp_login login = {.user = "u", .password = "p"};
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"1\"\r\n"), 0);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"1\"\r\n"), -EACCES);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"2\"\r\n"), -EACCES);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"1\", stale=true\r\n"), -EACCES);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"2\", stale=true\r\n"), 0);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"3\", stale=true\r\n"), 0);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"4\", stale=true\r\n"), -EACCES);
+    /* The next request may be challenged anew, by servers whose nonces are good for one. */
+    rtsp_login_begin(&login);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"3\"\r\n"), -EACCES);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\", nonce=\"5\"\r\n"), 0);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Basic realm=\"r\"\r\n"), -EACCES);
+    login = (struct rtsp_login){.user = "u", .password = "p"};
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Basic realm=\"r\"\r\n"), 0);
+    rtsp_login_begin(&login);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Basic realm=\"r\"\r\n"), -EACCES);
+    login = (struct rtsp_login){.user = "u", .password = "p"};
+    assert_int_equal(CHALLENGE(""), -EOPNOTSUPP);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Bearer realm=\"r\"\r\n"), -EOPNOTSUPP);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest realm=\"r\"\r\n"), -EOPNOTSUPP);
+    assert_int_equal(CHALLENGE("WWW-Authenticate: Digest nonce=\"n\", algorithm=SHA-1\r\n"), -EOPNOTSUPP);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_in_order),
+        cmocka_unit_test(every_step_has_its_time),
+        cmocka_unit_test(waits_longer_each_time),
+        cmocka_unit_test(silence_and_keep_alive),
+        cmocka_unit_test(on_demand),
+        cmocka_unit_test(redirects_are_bounded),
+        cmocka_unit_test(options_are_read),
+        cmocka_unit_test(wrong_options_are_refused),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(control_urls),
+        cmocka_unit_test(challenges_are_answered),
+        cmocka_unit_test(a_nonce_is_answered_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
