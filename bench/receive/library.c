@@ -110,7 +110,11 @@ static void print_detail(void) {
 static void run_on(sluice_backend_choice backend, const receive_options *options) {
     sluice_pool_options pool_options = {.block_size = options->block_size, .max_blocks = options->max_blocks};
     sluice_loop_options loop_options = {
-        .batch_us = options->batch_us, .stock_bytes = options->stock_bytes, .backend = backend};
+        .batch_us = options->batch_us,
+        .stock_bytes = options->stock_bytes,
+        .no_low_water = options->plain,
+        .backend = backend,
+    };
     check("pool", sluice_pool_new(&pool_options, &pool));
     check("loop", sluice_loop_new(pool, &loop_options, &loop));
     listen_anywhere();
@@ -126,5 +130,5 @@ static void run_epoll(const receive_options *options) {
     run_on(SLUICE_BACKEND_EPOLL, options);
 }
 
-const receive_variant uring_variant = {"uring", "batch block blocks stock", true, run_uring};
-const receive_variant epoll_pool_variant = {"epoll-pool", "batch block blocks", true, run_epoll};
+const receive_variant uring_variant = {"uring", "batch block blocks stock plain", true, run_uring};
+const receive_variant epoll_pool_variant = {"epoll-pool", "batch block blocks plain", true, run_epoll};

@@ -27,6 +27,7 @@ static const struct setting {
     {"block", offsetof(receive_options, block_size), 1 << 20},
     {"blocks", offsetof(receive_options, max_blocks), 4 << 20},
     {"stock", offsetof(receive_options, stock_bytes), 1 << 30},
+    {"plain", offsetof(receive_options, plain), 1},
 };
 
 static void usage(FILE *out) {
@@ -42,7 +43,7 @@ static void usage(FILE *out) {
             "  --cpu N              stay on this processor\n"
             "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
             "\n"
-            "Variants and their settings (batch: microseconds; block, buffer, stock: bytes):\n");
+            "Variants and their settings (batch: microseconds; block, buffer, stock: bytes; plain: 1):\n");
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         fprintf(out, "  %-20s %s\n", variants[i]->name, variants[i]->settings);
 }

@@ -12,6 +12,7 @@ typedef struct receive_options {
     uint32_t block_size; /* of the pool, as the next two */
     uint32_t max_blocks;
     uint32_t stock_bytes;
+    uint32_t plain; /* 1: the kernel may not hold back what is less than a packet (SO_RCVLOWAT) */
 } receive_options;
 
 /* One way to receive. */
