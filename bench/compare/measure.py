@@ -22,7 +22,14 @@ def cpu(which):
     return ["--cpu", str(ours[which])] if len(ours) > 1 else []
 
 
-class NetworkBench:
+class Bench:
+    """One way to measure: what comes of a scenario's variants."""
+
+    def missing(self, scenario, variant):
+        """Why a variant cannot be run here and is left out, or None."""
+
+
+class NetworkBench(Bench):
     """A receiver and the sender, and what perf can count of the receiver."""
 
     def __init__(self, folder, perf):
@@ -47,11 +54,7 @@ class NetworkBench:
         if not self.perf.traced:
             return {}
         *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
-        values = {event.removeprefix("io_uring:") + "_per_packet": count / plan["packets"]
-                  for event, count in counted.items()}
-        if counters.SYSCALLS[0] in counted:
-            values["syscalls_per_packet"] = values.pop(counters.SYSCALLS[0] + "_per_packet")
-        return values
+        return counts(counted, plan["packets"])
 
     def _execute(self, scenario, variant, seconds, plan, events):
         """What the programs and perf stat have to say after a run; events are what perf is to count."""
@@ -103,15 +106,13 @@ def check(variant, result, plan):
         raise RunError(f"{variant}: wrong " + ", ".join(f"{key} {result[key]} for {plan[key]}" for key in wrong))
 
 
-def figures(plan, result, detail, sent, counted):
-    """Of one run: what it cost, by gigabyte (10^9 bytes) and by packet."""
-    gigabytes, packets = result["bytes"] / 1e9, plan["packets"]
+def costs(result, packets, counted):
+    """Of the span that a program has measured: by gigabyte (10^9 bytes) and by packet."""
+    gigabytes = result["bytes"] / 1e9
     rusage = result["user_s"] + result["system_s"]
     cpu = counted["task-clock"] / 1000 if "task-clock" in counted else rusage
     user = cpu * result["user_s"] / rusage if rusage else 0.0
-    memory = result["memory"]
-    grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
-    values = {
+    return {
         "cpu_s": cpu,
         "cpu_s_per_gb": cpu / gigabytes,
         "user_s_per_gb": user / gigabytes,
@@ -120,14 +121,32 @@ def figures(plan, result, detail, sent, counted):
         "context_switches": counted.get("context-switches", result["context_switches"]),
         "page_faults": counted.get("page-faults", result["page_faults"]),
         "allocations_per_packet": result["allocations"] / packets,
-        "resident_kib": memory["finished"]["resident_kib"],
         "peak_resident_kib": result["peak_resident_kib"],
+        "mb_per_s": result["bytes"] / 1e6 / result["wall_s"],
+        "us_per_packet": result["wall_s"] / packets * 1e6,
+        "wall_s": result["wall_s"],
+    }
+
+
+def counts(counted, packets):
+    """Of what perf has counted in a run of its own: by packet."""
+    values = {event.removeprefix("io_uring:") + "_per_packet": count / packets for event, count in counted.items()}
+    if counters.SYSCALLS[0] in counted:
+        values["syscalls_per_packet"] = values.pop(counters.SYSCALLS[0] + "_per_packet")
+    return values
+
+
+def figures(plan, result, detail, sent, counted):
+    """Of one run of a receiver: what it cost, and what it held."""
+    memory = result["memory"]
+    grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
+    values = {
+        **costs(result, plan["packets"], counted),
+        "resident_kib": memory["finished"]["resident_kib"],
         "private_kib": memory["finished"]["private_kib"],
         "private_bytes_per_connection": grown / result["connections"],
         "private_bytes_per_connection_after":
             1024 * (memory["finished"]["private_kib"] - memory["listening"]["private_kib"]) / result["connections"],
-        "mb_per_s": result["bytes"] / 1e6 / result["wall_s"],
-        "wall_s": result["wall_s"],
         "sender_cpu_s": sent["user_s"] + sent["system_s"],
         "sender_latest_us": sent["latest_us"],
     }
@@ -161,7 +180,7 @@ def memory_kib(pid):
     return values["Rss"], values["Private_Clean"] + values["Private_Dirty"]
 
 
-class FanoutBench:
+class FanoutBench(Bench):
     """The real daemon between publishers and players; it alone is measured, from outside, while all are connected."""
 
     def __init__(self, folder, perf):
@@ -263,7 +282,7 @@ def count_players(state):
     return sum(map(count_players, state)) if isinstance(state, list) else 0
 
 
-class MemoryBench:
+class MemoryBench(Bench):
     """Work without sockets. The program counts its own span by getrusage(2): there is nothing to wait for in it."""
 
     COUNTED = 20000, 60000  # Operations of the two runs under callgrind.

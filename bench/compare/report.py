@@ -14,13 +14,14 @@ NETWORK = (
     ("B/conn", "private_bytes_per_connection", "{:.0f}"), ("blocks", "peak_held_blocks", "{:.0f}"),
     ("allocs/pkt", "allocations_per_packet", "{:.3f}"), ("MB/s", "mb_per_s", "{:.0f}"),
 )
+RESP = tuple(column for column in NETWORK if column[0] not in ("B/conn", "blocks")) + (("us/pkt", "us_per_packet", "{:.1f}"),)
 MEMORY = (
     ("ns/op", "ns_per_operation", "{:.2f}"), ("instr/op", "instructions_per_operation", "{:.1f}"),
     ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("Mops/s", "million_operations_per_s", "{:.2f}"),
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-COLUMNS = {scenarios.CPU: NETWORK, scenarios.TIME: MEMORY}
+COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
@@ -56,7 +57,7 @@ def targets(judged):
 def show(scenario, rounds, counted):
     """The text of one scenario."""
     lines = [f"{scenario.name}: {scenario.title}", ""]
-    lines += table(COLUMNS[scenario.figure], summary(rounds, counted).items())
+    lines += table(COLUMNS[type(scenario)], summary(rounds, counted).items())
     for ours, others in statistics.ratios(scenario, rounds).items():
         lines += ["", f"{WHAT[scenario.figure]}, {ours} / theirs: of medians, and paired: median (range)"]
         lines += [f"  {theirs:<26} {value['of_medians']:6.2f}   {value['median']:6.2f} "

@@ -64,6 +64,18 @@ class Fanout(Network):
     players: int = 1  # Of each stream.
 
 
+@dataclasses.dataclass(frozen=True)
+class Resp(Scenario):
+    """Commands to a Redis server, one after the other: GET or SET of values of one size."""
+    command: str = "get"
+    size: int = 1 << 20
+    commands_per_second: float = 1000.0
+    figure = CPU
+
+    def commands(self, seconds):
+        return max(1, round(self.commands_per_second * seconds))
+
+
 PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
 SATURATED = ("uring", "epoll-pool") + PLAIN
 
@@ -91,6 +103,19 @@ MANY = against("uring+batch=5000", {
 WORST = against("uring+batch=2000", {
     "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool": 0.25, "epoll-pool+batch=2000": 0.75,
 }, no_worse("uring"))
+
+CLIENTS = ("uring", "epoll-pool", "hiredis", "raw")
+RESP_SIZES = (("1k", 1 << 10, 7000), ("64k", 64 << 10, 5000), ("1m", 1 << 20, 1000), ("4m", 4 << 20, 250))
+RESP_QUICK = ("resp-get-64k", "resp-get-1m", "resp-set-1m")
+RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
+
+
+def resp(command, label, size, rate):
+    name = f"resp-{command}-{label}"
+    return Resp(name, f"{command.upper()} of {size >> 10} KiB, one after the other, on a redis-server", CLIENTS,
+                RESP_TARGETS.get(name, no_worse("uring", ("hiredis",))), name not in RESP_QUICK, command=command, size=size,
+                commands_per_second=rate)
+
 
 COPIES = ("library", "read-malloc", "buffer-malloc")
 FILES = ("library", "stdio", "read")
@@ -137,6 +162,7 @@ SCENARIOS = (
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
              packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
            operations_per_second=1e7),

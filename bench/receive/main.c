@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/process.h"
+#include "common/span.h"
 #include "receive/meter.h"
 #include "receive/receive.h"
 
@@ -100,7 +101,7 @@ int main(int argc, char **argv) {
     const receive_variant *variant = NULL;
     const char *variant_text = NULL;
     uint64_t connections = 0, bytes = 0;
-    int cpu = -1, perf_control[2] = {-1, -1};
+    int cpu = -1;
 
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'v')
@@ -111,7 +112,7 @@ int main(int argc, char **argv) {
             bytes = parse_number("--bytes", optarg, 1, UINT64_MAX);
         else if (option == 'p')
             cpu = (int)parse_number("--cpu", optarg, 0, 1023);
-        else if (option == 'f' && sscanf(optarg, "%d,%d", &perf_control[0], &perf_control[1]) != 2)
+        else if (option == 'f' && !span_command_perf(optarg))
             fail(2, "--perf-control: '%s' is not two descriptors", optarg);
         else if (option == 'h' || option == '?') {
             usage(option == 'h' ? stdout : stderr);
@@ -125,7 +126,7 @@ int main(int argc, char **argv) {
     variant = read_variant(variant_text, &options);
     pin_to_cpu(cpu);
     allow_descriptors(connections + OTHER_DESCRIPTORS);
-    meter_expect((uint32_t)connections, bytes, perf_control);
+    meter_expect((uint32_t)connections, bytes);
     variant->run(&options);
     printf("result {\"parses\": %s, ", variant->parses ? "true" : "false");
     meter_print();

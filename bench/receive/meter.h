@@ -22,8 +22,8 @@ typedef struct meter {
 
 extern meter the_meter;
 
-/* What is to come. @param perf_control descriptors to command perf stat, and to hear of it; -1 for none */
-void meter_expect(uint32_t connections, uint64_t bytes, const int perf_control[2]);
+/* What is to come. */
+void meter_expect(uint32_t connections, uint64_t bytes);
 
 /* Takes note of the memory in use; call it when the receiver is ready for connections. */
 void meter_listening(void);
