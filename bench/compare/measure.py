@@ -34,12 +34,15 @@ class NetworkBench(Bench):
 
     def __init__(self, folder, perf):
         self.receive = os.path.join(folder, "bench-receive")
-        self.send = os.path.join(folder, "bench-send")
+        self.folder = folder
         self.perf = perf
+
+    def _sender(self, scenario):
+        return os.path.join(self.folder, scenario.sender)
 
     def plan(self, scenario, seconds):
         """What will be sent, and what the receivers must find in it."""
-        done = subprocess.run([self.send, "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
+        done = subprocess.run([self._sender(scenario), "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
                               check=False)
         if done.returncode:
             raise RunError(done.stderr.strip())
@@ -61,13 +64,15 @@ class NetworkBench(Bench):
         deadline = time.monotonic() + 20 * seconds + GRACE
         with contextlib.ExitStack() as stack:
             counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
-            command = [self.receive, "--variant", variant, "--connections", str(plan["connections"]),
+            command = [self.receive, "--protocol", scenario.protocol, "--variant", variant, "--connections", str(plan["connections"]),
                        "--bytes", str(plan["bytes"]), *cpu(RECEIVER_CPU)]
+            if "opening" in plan:
+                command += ["--opening", str(plan["opening"])]
             if counting:
                 command = counting.prefix + command + counting.option
             receiver = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))
             port = receiver.expect("listening")
-            sender = stack.enter_context(Program([self.send, "--port", port, *cpu(SENDER_CPU),
+            sender = stack.enter_context(Program([self._sender(scenario), "--port", port, *cpu(SENDER_CPU),
                                                   *scenario.send_options(seconds)], deadline))
             try:
                 sender.expect("connected")

@@ -21,11 +21,12 @@ MEMORY = (
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
-WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
+COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.TIME: "time per operation"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
+    scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

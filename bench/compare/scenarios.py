@@ -4,6 +4,7 @@ import dataclasses
 
 CPU = "cpu_s_per_gb"
 TIME = "ns_per_operation"
+CPU_PER_PACKET = "cpu_s_per_mpackets"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Network(Scenario):
     packets_per_second: float = 0.0
     paced: bool = False
     figure = CPU
+    sender = "bench-send"
+    protocol = "flv"
 
     def packets(self, seconds):
         """Of each stream, for a run of about so long."""
@@ -56,6 +59,20 @@ class Network(Scenario):
         interval = round(1e6 / self.packets_per_second) if self.paced else 0
         return ["--connections", str(self.connections), "--payload", str(self.payload), "--write", self.write,
                 "--packets", str(self.packets(seconds)), "--interval", str(interval)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Echo(Network):
+    """WebSocket messages that are sent back; so many of a connection are under way at a time."""
+    payload: int = 50
+    window: int = 1
+    figure = CPU_PER_PACKET
+    sender = "bench-chat"
+    protocol = "websocket"
+
+    def send_options(self, seconds):
+        return ["--connections", str(self.connections), "--payload", str(self.payload), "--window", str(self.window),
+                "--messages", str(self.packets(seconds))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +120,9 @@ MANY = against("uring+batch=5000", {
 WORST = against("uring+batch=2000", {
     "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool": 0.25, "epoll-pool+batch=2000": 0.75,
 }, no_worse("uring"))
+
+ECHOES = ("uring", "epoll-pool", "read-write", "read-buffer", "both-buffer", "evbuffer")
+ECHO_TARGETS = tuple(Target(CPU_PER_PACKET, "uring", name, 1.02) for name in ECHOES[1:] if name != "both-buffer")
 
 CLIENTS = ("uring", "epoll-pool", "hiredis", "raw")
 RESP_SIZES = (("1k", 1 << 10, 7000), ("64k", 64 << 10, 5000), ("1m", 1 << 20, 1000), ("4m", 4 << 20, 250))
@@ -162,6 +182,10 @@ SCENARIOS = (
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
              packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
+         ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
+    Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
+         ECHO_TARGETS, connections=100, window=1, packets_per_second=1000),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,

@@ -9,8 +9,6 @@
 #include "common/process.h"
 #include "common/span.h"
 
-enum { FILE_HEADER = 13 }; /* bytes that each stream sends before it begins */
-
 /* KiB. */
 typedef struct memory_use {
     uint64_t resident;
@@ -43,10 +41,10 @@ static memory_use read_memory(void) {
     return use;
 }
 
-void meter_expect(uint32_t connections, uint64_t bytes) {
+void meter_expect(uint32_t connections, uint32_t opening, uint64_t bytes) {
     measured.connections = connections;
     measured.expected = bytes;
-    the_meter.next_mark = (uint64_t)connections * FILE_HEADER;
+    the_meter.next_mark = (uint64_t)connections * opening;
 }
 
 void meter_listening(void) {
