@@ -194,8 +194,12 @@ class FanoutBench(Bench):
         self.play = os.path.join(folder, "bench-play")
         self.perf = perf
 
-    def plan(self, scenario, seconds):
-        return {"each": scenario.packets(seconds) * (scenario.payload + TAG)}
+    def plan(self, _scenario, _seconds):
+        return {}
+
+    def play_options(self, scenario, seconds):
+        """How far each player goes."""
+        return ["--bytes", str(scenario.packets(seconds) * (scenario.payload + TAG))]
 
     def _options(self, variant):
         backend, *settings = variant.split("+")
@@ -206,15 +210,15 @@ class FanoutBench(Bench):
         return options
 
     def run(self, scenario, variant, seconds, plan):
-        return self._execute(scenario, variant, seconds, plan, ())[0]
+        return self.execute(scenario, variant, seconds, ())[0]
 
     def count(self, scenario, variant, seconds, plan):
         if not self.perf.traced:
             return {}
-        _, counted, packets = self._execute(scenario, variant, seconds, plan, counters.SYSCALLS)
+        _, counted, packets = self.execute(scenario, variant, seconds, counters.SYSCALLS)
         return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / packets} if counted else {}
 
-    def _execute(self, scenario, variant, seconds, plan, events):
+    def execute(self, scenario, variant, seconds, events):
         """Figures of the daemon, what perf has counted, and packets delivered."""
         deadline = time.monotonic() + 20 * seconds + GRACE
         command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", "100000",
@@ -230,16 +234,20 @@ class FanoutBench(Bench):
                                                   *scenario.send_options(seconds)], deadline))
             streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
             player = stack.enter_context(Program([self.play, "--port", http, "--players", str(scenario.players),
-                                                  "--bytes", str(plan["each"]), *cpu(SENDER_CPU), *streams], deadline))
+                                                  *self.play_options(scenario, seconds), *cpu(SENDER_CPU), *streams],
+                                                 deadline))
             player.expect("connected")
             self._wait_for_players(http, len(streams) * scenario.players)
             connected = memory_kib(pid)
             attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
+            others = sender.process.pid, player.process.pid
             begin, begun = processor_seconds(pid), time.monotonic()
+            others_begin = sum(processor_seconds(other)[0] for other in others)
             sender.say("go")
             sent = json.loads(sender.expect("result"))
             played = json.loads(player.expect("result"))
             wall, end = time.monotonic() - begun, processor_seconds(pid)
+            others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             finished = memory_kib(pid)
             counted = attached.values() if attached else {}
             player.finish()
@@ -251,6 +259,8 @@ class FanoutBench(Bench):
         members = len(streams) * (scenario.players + 1)
         return {
             "cpu_s": used,
+            "load": used / wall,
+            "load_of_others": others_used / wall,
             "cpu_s_per_gb": used / gigabytes,
             "user_s_per_gb": used * share / gigabytes,
             "system_s_per_gb": used * (1 - share) / gigabytes,
@@ -261,6 +271,7 @@ class FanoutBench(Bench):
             "mb_per_s": played["bytes"] / 1e6 / wall,
             "wall_s": wall,
             "sender_latest_us": sent["latest_us"],
+            **{key: value for key, value in played.items() if key.endswith("_us")},
         }, counted, packets
 
     @staticmethod

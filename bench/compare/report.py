@@ -21,12 +21,21 @@ MEMORY = (
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
-WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.TIME: "time per operation"}
+DELAY = (
+    ("p50 us", "p50_us", "{:.0f}"), ("p90 us", "p90_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
+    ("p99.9 us", "p999_us", "{:.0f}"), ("longest", "longest_us", "{:.0f}"), ("streams", "streams", "{:.0f}"),
+    ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("sender late us", "sender_latest_us", "{:.0f}"),
+)
+COLUMNS = {scenarios.Latency: DELAY,
+           scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
+        scenarios.TIME: "time per operation"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
     scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
+    scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

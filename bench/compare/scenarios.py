@@ -5,6 +5,7 @@ import dataclasses
 CPU = "cpu_s_per_gb"
 TIME = "ns_per_operation"
 CPU_PER_PACKET = "cpu_s_per_mpackets"
+LATENCY = "p99_us"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,21 @@ class Resp(Scenario):
 
     def commands(self, seconds):
         return max(1, round(self.commands_per_second * seconds))
+
+
+@dataclasses.dataclass(frozen=True)
+class Latency(Fanout):
+    """From when a packet was due at the publisher to its arrival at each player, at a part of the load that the daemon can
+    bear: so many streams as make that load, of 10 players each."""
+    part: float = 0.5
+    figure = LATENCY
+    FEWEST = 4  # Packets of a stream; the first is not looked at.
+
+    def packets(self, seconds):
+        return max(self.FEWEST, super().packets(seconds))
+
+    def send_options(self, seconds):
+        return [*super().send_options(seconds), "--stamps"]
 
 
 PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
@@ -187,6 +203,10 @@ SCENARIOS = (
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
          ECHO_TARGETS, connections=100, window=1, packets_per_second=1000),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
+    *(Latency(f"latency-{part}", f"Publish to play through sluiced, {part} % of the load that one core bears",
+              ("uring", "epoll", "uring+batch=0", "epoll+batch=0"), (Target(LATENCY, "uring", None, 10000),),
+              players=10, payload=16384, packets_per_second=30, paced=True, part=part / 100, slow=part != 50)
+      for part in (10, 50, 90)),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
            operations_per_second=1e7),
