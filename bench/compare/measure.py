@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ from compare.processes import Program, RunError
 
 RECEIVER_CPU, SENDER_CPU = 0, 1
 TAG = 15  # Bytes of a tag around its payload.
+GO_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "go")
 GRACE = 60  # Seconds that a run may take longer than it should.
 
 
@@ -305,13 +307,34 @@ class MemoryBench(Bench):
 
     def __init__(self, folder, perf):
         self.program = os.path.join(folder, "bench-memory")
+        self.go_program = os.path.join(folder, "bench-go")
+        self.go_missing = False  # Why there is no such program, None when there is one, False before it is known.
         self.perf = perf
         self.checksums = {}
+
+    def missing(self, scenario, variant):
+        if not variant.startswith("go-"):
+            return None
+        if self.go_missing is False:
+            self.go_missing = self._build_go()
+        return self.go_missing
+
+    def _build_go(self):
+        """Go's own tool builds it, when it is wanted: nothing else needs Go."""
+        go = shutil.which("go")
+        if not go:
+            return "there is no go: tools/install-deps bench"
+        done = subprocess.run([go, "build", "-o", os.path.abspath(self.go_program), "."], cwd=GO_SOURCES,
+                              env={**os.environ, "GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=False)
+        return f"go build: {done.stderr.strip()}" if done.returncode else None
 
     def plan(self, scenario, seconds):
         return {"operations": scenario.operations(seconds)}
 
     def _command(self, scenario, variant, operations):
+        if variant.startswith("go-"):
+            pinning = ["taskset", "-c", cpu(RECEIVER_CPU)[-1]] if cpu(RECEIVER_CPU) else []
+            return [*pinning, self.go_program, "-variant", variant, "-operations", str(operations)]
         return [self.program, "--scenario", scenario.name, "--variant", variant, "--operations", str(operations),
                 *cpu(RECEIVER_CPU)]
 
@@ -337,7 +360,7 @@ class MemoryBench(Bench):
 
     def count(self, scenario, variant, _seconds, _plan):
         """Instructions of an operation: two runs, so that what comes before and after them falls out."""
-        if not self.perf.valgrind:
+        if not self.perf.valgrind or variant.startswith("go-"):
             return {}
         instructions, operations = [], []
         for amount in self.COUNTED:

@@ -154,6 +154,10 @@ def resp(command, label, size, rate):
 
 
 COPIES = ("library", "read-malloc", "buffer-malloc")
+GO = ("go-bufio", "go-pooled")
+# A fifth of the time; a fiftieth of the allocations.
+GO_TARGETS = tuple(Target(*target) for name in GO
+                   for target in ((TIME, "library", name, 0.20), ("allocations_per_operation", "library", name, 0.02)))
 FILES = ("library", "stdio", "read")
 
 
@@ -207,7 +211,8 @@ SCENARIOS = (
               ("uring", "epoll", "uring+batch=0", "epoll+batch=0"), (Target(LATENCY, "uring", None, 10000),),
               players=10, payload=16384, packets_per_second=30, paced=True, part=part / 100, slow=part != 50)
       for part in (10, 50, 90)),
-    Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
+    Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO, GO_TARGETS,
+           operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
            operations_per_second=1e7),
     Memory("streaming-normal", "100 streams of 1 KiB packets in pieces of 256 to 2048 bytes, without sockets", COPIES,
