@@ -142,7 +142,7 @@ ECHO_TARGETS = tuple(Target(CPU_PER_PACKET, "uring", name, 1.02) for name in ECH
 
 CLIENTS = ("uring", "epoll-pool", "hiredis", "raw")
 RESP_SIZES = (("1k", 1 << 10, 7000), ("64k", 64 << 10, 5000), ("1m", 1 << 20, 1000), ("4m", 4 << 20, 250))
-RESP_QUICK = ("resp-get-64k", "resp-get-1m", "resp-set-1m")
+RESP_QUICK = ("resp-get-1m", "resp-set-1m")
 RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
 
 
@@ -158,6 +158,7 @@ GO = ("go-bufio", "go-pooled")
 # A fifth of the time; a fiftieth of the allocations.
 GO_TARGETS = tuple(Target(*target) for name in GO
                    for target in ((TIME, "library", name, 0.20), ("allocations_per_operation", "library", name, 0.02)))
+INLINE = (Target("allocations_per_operation", "library", None, 0.0),)
 FILES = ("library", "stdio", "read")
 
 
@@ -205,7 +206,7 @@ SCENARIOS = (
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
-         ECHO_TARGETS, connections=100, window=1, packets_per_second=1000),
+         ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
     *(Latency(f"latency-{part}", f"Publish to play through sluiced, {part} % of the load that one core bears",
               ("uring", "epoll", "uring+batch=0", "epoll+batch=0"), (Target(LATENCY, "uring", None, 10000),),
@@ -228,7 +229,18 @@ SCENARIOS = (
     Memory("file-4096", "A file of 10 MiB, 4 KiB at a time", FILES, no_slower(FILES), operations_per_second=1e6),
     Memory("file-65536", "A file of 10 MiB, 64 KiB at a time", FILES, no_slower(FILES), operations_per_second=7e4),
     *(Memory(f"text-{size}", f"Text of {size} bytes put together and given up", ("library", "malloc"),
-             no_slower(("library", "malloc")), operations_per_second=rate)
+             no_slower(("library", "malloc")) + INLINE * (size <= 64), operations_per_second=rate)
       for size, rate in ((0, 5e7), (5, 5e7), (64, 4e7), (128, 2e7), (1024, 4e6))),
 )
+def settings(name, values):
+    """Our default against other values of one setting."""
+    return ("uring", *(f"uring+{name}={value}" for value in values))
+
+
+# By what they vary: variants, and the scenarios that show it. What is written beside the library's defaults comes of these.
+SWEEPS = {
+    "block": (settings("block", (2048, 8192, 16384, 65536)), ("saturated", "fat", "paced", "network-worst")),
+    "stock": (settings("stock", (131072, 262144, 1048576, 4194304)), ("saturated", "many")),
+    "batch": (settings("batch", (500, 1000, 2000, 5000, 10000)), ("paced", "many", "network-worst")),
+}
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
