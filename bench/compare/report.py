@@ -14,17 +14,28 @@ NETWORK = (
     ("B/conn", "private_bytes_per_connection", "{:.0f}"), ("blocks", "peak_held_blocks", "{:.0f}"),
     ("allocs/pkt", "allocations_per_packet", "{:.3f}"), ("MB/s", "mb_per_s", "{:.0f}"),
 )
+RESP = tuple(column for column in NETWORK if column[0] not in ("B/conn", "blocks")) + (("us/pkt", "us_per_packet", "{:.1f}"),)
 MEMORY = (
     ("ns/op", "ns_per_operation", "{:.2f}"), ("instr/op", "instructions_per_operation", "{:.1f}"),
     ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("Mops/s", "million_operations_per_s", "{:.2f}"),
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-COLUMNS = {scenarios.CPU: NETWORK, scenarios.TIME: MEMORY}
-WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
+DELAY = (
+    ("p50 us", "p50_us", "{:.0f}"), ("p90 us", "p90_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
+    ("p99.9 us", "p999_us", "{:.0f}"), ("longest", "longest_us", "{:.0f}"), ("streams", "streams", "{:.0f}"),
+    ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("sender late us", "sender_latest_us", "{:.0f}"),
+)
+COLUMNS = {scenarios.Latency: DELAY,
+           scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
+        scenarios.TIME: "time per operation"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
+    scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
+    scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 
@@ -56,7 +67,7 @@ def targets(judged):
 def show(scenario, rounds, counted):
     """The text of one scenario."""
     lines = [f"{scenario.name}: {scenario.title}", ""]
-    lines += table(COLUMNS[scenario.figure], summary(rounds, counted).items())
+    lines += table(COLUMNS[type(scenario)], summary(rounds, counted).items())
     for ours, others in statistics.ratios(scenario, rounds).items():
         lines += ["", f"{WHAT[scenario.figure]}, {ours} / theirs: of medians, and paired: median (range)"]
         lines += [f"  {theirs:<26} {value['of_medians']:6.2f}   {value['median']:6.2f} "

@@ -102,6 +102,14 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
 /**
+ * Whether as much may be received at once as there is, which is what a connection begins with, or one block at a time.
+ * The latter is for a protocol whose next bytes say where those behind them go: what comes into blocks ahead of
+ * sluice_conn_receive_into(), and must be copied, is a block at most. Set it before such bytes are asked for: what the
+ * kernel has already begun to fill still arrives. Every block then takes a turn of its own.
+ */
+SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
+
+/**
  * Chooses the size of the blocks that are received into: one of the sizes that the loop's pool has, each with a stock
  * of its own with the kernel; 0: the size of the pool, or class, that the loop was made with, which is what a
  * connection begins with. Small blocks hold little memory for small messages; large ones mean few pieces for large

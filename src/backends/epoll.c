@@ -151,6 +151,11 @@ static void pause_receive(sluice_backend *backend, sluice_io *io) {
     epoll_receive_stop(of(backend), io);
 }
 
+static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
+    (void)backend;
+    io->one_block = is_most;
+}
+
 static void receive_into(sluice_backend *backend, sluice_io *io) {
     epoll *e = of(backend);
     epoll_receive_leave_queue(e, io);
@@ -372,6 +377,7 @@ const struct backend_operations epoll_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .one_block = one_block,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

@@ -269,6 +269,10 @@ static void pause_receive(sluice_backend *backend, sluice_io *io) {
     uring_receive_stop(of(backend), io);
 }
 
+static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
+    uring_receive_one_block(of(backend), io, is_most);
+}
+
 static void receive_into(sluice_backend *backend, sluice_io *io) {
     uring_receive_into(of(backend), io);
 }
@@ -545,6 +549,7 @@ const struct backend_operations uring_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .one_block = one_block,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

@@ -139,6 +139,9 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
 
+/* One block at a time, or as many as come. */
+void uring_receive_one_block(uring *u, sluice_io *io, bool is_most);
+
 /* Receives into the target; stops that, as stop_into() says. */
 void uring_receive_into(uring *u, sluice_io *io);
 bool uring_receive_stop_into(uring *u, sluice_io *io);

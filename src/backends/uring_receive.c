@@ -181,7 +181,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     else if (io->aim)
         arm_aimed(u, io, sqe);
     else
-        arm_select(u, io, sqe, !pressed);
+        arm_select(u, io, sqe, !pressed && !io->one_block);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     io->operations++;
     u->armed++;
@@ -406,6 +406,12 @@ void uring_receive_resume(uring *u, sluice_io *io) {
 void uring_receive_stop(uring *u, sluice_io *io) {
     io->wants_receive = false;
     if (!target_pending(io))
+        stop(u, io);
+}
+
+void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
+    io->one_block = is_most;
+    if (is_most && io->receiving == IO_RECV_MULTI)
         stop(u, io);
 }
 

@@ -341,6 +341,13 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
         follow_need(conn);
 }
 
+void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
+    if (conn->closing || conn->io.one_block != read_ahead)
+        return;
+    conn->loop->backend->operations->one_block(conn->loop->backend, &conn->io, !read_ahead);
+    loop_touched(conn->loop);
+}
+
 int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
     sluice_loop *loop = conn->loop;
     sluice_pool *class = loop->pool;
