@@ -406,12 +406,14 @@ static void drain(struct session *base) {
 
 static const struct session_type http_session_type = {.tick = tick, .drain = drain};
 
-void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer) {
+void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
+                        const struct listener_option *listener) {
     struct http_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_http_new(&session->http) : -ENOMEM;
     if (!error) {
         session->base = (struct session){.type = &http_session_type, .server = server};
         session->base.peer_port = address_port(peer);
+        session->listener = listener;
         address_format(peer, session->base.peer);
         session->state = HTTP_HEAD;
         session->deadline = server_now(server) + HEAD_MS;

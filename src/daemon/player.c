@@ -26,6 +26,13 @@ static bool make_room(struct player *player) {
     return true;
 }
 
+void player_flush(struct player *player) {
+    if (player->due == player->count)
+        return;
+    player->due = player->count;
+    sluice_conn_want_send(player->conn);
+}
+
 static void enqueue(struct player *player, struct packet *packet) {
     if (!make_room(player)) {
         player->packets_dropped++;
@@ -34,7 +41,8 @@ static void enqueue(struct player *player, struct packet *packet) {
     }
     player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
     player->queued_bytes += packet->size;
-    sluice_conn_want_send(player->conn);
+    if (!player->merge)
+        player_flush(player);
 }
 
 /* A header of the stream, at the time of the frame that follows it. */
@@ -67,6 +75,8 @@ void player_drop(struct player *player) {
         player->packets_dropped++;
         packet_unref(last);
     }
+    if (player->due > player->count)
+        player->due = player->count;
     if (player->state == PLAYER_PLAYING) {
         player->state = PLAYER_BEHIND;
         player->needs_header = true;
@@ -80,7 +90,8 @@ static bool catches_up(const struct player *player, const struct packet *packet,
 }
 
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video) {
-    if (player->state == PLAYER_BEHIND) {
+    bool was_behind = player->state == PLAYER_BEHIND;
+    if (was_behind) {
         if (!catches_up(player, packet, has_video)) {
             player->packets_dropped += packet->role >= PACKET_KEY_FRAME;
             return;
@@ -101,6 +112,9 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
         enqueue_headers(player, headers, packet->timestamp);
     enqueue(player, packet);
+    /* It has waited long enough. */
+    if (was_behind)
+        player_flush(player);
 }
 
 void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
@@ -122,10 +136,12 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
     enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
     for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
         player_push(player, gop->packets[i], headers, has_video);
+    player_flush(player);
 }
 
 void player_end(struct player *player) {
     player->state = PLAYER_ENDING;
+    player->due = player->count;
     sluice_conn_want_send(player->conn);
 }
 
@@ -141,8 +157,11 @@ bool player_is_done(const struct player *player) {
 size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
     size_t count = 0;
     size_t offset = player->sent_of_first;
+    bool has_preamble = player->preamble_sent < player->preamble_size;
     player->gathered = 0;
-    if (player->preamble_sent < player->preamble_size && max > 0)
+    if (player->due == 0 && !has_preamble && player->state != PLAYER_ENDING)
+        return 0;
+    if (has_preamble && max > 0)
         iov[count++] = (struct iovec){player->preamble + player->preamble_sent,
                                       player->preamble_size - player->preamble_sent};
     while (player->gathered < player->count && count < max) {
@@ -150,6 +169,9 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
         player->gathered++;
         offset = 0;
     }
+    /* What is not due yet goes along; what of it the kernel does not take is not to wait again. */
+    if (player->due < player->gathered)
+        player->due = player->gathered;
     size_t tail = tail_size(player) - player->tail_sent;
     if (player->state == PLAYER_ENDING && player->gathered == player->count && count < max && tail > 0)
         iov[count++] = (struct iovec){(void *)(chunked_tail + player->tail_sent), tail};
@@ -160,6 +182,7 @@ static void pop(struct player *player) {
     struct packet *packet = at(player, 0);
     player->first = (player->first + 1) & (player->capacity - 1);
     player->count--;
+    player->due -= player->due > 0;
     player->queued_bytes -= packet->size;
     player->packets_sent++;
     player->sent_of_first = 0;
@@ -168,6 +191,7 @@ static void pop(struct player *player) {
 
 void player_sent(struct player *player, size_t bytes) {
     player->bytes_sent += bytes;
+    player->sends += bytes > 0;
     player->gathered = 0;
     size_t preamble = player->preamble_size - player->preamble_sent;
     if (preamble > bytes)
@@ -191,6 +215,6 @@ void player_clear(struct player *player) {
         packet_unref(at(player, --player->count));
     free(player->queue);
     player->queue = NULL;
-    player->capacity = player->first = player->gathered = 0;
+    player->capacity = player->first = player->due = player->gathered = 0;
     player->queued_bytes = 0;
 }
