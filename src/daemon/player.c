@@ -6,6 +6,11 @@
 /* Ends a chunked body (RFC 9112, section 7.1). */
 static const char chunked_tail[] = "0\r\n\r\n";
 
+enum {
+    QUEUE_LEAST = 16, /* slots */
+    QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
+};
+
 static struct packet *at(const struct player *player, size_t index) {
     return player->queue[(player->first + index) & (player->capacity - 1)];
 }
@@ -13,7 +18,7 @@ static struct packet *at(const struct player *player, size_t index) {
 static bool make_room(struct player *player) {
     if (player->count < player->capacity)
         return true;
-    size_t capacity = player->capacity ? 2 * player->capacity : 64;
+    size_t capacity = player->capacity ? 2 * player->capacity : QUEUE_LEAST;
     struct packet **queue = malloc(capacity * sizeof *queue);
     if (!queue)
         return false;
@@ -178,6 +183,12 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
     return count;
 }
 
+static void free_queue(struct player *player) {
+    free(player->queue);
+    player->queue = NULL;
+    player->capacity = player->first = 0;
+}
+
 static void pop(struct player *player) {
     struct packet *packet = at(player, 0);
     player->first = (player->first + 1) & (player->capacity - 1);
@@ -187,6 +198,8 @@ static void pop(struct player *player) {
     player->packets_sent++;
     player->sent_of_first = 0;
     packet_unref(packet);
+    if (player->count == 0 && player->capacity > QUEUE_KEPT)
+        free_queue(player);
 }
 
 void player_sent(struct player *player, size_t bytes) {
@@ -213,8 +226,7 @@ void player_sent(struct player *player, size_t bytes) {
 void player_clear(struct player *player) {
     while (player->count > 0)
         packet_unref(at(player, --player->count));
-    free(player->queue);
-    player->queue = NULL;
-    player->capacity = player->first = player->due = player->gathered = 0;
+    free_queue(player);
+    player->due = player->gathered = 0;
     player->queued_bytes = 0;
 }

@@ -18,7 +18,7 @@
 
 #include "daemon/gop.h"
 
-enum { PLAYER_PREAMBLE = 1024 };
+enum { PLAYER_PREAMBLE = 384 };
 
 struct merge;
 
