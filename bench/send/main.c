@@ -38,6 +38,7 @@ static struct {
     uint64_t packets;
     uint32_t least_write, most_write;
     uint64_t interval_ns; /* between two packets of a stream; 0: as fast as it goes */
+    bool together;        /* the packets of all streams at the same time */
     uint64_t seed;
     int cpu;
 } set = {
@@ -68,6 +69,7 @@ static void usage(FILE *out) {
             "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
             "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
             "                    as it goes (0)\n"
+            "  --together        streams are not spread: all have a packet at the same time\n"
             "  --seed N          of contents and write sizes (1)\n"
             "  --cpu N           stay on this processor\n");
 }
@@ -190,7 +192,9 @@ static uint64_t send_paced(void) {
         uint64_t now = now_ns(), at = UINT64_MAX;
         for (; next < packets; next++) {
             uint64_t turn = next / set.connections, index = next % set.connections;
-            at = start + turn * set.interval_ns + index * set.interval_ns / set.connections;
+            at = start + turn * set.interval_ns;
+            if (!set.together)
+                at += index * set.interval_ns / set.connections;
             if (at > now)
                 break;
             if (now - at > latest)
@@ -271,6 +275,8 @@ static bool read_option(int option, char *text) {
     case 'i':
         set.interval_ns = parse_number("--interval", text, 0, 3600000000) * 1000;
         return true;
+    case 't':
+        return set.together = true;
     case 's':
         set.seed = parse_number("--seed", text, 0, UINT64_MAX);
         return true;
@@ -284,17 +290,12 @@ static bool read_option(int option, char *text) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},
-        {"describe", no_argument, NULL, 'd'},
-        {"payload", required_argument, NULL, 'l'},
-        {"connections", required_argument, NULL, 'c'},
-        {"packets", required_argument, NULL, 'n'},
-        {"write", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},
-        {"interval", required_argument, NULL, 'i'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},    {"describe", no_argument, NULL, 'd'},
+        {"payload", required_argument, NULL, 'l'}, {"connections", required_argument, NULL, 'c'},
+        {"packets", required_argument, NULL, 'n'}, {"write", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},    {"interval", required_argument, NULL, 'i'},
+        {"together", no_argument, NULL, 't'},      {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
