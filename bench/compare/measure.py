@@ -199,9 +199,13 @@ class FanoutBench(Bench):
     def plan(self, _scenario, _seconds):
         return {}
 
+    @staticmethod
+    def bytes_of_each(scenario, seconds):
+        return scenario.packets(seconds) * (scenario.payload + TAG)
+
     def play_options(self, scenario, seconds):
         """How far each player goes."""
-        return ["--bytes", str(scenario.packets(seconds) * (scenario.payload + TAG))]
+        return ["--bytes", str(self.bytes_of_each(scenario, seconds))]
 
     def _options(self, variant):
         backend, *settings = variant.split("+")
@@ -231,73 +235,96 @@ class FanoutBench(Bench):
             flv, http = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
                                            r"proto=http address=127.0.0.1:(\d+).* ready ")
             pid = daemon.process.pid
-            before_memory = memory_kib(pid)
+            listening = memory_kib(pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", flv, *cpu(SENDER_CPU),
                                                   *scenario.send_options(seconds)], deadline))
             streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
-            player = stack.enter_context(Program([self.play, "--port", http, "--players", str(scenario.players),
-                                                  *self.play_options(scenario, seconds), *cpu(SENDER_CPU), *streams],
-                                                 deadline))
-            player.expect("connected")
-            self._wait_for_players(http, len(streams) * scenario.players)
-            connected = memory_kib(pid)
+            self._wait_for(http, "streams", lambda state: len(state["streams"]) >= len(streams))
+            published = memory_kib(pid)[1]
+            player = None
+            if scenario.players:
+                player = stack.enter_context(self._players(scenario, seconds, http, streams, deadline))
+            played = memory_kib(pid)[1]
             attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
-            others = sender.process.pid, player.process.pid
+            others = [one.process.pid for one in (sender, player) if one]
             begin, begun = processor_seconds(pid), time.monotonic()
             others_begin = sum(processor_seconds(other)[0] for other in others)
             sender.say("go")
             sent = json.loads(sender.expect("result"))
-            played = json.loads(player.expect("result"))
+            if player:
+                arrived = json.loads(player.expect("result"))
+            else:
+                # The asking is in the figures: some turns of a daemon that has nothing else to do.
+                arrived = {"bytes": self.bytes_of_each(scenario, seconds) * len(streams)}
+                self._wait_for(http, "bytes", lambda state: sum(one["bytes_received"] for one in state["streams"]) >=
+                               arrived["bytes"])
             wall, end = time.monotonic() - begun, processor_seconds(pid)
             others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             finished = memory_kib(pid)
             counted = attached.values() if attached else {}
-            player.finish()
+            sends = sum(one["sends"] for one in self._state(http)["streams"])
+            if player:
+                player.finish()
             sender.finish()
-        packets = scenario.packets(seconds) * len(streams) * scenario.players
+        copies = max(scenario.players, 1)
+        packets = scenario.packets(seconds) * len(streams) * copies
         used, user, system = (after - before for after, before in zip(end, begin))
         share = user / (user + system) if user + system else 0
-        gigabytes = played["bytes"] / 1e9
+        gigabytes = arrived["bytes"] / 1e9
         members = len(streams) * (scenario.players + 1)
-        return {
+        values = {
             "cpu_s": used,
             "load": used / wall,
             "load_of_others": others_used / wall,
             "cpu_s_per_gb": used / gigabytes,
+            "cpu_us_per_mbit": used / gigabytes * 125,
             "user_s_per_gb": used * share / gigabytes,
             "system_s_per_gb": used * (1 - share) / gigabytes,
             "cpu_s_per_mpackets": used / packets * 1e6,
             "resident_kib": finished[0],
             "private_kib": finished[1],
-            "private_bytes_per_connection": 1024 * (connected[1] - before_memory[1]) / members,
-            "mb_per_s": played["bytes"] / 1e6 / wall,
+            "private_bytes_per_connection": 1024 * (played - listening) / members,
+            "mb_per_s": arrived["bytes"] / 1e6 / wall,
             "wall_s": wall,
             "sender_latest_us": sent["latest_us"],
-            **{key: value for key, value in played.items() if key.endswith("_us")},
-        }, counted, packets
+            **{key: value for key, value in arrived.items() if key.endswith("_us")},
+        }
+        if player:
+            values["private_bytes_per_player"] = 1024 * (played - published) / (len(streams) * scenario.players)
+            values["sends_per_packet"] = sends / packets
+            values["us_per_send"] = used / sends * 1e6
+        else:
+            values["private_bytes_per_publisher"] = 1024 * (finished[1] - listening) / len(streams)
+        return values, counted, packets
+
+    def _players(self, scenario, seconds, http, streams, deadline):
+        """All of them, known to the daemon; they wait for the first tag, and none may miss it."""
+        player = Program([self.play, "--port", http, "--players", str(scenario.players),
+                          *self.play_options(scenario, seconds), *cpu(SENDER_CPU), *streams], deadline)
+        try:
+            player.expect("connected")
+            self._wait_for(http, "players", lambda state: sum(one["subscribers"] for one in state["streams"]) >=
+                           len(streams) * scenario.players)
+        except RunError:
+            player.end()
+            raise
+        return player
 
     @staticmethod
-    def _wait_for_players(http, players):
-        """Until the daemon knows all of them; they wait for the first tag, and none may miss it."""
+    def _state(http):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
+                return json.loads(answer.read().decode())
+        except OSError as error:
+            raise RunError(f"the daemon does not answer: {error}") from None
+
+    def _wait_for(self, http, what, condition):
+        """Until the daemon's state is so."""
         end = time.monotonic() + GRACE
-        while time.monotonic() < end:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
-                    text = answer.read().decode()
-            except OSError as error:
-                raise RunError(f"the daemon does not answer: {error}") from None
-            if count_players(json.loads(text)) >= players:
-                return
+        while not condition(self._state(http)):
+            if time.monotonic() > end:
+                raise RunError(f"the daemon has not all {what}")
             time.sleep(0.02)
-        raise RunError(f"the daemon has not {players} players")
-
-
-def count_players(state):
-    """The sum of all subscribers in the daemon's JSON, wherever they stand in it."""
-    if isinstance(state, dict):
-        return sum(value if key == "subscribers" and isinstance(value, int) else count_players(value)
-                   for key, value in state.items())
-    return sum(map(count_players, state)) if isinstance(state, list) else 0
 
 
 class MemoryBench(Bench):

@@ -3,6 +3,7 @@
 import dataclasses
 
 CPU = "cpu_s_per_gb"
+PER_MBIT = "cpu_us_per_mbit"
 TIME = "ns_per_operation"
 CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
@@ -25,6 +26,8 @@ class Scenario:
     variants: tuple
     targets: tuple = ()
     slow: bool = False  # Left out of a quick look.
+    along: str = ""  # The setting whose values the variants differ in, where the plot is a curve.
+    others: tuple = ()  # What the curve is compared with: value of the setting, figure, name.
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "library")
@@ -48,6 +51,7 @@ class Network(Scenario):
     write: str = "65536"
     packets_per_second: float = 0.0
     paced: bool = False
+    together: bool = False  # Packets of all streams at the same time, and not evenly spread.
     figure = CPU
     sender = "bench-send"
     protocol = "flv"
@@ -59,7 +63,8 @@ class Network(Scenario):
     def send_options(self, seconds):
         interval = round(1e6 / self.packets_per_second) if self.paced else 0
         return ["--connections", str(self.connections), "--payload", str(self.payload), "--write", self.write,
-                "--packets", str(self.packets(seconds)), "--interval", str(interval)]
+                "--packets", str(self.packets(seconds)), "--interval", str(interval),
+                *(["--together"] if self.together else [])]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +84,13 @@ class Echo(Network):
 @dataclasses.dataclass(frozen=True)
 class Fanout(Network):
     """Streams through the daemon; variants are its backends, with options: epoll+batch=0. Figures are per byte delivered."""
-    players: int = 1  # Of each stream.
+    players: int = 1  # Of each stream; without any, figures are per byte received.
+
+
+@dataclasses.dataclass(frozen=True)
+class Relay(Fanout):
+    """What servers of this kind are compared by: processor time per Mbit, and memory of a publisher and a player."""
+    figure = PER_MBIT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +177,16 @@ def no_slower(variants):
     return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
 
 
+# Streams of 1 Mbit/s: as many packets as 25 frames of video and 43 of audio a second, evenly spread.
+MBIT = {"payload": 1823, "packets_per_second": 68, "paced": True}
+WINDOWS = tuple(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in (0, 20, 100, 350))
+
+
+def half_of(best, figure, *ours):
+    """At most half of what the best of other servers was measured at, on a machine of this kind."""
+    return tuple(Target(figure, one, None, best / 2) for one in ours)
+
+
 SCENARIOS = (
     Network("saturated", "100 streams as fast as they go, 1 KiB packets in 64 KiB writes", SATURATED,
             against("uring", {"read-malloc": 0.13, "read-buffer": 0.50, "evbuffer": 0.25, "epoll-pool": 1.00,
@@ -203,6 +224,17 @@ SCENARIOS = (
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
              packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    Relay("merge-window", "One publisher of 1 Mbit/s to 500 players, through sluiced, by merge window", WINDOWS,
+          half_of(623, PER_MBIT, "uring+merge-window=0") + half_of(710, PER_MBIT, "uring+merge-window=20") +
+          half_of(228, PER_MBIT, "uring+merge-window=350") +
+          half_of(6000, "private_bytes_per_player", "uring+merge-window=0", "uring+merge-window=350"), along="merge-window",
+          others=((0, 623, "nginx-http-flv"), (20, 710, "SRS"), (350, 228, "SRS")),
+          connections=1, players=500, **MBIT),
+    *(Relay("publishers" + name, f"100 publishers of 1 Mbit/s, {how}, and no players, through sluiced",
+            ("uring", "epoll", "uring+batch=0", "uring+batch=10"),
+            half_of(555, PER_MBIT, "uring") + half_of(95000, "private_bytes_per_publisher", "uring", "epoll"),
+            connections=100, players=0, together=together, **MBIT)
+      for name, how, together in (("", "each in its own time", False), ("-together", "all at the same time", True))),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,

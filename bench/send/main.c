@@ -40,6 +40,7 @@ static struct {
     uint64_t packets;
     uint32_t least_write, most_write;
     uint64_t interval_ns; /* between two packets of a stream; 0: as fast as it goes */
+    bool together;        /* the packets of all streams at the same time */
     uint64_t seed;
     bool stamps;
     int cpu;
@@ -73,6 +74,7 @@ static void usage(FILE *out) {
         "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
         "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
         "                    as it goes (0)\n"
+        "  --together        streams are not spread: all have a packet at the same time\n"
         "  --stamps          each payload says when it was due: CLOCK_MONOTONIC, nanoseconds, 8 bytes, little-endian,\n"
         "                    behind the first 5; for paced sending, and players alone\n"
         "  --seed N          of contents and write sizes (1)\n"
@@ -138,9 +140,9 @@ static void tell_connected(void) {
     fflush(stdout);
 }
 
-/* When a packet is to be sent: the streams are spread over the interval. */
+/* When a packet is to be sent: the streams are spread over the interval, or not. */
 static uint64_t due_at(uint64_t packet, uint64_t index) {
-    return start + packet * set.interval_ns + index * set.interval_ns / set.connections;
+    return start + packet * set.interval_ns + (set.together ? 0 : index * set.interval_ns / set.connections);
 }
 
 /* The bytes from a stream's place on; with stamps up to the end of the tag. */
@@ -303,6 +305,8 @@ static bool read_option(int option, char *text) {
     case 't':
         set.stamps = true;
         return true;
+    case 'g':
+        return set.together = true;
     case 's':
         set.seed = parse_number("--seed", text, 0, UINT64_MAX);
         return true;
@@ -316,12 +320,19 @@ static bool read_option(int option, char *text) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},    {"describe", no_argument, NULL, 'd'},
-        {"payload", required_argument, NULL, 'l'}, {"connections", required_argument, NULL, 'c'},
-        {"packets", required_argument, NULL, 'n'}, {"write", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},    {"interval", required_argument, NULL, 'i'},
-        {"stamps", no_argument, NULL, 't'},        {"cpu", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},
+        {"describe", no_argument, NULL, 'd'},
+        {"payload", required_argument, NULL, 'l'},
+        {"connections", required_argument, NULL, 'c'},
+        {"packets", required_argument, NULL, 'n'},
+        {"write", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},
+        {"interval", required_argument, NULL, 'i'},
+        {"stamps", no_argument, NULL, 't'},
+        {"together", no_argument, NULL, 'g'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
