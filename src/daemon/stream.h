@@ -13,6 +13,7 @@
 
 #include "daemon/address.h"
 #include "daemon/gop.h"
+#include "daemon/merge.h"
 #include "daemon/player.h"
 
 enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
@@ -44,6 +45,7 @@ struct stream {
     uint64_t left_at; /* loop time since which there is no publisher */
     struct player *players;
     uint32_t player_count;
+    struct merge *merges; /* players with a merge window, by window */
 
     struct stream_headers headers;
     struct gop gop;
@@ -66,6 +68,7 @@ struct stream {
     sluice_flv_metadata metadata;
     uint32_t video_codec, audio_codec;
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
+    uint64_t sends;                       /* to its players, those that have gone included */
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
 
@@ -74,7 +77,7 @@ struct stream {
  */
 bool stream_name_is_valid(const char *name, size_t length);
 
-int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry);
+int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
 /* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
@@ -97,7 +100,7 @@ void stream_detach(struct stream *stream, uint64_t now);
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
-/* The player's own fields (conn, begin, user, chunked) are set. The player must be removed before it goes. */
+/* The player's own fields (conn, begin, user, chunked, merge_window_ms) are set. It must be removed before it goes. */
 void stream_add_player(struct stream *stream, struct player *player);
 void stream_remove_player(struct stream *stream, struct player *player);
 
