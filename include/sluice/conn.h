@@ -95,9 +95,10 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
  * on_data is not called before the chain holds @p bytes, or the peer has finished; 0 and 1 mean any. Stays until
  * changed.
  *
- * On a loop without a batching window, the kernel is asked not to tell of less either (SO_RCVLOWAT), where hundreds of
- * bytes are lacking and the connection has no timeout: a frame that comes in many pieces then costs one wake-up, and is
- * not delivered a moment later. sluice_loop_options.no_low_water leaves the socket as it is.
+ * On a loop without a batching window, the kernel is asked not to tell of less either (SO_RCVLOWAT), where a piece has
+ * not been enough, hundreds of bytes are lacking and the connection has no timeout: a frame that comes in many pieces
+ * then costs one wake-up, and is not delivered a moment later. sluice_loop_options.no_low_water leaves the socket as it
+ * is.
  */
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 

@@ -9,6 +9,7 @@
 enum {
     LEAST_LOW_WATER = 512,     /* for less, the system call costs more than the wake-ups that it saves */
     MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
+    PLENTY = 4,                /* times what is needed */
 };
 
 /* The lists that a connection can be in. */
@@ -27,8 +28,9 @@ struct sluice_conn {
     const sluice_conn_events *events;
     void *user;
     size_t need;
-    int low_water; /* what the socket's is set to */
-    bool telling;  /* in on_data: what it leaves and needs is looked at afterwards */
+    int low_water;  /* what the socket's is set to */
+    bool telling;   /* in on_data: what it leaves and needs is looked at afterwards */
+    bool in_pieces; /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at once */
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
     bool failed; /* nothing more can be sent */
@@ -95,12 +97,14 @@ static void set_low_water(sluice_conn *conn, int bytes) {
 
 /*
  * Has the kernel tell of no less than what is lacking; called wherever that may have become less.
- * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a silent one.
+ * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a silent one. And where a
+ * receive brings many frames and the beginning of one more, the rest of that comes with as many others.
  */
 static void follow_need(sluice_conn *conn) {
     size_t length = chain_length(&conn->io.chain);
     size_t lacking = conn->need > length ? conn->need - length : 0;
-    bool holds = conn->loop->low_water && conn->timeout_ms == 0 && !conn->into.received && lacking >= LEAST_LOW_WATER;
+    bool holds = conn->in_pieces && conn->loop->low_water && conn->timeout_ms == 0 && !conn->into.received &&
+                 lacking >= LEAST_LOW_WATER;
     set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
 }
 
@@ -110,10 +114,12 @@ static void io_received(sluice_io *io) {
         conn->heard_at = loop_heard_at(conn->loop);
     if (conn->into.received)
         return;
-    if (chain_length(&io->chain) < conn->need)
+    if (chain_length(&io->chain) < conn->need) {
+        conn->in_pieces = true;
         follow_need(conn);
-    else if (!conn->failed)
+    } else if (!conn->failed) {
         list_add(&conn->loop->ready, LIST_READY, conn);
+    }
 }
 
 /* The kernel is done with the user's memory; the user is still to be told. */
@@ -274,6 +280,7 @@ static void tell(sluice_conn *conn) {
     size_t length = chain_length(&conn->io.chain);
     bool enough = length > 0 && (length >= conn->need || conn->ended);
     if (enough && conn->events->on_data) {
+        conn->in_pieces = conn->in_pieces && length / PLENTY < conn->need;
         conn->telling = true;
         conn->events->on_data(conn, conn->user);
         conn->telling = false;
