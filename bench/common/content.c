@@ -6,7 +6,7 @@
 #include "common/checksum.h"
 #include "common/process.h"
 
-enum { ENOUGH = 1 << 20, FEWEST_TAGS = 16, HEADER = 11, VIDEO = 9, FRAME_MS = 33 };
+enum { ENOUGH = 1 << 20, FEWEST_TAGS = 16, HEADER = CONTENT_TAG_HEADER, VIDEO = 9, FRAME_MS = 33 };
 
 const uint8_t content_file_header[CONTENT_FILE_HEADER] = {'F', 'L', 'V', 1, 1, 0, 0, 0, 9, 0, 0, 0, 0};
 

@@ -5,7 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CONTENT_FILE_HEADER = 13, CONTENT_AROUND_PAYLOAD = 15 };
+enum {
+    CONTENT_FILE_HEADER = 13,
+    CONTENT_TAG_HEADER = 11,
+    CONTENT_AROUND_PAYLOAD = 15,
+    CONTENT_STAMP = CONTENT_TAG_HEADER + 5, /* where a stamp stands in a tag that has one */
+};
 
 /* Some tags, made once and sent again and again. */
 typedef struct content {

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ from compare.processes import Program, RunError
 
 RECEIVER_CPU, SENDER_CPU = 0, 1
 TAG = 15  # Bytes of a tag around its payload.
+GO_SOURCES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "go")
 GRACE = 60  # Seconds that a run may take longer than it should.
 
 
@@ -22,17 +24,27 @@ def cpu(which):
     return ["--cpu", str(ours[which])] if len(ours) > 1 else []
 
 
-class NetworkBench:
+class Bench:
+    """One way to measure: what comes of a scenario's variants."""
+
+    def missing(self, scenario, variant):
+        """Why a variant cannot be run here and is left out, or None."""
+
+
+class NetworkBench(Bench):
     """A receiver and the sender, and what perf can count of the receiver."""
 
     def __init__(self, folder, perf):
         self.receive = os.path.join(folder, "bench-receive")
-        self.send = os.path.join(folder, "bench-send")
+        self.folder = folder
         self.perf = perf
+
+    def _sender(self, scenario):
+        return os.path.join(self.folder, scenario.sender)
 
     def plan(self, scenario, seconds):
         """What will be sent, and what the receivers must find in it."""
-        done = subprocess.run([self.send, "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
+        done = subprocess.run([self._sender(scenario), "--describe", *scenario.send_options(seconds)], capture_output=True, text=True,
                               check=False)
         if done.returncode:
             raise RunError(done.stderr.strip())
@@ -47,24 +59,22 @@ class NetworkBench:
         if not self.perf.traced:
             return {}
         *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
-        values = {event.removeprefix("io_uring:") + "_per_packet": count / plan["packets"]
-                  for event, count in counted.items()}
-        if counters.SYSCALLS[0] in counted:
-            values["syscalls_per_packet"] = values.pop(counters.SYSCALLS[0] + "_per_packet")
-        return values
+        return counts(counted, plan["packets"])
 
     def _execute(self, scenario, variant, seconds, plan, events):
         """What the programs and perf stat have to say after a run; events are what perf is to count."""
         deadline = time.monotonic() + 20 * seconds + GRACE
         with contextlib.ExitStack() as stack:
             counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
-            command = [self.receive, "--variant", variant, "--connections", str(plan["connections"]),
+            command = [self.receive, "--protocol", scenario.protocol, "--variant", variant, "--connections", str(plan["connections"]),
                        "--bytes", str(plan["bytes"]), *cpu(RECEIVER_CPU)]
+            if "opening" in plan:
+                command += ["--opening", str(plan["opening"])]
             if counting:
                 command = counting.prefix + command + counting.option
             receiver = stack.enter_context(Program(command, deadline, counting.pass_fds if counting else ()))
             port = receiver.expect("listening")
-            sender = stack.enter_context(Program([self.send, "--port", port, *cpu(SENDER_CPU),
+            sender = stack.enter_context(Program([self._sender(scenario), "--port", port, *cpu(SENDER_CPU),
                                                   *scenario.send_options(seconds)], deadline))
             try:
                 sender.expect("connected")
@@ -103,15 +113,13 @@ def check(variant, result, plan):
         raise RunError(f"{variant}: wrong " + ", ".join(f"{key} {result[key]} for {plan[key]}" for key in wrong))
 
 
-def figures(plan, result, detail, sent, counted):
-    """Of one run: what it cost, by gigabyte (10^9 bytes) and by packet."""
-    gigabytes, packets = result["bytes"] / 1e9, plan["packets"]
+def costs(result, packets, counted):
+    """Of the span that a program has measured: by gigabyte (10^9 bytes) and by packet."""
+    gigabytes = result["bytes"] / 1e9
     rusage = result["user_s"] + result["system_s"]
     cpu = counted["task-clock"] / 1000 if "task-clock" in counted else rusage
     user = cpu * result["user_s"] / rusage if rusage else 0.0
-    memory = result["memory"]
-    grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
-    values = {
+    return {
         "cpu_s": cpu,
         "cpu_s_per_gb": cpu / gigabytes,
         "user_s_per_gb": user / gigabytes,
@@ -120,14 +128,32 @@ def figures(plan, result, detail, sent, counted):
         "context_switches": counted.get("context-switches", result["context_switches"]),
         "page_faults": counted.get("page-faults", result["page_faults"]),
         "allocations_per_packet": result["allocations"] / packets,
-        "resident_kib": memory["finished"]["resident_kib"],
         "peak_resident_kib": result["peak_resident_kib"],
+        "mb_per_s": result["bytes"] / 1e6 / result["wall_s"],
+        "us_per_packet": result["wall_s"] / packets * 1e6,
+        "wall_s": result["wall_s"],
+    }
+
+
+def counts(counted, packets):
+    """Of what perf has counted in a run of its own: by packet."""
+    values = {event.removeprefix("io_uring:") + "_per_packet": count / packets for event, count in counted.items()}
+    if counters.SYSCALLS[0] in counted:
+        values["syscalls_per_packet"] = values.pop(counters.SYSCALLS[0] + "_per_packet")
+    return values
+
+
+def figures(plan, result, detail, sent, counted):
+    """Of one run of a receiver: what it cost, and what it held."""
+    memory = result["memory"]
+    grown = 1024 * (memory["connected"]["private_kib"] - memory["listening"]["private_kib"])
+    values = {
+        **costs(result, plan["packets"], counted),
+        "resident_kib": memory["finished"]["resident_kib"],
         "private_kib": memory["finished"]["private_kib"],
         "private_bytes_per_connection": grown / result["connections"],
         "private_bytes_per_connection_after":
             1024 * (memory["finished"]["private_kib"] - memory["listening"]["private_kib"]) / result["connections"],
-        "mb_per_s": result["bytes"] / 1e6 / result["wall_s"],
-        "wall_s": result["wall_s"],
         "sender_cpu_s": sent["user_s"] + sent["system_s"],
         "sender_latest_us": sent["latest_us"],
     }
@@ -161,7 +187,7 @@ def memory_kib(pid):
     return values["Rss"], values["Private_Clean"] + values["Private_Dirty"]
 
 
-class FanoutBench:
+class FanoutBench(Bench):
     """The real daemon between publishers and players; it alone is measured, from outside, while all are connected."""
 
     def __init__(self, folder, perf):
@@ -170,8 +196,16 @@ class FanoutBench:
         self.play = os.path.join(folder, "bench-play")
         self.perf = perf
 
-    def plan(self, scenario, seconds):
-        return {"each": scenario.packets(seconds) * (scenario.payload + TAG)}
+    def plan(self, _scenario, _seconds):
+        return {}
+
+    @staticmethod
+    def bytes_of_each(scenario, seconds):
+        return scenario.packets(seconds) * (scenario.payload + TAG)
+
+    def play_options(self, scenario, seconds):
+        """How far each player goes."""
+        return ["--bytes", str(self.bytes_of_each(scenario, seconds))]
 
     def _options(self, variant):
         backend, *settings = variant.split("+")
@@ -182,15 +216,15 @@ class FanoutBench:
         return options
 
     def run(self, scenario, variant, seconds, plan):
-        return self._execute(scenario, variant, seconds, plan, ())[0]
+        return self.execute(scenario, variant, seconds, ())[0]
 
     def count(self, scenario, variant, seconds, plan):
         if not self.perf.traced:
             return {}
-        _, counted, packets = self._execute(scenario, variant, seconds, plan, counters.SYSCALLS)
+        _, counted, packets = self.execute(scenario, variant, seconds, counters.SYSCALLS)
         return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / packets} if counted else {}
 
-    def _execute(self, scenario, variant, seconds, plan, events):
+    def execute(self, scenario, variant, seconds, events):
         """Figures of the daemon, what perf has counted, and packets delivered."""
         deadline = time.monotonic() + 20 * seconds + GRACE
         command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", "100000",
@@ -201,82 +235,133 @@ class FanoutBench:
             flv, http = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
                                            r"proto=http address=127.0.0.1:(\d+).* ready ")
             pid = daemon.process.pid
-            before_memory = memory_kib(pid)
+            listening = memory_kib(pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", flv, *cpu(SENDER_CPU),
                                                   *scenario.send_options(seconds)], deadline))
             streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
-            player = stack.enter_context(Program([self.play, "--port", http, "--players", str(scenario.players),
-                                                  "--bytes", str(plan["each"]), *cpu(SENDER_CPU), *streams], deadline))
-            player.expect("connected")
-            self._wait_for_players(http, len(streams) * scenario.players)
-            connected = memory_kib(pid)
+            self._wait_for(http, "streams", lambda state: len(state["streams"]) >= len(streams))
+            published = memory_kib(pid)[1]
+            player = None
+            if scenario.players:
+                player = stack.enter_context(self._players(scenario, seconds, http, streams, deadline))
+            played = memory_kib(pid)[1]
             attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
+            others = [one.process.pid for one in (sender, player) if one]
             begin, begun = processor_seconds(pid), time.monotonic()
+            others_begin = sum(processor_seconds(other)[0] for other in others)
             sender.say("go")
             sent = json.loads(sender.expect("result"))
-            played = json.loads(player.expect("result"))
+            if player:
+                arrived = json.loads(player.expect("result"))
+            else:
+                # The asking is in the figures: some turns of a daemon that has nothing else to do.
+                arrived = {"bytes": self.bytes_of_each(scenario, seconds) * len(streams)}
+                self._wait_for(http, "bytes", lambda state: sum(one["bytes_received"] for one in state["streams"]) >=
+                               arrived["bytes"])
             wall, end = time.monotonic() - begun, processor_seconds(pid)
+            others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             finished = memory_kib(pid)
             counted = attached.values() if attached else {}
-            player.finish()
+            sends = sum(one["sends"] for one in self._state(http)["streams"])
+            if player:
+                player.finish()
             sender.finish()
-        packets = scenario.packets(seconds) * len(streams) * scenario.players
+        copies = max(scenario.players, 1)
+        packets = scenario.packets(seconds) * len(streams) * copies
         used, user, system = (after - before for after, before in zip(end, begin))
         share = user / (user + system) if user + system else 0
-        gigabytes = played["bytes"] / 1e9
+        gigabytes = arrived["bytes"] / 1e9
         members = len(streams) * (scenario.players + 1)
-        return {
+        values = {
             "cpu_s": used,
+            "load": used / wall,
+            "load_of_others": others_used / wall,
             "cpu_s_per_gb": used / gigabytes,
+            "cpu_us_per_mbit": used / gigabytes * 125,
             "user_s_per_gb": used * share / gigabytes,
             "system_s_per_gb": used * (1 - share) / gigabytes,
             "cpu_s_per_mpackets": used / packets * 1e6,
             "resident_kib": finished[0],
             "private_kib": finished[1],
-            "private_bytes_per_connection": 1024 * (connected[1] - before_memory[1]) / members,
-            "mb_per_s": played["bytes"] / 1e6 / wall,
+            "private_bytes_per_connection": 1024 * (played - listening) / members,
+            "mb_per_s": arrived["bytes"] / 1e6 / wall,
             "wall_s": wall,
             "sender_latest_us": sent["latest_us"],
-        }, counted, packets
+            **{key: value for key, value in arrived.items() if key.endswith("_us")},
+        }
+        if player:
+            values["private_bytes_per_player"] = 1024 * (played - published) / (len(streams) * scenario.players)
+            values["sends_per_packet"] = sends / packets
+            values["us_per_send"] = used / sends * 1e6
+        else:
+            values["private_bytes_per_publisher"] = 1024 * (finished[1] - listening) / len(streams)
+        return values, counted, packets
+
+    def _players(self, scenario, seconds, http, streams, deadline):
+        """All of them, known to the daemon; they wait for the first tag, and none may miss it."""
+        player = Program([self.play, "--port", http, "--players", str(scenario.players),
+                          *self.play_options(scenario, seconds), *cpu(SENDER_CPU), *streams], deadline)
+        try:
+            player.expect("connected")
+            self._wait_for(http, "players", lambda state: sum(one["subscribers"] for one in state["streams"]) >=
+                           len(streams) * scenario.players)
+        except RunError:
+            player.end()
+            raise
+        return player
 
     @staticmethod
-    def _wait_for_players(http, players):
-        """Until the daemon knows all of them; they wait for the first tag, and none may miss it."""
+    def _state(http):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
+                return json.loads(answer.read().decode())
+        except OSError as error:
+            raise RunError(f"the daemon does not answer: {error}") from None
+
+    def _wait_for(self, http, what, condition):
+        """Until the daemon's state is so."""
         end = time.monotonic() + GRACE
-        while time.monotonic() < end:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
-                    text = answer.read().decode()
-            except OSError as error:
-                raise RunError(f"the daemon does not answer: {error}") from None
-            if count_players(json.loads(text)) >= players:
-                return
+        while not condition(self._state(http)):
+            if time.monotonic() > end:
+                raise RunError(f"the daemon has not all {what}")
             time.sleep(0.02)
-        raise RunError(f"the daemon has not {players} players")
 
 
-def count_players(state):
-    """The sum of all subscribers in the daemon's JSON, wherever they stand in it."""
-    if isinstance(state, dict):
-        return sum(value if key == "subscribers" and isinstance(value, int) else count_players(value)
-                   for key, value in state.items())
-    return sum(map(count_players, state)) if isinstance(state, list) else 0
-
-
-class MemoryBench:
+class MemoryBench(Bench):
     """Work without sockets. The program counts its own span by getrusage(2): there is nothing to wait for in it."""
 
     COUNTED = 20000, 60000  # Operations of the two runs under callgrind.
 
     def __init__(self, folder, perf):
         self.program = os.path.join(folder, "bench-memory")
+        self.go_program = os.path.join(folder, "bench-go")
+        self.go_missing = False  # Why there is no such program, None when there is one, False before it is known.
         self.perf = perf
         self.checksums = {}
+
+    def missing(self, scenario, variant):
+        if not variant.startswith("go-"):
+            return None
+        if self.go_missing is False:
+            self.go_missing = self._build_go()
+        return self.go_missing
+
+    def _build_go(self):
+        """Go's own tool builds it, when it is wanted: nothing else needs Go."""
+        go = shutil.which("go")
+        if not go:
+            return "there is no go: tools/install-deps bench"
+        done = subprocess.run([go, "build", "-o", os.path.abspath(self.go_program), "."], cwd=GO_SOURCES,
+                              env={**os.environ, "GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=False)
+        return f"go build: {done.stderr.strip()}" if done.returncode else None
 
     def plan(self, scenario, seconds):
         return {"operations": scenario.operations(seconds)}
 
     def _command(self, scenario, variant, operations):
+        if variant.startswith("go-"):
+            pinning = ["taskset", "-c", cpu(RECEIVER_CPU)[-1]] if cpu(RECEIVER_CPU) else []
+            return [*pinning, self.go_program, "-variant", variant, "-operations", str(operations)]
         return [self.program, "--scenario", scenario.name, "--variant", variant, "--operations", str(operations),
                 *cpu(RECEIVER_CPU)]
 
@@ -302,7 +387,7 @@ class MemoryBench:
 
     def count(self, scenario, variant, _seconds, _plan):
         """Instructions of an operation: two runs, so that what comes before and after them falls out."""
-        if not self.perf.valgrind:
+        if not self.perf.valgrind or variant.startswith("go-"):
             return {}
         instructions, operations = [], []
         for amount in self.COUNTED:

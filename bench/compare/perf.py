@@ -60,10 +60,14 @@ class Perf:
 
     def describe(self):
         if not self.program:
-            return "perf stat is missing or not permitted: times are those of getrusage(2), system calls not counted"
+            missing = "" if shutil.which("perf") else " (tools/install-deps bench)"
+            return ("perf stat is missing or not permitted" + missing +
+                    ": times are those of getrusage(2), system calls not counted")
         parts = ["perf stat: " + ", ".join(self.timed)]
         parts.append("tracepoints in runs of their own" if self.traced else "no tracepoints (not permitted)")
         parts.append("hardware counters" if self.hardware else "no hardware counters on this machine")
+        if not self.hardware and not shutil.which("valgrind"):
+            parts.append("no valgrind (tools/install-deps bench), so instructions are not counted")
         if self.valgrind:
             parts.append("instructions of what needs no socket by callgrind")
         return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""A bar for each variant, as SVG: the median, user and system apart, and the range of the rounds."""
+"""Plots as SVG: a bar for each variant (the median, user and system apart, the range of the rounds), or a curve."""
 
 from xml.sax.saxutils import escape
 
@@ -42,3 +42,54 @@ def bars(title, unit, rows):
         times = f"  {sum(parts) / sum(rows[0][2]):.2f}x" if index and sum(rows[0][2]) else ""
         out.append(text(label, middle + 4, f"{sum(parts):.3g}{times}", size=12))
     return "\n".join(out + [line(LEFT, TOP - 6, LEFT, height - 10), "</svg>"]) + "\n"
+
+
+CURVES_HEIGHT, BOTTOM = 420, 56
+COLOURS = (OURS, OURS_LIGHT)
+
+
+def circle(x, y, radius, fill):
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{fill}"/>'
+
+
+def ticks(most):
+    """About five round numbers up to so much."""
+    step = 10 ** (len(str(int(most))) - 1)
+    step = next(step * part for part in (0.1, 0.2, 0.5, 1, 2) if most / (step * part) <= 6)
+    return [step * index for index in range(int(most / step) + 1)]
+
+
+def curves(title, unit, along, series, others):
+    """An SVG document of curves. Series: name and points (x, median, least, most); others: named points, of theirs."""
+    points = [point for _, line_points in series for point in line_points]
+    widest = max([point[0] for point in points] + [x for x, _, _ in others]) or 1
+    highest = max([point[3] for point in points] + [y for _, y, _ in others]) or 1
+    left, top, right = 64, TOP + 10, 190
+
+    def at(x, y):
+        return (left + x / widest * (WIDTH - left - right),
+                CURVES_HEIGHT - BOTTOM - y / highest * (CURVES_HEIGHT - BOTTOM - top))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{CURVES_HEIGHT}" '
+           f'viewBox="0 0 {WIDTH} {CURVES_HEIGHT}" font-family="sans-serif">',
+           rectangle(0, 0, WIDTH, CURVES_HEIGHT, "#fff"),
+           text(12, 24, title, size=15, weight="bold"), text(12, 44, unit, size=12, fill="#555"),
+           text(WIDTH - right, CURVES_HEIGHT - 14, along, "end", 12, fill="#555")]
+    for y in ticks(highest):
+        out += [line(left, at(0, y)[1], WIDTH - right, at(0, y)[1], "#e4e4e4"),
+                text(left - 8, at(0, y)[1] + 4, f"{y:g}", "end", 12)]
+    for x in sorted({point[0] for point in points}):
+        out.append(text(at(x, 0)[0], CURVES_HEIGHT - BOTTOM + 18, f"{x:g}", "middle", 12))
+    last_label = CURVES_HEIGHT
+    for (name, line_points), colour in sorted(zip(series, COLOURS), key=lambda one: one[0][1][-1][1]):
+        places = [at(x, middle) for x, middle, _, _ in line_points]
+        out += [line(*one, *other, colour) for one, other in zip(places, places[1:])]
+        for (x, middle, low, high), place in zip(line_points, places):
+            out += [line(*at(x, low), *at(x, high), colour), circle(*place, 4, colour)]
+        last_label = min(places[-1][1] + 4, last_label - 16)  # Labels do not lie upon each other.
+        out.append(text(places[-1][0] + 10, last_label, f"{name}: {line_points[-1][1]:.3g}", fill=colour))
+    for x, y, name in others:
+        place = at(x, y)
+        out += [circle(*place, 4, THEIRS), text(place[0] + 10, place[1] + 4, f"{name}: {y:g}", size=12, fill=THEIRS)]
+    return "\n".join(out + [line(left, top, left, CURVES_HEIGHT - BOTTOM),
+                            line(left, CURVES_HEIGHT - BOTTOM, WIDTH - right, CURVES_HEIGHT - BOTTOM), "</svg>"]) + "\n"

@@ -14,17 +14,36 @@ NETWORK = (
     ("B/conn", "private_bytes_per_connection", "{:.0f}"), ("blocks", "peak_held_blocks", "{:.0f}"),
     ("allocs/pkt", "allocations_per_packet", "{:.3f}"), ("MB/s", "mb_per_s", "{:.0f}"),
 )
+RESP = tuple(column for column in NETWORK if column[0] not in ("B/conn", "blocks")) + (("us/pkt", "us_per_packet", "{:.1f}"),)
 MEMORY = (
     ("ns/op", "ns_per_operation", "{:.2f}"), ("instr/op", "instructions_per_operation", "{:.1f}"),
     ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("Mops/s", "million_operations_per_s", "{:.2f}"),
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-COLUMNS = {scenarios.CPU: NETWORK, scenarios.TIME: MEMORY}
-WHAT = {scenarios.CPU: "CPU per GB", scenarios.TIME: "time per operation"}
+RELAY = (
+    ("us/Mbit", "cpu_us_per_mbit", "{:.1f}"), ("user s/GB", "user_s_per_gb", "{:.3f}"),
+    ("system s/GB", "system_s_per_gb", "{:.3f}"), ("us/send", "us_per_send", "{:.2f}"),
+    ("sends/pkt", "sends_per_packet", "{:.3f}"), ("syscalls/pkt", "syscalls_per_packet", "{:.4f}"),
+    ("B/player", "private_bytes_per_player", "{:.0f}"), ("B/publisher", "private_bytes_per_publisher", "{:.0f}"),
+    ("RSS KiB", "resident_kib", "{:.0f}"), ("MB/s", "mb_per_s", "{:.0f}"),
+)
+DELAY = (
+    ("p50 us", "p50_us", "{:.0f}"), ("p90 us", "p90_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
+    ("p99.9 us", "p999_us", "{:.0f}"), ("longest", "longest_us", "{:.0f}"), ("streams", "streams", "{:.0f}"),
+    ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("sender late us", "sender_latest_us", "{:.0f}"),
+)
+COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Relay: RELAY, scenarios.Latency: DELAY,
+           scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
+WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
+        scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
+    scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
+    scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
+    scenarios.PER_MBIT: (("cpu_us_per_mbit",), "Daemon's CPU microseconds per Mbit"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 
@@ -56,7 +75,7 @@ def targets(judged):
 def show(scenario, rounds, counted):
     """The text of one scenario."""
     lines = [f"{scenario.name}: {scenario.title}", ""]
-    lines += table(COLUMNS[scenario.figure], summary(rounds, counted).items())
+    lines += table(COLUMNS[type(scenario)], summary(rounds, counted).items())
     for ours, others in statistics.ratios(scenario, rounds).items():
         lines += ["", f"{WHAT[scenario.figure]}, {ours} / theirs: of medians, and paired: median (range)"]
         lines += [f"  {theirs:<26} {value['of_medians']:6.2f}   {value['median']:6.2f} "
@@ -90,5 +109,22 @@ def write(folder, scenario, rounds, counted, machine, settings):
         each = [run[scenario.figure] for run in runs]
         median = content["variants"][name]["median"]
         rows.append((name, scenario.is_ours(name), [median[part] for part in parts], min(each), max(each)))
+    unit = f"{what}; range of {settings['rounds']} rounds. "
+    drawn = (draw_curve(scenario, unit + "Lower is better.", rows) or
+             plot.bars(scenario.title, unit + "Shorter is better.", rows))
     with open(os.path.join(folder, scenario.name + ".svg"), "w", encoding="utf-8") as file:
-        file.write(plot.bars(scenario.title, f"{what}; range of {settings['rounds']} rounds. Shorter is better.", rows))
+        file.write(drawn)
+
+
+def draw_curve(scenario, unit, rows):
+    """Of a scenario whose variants differ in the value of one setting; None for others."""
+    if not scenario.along:
+        return None
+    series = {}
+    for name, _, parts, low, high in rows:
+        label, found, value = name.partition(f"+{scenario.along}=")
+        if not found or not value.isdigit():
+            return None
+        series.setdefault(label, []).append((int(value), sum(parts), low, high))
+    return plot.curves(scenario.title, unit, f"{scenario.along}, milliseconds",
+                       [(label, sorted(points)) for label, points in series.items()], scenario.others)

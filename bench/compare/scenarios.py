@@ -3,7 +3,10 @@
 import dataclasses
 
 CPU = "cpu_s_per_gb"
+PER_MBIT = "cpu_us_per_mbit"
 TIME = "ns_per_operation"
+CPU_PER_PACKET = "cpu_s_per_mpackets"
+LATENCY = "p99_us"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Scenario:
     variants: tuple
     targets: tuple = ()
     slow: bool = False  # Left out of a quick look.
+    along: str = ""  # The setting whose values the variants differ in, where the plot is a curve.
+    others: tuple = ()  # What the curve is compared with: value of the setting, figure, name.
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "library")
@@ -46,7 +51,10 @@ class Network(Scenario):
     write: str = "65536"
     packets_per_second: float = 0.0
     paced: bool = False
+    together: bool = False  # Packets of all streams at the same time, and not evenly spread.
     figure = CPU
+    sender = "bench-send"
+    protocol = "flv"
 
     def packets(self, seconds):
         """Of each stream, for a run of about so long."""
@@ -55,13 +63,61 @@ class Network(Scenario):
     def send_options(self, seconds):
         interval = round(1e6 / self.packets_per_second) if self.paced else 0
         return ["--connections", str(self.connections), "--payload", str(self.payload), "--write", self.write,
-                "--packets", str(self.packets(seconds)), "--interval", str(interval)]
+                "--packets", str(self.packets(seconds)), "--interval", str(interval),
+                *(["--together"] if self.together else [])]
+
+
+@dataclasses.dataclass(frozen=True)
+class Echo(Network):
+    """WebSocket messages that are sent back; so many of a connection are under way at a time."""
+    payload: int = 50
+    window: int = 1
+    figure = CPU_PER_PACKET
+    sender = "bench-chat"
+    protocol = "websocket"
+
+    def send_options(self, seconds):
+        return ["--connections", str(self.connections), "--payload", str(self.payload), "--window", str(self.window),
+                "--messages", str(self.packets(seconds))]
 
 
 @dataclasses.dataclass(frozen=True)
 class Fanout(Network):
     """Streams through the daemon; variants are its backends, with options: epoll+batch=0. Figures are per byte delivered."""
-    players: int = 1  # Of each stream.
+    players: int = 1  # Of each stream; without any, figures are per byte received.
+
+
+@dataclasses.dataclass(frozen=True)
+class Relay(Fanout):
+    """What servers of this kind are compared by: processor time per Mbit, and memory of a publisher and a player."""
+    figure = PER_MBIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Resp(Scenario):
+    """Commands to a Redis server, one after the other: GET or SET of values of one size."""
+    command: str = "get"
+    size: int = 1 << 20
+    commands_per_second: float = 1000.0
+    figure = CPU
+
+    def commands(self, seconds):
+        return max(1, round(self.commands_per_second * seconds))
+
+
+@dataclasses.dataclass(frozen=True)
+class Latency(Fanout):
+    """From when a packet was due at the publisher to its arrival at each player, at a part of the load that the daemon can
+    bear: so many streams as make that load, of 10 players each."""
+    part: float = 0.5
+    figure = LATENCY
+    FEWEST = 4  # Packets of a stream; the first is not looked at.
+
+    def packets(self, seconds):
+        return max(self.FEWEST, super().packets(seconds))
+
+    def send_options(self, seconds):
+        return [*super().send_options(seconds), "--stamps"]
 
 
 PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
@@ -70,7 +126,7 @@ SATURATED = ("uring", "epoll-pool") + PLAIN
 
 def batched(window_us):
     """Ours with a batching window and without, and the same window for our epoll backend."""
-    return (f"uring+batch={window_us}", "uring", "epoll-pool", f"epoll-pool+batch={window_us}") + PLAIN
+    return (f"uring+batch={window_us}", "uring", "epoll-pool+plain=1", "epoll-pool", f"epoll-pool+batch={window_us}") + PLAIN
 
 
 def against(ours, theirs, extra=()):
@@ -78,26 +134,58 @@ def against(ours, theirs, extra=()):
     return tuple(Target(CPU, ours, name, most) for name, most in theirs.items()) + tuple(extra)
 
 
-def no_worse(ours, names=("epoll-pool",)):
+# The plain pool is epoll and recv into pooled blocks and no more; epoll-pool also has the kernel hold back pieces.
+def no_worse(ours, names=("epoll-pool+plain=1", "epoll-pool")):
     return tuple(Target(CPU, ours, name, 1.02) for name in names)
 
 
 PACED = against("uring+batch=5000", {
-    "read-malloc": 0.50, "read-buffer": 0.45, "evbuffer": 0.35, "epoll-pool": 0.50, "epoll-pool+batch=5000": 0.90,
+    "read-malloc": 0.50, "read-buffer": 0.45, "evbuffer": 0.35, "epoll-pool+plain=1": 0.50, "epoll-pool+batch=5000": 0.90,
 }, no_worse("uring"))
 MANY = against("uring+batch=5000", {
-    "read-malloc": 0.50, "read-buffer": 0.55, "evbuffer": 0.45, "epoll-pool": 0.52, "epoll-pool+batch=5000": 0.75,
+    "read-malloc": 0.50, "read-buffer": 0.55, "evbuffer": 0.45, "epoll-pool+plain=1": 0.52, "epoll-pool+batch=5000": 0.75,
 }, no_worse("uring") + (Target("syscalls_per_packet", "uring+batch=5000", None, 0.01),))
 WORST = against("uring+batch=2000", {
-    "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool": 0.25, "epoll-pool+batch=2000": 0.75,
+    "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool+plain=1": 0.25, "epoll-pool+batch=2000": 0.75,
 }, no_worse("uring"))
 
+ECHOES = ("uring", "epoll-pool", "read-write", "read-buffer", "both-buffer", "evbuffer")
+ECHO_TARGETS = tuple(Target(CPU_PER_PACKET, "uring", name, 1.02) for name in ECHOES[1:] if name != "both-buffer")
+
+CLIENTS = ("uring", "epoll-pool", "hiredis", "raw")
+RESP_SIZES = (("1k", 1 << 10, 7000), ("64k", 64 << 10, 5000), ("1m", 1 << 20, 1000), ("4m", 4 << 20, 250))
+RESP_QUICK = ("resp-get-1m", "resp-set-1m")
+RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
+
+
+def resp(command, label, size, rate):
+    name = f"resp-{command}-{label}"
+    return Resp(name, f"{command.upper()} of {size >> 10} KiB, one after the other, on a redis-server", CLIENTS,
+                RESP_TARGETS.get(name, no_worse("uring", ("hiredis",))), name not in RESP_QUICK, command=command, size=size,
+                commands_per_second=rate)
+
+
 COPIES = ("library", "read-malloc", "buffer-malloc")
+GO = ("go-bufio", "go-pooled")
+# A fifth of the time; a fiftieth of the allocations.
+GO_TARGETS = tuple(Target(*target) for name in GO
+                   for target in ((TIME, "library", name, 0.20), ("allocations_per_operation", "library", name, 0.02)))
+INLINE = (Target("allocations_per_operation", "library", None, 0.0),)
 FILES = ("library", "stdio", "read")
 
 
 def no_slower(variants):
     return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
+
+
+# Streams of 1 Mbit/s: as many packets as 25 frames of video and 43 of audio a second, evenly spread.
+MBIT = {"payload": 1823, "packets_per_second": 68, "paced": True}
+WINDOWS = tuple(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in (0, 20, 100, 350))
+
+
+def half_of(best, figure, *ours):
+    """At most half of what the best of other servers was measured at, on a machine of this kind."""
+    return tuple(Target(figure, one, None, best / 2) for one in ours)
 
 
 SCENARIOS = (
@@ -137,7 +225,28 @@ SCENARIOS = (
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
              packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
-    Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES, operations_per_second=1e7),
+    Relay("merge-window", "One publisher of 1 Mbit/s to 500 players, through sluiced, by merge window", WINDOWS,
+          half_of(623, PER_MBIT, "uring+merge-window=0") + half_of(710, PER_MBIT, "uring+merge-window=20") +
+          half_of(228, PER_MBIT, "uring+merge-window=350") +
+          half_of(6000, "private_bytes_per_player", "uring+merge-window=0", "uring+merge-window=350"), along="merge-window",
+          others=((0, 623, "nginx-http-flv"), (20, 710, "SRS"), (350, 228, "SRS")),
+          connections=1, players=500, **MBIT),
+    *(Relay("publishers" + name, f"100 publishers of 1 Mbit/s, {how}, and no players, through sluiced",
+            ("uring", "epoll", "uring+batch=0", "uring+batch=10"),
+            half_of(555, PER_MBIT, "uring") + half_of(95000, "private_bytes_per_publisher", "uring", "epoll"),
+            connections=100, players=0, together=together, **MBIT)
+      for name, how, together in (("", "each in its own time", False), ("-together", "all at the same time", True))),
+    Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
+         ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
+    Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
+         ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
+    *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
+    *(Latency(f"latency-{part}", f"Publish to play through sluiced, {part} % of the load that one core bears",
+              ("uring", "epoll", "uring+batch=0", "epoll+batch=0"), (Target(LATENCY, "uring", None, 10000),),
+              players=10, payload=16384, packets_per_second=30, paced=True, part=part / 100, slow=part != 50)
+      for part in (10, 50, 90)),
+    Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO, GO_TARGETS,
+           operations_per_second=1e7),
     Memory("streaming-good", "100 streams of 1 KiB packets in pieces of 1024 to 4096 bytes, without sockets", COPIES,
            operations_per_second=1e7),
     Memory("streaming-normal", "100 streams of 1 KiB packets in pieces of 256 to 2048 bytes, without sockets", COPIES,
@@ -153,7 +262,18 @@ SCENARIOS = (
     Memory("file-4096", "A file of 10 MiB, 4 KiB at a time", FILES, no_slower(FILES), operations_per_second=1e6),
     Memory("file-65536", "A file of 10 MiB, 64 KiB at a time", FILES, no_slower(FILES), operations_per_second=7e4),
     *(Memory(f"text-{size}", f"Text of {size} bytes put together and given up", ("library", "malloc"),
-             no_slower(("library", "malloc")), operations_per_second=rate)
+             no_slower(("library", "malloc")) + INLINE * (size <= 64), operations_per_second=rate)
       for size, rate in ((0, 5e7), (5, 5e7), (64, 4e7), (128, 2e7), (1024, 4e6))),
 )
+def settings(name, values):
+    """Our default against other values of one setting."""
+    return ("uring", *(f"uring+{name}={value}" for value in values))
+
+
+# By what they vary: variants, and the scenarios that show it. What is written beside the library's defaults comes of these.
+SWEEPS = {
+    "block": (settings("block", (2048, 8192, 16384, 65536)), ("saturated", "fat", "paced", "network-worst")),
+    "stock": (settings("stock", (131072, 262144, 1048576, 4194304)), ("saturated", "many")),
+    "batch": (settings("batch", (500, 1000, 2000, 5000, 10000)), ("paced", "many", "network-worst")),
+}
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

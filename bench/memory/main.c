@@ -7,33 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "common/allocations.h"
 #include "common/process.h"
-
-typedef struct moment {
-    uint64_t ns;
-    struct rusage usage;
-    uint64_t allocations;
-} moment;
+#include "common/span.h"
 
 static const bench_work *const tables[] = {packet_work, file_work, text_work};
-static moment begun, ended;
 static uint64_t done, all_bytes, sum;
 
-static void note(moment *at) {
-    getrusage(RUSAGE_SELF, &at->usage);
-    at->allocations = allocations();
-    at->ns = now_ns();
-}
-
 void work_begin(void) {
-    note(&begun);
+    span_begin();
 }
 
 void work_end(uint64_t operations, uint64_t bytes, uint64_t checksum) {
-    note(&ended);
+    span_end();
     done = operations;
     all_bytes = bytes;
     sum = checksum;
@@ -68,18 +54,11 @@ static const bench_work *find(const char *scenario, const char *variant) {
     fail(2, "no variant '%s' of '%s': see --help", variant, scenario);
 }
 
-static double seconds_between(struct timeval from, struct timeval to) {
-    return (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_usec - from.tv_usec) / 1e6;
-}
-
 static void print_result(void) {
-    const struct rusage *from = &begun.usage, *to = &ended.usage;
-    printf("result {\"operations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64
-           "\", \"wall_s\": %.9f, \"user_s\": %.6f, \"system_s\": %.6f, \"allocations\": %" PRIu64
-           ", \"page_faults\": %ld, \"peak_resident_kib\": %" PRIu64 "}\n",
-           done, all_bytes, sum, (double)(ended.ns - begun.ns) / 1e9, seconds_between(from->ru_utime, to->ru_utime),
-           seconds_between(from->ru_stime, to->ru_stime), ended.allocations - begun.allocations,
-           to->ru_minflt - from->ru_minflt, peak_resident_kib());
+    printf("result {\"operations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"checksum\": \"%016" PRIx64 "\", ", done,
+           all_bytes, sum);
+    span_print();
+    puts("}");
 }
 
 int main(int argc, char **argv) {

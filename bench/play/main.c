@@ -1,4 +1,4 @@
-/* Players that throw away what they get: see --help. */
+/* Players that throw away what they get, or look at the stamps in it: see --help. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,22 +15,27 @@
 #include <unistd.h>
 
 #include "common/process.h"
+#include "play/stamps.h"
 
 enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 1 << 20 };
 
 typedef struct player {
     int fd;
     uint64_t bytes; /* received, the response's head included */
+    stamp_reader reader;
 } player;
 
 static uint64_t players_done, all_bytes;
+static bool has_stamps;
 
 static void usage(FILE *out) {
     fprintf(out,
-            "Usage: bench-play --port N --players N --bytes N [--cpu N] STREAM...\n"
+            "Usage: bench-play --port N --players N --bytes N | --tags N [--cpu N] STREAM...\n"
             "\n"
             "So many players of each stream (GET /STREAM.flv on 127.0.0.1): says \"connected\" when all have sent\n"
-            "their request, and \"result\" and JSON when each has received so many bytes. They look at none.\n");
+            "their request, and \"result\" and JSON when each has received so many bytes. They look at none.\n"
+            "With --tags they look at the stamps that bench-send has set, and are done with so many tags; the result\n"
+            "has how long these took, in microseconds.\n");
 }
 
 static void open_player(player *p, int epoll, uint16_t port, const char *stream) {
@@ -41,7 +46,8 @@ static void open_player(player *p, int epoll, uint16_t port, const char *stream)
     if (p->fd < 0 || connect(p->fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) < 0)
         fail(EXIT_FAILURE, "connecting: %s", strerror(errno));
-    if (dprintf(p->fd, "GET /%s.flv HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", stream) < 0 ||
+    /* Stamps are looked for where a tag has them: chunks would be in the way. */
+    if (dprintf(p->fd, "GET /%s.flv HTTP/1.%d\r\nHost: 127.0.0.1\r\n\r\n", stream, !has_stamps) < 0 ||
         fcntl(p->fd, F_SETFL, O_NONBLOCK) < 0)
         fail(EXIT_FAILURE, "asking for %s: %s", stream, strerror(errno));
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
@@ -50,6 +56,12 @@ static void open_player(player *p, int epoll, uint16_t port, const char *stream)
 }
 
 static void receive(player *p, uint64_t enough) {
+    if (has_stamps) {
+        uint64_t tags = p->reader.tags;
+        all_bytes += stamp_read(&p->reader, p->fd);
+        players_done += tags < enough && p->reader.tags >= enough;
+        return;
+    }
     /* On TCP the kernel drops the bytes where it would copy them: a player costs the sink next to nothing. */
     ssize_t n = recv(p->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -73,9 +85,13 @@ static void play(int epoll, uint64_t players, uint64_t enough) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},  {"players", required_argument, NULL, 'n'},
-        {"bytes", required_argument, NULL, 'b'}, {"cpu", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},
+        {"players", required_argument, NULL, 'n'},
+        {"bytes", required_argument, NULL, 'b'},
+        {"tags", required_argument, NULL, 't'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     uint64_t port = 0, each = 0, enough = 0;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -85,7 +101,10 @@ int main(int argc, char **argv) {
             each = parse_number("--players", optarg, 1, MOST_PLAYERS);
         else if (option == 'b')
             enough = parse_number("--bytes", optarg, 1, UINT64_MAX);
-        else if (option == 'p')
+        else if (option == 't') {
+            enough = parse_number("--tags", optarg, 2, UINT64_MAX);
+            has_stamps = true;
+        } else if (option == 'p')
             pin_to_cpu((int)parse_number("--cpu", optarg, 0, 1023));
         else {
             usage(option == 'h' ? stdout : stderr);
@@ -108,7 +127,13 @@ int main(int argc, char **argv) {
     puts("connected");
     fflush(stdout);
     play(epoll, players, enough);
-    printf("result {\"players\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", players, all_bytes);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("result {\"players\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld",
+           players, all_bytes, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
+           usage.ru_stime.tv_usec);
+    stamps_print();
+    puts("}");
     fflush(stdout);
     /* All stay until everything has been measured. */
     while (getchar() != EOF)

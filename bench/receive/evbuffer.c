@@ -6,14 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/process.h"
-#include "receive/listener.h"
 #include "receive/meter.h"
-#include "receive/ready.h"
 #include "receive/receive.h"
 #include "receive/tag.h"
+#include "receive/with_libevent.h"
 
 typedef struct stream {
     bool started;    /* the file header is through */
@@ -21,8 +19,6 @@ typedef struct stream {
     size_t buffered; /* bytes left in the buffer after the last call */
     uint64_t packets;
 } stream;
-
-static struct event_base *base;
 
 /* The bytes that the input must hold for the next step; 0 when a step was taken. */
 static size_t take_packet(stream *s, struct evbuffer *input) {
@@ -62,39 +58,19 @@ static void readable(struct bufferevent *event, void *context) {
     s->buffered = evbuffer_get_length(input);
     meter_received(received);
     if (the_meter.done)
-        event_base_loopbreak(base);
+        with_libevent_stop();
 }
 
-static void ended(struct bufferevent *event, short what, void *context) {
-    (void)event, (void)what, (void)context;
-    fail(EXIT_FAILURE, "a stream has ended early");
-}
-
-static void accept_all(evutil_socket_t listener, short what, void *context) {
-    int fd;
-    (void)what, (void)context;
-    while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        stream *s = calloc(1, sizeof *s);
-        struct bufferevent *event = bufferevent_socket_new(base, fd, 0);
-        if (!s || !event || bufferevent_set_max_single_read(event, READY_BYTES) < 0)
-            fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
-        bufferevent_setcb(event, readable, NULL, ended, s);
-        bufferevent_enable(event, EV_READ);
-    }
-    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        fail(EXIT_FAILURE, "accept: %s", strerror(errno));
+static void prepare(struct bufferevent *event) {
+    stream *s = calloc(1, sizeof *s);
+    if (!s)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    bufferevent_setcb(event, readable, NULL, with_libevent_ended, s);
 }
 
 static void run(const receive_options *options) {
     (void)options;
-    base = event_base_new();
-    if (!base)
-        fail(EXIT_FAILURE, "libevent: no base");
-    int fd = listener_open();
-    struct event *listener = event_new(base, fd, EV_READ | EV_PERSIST, accept_all, NULL);
-    if (!listener || event_add(listener, NULL) < 0)
-        fail(EXIT_FAILURE, "libevent: no listener");
-    event_base_dispatch(base);
+    with_libevent_run(prepare);
 }
 
 const receive_variant evbuffer_variant = {"evbuffer", "", true, run};

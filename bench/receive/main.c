@@ -7,14 +7,30 @@
 #include <string.h>
 
 #include "common/process.h"
+#include "common/span.h"
 #include "receive/meter.h"
 #include "receive/receive.h"
 
-enum { OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000 };
+enum { OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000, MOST_OPENING = 1 << 20 };
 
-static const receive_variant *const variants[] = {
-    &uring_variant, &epoll_pool_variant, &read_malloc_variant, &read_buffer_variant, &evbuffer_variant, &raw_variant,
+enum { MOST_VARIANTS = 8 };
+
+/* What is received, how much of it opens a connection, and by whom. */
+static const struct protocol {
+    const char *name;
+    uint32_t opening; /* bytes; 0: --opening says it */
+    const receive_variant *variants[MOST_VARIANTS];
+} protocols[] = {
+    {"flv",
+     13,
+     {&uring_variant, &epoll_pool_variant, &read_malloc_variant, &read_buffer_variant, &evbuffer_variant,
+      &raw_variant}},
+    {"websocket",
+     0,
+     {&echo_uring_variant, &echo_epoll_pool_variant, &echo_read_write_variant, &echo_read_buffer_variant,
+      &echo_both_buffer_variant, &echo_evbuffer_variant}},
 };
+enum { PROTOCOLS = sizeof protocols / sizeof *protocols };
 
 /* What can be set, written behind a variant's name. */
 static const struct setting {
@@ -27,24 +43,30 @@ static const struct setting {
     {"block", offsetof(receive_options, block_size), 1 << 20},
     {"blocks", offsetof(receive_options, max_blocks), 4 << 20},
     {"stock", offsetof(receive_options, stock_bytes), 1 << 30},
+    {"plain", offsetof(receive_options, plain), 1},
 };
 
 static void usage(FILE *out) {
-    fprintf(out,
-            "Usage: bench-receive --variant NAME[+SETTING=VALUE...] --connections N --bytes N [options]\n"
-            "\n"
-            "Listens on a port of 127.0.0.1 and says \"listening PORT\", receives FLV streams, says \"ready\" when\n"
-            "all have sent their file header, ends with the last byte, and says what that has cost: \"result\"\n"
-            "and JSON; before that some say \"detail\" and JSON of what only they have.\n"
-            "\n"
-            "  --connections N      streams, 1 to 100000\n"
-            "  --bytes N            in all streams together, file headers included\n"
-            "  --cpu N              stay on this processor\n"
-            "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
-            "\n"
-            "Variants and their settings (batch: microseconds; block, buffer, stock: bytes):\n");
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
-        fprintf(out, "  %-20s %s\n", variants[i]->name, variants[i]->settings);
+    fprintf(
+        out,
+        "Usage: bench-receive --variant NAME[+SETTING=VALUE...] --connections N --bytes N [options]\n"
+        "\n"
+        "Listens on a port of 127.0.0.1 and says \"listening PORT\", receives FLV streams, says \"ready\" when\n"
+        "all have sent their file header, ends with the last byte, and says what that has cost: \"result\"\n"
+        "and JSON; before that some say \"detail\" and JSON of what only they have. WebSocket messages, masked and\n"
+        "shorter than 126 bytes, are sent back; bytes are then those sent back.\n"
+        "\n"
+        "  --protocol NAME      flv or websocket, behind its upgrade (flv)\n"
+        "  --opening N          websocket: bytes that each connection gets back before it begins\n"
+        "  --connections N      streams, 1 to 100000\n"
+        "  --bytes N            in all streams together, file headers included\n"
+        "  --cpu N              stay on this processor\n"
+        "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
+        "\n"
+        "Variants and their settings (batch: microseconds; block, buffer, stock: bytes; plain: 1):\n");
+    for (size_t i = 0; i < PROTOCOLS; i++)
+        for (const receive_variant *const *at = protocols[i].variants; *at; at++)
+            fprintf(out, "  %-10s %-20s %s\n", protocols[i].name, (*at)->name, (*at)->settings);
 }
 
 static bool has_word(const char *words, const char *word) {
@@ -69,15 +91,23 @@ static void read_setting(const receive_variant *variant, char *text, receive_opt
                                                                                          settings[i].most);
 }
 
-static const receive_variant *read_variant(const char *text, receive_options *options) {
+static const struct protocol *read_protocol(const char *name) {
+    for (size_t i = 0; i < PROTOCOLS; i++)
+        if (strcmp(protocols[i].name, name) == 0)
+            return &protocols[i];
+    fail(2, "no protocol '%s': see --help", name);
+}
+
+static const receive_variant *read_variant(const struct protocol *protocol, const char *text,
+                                           receive_options *options) {
     char *copy = strdup(text), *rest = NULL;
     if (!copy)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
     const receive_variant *found = NULL;
     const char *name = strtok_r(copy, "+", &rest);
-    for (size_t i = 0; name && i < sizeof variants / sizeof *variants; i++)
-        if (strcmp(variants[i]->name, name) == 0)
-            found = variants[i];
+    for (const receive_variant *const *at = protocol->variants; name && *at; at++)
+        if (strcmp((*at)->name, name) == 0)
+            found = *at;
     if (!found)
         fail(2, "no variant '%s': see --help", text);
     for (char *setting; (setting = strtok_r(NULL, "+", &rest));)
@@ -88,6 +118,8 @@ static const receive_variant *read_variant(const char *text, receive_options *op
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
+        {"protocol", required_argument, NULL, 'r'},
+        {"opening", required_argument, NULL, 'o'},
         {"variant", required_argument, NULL, 'v'},
         {"connections", required_argument, NULL, 'c'},
         {"bytes", required_argument, NULL, 'b'},
@@ -97,35 +129,41 @@ int main(int argc, char **argv) {
         {NULL, 0, NULL, 0},
     };
     receive_options options = {0};
-    const receive_variant *variant = NULL;
+    const struct protocol *protocol = &protocols[0];
     const char *variant_text = NULL;
-    uint64_t connections = 0, bytes = 0;
-    int cpu = -1, perf_control[2] = {-1, -1};
+    uint64_t connections = 0, bytes = 0, opening = 0;
+    int cpu = -1;
 
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'v')
             variant_text = optarg;
+        else if (option == 'r')
+            protocol = read_protocol(optarg);
+        else if (option == 'o')
+            opening = parse_number("--opening", optarg, 1, MOST_OPENING);
         else if (option == 'c')
             connections = parse_number("--connections", optarg, 1, MOST_CONNECTIONS);
         else if (option == 'b')
             bytes = parse_number("--bytes", optarg, 1, UINT64_MAX);
         else if (option == 'p')
             cpu = (int)parse_number("--cpu", optarg, 0, 1023);
-        else if (option == 'f' && sscanf(optarg, "%d,%d", &perf_control[0], &perf_control[1]) != 2)
+        else if (option == 'f' && !span_command_perf(optarg))
             fail(2, "--perf-control: '%s' is not two descriptors", optarg);
         else if (option == 'h' || option == '?') {
             usage(option == 'h' ? stdout : stderr);
             return option == 'h' ? 0 : 2;
         }
     }
-    if (!variant_text || !connections || !bytes || optind != argc) {
+    if (protocol->opening > 0)
+        opening = protocol->opening;
+    if (!variant_text || !connections || !bytes || !opening || optind != argc) {
         usage(stderr);
         return 2;
     }
-    variant = read_variant(variant_text, &options);
+    const receive_variant *variant = read_variant(protocol, variant_text, &options);
     pin_to_cpu(cpu);
     allow_descriptors(connections + OTHER_DESCRIPTORS);
-    meter_expect((uint32_t)connections, bytes, perf_control);
+    meter_expect((uint32_t)connections, (uint32_t)opening, bytes);
     variant->run(&options);
     printf("result {\"parses\": %s, ", variant->parses ? "true" : "false");
     meter_print();

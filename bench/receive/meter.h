@@ -1,7 +1,7 @@
 /*
  * Counts what a receiver receives, and measures what that costs.
  *
- * The measured span begins when all connections are there and each has sent its file header, and ends with the last
+ * The measured span begins when all connections are there and each has sent what it opens with, and ends with the last
  * byte of the last one, while all are still open. Setting up and tearing down are not in it.
  */
 #ifndef BENCH_RECEIVE_METER_H
@@ -13,7 +13,7 @@
 #include "common/checksum.h"
 
 typedef struct meter {
-    uint64_t bytes;     /* received so far, in all */
+    uint64_t bytes;     /* received so far, in all; where they are sent back, sent back so far */
     uint64_t next_mark; /* at so many bytes there is something to do */
     uint64_t packets;
     uint64_t checksum;
@@ -22,8 +22,8 @@ typedef struct meter {
 
 extern meter the_meter;
 
-/* What is to come. @param perf_control descriptors to command perf stat, and to hear of it; -1 for none */
-void meter_expect(uint32_t connections, uint64_t bytes, const int perf_control[2]);
+/* What is to come. @param opening bytes of each connection before it begins @param bytes of all, those included */
+void meter_expect(uint32_t connections, uint32_t opening, uint64_t bytes);
 
 /* Takes note of the memory in use; call it when the receiver is ready for connections. */
 void meter_listening(void);

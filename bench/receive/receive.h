@@ -1,4 +1,4 @@
-/* A receiver of FLV streams: the same work done in different ways, which the benchmarks compare. */
+/* A receiver of streams: the same work done in different ways, which the benchmarks compare. */
 #ifndef BENCH_RECEIVE_RECEIVE_H
 #define BENCH_RECEIVE_RECEIVE_H
 
@@ -12,6 +12,7 @@ typedef struct receive_options {
     uint32_t block_size; /* of the pool, as the next two */
     uint32_t max_blocks;
     uint32_t stock_bytes;
+    uint32_t plain; /* 1: the kernel may not hold back what is less than a packet (SO_RCVLOWAT) */
 } receive_options;
 
 /* One way to receive. */
@@ -23,11 +24,20 @@ typedef struct receive_variant {
     void (*run)(const receive_options *options);
 } receive_variant;
 
+/* Of FLV streams. */
 extern const receive_variant uring_variant;
 extern const receive_variant epoll_pool_variant;
 extern const receive_variant read_malloc_variant;
 extern const receive_variant read_buffer_variant;
 extern const receive_variant evbuffer_variant;
 extern const receive_variant raw_variant;
+
+/* Of WebSocket messages, which are sent back. */
+extern const receive_variant echo_uring_variant;
+extern const receive_variant echo_epoll_pool_variant;
+extern const receive_variant echo_read_write_variant;
+extern const receive_variant echo_read_buffer_variant;
+extern const receive_variant echo_both_buffer_variant;
+extern const receive_variant echo_evbuffer_variant;
 
 #endif

@@ -1,5 +1,6 @@
 /* The load generator: see --help. */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -28,6 +29,7 @@ typedef struct stream {
     bool blocked;    /* the socket has no room */
     uint64_t sent;   /* bytes behind the file header */
     uint64_t due;    /* bytes that may be sent by now */
+    uint8_t *tag;    /* where each tag is stamped; NULL without stamps */
     uint64_t random; /* of the sizes of its writes */
 } stream;
 
@@ -38,7 +40,9 @@ static struct {
     uint64_t packets;
     uint32_t least_write, most_write;
     uint64_t interval_ns; /* between two packets of a stream; 0: as fast as it goes */
+    bool together;        /* the packets of all streams at the same time */
     uint64_t seed;
+    bool stamps;
     int cpu;
 } set = {
     .connections = 1, .payload = 1024, .packets = 1, .least_write = 65536, .most_write = 65536, .seed = 1, .cpu = -1};
@@ -46,6 +50,7 @@ static struct {
 static content what;
 static stream *streams;
 static int epoll;
+static uint64_t start; /* of paced sending: nanoseconds */
 
 /* Who has something to write, in a ring: each stream is in it once at most. */
 static struct {
@@ -54,22 +59,26 @@ static struct {
 } queue;
 
 static void usage(FILE *out) {
-    fprintf(out,
-            "Usage: bench-send --port N | --describe [options]\n"
-            "\n"
-            "Connects to a receiver on 127.0.0.1, sends each connection's file header, says \"connected\", waits for\n"
-            "a line on its standard input, sends the packets, says \"result\" and JSON, and waits for the end of\n"
-            "the input.\n"
-            "--describe only says what would be sent and what a receiver must find in it.\n"
-            "\n"
-            "  --connections N   streams, 1 to 100000 (1)\n"
-            "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
-            "  --packets N       of each stream (1)\n"
-            "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
-            "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
-            "                    as it goes (0)\n"
-            "  --seed N          of contents and write sizes (1)\n"
-            "  --cpu N           stay on this processor\n");
+    fprintf(
+        out,
+        "Usage: bench-send --port N | --describe [options]\n"
+        "\n"
+        "Connects to a receiver on 127.0.0.1, sends each connection's file header, says \"connected\", waits for\n"
+        "a line on its standard input, sends the packets, says \"result\" and JSON, and waits for the end of\n"
+        "the input.\n"
+        "--describe only says what would be sent and what a receiver must find in it.\n"
+        "\n"
+        "  --connections N   streams, 1 to 100000 (1)\n"
+        "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
+        "  --packets N       of each stream (1)\n"
+        "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
+        "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
+        "                    as it goes (0)\n"
+        "  --together        streams are not spread: all have a packet at the same time\n"
+        "  --stamps          each payload says when it was due: CLOCK_MONOTONIC, nanoseconds, 8 bytes, little-endian,\n"
+        "                    behind the first 5; for paced sending, and players alone\n"
+        "  --seed N          of contents and write sizes (1)\n"
+        "  --cpu N           stay on this processor\n");
 }
 
 static void enqueue(stream *s) {
@@ -103,6 +112,8 @@ static void open_stream(stream *s, uint32_t index) {
         send(s->fd, content_file_header, CONTENT_FILE_HEADER, MSG_NOSIGNAL) != CONTENT_FILE_HEADER)
         fail(EXIT_FAILURE, "connection %u: %s", index, strerror(errno));
     s->random = set.seed + index;
+    if (set.stamps && !(s->tag = malloc(what.tag_size)))
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
 }
 
 static void open_streams(void) {
@@ -129,13 +140,32 @@ static void tell_connected(void) {
     fflush(stdout);
 }
 
+/* When a packet is to be sent: the streams are spread over the interval, or not. */
+static uint64_t due_at(uint64_t packet, uint64_t index) {
+    return start + packet * set.interval_ns + (set.together ? 0 : index * set.interval_ns / set.connections);
+}
+
+/* The bytes from a stream's place on; with stamps up to the end of the tag. */
+static const uint8_t *stamped(stream *s, uint64_t *size) {
+    uint64_t at = s->sent % what.tag_size;
+    if (at == 0) {
+        uint64_t due = htole64(due_at(s->sent / what.tag_size, (uint64_t)(s - streams)));
+        memcpy(s->tag, content_at(&what, s->sent), what.tag_size);
+        memcpy(s->tag + CONTENT_STAMP, &due, sizeof due);
+    }
+    if (*size > what.tag_size - at)
+        *size = what.tag_size - at;
+    return s->tag + at;
+}
+
 static void write_once(stream *s) {
     uint64_t size = set.most_write;
     if (set.least_write < set.most_write)
         size = set.least_write + content_random(&s->random) % (set.most_write - set.least_write + 1);
     if (size > s->due - s->sent)
         size = s->due - s->sent;
-    ssize_t n = send(s->fd, content_at(&what, s->sent), size, MSG_NOSIGNAL);
+    const uint8_t *bytes = s->tag ? stamped(s, &size) : content_at(&what, s->sent);
+    ssize_t n = send(s->fd, bytes, size, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "send: %s", strerror(errno));
     s->blocked = n < 0 && errno == EAGAIN;
@@ -184,13 +214,14 @@ static void send_all_at_once(void) {
 
 /* How late the latest packet was given to the kernel, nanoseconds. */
 static uint64_t send_paced(void) {
-    uint64_t start = now_ns(), latest = 0;
+    uint64_t latest = 0;
+    start = now_ns();
     const uint64_t packets = set.packets * set.connections;
     for (uint64_t next = 0; next < packets || queue.count > 0 || !all_sent();) {
         uint64_t now = now_ns(), at = UINT64_MAX;
         for (; next < packets; next++) {
             uint64_t turn = next / set.connections, index = next % set.connections;
-            at = start + turn * set.interval_ns + index * set.interval_ns / set.connections;
+            at = due_at(turn, index);
             if (at > now)
                 break;
             if (now - at > latest)
@@ -271,6 +302,11 @@ static bool read_option(int option, char *text) {
     case 'i':
         set.interval_ns = parse_number("--interval", text, 0, 3600000000) * 1000;
         return true;
+    case 't':
+        set.stamps = true;
+        return true;
+    case 'g':
+        return set.together = true;
     case 's':
         set.seed = parse_number("--seed", text, 0, UINT64_MAX);
         return true;
@@ -292,6 +328,8 @@ int main(int argc, char **argv) {
         {"write", required_argument, NULL, 'w'},
         {"seed", required_argument, NULL, 's'},
         {"interval", required_argument, NULL, 'i'},
+        {"stamps", no_argument, NULL, 't'},
+        {"together", no_argument, NULL, 'g'},
         {"cpu", required_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -305,7 +343,7 @@ int main(int argc, char **argv) {
             return option == 'h' ? 0 : 2;
         }
     }
-    if (optind != argc || only_describe == (set.port != 0)) {
+    if (optind != argc || (set.stamps && !set.interval_ns) || only_describe == (set.port != 0)) {
         usage(stderr);
         return 2;
     }

@@ -91,8 +91,24 @@ SLUICE_API int sluice_conn_fd(const sluice_conn *conn);
 /** Exchanges the events and their user value, for a connection that changes its protocol. */
 SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user);
 
-/** on_data is not called before the chain holds @p bytes; 0 and 1 mean any. Stays until changed. */
+/**
+ * on_data is not called before the chain holds @p bytes, or the peer has finished; 0 and 1 mean any. Stays until
+ * changed.
+ *
+ * On a loop without a batching window, the kernel is asked not to tell of less either (SO_RCVLOWAT), where a piece has
+ * not been enough, hundreds of bytes are lacking and the connection has no timeout: a frame that comes in many pieces
+ * then costs one wake-up, and is not delivered a moment later. sluice_loop_options.no_low_water leaves the socket as it
+ * is.
+ */
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
+
+/**
+ * Whether as much may be received at once as there is, which is what a connection begins with, or one block at a time.
+ * The latter is for a protocol whose next bytes say where those behind them go: what comes into blocks ahead of
+ * sluice_conn_receive_into(), and must be copied, is a block at most. Set it before such bytes are asked for: what the
+ * kernel has already begun to fill still arrives. Every block then takes a turn of its own.
+ */
+SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
 
 /**
  * Chooses the size of the blocks that are received into: one of the sizes that the loop's pool has, each with a stock

@@ -34,12 +34,16 @@ typedef enum sluice_backend_choice {
 typedef struct sluice_loop_options {
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
-                               event after silence is never delayed. Default 0: no window. */
+                               event after silence is never delayed, and the work of a turn is within the window.
+                               Default 0: no window. */
     uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool;
                                so much for each block size in use. Default 524,288: about what stays in a core's
-                               cache. */
+                               cache. Counted by what is filled: of blocks that small packets fill to a part only,
+                               up to four times as many are kept. */
     bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
                                RLIMIT_MEMLOCK). */
+    bool no_low_water;    /**< Do not let the kernel hold back what is less than a connection needs: see
+                               sluice_conn_set_need(). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */
 } sluice_loop_options;
 

@@ -49,7 +49,7 @@ enum io_receiving {
     IO_RECV_OFF,      /* not; set at the start, by pause(), and by a last completion when no more is wanted */
     IO_RECV_WAITING,  /* in the queue for arming; set by resume(), and by completions that end a receive */
     IO_RECV_MULTI,    /* armed for as many blocks as come; set by arming */
-    IO_RECV_SINGLE,   /* armed for one block: under memory pressure; set by arming */
+    IO_RECV_SINGLE,   /* armed for one block: no more is wanted, or memory is short; set by arming */
     IO_RECV_AIMED,    /* armed for the free end of the last block: under memory pressure; set by arming */
     IO_RECV_TARGET,   /* armed for the target; set by arming */
     IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
@@ -86,6 +86,7 @@ struct sluice_io {
     /* The backend's: */
     enum io_receiving receiving;
     bool wants_receive;  /* into blocks: resume() has been called, and neither pause() nor an end came after it */
+    bool one_block;      /* no receive is to take more than a block; set by one_block() */
     bool accepting;      /* an accept is armed */
     bool sending;        /* a send is under way */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */
@@ -132,6 +133,9 @@ struct backend_operations {
     /* Starts and stops receiving into blocks. */
     void (*resume)(sluice_backend *backend, sluice_io *io);
     void (*pause)(sluice_backend *backend, sluice_io *io);
+
+    /* Whether a receive may take one block at most; what is armed already may still bring more. */
+    void (*one_block)(sluice_backend *backend, sluice_io *io, bool is_most);
 
     /*
      * The io has a target: receives into it and nowhere else, paused or not, until placed() or ended(). Blocks that the

@@ -80,7 +80,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return -ENOMEM;
     e->base = (sluice_backend){&epoll_backend, pool};
     e->fd = e->wake_fd = -1;
-    e->batch_us = options->batch_us;
+    e->window.length = options->batch_us;
     epoll_class_open(e, pool);
     e->stats.features = "vectored";
     int error = open_descriptors(e);
@@ -149,6 +149,11 @@ static void resume(sluice_backend *backend, sluice_io *io) {
 
 static void pause_receive(sluice_backend *backend, sluice_io *io) {
     epoll_receive_stop(of(backend), io);
+}
+
+static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
+    (void)backend;
+    io->one_block = is_most;
 }
 
 static void receive_into(sluice_backend *backend, sluice_io *io) {
@@ -297,12 +302,13 @@ static void dispatch(epoll *e, sluice_io *io, uint32_t events) {
 }
 
 static void sleep_us(int64_t us) {
-    nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
+    if (us > 0)
+        nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
 }
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static bool has_window(const epoll *e, int64_t timeout_us) {
-    return e->batch_us > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
+    return e->window.length > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
 }
 
 /* How long to wait for events, milliseconds. */
@@ -334,7 +340,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         e->bound = true;
     }
     if (has_window(e, timeout_us)) {
-        sleep_us(timeout_us < 0 || timeout_us > e->batch_us ? e->batch_us : timeout_us);
+        sleep_us(window_left(&e->window, timeout_us));
         timeout_us = 0;
     }
     e->unread = false;
@@ -343,6 +349,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     int count = epoll_wait(e->fd, e->events, EPOLL_EVENTS, handled > 0 ? 0 : plan_wait(e, timeout_us));
     if (count < 0 && errno != EINTR)
         return -errno;
+    window_open(&e->window);
     e->unread |= count == EPOLL_EVENTS;
     handled += tell_all(e);
     handled += dispatch_all(e, count > 0 ? count : 0);
@@ -370,6 +377,7 @@ const struct backend_operations epoll_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .one_block = one_block,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

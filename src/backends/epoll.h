@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/io_queue.h"
+#include "backends/window.h"
 #include "memory/pool.h"
 
 enum {
@@ -27,7 +28,7 @@ typedef struct epoll {
     sluice_backend base;
     int fd;
     int wake_fd;
-    uint32_t batch_us;
+    batch_window window;
     bool bound;  /* the first turn gives the pool to its thread */
     bool busy;   /* the last turn had events */
     bool unread; /* and left something to read */

@@ -75,7 +75,7 @@ static bool has_block(epoll *e, const block_class *class) {
 
 /* The blocks that the io's next read may take. */
 static uint32_t burst_of(const block_class *class, const sluice_io *io, bool pressed) {
-    uint32_t most = class->most_burst;
+    uint32_t most = io->one_block ? 1 : class->most_burst;
     uint32_t burst = io->ready.burst ? io->ready.burst : 1;
     if (pressed) {
         uint32_t share = sluice_pool_available(class->pool) / BLOCKS_PER_RECEIVE;

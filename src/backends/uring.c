@@ -16,6 +16,7 @@
 enum {
     MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
+    DRIBBLE_BYTES = 1024, /* receives that bring less, and more than one of them for each connection, are a dribble */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
 
@@ -26,6 +27,7 @@ static uring *of(sluice_backend *backend) {
 void uring_submit_now(uring *u) {
     u->stats.enters++;
     io_uring_submit(&u->ring);
+    window_open(&u->window);
     if (io_uring_sq_ready(&u->ring) == 0)
         u->iovecs_used = u->messages_used = 0;
 }
@@ -158,7 +160,7 @@ static int allocate(uring *u, const backend_options *options) {
     u->fixed = calloc(pool_max_slabs(u->base.pool), sizeof *u->fixed);
     if (!u->iovecs || !u->messages || !u->fixed)
         return -ENOMEM;
-    u->batch_us = options->batch_us;
+    u->window.length = options->batch_us;
     u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
@@ -265,6 +267,10 @@ static void resume(sluice_backend *backend, sluice_io *io) {
 
 static void pause_receive(sluice_backend *backend, sluice_io *io) {
     uring_receive_stop(of(backend), io);
+}
+
+static void one_block(sluice_backend *backend, sluice_io *io, bool is_most) {
+    uring_receive_one_block(of(backend), io, is_most);
 }
 
 static void receive_into(sluice_backend *backend, sluice_io *io) {
@@ -459,15 +465,37 @@ static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_ti
     }
     if (u->told)
         timeout_us = 0;
-    if (u->busy && u->batch_us > 0 && timeout_us != 0) {
+    if (u->busy && u->window.length > 0 && timeout_us != 0) {
+        timeout_us = window_left(&u->window, timeout_us);
         completions = BATCH_COMPLETIONS;
-        if (timeout_us < 0 || timeout_us > u->batch_us)
-            timeout_us = u->batch_us;
     }
     if (timeout_us < 0)
         timeout_us = INT32_MAX;
     *ret_wait = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
     return completions;
+}
+
+/*
+ * At the end of a window the kernel receives until it has as many completions as were asked for, or nothing is left.
+ * Small pieces that come faster than it works them off are then received one by one. So where that was seen the window
+ * is slept through, and what is asked for afterwards is a completion of each connection.
+ */
+static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
+    if (io_uring_sq_ready(&u->ring) > 0) {
+        u->stats.enters++;
+        io_uring_submit(&u->ring);
+    }
+    if (wait->tv_sec > 0 || wait->tv_nsec > 0)
+        nanosleep(&(struct timespec){.tv_sec = wait->tv_sec, .tv_nsec = wait->tv_nsec}, NULL);
+    *wait = (struct __kernel_timespec){0};
+    return u->armed > 0 && u->armed < BATCH_COMPLETIONS ? u->armed : BATCH_COMPLETIONS;
+}
+
+static void judge_window(uring *u) {
+    if (u->receives > 2 * u->armed && u->received < (uint64_t)u->receives * DRIBBLE_BYTES)
+        u->dribbles = true;
+    else if (2 * u->receives < u->armed || u->received > 4 * (uint64_t)u->receives * DRIBBLE_BYTES)
+        u->dribbles = false;
 }
 
 static int turn(sluice_backend *backend, int64_t timeout_us) {
@@ -485,6 +513,11 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     struct io_uring_cqe *cqe;
     struct __kernel_timespec wait;
     unsigned completions = plan_wait(u, timeout_us, &wait);
+    bool windowed = completions > 1;
+    if (windowed && u->dribbles)
+        completions = sleep_window(u, &wait);
+    u->receives = 0;
+    u->received = 0;
     u->stats.enters++;
     error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, &wait, NULL);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
@@ -495,6 +528,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         u->stats.overflows++;
     uint32_t count = collect(u);
     u->busy = count > 0;
+    if (windowed)
+        judge_window(u);
     u->stats.completions += count;
     report_idle(u);
     return 0;
@@ -514,6 +549,7 @@ const struct backend_operations uring_backend = {
     .accept = start_accept,
     .resume = resume,
     .pause = pause_receive,
+    .one_block = one_block,
     .receive_into = receive_into,
     .stop_into = stop_into,
     .change_class = change_class,

@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/io_queue.h"
 #include "backends/uring_abi.h"
+#include "backends/window.h"
 #include "memory/pool.h"
 
 enum {
@@ -31,9 +32,13 @@ typedef struct buffer_ring {
     struct io_uring_buf_ring *ring;
     size_t size;          /* bytes mapped */
     sluice_block **slots; /* the block in each slot; NULL when the kernel has given it back */
-    uint32_t entries;     /* power of two, at least twice the stock */
-    uint32_t stock;       /* blocks to keep in it */
-    uint32_t count;       /* blocks in it */
+    uint32_t entries;     /* power of two, at least twice the largest stock */
+    uint32_t stock;       /* blocks to keep in it: from least to most, the more the poorer they are filled */
+    uint32_t least_stock;
+    uint32_t most_stock;
+    uint32_t filled_blocks; /* since about the last change of the stock */
+    uint64_t filled_bytes;  /* in those */
+    uint32_t count;         /* blocks in it */
     uint16_t tail;
 
     io_queue waiting;       /* for a receive to be armed, in order of arrival */
@@ -50,7 +55,11 @@ typedef struct uring {
     bool registered; /* the table of fixed buffers exists */
     bool *fixed;     /* per slab: registered as fixed buffer */
     bool busy;       /* the last turn had completions */
-    uint32_t batch_us;
+    batch_window window;
+    bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
+    uint32_t armed;    /* receives that the kernel has */
+    uint32_t receives; /* of this turn that brought bytes */
+    uint64_t received; /* bytes, in those */
 
     buffer_ring rings[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
     uint32_t ring_count;
@@ -129,6 +138,9 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
+
+/* One block at a time, or as many as come. */
+void uring_receive_one_block(uring *u, sluice_io *io, bool is_most);
 
 /* Receives into the target; stops that, as stop_into() says. */
 void uring_receive_into(uring *u, sluice_io *io);

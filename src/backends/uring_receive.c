@@ -12,6 +12,8 @@ enum {
     DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
     MAX_ENTRIES = 32768,
     BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
+    POOR_STOCK = 4,          /* the stock of poorly filled blocks, at most so many times that of full ones */
+    STOCK_SAMPLE = 256,      /* filled blocks by which the stock is set anew */
     POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
 };
 
@@ -19,19 +21,35 @@ static buffer_ring *ring_of(uring *u, const sluice_io *io) {
     return &u->rings[io->group];
 }
 
-/* How many blocks the kernel is to have. */
+static uint32_t at_most(uint32_t value, uint32_t most) {
+    return value < most ? value : most;
+}
+
+/* How many blocks the kernel is to have: so many that are full fit a core's cache. */
 static void set_stock(buffer_ring *ring, uint32_t stock_bytes) {
-    uint32_t stock = (stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(ring->pool);
-    if (stock > pool_max(ring->pool) / 2)
-        stock = pool_max(ring->pool) / 2;
-    if (stock > MAX_ENTRIES / 2)
-        stock = MAX_ENTRIES / 2;
-    if (stock < 1)
-        stock = 1;
-    ring->stock = stock;
+    uint32_t most = at_most(pool_max(ring->pool) / 2, MAX_ENTRIES / 2);
+    uint32_t stock = at_most((stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(ring->pool), most);
+    ring->stock = ring->least_stock = stock > 0 ? stock : 1;
+    ring->most_stock = at_most(ring->stock * POOR_STOCK, most > 0 ? most : 1);
     ring->entries = 2;
-    while (ring->entries < 2 * stock)
+    while (ring->entries < 2 * ring->most_stock)
         ring->entries *= 2;
+}
+
+/*
+ * Blocks that are filled to a part only take as much less of the cache, and are used up as much sooner: a batching
+ * window of small packets would starve on a stock of full ones.
+ */
+static void adapt_stock(buffer_ring *ring) {
+    if (ring->filled_blocks < STOCK_SAMPLE)
+        return;
+    uint64_t fitting = (uint64_t)ring->least_stock * pool_block_size(ring->pool) * ring->filled_blocks;
+    fitting /= ring->filled_bytes > 0 ? ring->filled_bytes : 1;
+    ring->stock = fitting < ring->most_stock ? (uint32_t)fitting : ring->most_stock;
+    if (ring->stock < ring->least_stock)
+        ring->stock = ring->least_stock;
+    ring->filled_blocks /= 2;
+    ring->filled_bytes /= 2;
 }
 
 static int register_ring(uring *u, buffer_ring *ring, uint32_t group) {
@@ -163,9 +181,10 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     else if (io->aim)
         arm_aimed(u, io, sqe);
     else
-        arm_select(u, io, sqe, !pressed);
+        arm_select(u, io, sqe, !pressed && !io->one_block);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     io->operations++;
+    u->armed++;
     return true;
 }
 
@@ -221,6 +240,7 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
 
 void uring_receive_prepare(uring *u) {
     for (uint32_t i = 0; i < u->ring_count; i++) {
+        adapt_stock(&u->rings[i]);
         restock(&u->rings[i]);
         if (u->rings[i].waiting.first)
             arm_waiting(u, &u->rings[i]);
@@ -241,6 +261,7 @@ static void wait_for_arming(uring *u, sluice_io *io) {
  */
 static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t n) {
     sluice_block *block;
+    ring->filled_bytes += n;
     do {
         uint32_t slot = id++ & (ring->entries - 1);
         block = ring->slots[slot];
@@ -248,6 +269,7 @@ static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t 
             return false;
         ring->slots[slot] = NULL;
         ring->count--;
+        ring->filled_blocks++;
         pool_from_kernel(ring->pool, block);
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
@@ -306,6 +328,7 @@ static void stop(uring *u, sluice_io *io) {
 
 static void target_completed(uring *u, sluice_io *io, int result) {
     io->operations--;
+    u->armed--;
     io->receiving = IO_RECV_OFF;
     io->target.armed = false;
     if (result > 0) {
@@ -330,11 +353,16 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     bool goes_on = flags & IORING_CQE_F_MORE;
     bool pressed = pool_is_pressed(ring_of(u, io)->pool);
     int error = take_bytes(u, io, result, flags);
+    if (result > 0) {
+        u->receives++;
+        u->received += (uint32_t)result;
+    }
 
     if (!goes_on) {
         if (io->receiving == IO_RECV_AIMED)
             io_queue_remove(&ring_of(u, io)->aimed, io);
         io->operations--;
+        u->armed--;
         io->receiving = IO_RECV_OFF;
     }
     if (result == -ENOBUFS)
@@ -378,6 +406,12 @@ void uring_receive_resume(uring *u, sluice_io *io) {
 void uring_receive_stop(uring *u, sluice_io *io) {
     io->wants_receive = false;
     if (!target_pending(io))
+        stop(u, io);
+}
+
+void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
+    io->one_block = is_most;
+    if (is_most && io->receiving == IO_RECV_MULTI)
         stop(u, io);
 }
 

@@ -14,6 +14,7 @@
 enum {
     NS_PER_MS = 1000000,
     CRLF_SIZE = 2,
+    LARGE = 16 << 10,                         /* bytes of memory for a value that are worth a receive of their own */
     ITEMS_PER_COPY = 2,                       /* of the writer: what is copied in a row may lie in two chunks */
     ITEMS_PER_REFERENCE = 1 + ITEMS_PER_COPY, /* with the framing behind it */
 };
@@ -90,6 +91,7 @@ struct sluice_resp_client {
     bool has_channels[2]; /* channels and patterns; shard channels */
 
     uint32_t first, count, capacity; /* of the ring */
+    uint32_t large;                  /* commands in it whose answer goes into much memory */
     struct command ring[];
 };
 
@@ -135,11 +137,16 @@ static void fail(sluice_resp_client *client, int error) {
     sluice_conn_close(client->conn);
 }
 
+static bool is_large(const struct command *command) {
+    return command->kind == COMMAND_INTO && command->size >= LARGE;
+}
+
 /* The first command is done, and nothing of it is with the kernel. */
 static void tell(sluice_resp_client *client, struct outcome outcome) {
     struct command command = *head(client);
     client->first = (client->first + 1) % client->capacity;
     client->count--;
+    client->large -= is_large(&command);
     if (command.kind == COMMAND_INTO)
         command.into_fn(client, outcome.error, outcome.length, outcome.reply, command.user);
     else if (command.reply_fn)
@@ -539,6 +546,9 @@ static int give(sluice_resp_client *client, const sluice_resp_client_arg *args, 
     if (error && sluice_writer_queued(client->writer) == queued)
         return error;
     client->count++;
+    client->large += is_large(command);
+    /* What comes with a large value's head is copied. Left as it is between commands: often they are all alike. */
+    sluice_conn_set_read_ahead(client->conn, client->large == 0);
     start_timeout(client, command);
     /* A part of it is queued, and memory may be lent: it is told like the others. */
     if (error)

@@ -106,6 +106,8 @@ static void add_stream(struct stream *stream, void *user) {
     add_tracks(json, stream);
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_unsigned(json, "subscribers", stream->player_count);
+    json_unsigned(json, "merge_window_ms", options_merge_window(context->server->options, stream->name, NULL));
+    json_unsigned(json, "sends", stream->sends);
     json_unsigned(json, "frames_dropped", stream->frames_dropped);
     json_unsigned(json, "blocks_held", stream->blocks_held);
     json_open(json, "gop", '{');
@@ -145,6 +147,8 @@ static void add_players(struct stream *stream, void *user) {
         json_string(json, "state", player_state_text(player));
         json_unsigned(json, "bytes_sent", player->bytes_sent);
         json_unsigned(json, "frames_sent", player->packets_sent);
+        json_unsigned(json, "sends", player->sends);
+        json_unsigned(json, "merge_window_ms", player->merge_window_ms);
         json_unsigned(json, "frames_dropped", player->packets_dropped);
         json_unsigned(json, "queued_bytes", player->queued_bytes);
         json_close(json, '}');

@@ -53,6 +53,7 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
     player->user = session;
     player->begin = begin;
     player->form.kind = request->minor_version >= 1 ? PACKET_CHUNKED : PACKET_PLAIN;
+    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name, session->listener);
     player->progress_at = session->joined_at;
     LOG(LOG_INFO, "player started", {"stream", stream->name}, {"peer", session->base.peer},
         {"live", stream->live ? "yes" : "no"});
@@ -66,7 +67,7 @@ void http_play_leave(struct http_session *session, const char *reason) {
         return;
     LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"peer", session->base.peer}, {"reason", reason},
         {"bytes", log_unsigned(player->bytes_sent).text}, {"frames", log_unsigned(player->packets_sent).text},
-        {"frames_dropped", log_unsigned(player->packets_dropped).text});
+        {"sends", log_unsigned(player->sends).text}, {"frames_dropped", log_unsigned(player->packets_dropped).text});
     stream_remove_player(player->stream, player);
     session->state = HTTP_LINGERING;
 }
@@ -92,6 +93,7 @@ static void check_done(struct http_session *session) {
 void http_play_sent(struct http_session *session, size_t bytes) {
     if (bytes > 0)
         session->player->progress_at = server_now(session->base.server);
+    session->player->stream->sends += bytes > 0;
     player_sent(session->player, bytes);
     check_done(session);
 }

@@ -242,14 +242,19 @@ static void handle_request(struct http_session *session, const sluice_http_reque
 
 static void read_requests(struct http_session *session) {
     sluice_http_request request;
+    /* Not before there is something to read: it is large, and most of those that wait are done with it soon. */
+    if (!session->http && sluice_http_new(&session->http) < 0) {
+        http_close(session);
+        return;
+    }
     int result = sluice_http_next(session->http, sluice_conn_chain(session->base.conn), &request);
     if (result < 0)
         http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
     else if (result > 0)
         handle_request(session, &request);
-    /* What comes of the request may last long: do not hold its block meanwhile. A player sends no other. */
+    /* What comes of the request may last long: do not hold its block meanwhile. */
     sluice_http_release(session->http);
-    if (session->state == HTTP_PLAYING) {
+    if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
         sluice_http_free(session->http);
         session->http = NULL;
     }
@@ -406,12 +411,14 @@ static void drain(struct session *base) {
 
 static const struct session_type http_session_type = {.tick = tick, .drain = drain};
 
-void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer) {
+void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
+                        const struct listener_option *listener) {
     struct http_session *session = calloc(1, sizeof *session);
-    int error = session ? sluice_http_new(&session->http) : -ENOMEM;
+    int error = session ? 0 : -ENOMEM;
     if (!error) {
         session->base = (struct session){.type = &http_session_type, .server = server};
         session->base.peer_port = address_port(peer);
+        session->listener = listener;
         address_format(peer, session->base.peer);
         session->state = HTTP_HEAD;
         session->deadline = server_now(server) + HEAD_MS;
@@ -422,8 +429,6 @@ void http_session_start(struct server *server, int fd, const struct sockaddr_sto
         return;
     }
     LOG(LOG_ERROR, "connection refused", {"proto", "http"}, {"reason", strerror(-error)});
-    if (session)
-        sluice_http_free(session->http);
     free(session);
     close(fd);
 }

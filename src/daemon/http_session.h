@@ -4,7 +4,8 @@
 
 #include "daemon/server.h"
 
-/* Takes the descriptor over in any case. */
-void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer);
+/* Takes the descriptor over in any case. @listener: by which it came. */
+void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
+                        const struct listener_option *listener);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "daemon/address.h"
 #include "daemon/log.h"
+#include "daemon/merge.h"
 
 static const char help[] =
     "Usage: sluiced [OPTION]...\n"
@@ -19,9 +20,11 @@ static const char help[] =
     "Listeners (each may be given several times; ADDR is 127.0.0.1 or [::1], PORT 0 lets the system choose):\n"
     "  --flv ADDR:PORT[=STREAM]   raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT\n"
     "                             (default 127.0.0.1:9000)\n"
-    "  --http ADDR:PORT           publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams\n"
+    "  --http ADDR:PORT[,merge-window=MS]\n"
+    "                             publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams\n"
     "                             (default 127.0.0.1:8080)\n"
-    "  --rtsp ADDR:PORT           publish and play rtsp://HOST:PORT/NAME, interleaved on the connection\n"
+    "  --rtsp ADDR:PORT[,merge-window=MS]\n"
+    "                             publish and play rtsp://HOST:PORT/NAME, interleaved on the connection\n"
     "                             (default 127.0.0.1:8554)\n"
     "                             The defaults hold when none of these options is given.\n"
     "  --rtsp-users FILE          ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or\n"
@@ -49,6 +52,9 @@ static const char help[] =
     "\n"
     "Time:\n"
     "  --batch MS                 batching window of the loop, milliseconds (default 2; 0 to 100, fractions allowed)\n"
+    "  --merge-window [STREAM=]MS gather what is due to a player for so long, milliseconds, and send it at once\n"
+    "                             (default 0, up to 350): far less CPU for many players, and up to so much latency.\n"
+    "                             Of one STREAM (repeatable), or else of a listener, or else of all\n"
     "  --wait SECONDS             how long a player waits for a publisher (default 30; 0 to 86400)\n"
     "  --idle SECONDS             a publisher that sends nothing for so long is ended (default 15; 1 to 86400)\n"
     "  --stall SECONDS            a player that takes nothing for so long is ended (default 30; 1 to 86400)\n"
@@ -75,6 +81,7 @@ enum option_id {
     OPTION_FRAME_LIMIT,
     OPTION_MAX_CONNECTIONS,
     OPTION_BATCH,
+    OPTION_MERGE_WINDOW,
     OPTION_WAIT,
     OPTION_IDLE,
     OPTION_STALL,
@@ -99,6 +106,7 @@ static const struct option long_options[] = {
     {"frame-limit", required_argument, NULL, OPTION_FRAME_LIMIT},
     {"max-connections", required_argument, NULL, OPTION_MAX_CONNECTIONS},
     {"batch", required_argument, NULL, OPTION_BATCH},
+    {"merge-window", required_argument, NULL, OPTION_MERGE_WINDOW},
     {"wait", required_argument, NULL, OPTION_WAIT},
     {"idle", required_argument, NULL, OPTION_IDLE},
     {"stall", required_argument, NULL, OPTION_STALL},
@@ -194,21 +202,71 @@ static const struct {
     [LISTENER_RTSP] = {"--rtsp", "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554"},
 };
 
+static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
+    const struct number_option window = {.scale = 1, .most = MERGE_WINDOW_MOST};
+    uint64_t value;
+    if (!parse_number(&window, text, &value))
+        return false;
+    *ret_window_ms = (uint16_t)value;
+    return true;
+}
+
+static const struct merge_option *find_merge(const struct options *options, const char *stream, size_t length) {
+    for (size_t i = 0; i < options->merge_count; i++)
+        if (options->merges[i].length == length && memcmp(options->merges[i].stream, stream, length) == 0)
+            return &options->merges[i];
+    return NULL;
+}
+
+/* MS, or STREAM=MS; of the same stream, the last one holds. */
+static bool set_merge_window(struct options *options, const char *text) {
+    static const char name[] = "--merge-window";
+    static const char expected[] = "milliseconds from 0 to 350, or STREAM=MS such as live/cam=100";
+    const char *equals = strchr(text, '=');
+    if (!equals)
+        return parse_merge_window(text, &options->merge_window_ms) || wrong(name, text, expected);
+    size_t length = (size_t)(equals - text);
+    uint16_t window_ms;
+    if (!stream_name_is_valid(text, length))
+        return wrong(name, text, "a stream name such as live/cam before \"=\"");
+    if (!parse_merge_window(equals + 1, &window_ms))
+        return wrong(name, text, expected);
+    const struct merge_option *earlier = find_merge(options, text, length);
+    if (!earlier && options->merge_count == OPTIONS_MAX_MERGES)
+        return wrong(name, text, "at most 1024 streams");
+    size_t place = earlier ? (size_t)(earlier - options->merges) : options->merge_count++;
+    options->merges[place] = (struct merge_option){text, length, window_ms};
+    return true;
+}
+
+/* What comes behind the address of a listener for players. */
+static bool set_player_listener(struct listener_option *listener, const char *text, const char *settings) {
+    static const char merge[] = "merge-window=";
+    const char *name = listeners[listener->protocol].option;
+    if (strncmp(settings, merge, sizeof merge - 1) != 0)
+        return wrong(name, text, "ADDR:PORT or ADDR:PORT,merge-window=MS");
+    return parse_merge_window(settings + sizeof merge - 1, &listener->merge_window_ms) ||
+           wrong(name, text, "milliseconds from 0 to 350 behind \"merge-window=\"");
+}
+
 static bool add_listener(struct options *options, enum listener_protocol protocol, const char *text) {
     bool is_flv = protocol == LISTENER_FLV;
     const char *name = listeners[protocol].option;
     if (options->listener_count == OPTIONS_MAX_LISTENERS)
         return wrong(name, text, "at most 64 listeners");
     struct listener_option *listener = &options->listeners[options->listener_count];
-    const char *equals = is_flv ? strchr(text, '=') : NULL;
-    size_t length = equals ? (size_t)(equals - text) : strlen(text);
+    const char *more = strchr(text, is_flv ? '=' : ',');
+    size_t length = more ? (size_t)(more - text) : strlen(text);
     listener->protocol = protocol;
+    listener->merge_window_ms = OPTIONS_MERGE_UNSET;
     if (address_parse(text, length, &listener->address) < 0)
         return wrong(name, text, listeners[protocol].expected);
-    if (equals) {
-        if (!stream_name_is_valid(equals + 1, strlen(equals + 1)))
+    if (more && is_flv) {
+        if (!stream_name_is_valid(more + 1, strlen(more + 1)))
             return wrong(name, text, "a stream name such as live/cam behind \"=\"");
-        strcpy(listener->stream, equals + 1);
+        strcpy(listener->stream, more + 1);
+    } else if (more && !set_player_listener(listener, text, more + 1)) {
+        return false;
     }
     options->listener_count++;
     return true;
@@ -273,6 +331,8 @@ static bool set(struct options *options, int id, const char *value) {
         return options->allow_remote = true;
     case OPTION_BATCH:
         return set_batch(options, value);
+    case OPTION_MERGE_WINDOW:
+        return set_merge_window(options, value);
     case OPTION_BACKEND:
         return set_backend(options, value);
     case OPTION_STATUS:
@@ -357,4 +417,14 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
         return OPTIONS_WRONG;
     }
     return complete(ret_options) ? OPTIONS_RUN : OPTIONS_WRONG;
+}
+
+uint32_t options_merge_window(const struct options *options, const char *stream,
+                              const struct listener_option *listener) {
+    const struct merge_option *merge = find_merge(options, stream, strlen(stream));
+    if (merge)
+        return merge->window_ms;
+    if (listener && listener->merge_window_ms != OPTIONS_MERGE_UNSET)
+        return listener->merge_window_ms;
+    return options->merge_window_ms;
 }

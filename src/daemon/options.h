@@ -12,7 +12,7 @@
 #include "daemon/pull_option.h"
 #include "daemon/stream_name.h"
 
-enum { OPTIONS_MAX_LISTENERS = 64 };
+enum { OPTIONS_MAX_LISTENERS = 64, OPTIONS_MAX_MERGES = 1024, OPTIONS_MERGE_UNSET = UINT16_MAX };
 
 enum listener_protocol { LISTENER_FLV, LISTENER_HTTP, LISTENER_RTSP };
 
@@ -20,6 +20,14 @@ struct listener_option {
     enum listener_protocol protocol;
     struct sockaddr_storage address;
     char stream[STREAM_NAME + 1]; /* of raw publishers; empty: named after the peer's port */
+    uint16_t merge_window_ms;     /* of its players, or OPTIONS_MERGE_UNSET */
+};
+
+/* The merge window of one stream's players. */
+struct merge_option {
+    const char *stream; /* not terminated: it points into the command line */
+    size_t length;
+    uint16_t window_ms;
 };
 
 struct options {
@@ -34,6 +42,9 @@ struct options {
     uint64_t frame_limit;   /* bytes */
     sluice_backend_choice backend;
     uint32_t batch_us;
+    uint16_t merge_window_ms;
+    struct merge_option merges[OPTIONS_MAX_MERGES];
+    size_t merge_count;
     uint64_t wait_ms;
     uint64_t idle_ms;
     uint64_t stall_ms;
@@ -50,5 +61,9 @@ enum options_result {
 };
 
 enum options_result options_parse(int argc, char **argv, struct options *ret_options);
+
+/* The merge window of a player, milliseconds: its stream's, or else its listener's (or NULL), or else everybody's. */
+uint32_t options_merge_window(const struct options *options, const char *stream,
+                              const struct listener_option *listener);
 
 #endif

@@ -6,6 +6,11 @@
 /* Ends a chunked body (RFC 9112, section 7.1). */
 static const char chunked_tail[] = "0\r\n\r\n";
 
+enum {
+    QUEUE_LEAST = 16, /* slots */
+    QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
+};
+
 static struct packet *at(const struct player *player, size_t index) {
     return player->queue[(player->first + index) & (player->capacity - 1)];
 }
@@ -13,7 +18,7 @@ static struct packet *at(const struct player *player, size_t index) {
 static bool make_room(struct player *player) {
     if (player->count < player->capacity)
         return true;
-    size_t capacity = player->capacity ? 2 * player->capacity : 64;
+    size_t capacity = player->capacity ? 2 * player->capacity : QUEUE_LEAST;
     struct packet **queue = malloc(capacity * sizeof *queue);
     if (!queue)
         return false;
@@ -26,6 +31,13 @@ static bool make_room(struct player *player) {
     return true;
 }
 
+void player_flush(struct player *player) {
+    if (player->due == player->count)
+        return;
+    player->due = player->count;
+    sluice_conn_want_send(player->conn);
+}
+
 static void enqueue(struct player *player, struct packet *packet) {
     if (!make_room(player)) {
         player->packets_dropped++;
@@ -34,7 +46,8 @@ static void enqueue(struct player *player, struct packet *packet) {
     }
     player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
     player->queued_bytes += packet->size;
-    sluice_conn_want_send(player->conn);
+    if (!player->merge)
+        player_flush(player);
 }
 
 /* A header of the stream, at the time of the frame that follows it. */
@@ -70,6 +83,8 @@ void player_drop(struct player *player) {
         player->packets_dropped++;
         packet_unref(last);
     }
+    if (player->due > player->count)
+        player->due = player->count;
     if (player->state == PLAYER_PLAYING) {
         player->state = PLAYER_BEHIND;
         player->needs_header = true;
@@ -91,7 +106,8 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     if (!packet_has(packet, &player->form))
         return;
     has_video = wants_video(player, has_video);
-    if (player->state == PLAYER_BEHIND) {
+    bool was_behind = player->state == PLAYER_BEHIND;
+    if (was_behind) {
         if (!catches_up(player, packet, has_video)) {
             player->packets_dropped += packet->role >= PACKET_KEY_FRAME;
             return;
@@ -112,6 +128,9 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
         enqueue_headers(player, headers, packet->timestamp);
     enqueue(player, packet);
+    /* It has waited long enough. */
+    if (was_behind)
+        player_flush(player);
 }
 
 void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
@@ -134,6 +153,7 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
     enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
     for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
         player_push(player, gop->packets[i], headers, has_video);
+    player_flush(player);
 }
 
 uint32_t player_first_packets(const struct player *player, const struct packet *ret_first[PACKET_TRACKS]) {
@@ -144,6 +164,7 @@ uint32_t player_first_packets(const struct player *player, const struct packet *
 
 void player_end(struct player *player) {
     player->state = PLAYER_ENDING;
+    player->due = player->count;
     sluice_conn_want_send(player->conn);
 }
 
@@ -170,13 +191,19 @@ size_t player_gather_more(struct player *player, struct iovec *iov, size_t max) 
     size_t count = 0;
     while (player->gathered < player->count && count < max)
         count += gather_packet(player, iov + count, max - count);
+    /* What is not due yet goes along; what of it the kernel does not take is not to wait again. */
+    if (player->due < player->gathered)
+        player->due = player->gathered;
     return count;
 }
 
 size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
     size_t count = 0;
+    bool has_preamble = player->preamble_sent < player->preamble_size;
     player->gathered = 0;
-    if (player->preamble_sent < player->preamble_size && max > 0)
+    if (player->due == 0 && !has_preamble && player->state != PLAYER_ENDING)
+        return 0;
+    if (has_preamble && max > 0)
         iov[count++] = (struct iovec){player->preamble + player->preamble_sent,
                                       player->preamble_size - player->preamble_sent};
     count += player_gather_more(player, iov + count, max - count);
@@ -186,18 +213,28 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
     return count;
 }
 
+static void free_queue(struct player *player) {
+    free(player->queue);
+    player->queue = NULL;
+    player->capacity = player->first = 0;
+}
+
 static void pop(struct player *player) {
     struct packet *packet = at(player, 0);
     player->first = (player->first + 1) & (player->capacity - 1);
     player->count--;
+    player->due -= player->due > 0;
     player->queued_bytes -= packet->size;
     player->packets_sent++;
     player->sent_of_first = 0;
     packet_unref(packet);
+    if (player->count == 0 && player->capacity > QUEUE_KEPT)
+        free_queue(player);
 }
 
 void player_sent(struct player *player, size_t bytes) {
     player->bytes_sent += bytes;
+    player->sends += bytes > 0;
     player->gathered = 0;
     size_t preamble = player->preamble_size - player->preamble_sent;
     if (preamble > bytes)
@@ -219,8 +256,7 @@ void player_sent(struct player *player, size_t bytes) {
 void player_clear(struct player *player) {
     while (player->count > 0)
         packet_unref(at(player, --player->count));
-    free(player->queue);
-    player->queue = NULL;
-    player->capacity = player->first = player->gathered = 0;
+    free_queue(player);
+    player->due = player->gathered = 0;
     player->queued_bytes = 0;
 }

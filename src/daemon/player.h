@@ -4,6 +4,8 @@
  *
  * A player that falls behind its bound loses what is queued, and goes on at the next key frame. The packet that is
  * partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole tags.
+ *
+ * With a merge window (merge.h), packets wait in the queue until they are due; each send takes all that is queued.
  */
 #ifndef SLUICED_PLAYER_H
 #define SLUICED_PLAYER_H
@@ -16,7 +18,9 @@
 
 #include "daemon/gop.h"
 
-enum { PLAYER_PREAMBLE = 1024 };
+enum { PLAYER_PREAMBLE = 384 };
+
+struct merge;
 
 enum player_state {
     PLAYER_ASKING,  /* for the stream's tracks; set at the start of one who must be told what they are */
@@ -34,6 +38,8 @@ struct player {
     struct player *next, *prev; /* in the stream's list */
     sluice_conn *conn;
     void *user;
+    uint32_t merge_window_ms; /* for which packets are gathered; 0: they leave at once */
+    struct merge *merge;      /* those who are sent to together with it; NULL: nobody */
 
     /*
      * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. NULL
@@ -54,6 +60,7 @@ struct player {
 
     struct packet **queue; /* a ring of a power of two */
     size_t capacity, first, count;
+    size_t due;            /* packets at the front that are to be sent now; the others wait for their window's end */
     size_t gathered;       /* packets at the front that the kernel may be reading */
     size_t sent_of_first;  /* bytes of the front packet that have been sent */
     uint64_t queued_bytes; /* payload */
@@ -65,6 +72,7 @@ struct player {
 
     uint64_t bytes_sent; /* on the wire */
     uint64_t packets_sent;
+    uint64_t sends; /* by which the kernel took bytes */
     uint64_t packets_dropped;
     uint64_t progress_at; /* loop time of the last byte taken, or of nothing to send */
 };
@@ -75,6 +83,9 @@ void player_push(struct player *player, struct packet *packet, const struct stre
 /* Starts a player with what the stream has cached, or waits for its next key frame where it has video. */
 void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
                   bool has_video);
+
+/* What is queued is due now. */
+void player_flush(struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player);

@@ -102,6 +102,7 @@ static int make_player(struct rtsp_session *session, struct stream *stream) {
     player->user = session;
     player->known = on_known;
     player->form.kind = PACKET_RTP;
+    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name, session->listener);
     session->player = player;
     session->joined = true;
     session->joined_at = player->progress_at = server_now(session->base.server);
@@ -117,7 +118,7 @@ void rtsp_play_leave(struct rtsp_session *session, const char *reason) {
     if (player->begun)
         LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"proto", "rtsp"}, {"peer", session->base.peer},
             {"reason", reason}, {"bytes", log_unsigned(player->bytes_sent).text},
-            {"frames", log_unsigned(player->packets_sent).text},
+            {"frames", log_unsigned(player->packets_sent).text}, {"sends", log_unsigned(player->sends).text},
             {"frames_dropped", log_unsigned(player->packets_dropped).text});
     stream_remove_player(player->stream, player);
     player_drop(player);

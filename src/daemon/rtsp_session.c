@@ -379,8 +379,10 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
     session->gathered_text = bytes_of(iov + rest, text);
     size_t count = rest + text;
-    if (session->player && sluice_writer_queued(session->writer) == session->gathered_text)
-        count += player_gather_more(session->player, iov + count, max - count);
+    struct player *player = session->player;
+    bool due = player && (count > 0 || player->due > 0);
+    if (due && sluice_writer_queued(session->writer) == session->gathered_text)
+        count += player_gather_more(player, iov + count, max - count);
     return count;
 }
 
@@ -389,14 +391,15 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     (void)conn;
     size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
     size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
-    if (session->player) {
-        session->player->progress_at = server_now(session->base.server);
-        player_sent(session->player, rest);
-    }
     if (text > 0)
         sluice_writer_sent(session->writer, text);
-    if (session->player && bytes - rest - text > 0)
-        player_sent(session->player, bytes - rest - text);
+    /* To the player, what came before the text and behind it is one. */
+    if (session->player) {
+        if (bytes > 0)
+            session->player->progress_at = server_now(session->base.server);
+        session->player->stream->sends += bytes > text;
+        player_sent(session->player, bytes - text);
+    }
     if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
         (!session->player || session->player->count == 0))
         finish(session);
@@ -463,13 +466,15 @@ static void drain(struct session *base) {
 
 static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain};
 
-void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer) {
+void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
+                        const struct listener_option *listener) {
     const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE};
     struct rtsp_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
         session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
         address_format(peer, session->base.peer);
+        session->listener = listener;
         session->state = RTSP_INIT;
         session->active_at = server_now(server);
         error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);

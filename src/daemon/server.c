@@ -54,9 +54,9 @@ static void accepted(sluice_listener *listener, int fd, void *user) {
     if (from->option->protocol == LISTENER_FLV)
         flv_session_start(server, fd, &peer, from->option->stream);
     else if (from->option->protocol == LISTENER_RTSP)
-        rtsp_session_start(server, fd, &peer);
+        rtsp_session_start(server, fd, &peer, from->option);
     else
-        http_session_start(server, fd, &peer);
+        http_session_start(server, fd, &peer, from->option);
 }
 
 void server_add(struct server *server, struct session *session) {
@@ -206,7 +206,7 @@ static int open_loop(struct server *server) {
     error = make_loop(server);
     if (error)
         return error;
-    error = registry_new(server->pool, &limits, &server->registry);
+    error = registry_new(server->loop, &limits, &server->registry);
     if (!error)
         error = sluice_timer_new(server->loop, tick, server, &server->ticker);
     if (error)

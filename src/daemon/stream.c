@@ -14,6 +14,7 @@ enum {
 };
 
 struct registry {
+    sluice_loop *loop;
     sluice_pool *pool;
     struct packet_pool *packets;
     struct stream_limits limits;
@@ -24,7 +25,7 @@ struct registry {
     void *wanted_user;
 };
 
-int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry) {
+int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry) {
     struct registry *registry = calloc(1, sizeof *registry);
     if (!registry)
         return -ENOMEM;
@@ -34,8 +35,9 @@ int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct r
         return error;
     }
     sluice_pool_stats stats;
-    sluice_pool_get_stats(pool, &stats);
-    registry->pool = pool;
+    registry->loop = loop;
+    registry->pool = sluice_loop_pool(loop);
+    sluice_pool_get_stats(registry->pool, &stats);
     registry->limits = *limits;
     registry->gop_blocks = limits->gop_bytes / stats.block_size;
     *ret_registry = registry;
@@ -159,11 +161,17 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     return 0;
 }
 
+static void flush_merges(struct stream *stream) {
+    for (struct merge *merge = stream->merges; merge; merge = merge->next)
+        merge_flush(merge);
+}
+
 void stream_detach(struct stream *stream, uint64_t now) {
     stream->live = false;
     stream->left_at = now;
     stream->bits_per_second = 0;
     forget_media(stream);
+    flush_merges(stream);
     for (struct player *player = stream->players; player; player = player->next)
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->state = PLAYER_WAITING;
@@ -366,6 +374,19 @@ static void lose_frame(struct stream *stream) {
         player_drop(player);
 }
 
+/* Counts a packet that has been queued for all players. What is gathered is memory: none is to be had, none is used. */
+static void gather(struct stream *stream, const struct packet *packet) {
+    const struct packet_form form = {.kind = PACKET_CHUNKED};
+    if (!stream->merges)
+        return;
+    sluice_pool_stats pool;
+    sluice_pool_get_stats(stream->registry->pool, &pool);
+    for (struct merge *merge = stream->merges; merge; merge = merge->next)
+        merge_add(merge, packet_wire_size(packet, &form));
+    if (pool.held > pool.max / 2)
+        flush_merges(stream);
+}
+
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     enum packet_role role = role_of(tag, read_metadata(stream, tag));
     count_tag(stream, tag, role);
@@ -382,6 +403,7 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
         gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
         for (struct player *player = stream->players; player; player = player->next)
             player_push(player, packet, &stream->headers, has_video);
+        gather(stream, packet);
     } else {
         open_stream(stream, packet, flags);
     }
@@ -392,6 +414,7 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
 static void insert_player(struct stream *stream, struct player *player) {
     player->stream = stream;
     player->limit = stream->registry->limits.player_bytes;
+    merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
     player->prev = NULL;
     player->next = stream->players;
     if (stream->players)
@@ -433,6 +456,7 @@ void stream_remove_player(struct stream *stream, struct player *player) {
     if (player->next)
         player->next->prev = player->prev;
     player->next = player->prev = NULL;
+    merge_leave(&stream->merges, player);
     stream->player_count--;
     stream->rtp_players -= player->form.kind == PACKET_RTP;
 }

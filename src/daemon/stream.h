@@ -13,6 +13,7 @@
 
 #include "daemon/address.h"
 #include "daemon/gop.h"
+#include "daemon/merge.h"
 #include "daemon/player.h"
 #include "daemon/stream_name.h"
 
@@ -46,6 +47,7 @@ struct stream {
     uint32_t player_count;
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
     struct rtp_output *rtp; /* made for the first of them; or NULL */
+    struct merge *merges;   /* players with a merge window, by window */
 
     struct stream_headers headers;
     struct gop gop;
@@ -69,10 +71,11 @@ struct stream {
     uint32_t video_codec, audio_codec;
     uint8_t audio_channels;
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
+    uint64_t sends;                       /* to its players, those that have gone included */
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
 
-int registry_new(sluice_pool *pool, const struct stream_limits *limits, struct registry **ret_registry);
+int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
 /* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
@@ -101,7 +104,7 @@ void stream_detach(struct stream *stream, uint64_t now);
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
-/* The player's own fields (conn, begin, user, form) are set. The player must be removed before it goes. */
+/* The player's own fields (conn, begin, user, form, merge_window_ms) are set. It must be removed before it goes. */
 void stream_add_player(struct stream *stream, struct player *player);
 
 /* Adds a player that asks for the tracks first: it is told when they are known, which they may be already. */

@@ -116,24 +116,30 @@ static bool is_known(uint8_t type) {
 static void take_tag(sluice_flv *flv, sluice_chain *chain, sluice_flv_type type, uint32_t size, uint32_t timestamp) {
     uint32_t trailer = 0;
     sluice_flv_tag *tag = &flv->tag;
-    sluice_chain_skip(chain, SLUICE_FLV_TAG_HEADER_SIZE);
-    sluice_chain_take(chain, size, &tag->payload);
-    sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_be32(&cursor, &trailer);
-    sluice_chain_skip(chain, SLUICE_FLV_TRAILER_SIZE);
+    const uint8_t *behind = chain_take_within(chain, SLUICE_FLV_TAG_HEADER_SIZE, size, SLUICE_FLV_TRAILER_SIZE,
+                                              &tag->payload);
+    if (behind) {
+        trailer = (uint32_t)bytes_be32(behind);
+    } else {
+        sluice_chain_skip(chain, SLUICE_FLV_TAG_HEADER_SIZE);
+        sluice_chain_take(chain, size, &tag->payload);
+        sluice_cursor cursor = cursor_of_chain(chain);
+        cursor_be32(&cursor, &trailer);
+        sluice_chain_skip(chain, SLUICE_FLV_TRAILER_SIZE);
+    }
 
     tag->type = type;
     tag->timestamp = timestamp;
     tag->size = size;
     tag->trailer_ok = trailer == SLUICE_FLV_TAG_HEADER_SIZE + size;
-    tag->view = flv_view(type, cursor_of_slice(&tag->payload));
+    flv_view(type, &tag->payload, &tag->view);
 }
 
 /* The header is read anew when the rest has come: that is cheaper than a state that remembers it. */
 static int read_tag(sluice_flv *flv, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain(chain);
     uint64_t header; /* all but the stream id, which is 0 or means nothing */
-    if (!cursor_be(&cursor, sizeof header, &header))
+    if (!cursor_be64(&cursor, &header))
         return 0;
     uint8_t first = (uint8_t)(header >> 56);
     uint32_t size = (uint32_t)(header >> 32) & 0xFFFFFF;

@@ -253,18 +253,15 @@ static bool read_audio(sluice_cursor *cursor, sluice_flv_view *view) {
                           : read_legacy_audio(cursor, first & 0x0F, view);
 }
 
-sluice_flv_view flv_view(sluice_flv_type type, sluice_cursor payload) {
-    sluice_flv_view view = {.packet = SLUICE_FLV_OTHER};
-    size_t size = cursor_left(&payload);
-    if (type == SLUICE_FLV_SCRIPT) {
-        view.packet = SLUICE_FLV_METADATA;
-        return view;
-    }
-    if (type == SLUICE_FLV_VIDEO ? read_video(&payload, &view) : read_audio(&payload, &view)) {
-        view.header_size = (uint32_t)(size - cursor_left(&payload));
+void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
+    *ret_view = (sluice_flv_view){.packet = SLUICE_FLV_METADATA};
+    if (type == SLUICE_FLV_SCRIPT)
+        return;
+    sluice_cursor cursor = cursor_of_slice(payload);
+    if (type == SLUICE_FLV_VIDEO ? read_video(&cursor, ret_view) : read_audio(&cursor, ret_view)) {
+        ret_view->header_size = (uint32_t)(payload->length - cursor_left(&cursor));
     } else {
-        view.packet = SLUICE_FLV_OTHER;
-        view.header_size = (uint32_t)size;
+        ret_view->packet = SLUICE_FLV_OTHER;
+        ret_view->header_size = (uint32_t)payload->length;
     }
-    return view;
 }

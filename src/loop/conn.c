@@ -6,6 +6,12 @@
 #include "backends/target.h"
 #include "loop/loop.h"
 
+enum {
+    LEAST_LOW_WATER = 512,     /* for less, the system call costs more than the wake-ups that it saves */
+    MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
+    PLENTY = 4,                /* times what is needed */
+};
+
 /* The lists that a connection can be in. */
 enum { LIST_OPEN, LIST_READY, LIST_SENDING, LISTS };
 
@@ -22,6 +28,9 @@ struct sluice_conn {
     const sluice_conn_events *events;
     void *user;
     size_t need;
+    int low_water;  /* what the socket's is set to */
+    bool telling;   /* in on_data: what it leaves and needs is looked at afterwards */
+    bool in_pieces; /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at once */
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
     bool failed; /* nothing more can be sent */
@@ -78,14 +87,39 @@ static sluice_conn *conn_of(sluice_io *io) {
     return (sluice_conn *)io;
 }
 
+static void set_low_water(sluice_conn *conn, int bytes) {
+    if (bytes == conn->low_water)
+        return;
+    conn->low_water = bytes;
+    /* What has none delivers every piece. */
+    (void)setsockopt(conn->io.fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
+
+/*
+ * Has the kernel tell of no less than what is lacking; called wherever that may have become less.
+ * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a silent one. And where a
+ * receive brings many frames and the beginning of one more, the rest of that comes with as many others.
+ */
+static void follow_need(sluice_conn *conn) {
+    size_t length = chain_length(&conn->io.chain);
+    size_t lacking = conn->need > length ? conn->need - length : 0;
+    bool holds = conn->in_pieces && conn->loop->low_water && conn->timeout_ms == 0 && !conn->into.received &&
+                 lacking >= LEAST_LOW_WATER;
+    set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
+}
+
 static void io_received(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
     if (conn->timeout_ms > 0)
         conn->heard_at = loop_heard_at(conn->loop);
     if (conn->into.received)
         return;
-    if (chain_length(&io->chain) >= conn->need && !conn->failed)
+    if (chain_length(&io->chain) < conn->need) {
+        conn->in_pieces = true;
+        follow_need(conn);
+    } else if (!conn->failed) {
         list_add(&conn->loop->ready, LIST_READY, conn);
+    }
 }
 
 /* The kernel is done with the user's memory; the user is still to be told. */
@@ -200,6 +234,7 @@ int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events,
     conn->io.fd = fd;
     conn->io.events = &conn_io_events;
     chain_init(&conn->io.chain, loop->pool);
+    conn->low_water = 1;
     conn->loop = loop;
     conn->events = events;
     conn->user = user;
@@ -224,6 +259,7 @@ void sluice_conn_close(sluice_conn *conn) {
 }
 
 void conn_disown(sluice_conn *conn) {
+    set_low_water(conn, 1);
     sluice_conn_close(conn);
     conn->io.fd = -1;
 }
@@ -243,8 +279,14 @@ static void tell(sluice_conn *conn) {
     }
     size_t length = chain_length(&conn->io.chain);
     bool enough = length > 0 && (length >= conn->need || conn->ended);
-    if (enough && conn->events->on_data)
+    if (enough && conn->events->on_data) {
+        conn->in_pieces = conn->in_pieces && length / PLENTY < conn->need;
+        conn->telling = true;
         conn->events->on_data(conn, conn->user);
+        conn->telling = false;
+        if (!conn->closing)
+            follow_need(conn);
+    }
     /* What on_data asks for comes before the end. */
     if (conn->closing || conn->into.received || conn->end == END_NONE)
         return;
@@ -302,6 +344,15 @@ void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events,
 
 void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
+    if (!conn->closing && !conn->telling)
+        follow_need(conn);
+}
+
+void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
+    if (conn->closing || conn->io.one_block != read_ahead)
+        return;
+    conn->loop->backend->operations->one_block(conn->loop->backend, &conn->io, !read_ahead);
+    loop_touched(conn->loop);
 }
 
 int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
@@ -367,6 +418,8 @@ int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds) {
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     conn->timeout_ms = milliseconds;
+    if (!conn->closing)
+        follow_need(conn);
     if (milliseconds > 0 && is_receiving(conn) && !conn->closing)
         begin_timeout(conn);
     return 0;
@@ -395,6 +448,7 @@ int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_c
     conn->into.user = user;
     conn->into.cancelled = false;
     conn->into.over = conn->ended;
+    follow_need(conn);
     if (conn->ended) {
         target_drop(&conn->io);
         list_add(&conn->loop->ready, LIST_READY, conn);

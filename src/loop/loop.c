@@ -50,6 +50,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
         return error;
     }
     loop->pool = pool;
+    loop->low_water = settings.batch_us == 0 && !(options && options->no_low_water);
     loop->posted_end = &loop->posted;
     loop_list_init(&loop->files.open);
     loop_list_init(&loop->files.due);

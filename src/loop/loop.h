@@ -32,6 +32,7 @@ struct sluice_loop {
     sluice_pool *pool;
     uint64_t now; /* milliseconds, monotonic */
     atomic_bool stopping;
+    bool low_water; /* connections may have the kernel hold back what is less than they need */
 
     timer_heap timers;
     conn_list ready;   /* to be told of data or an end */

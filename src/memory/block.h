@@ -56,6 +56,16 @@ static inline bool block_unref(sluice_block *block) {
     return atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) == 1;
 }
 
+/* Drops a reference that is not the last; false, and nothing is done, when it may be. */
+static inline bool block_unref_shared(sluice_block *block) {
+    uint32_t refs = atomic_load_explicit(&block->refs, memory_order_relaxed);
+    while (refs > 1)
+        if (atomic_compare_exchange_weak_explicit(&block->refs, &refs, refs - 1, memory_order_release,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
 /* The block, not a view, whose memory this block's bytes lie in. */
 static inline sluice_block *block_owner(sluice_block *block) {
     return block->kind == BLOCK_VIEW ? block->parent : block;

@@ -3,6 +3,7 @@
 #define SLUICE_MEMORY_CHAIN_H
 
 #include <sluice/chain.h>
+#include <sluice/slice.h>
 
 #include "memory/block.h"
 
@@ -44,6 +45,22 @@ static inline uint32_t chain_offset(const sluice_chain *chain) {
 }
 
 void chain_init(sluice_chain *chain, sluice_pool *pool);
+
+/*
+ * Skips @before bytes, takes @n, and skips @behind, where all of that and more lies in the first block: most frames do,
+ * and no block leaves the chain. The bytes behind what was taken; NULL, and nothing is done, where it does not.
+ */
+static inline const uint8_t *chain_take_within(sluice_chain *chain, size_t before, size_t n, size_t behind,
+                                               sluice_slice *ret_slice) {
+    if (n == 0 || before + n + behind >= chain_here(chain))
+        return NULL;
+    sluice_block *block = chain->first;
+    block_ref(block);
+    const uint8_t *from = chain->front.at + before;
+    *ret_slice = (sluice_slice){.first = block, .last = block, .offset = (uint32_t)(from - block->data), .length = n};
+    chain->front.at += before + n + behind;
+    return from + n;
+}
 
 /* Releases every block. The chain is empty and usable afterwards. */
 void chain_clear(sluice_chain *chain);

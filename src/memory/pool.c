@@ -624,10 +624,11 @@ static void tell_released(const dead_list *dead) {
 }
 
 void dead_list_put(dead_list *dead, sluice_pool *pool) {
+    if (!dead->first)
+        return;
     if (dead->foreign > 0)
         tell_released(dead);
-    if (dead->first)
-        pool_put_list(pool, dead->first, dead->last, dead->count);
+    pool_put_list(pool, dead->first, dead->last, dead->count);
     *dead = (dead_list){0};
 }
 

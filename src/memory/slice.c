@@ -57,9 +57,14 @@ int sluice_slice_sub(const sluice_slice *slice, size_t offset, size_t length, sl
 void sluice_slice_release(sluice_slice *slice) {
     if (!slice || !slice->first)
         return;
-    dead_list dead = {0};
-    sluice_pool *pool = slice->first->pool;
     sluice_block *block = slice->first;
+    /* Most slices lie in a block that the chain has, too. */
+    if (block == slice->last && block_unref_shared(block)) {
+        *slice = (sluice_slice){0};
+        return;
+    }
+    dead_list dead = {0};
+    sluice_pool *pool = block->pool;
     while (block) {
         /* The link goes with the reference: read it first. */
         sluice_block *next = slice_next(slice, block);

@@ -66,6 +66,30 @@ static inline uint8_t cursor_byte(sluice_cursor *cursor) {
     return byte;
 }
 
+/* The bytes from @at on, most significant first: written out, so that it becomes one load. */
+static inline uint64_t bytes_be16(const uint8_t *at) {
+    return (uint64_t)at[0] << 8 | at[1];
+}
+
+static inline uint64_t bytes_be32(const uint8_t *at) {
+    return bytes_be16(at) << 16 | bytes_be16(at + 2);
+}
+
+static inline uint64_t bytes_be64(const uint8_t *at) {
+    return bytes_be32(at) << 32 | bytes_be32(at + 4);
+}
+
+/* Where the next @n bytes lie, and one more in the same block, which the cursor is moved over; else NULL, unmoved. */
+static inline const uint8_t *cursor_take_within(sluice_cursor *cursor, unsigned n) {
+    slice_walk *at = &cursor->at;
+    if (at->left <= n || slice_walk_span(at) <= n)
+        return NULL;
+    const uint8_t *bytes = at->block->data + at->offset;
+    at->offset += n;
+    at->left -= n;
+    return bytes;
+}
+
 /* n bytes, most significant first; n is at most 8. */
 static inline bool cursor_be(sluice_cursor *cursor, unsigned n, uint64_t *ret_value) {
     if (n > cursor->at.left)
@@ -96,26 +120,43 @@ static inline bool cursor_u8(sluice_cursor *cursor, uint8_t *ret_value) {
 }
 
 static inline bool cursor_be16(sluice_cursor *cursor, uint16_t *ret_value) {
+    const uint8_t *bytes = cursor_take_within(cursor, 2);
     uint64_t value;
-    if (!cursor_be(cursor, 2, &value))
+    if (bytes)
+        value = bytes_be16(bytes);
+    else if (!cursor_be(cursor, 2, &value))
         return false;
     *ret_value = (uint16_t)value;
     return true;
 }
 
 static inline bool cursor_be24(sluice_cursor *cursor, uint32_t *ret_value) {
+    const uint8_t *bytes = cursor_take_within(cursor, 3);
     uint64_t value;
-    if (!cursor_be(cursor, 3, &value))
+    if (bytes)
+        value = (uint64_t)bytes[0] << 16 | bytes_be16(bytes + 1);
+    else if (!cursor_be(cursor, 3, &value))
         return false;
     *ret_value = (uint32_t)value;
     return true;
 }
 
 static inline bool cursor_be32(sluice_cursor *cursor, uint32_t *ret_value) {
+    const uint8_t *bytes = cursor_take_within(cursor, 4);
     uint64_t value;
-    if (!cursor_be(cursor, 4, &value))
+    if (bytes)
+        value = bytes_be32(bytes);
+    else if (!cursor_be(cursor, 4, &value))
         return false;
     *ret_value = (uint32_t)value;
+    return true;
+}
+
+static inline bool cursor_be64(sluice_cursor *cursor, uint64_t *ret_value) {
+    const uint8_t *bytes = cursor_take_within(cursor, 8);
+    if (!bytes)
+        return cursor_be(cursor, 8, ret_value);
+    *ret_value = bytes_be64(bytes);
     return true;
 }
 

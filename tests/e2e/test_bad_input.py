@@ -318,6 +318,14 @@ class OptionsTest(unittest.TestCase):
         ["--player-buffer", "1"], ["--frame-limit", "16777216"], ["--frame-limit", "0"], ["--batch", "101"],
         ["--batch", "-1"], ["--batch", "2x"], ["--batch", "nan"], ["--wait", "soon"], ["--wait", "-1"],
         ["--idle", "0"], ["--stall", "0"], ["--max-connections", "0"], ["--max-connections", "1.5"],
+        ["--merge-window", "351"], ["--merge-window", "-1"], ["--merge-window", ""], ["--merge-window", "20ms"],
+        ["--merge-window", "1.5"], ["--merge-window", "live/a"], ["--merge-window", "live/a="],
+        ["--merge-window", "live/a=351"], ["--merge-window", "=20"], ["--merge-window", "a//b=20"],
+        ["--merge-window", "live/a=20=20"], ["--http", "127.0.0.1:0,"], ["--http", "127.0.0.1:0,20"],
+        ["--http", "127.0.0.1:0,merge-window"], ["--http", "127.0.0.1:0,merge-window="],
+        ["--http", "127.0.0.1:0,merge-window=351"], ["--http", "127.0.0.1:0,merge-window=20,"],
+        ["--rtsp", "127.0.0.1:0,"], ["--rtsp", "127.0.0.1:0,20"], ["--rtsp", "127.0.0.1:0,merge-window=351"],
+        ["--http", ",merge-window=20"], ["--flv", "127.0.0.1:0,merge-window=20"],
         ["--log-level", "loud"], ["--status=yes"],
     ]
 
@@ -344,7 +352,7 @@ class OptionsTest(unittest.TestCase):
         status, out, err = harness.run_daemon("--help")
         self.assertEqual((status, err), (0, ""))
         for option in ("--flv", "--http", "--allow-remote", "--memory", "--gop-size", "--player-buffer",
-                       "--frame-limit", "--batch", "--wait", "--idle", "--stall", "--max-connections", "--status",
+                       "--frame-limit", "--batch", "--merge-window", "--wait", "--idle", "--stall", "--max-connections", "--status",
                        "--log-level", "--help", "--version"):
             self.assertIn(option, out)
         self.assertLessEqual(max(map(len, out.splitlines())), 120)

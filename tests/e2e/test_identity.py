@@ -28,8 +28,9 @@ GROUP = 2000  # Milliseconds between key frames.
 class Case:
     """A stream: how it is made, how it is published, and what became of it."""
 
-    def __init__(self, name, protocol, media, current=False):
+    def __init__(self, name, protocol, media, current=False, window=0):
         self.name, self.stream, self.protocol, self.media, self.current = name, "live/" + name, protocol, media, current
+        self.window = window  # Milliseconds.
         self.ffmpeg = self.file = self.failure = None
         self.publisher = self.early = self.late = None
         self.tags = []
@@ -88,6 +89,9 @@ CASES = [
     Case("beyond_24_bits", "flv", media(H264, AAC, more="-output_ts_offset 16770")),
     Case("h264_mp3", "http", media(H264, "-c:a libmp3lame -b:a 64k", 44100)),
     Case("h264_g711", "flv", media(H264, "-c:a pcm_alaw", 8000)),
+    Case("gathered_h264_aac", "http", media(H264, AAC), window=350),
+    Case("gathered_b_frames", "flv", media(H264.replace("-bf 0", "-bf 2"), AAC), window=20),
+    Case("gathered_audio_only", "http", media("", AAC), window=350),
     Case("current_h264_aac", "flv", media(H264, AAC), True),
     Case("hevc_aac", "http", media(H265, AAC), True),
     Case("hevc_aac_raw", "flv", media(H265, AAC), True),
@@ -161,7 +165,9 @@ class IdentityTest(unittest.TestCase):
         for case in CASES:
             if case.protocol == "flv":
                 listen += ["--flv", "127.0.0.1:0=" + case.stream]
-        with harness.Daemon("--wait", "8", "--idle", "60", listen=listen) as daemon:
+        windows = [word for case in CASES if case.window
+                   for word in ("--merge-window", "%s=%d" % (case.stream, case.window))]
+        with harness.Daemon("--wait", "8", "--idle", "60", *windows, listen=listen) as daemon:
             try:
                 cls.run_cases(cases, daemon)
             finally:

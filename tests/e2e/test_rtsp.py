@@ -173,17 +173,16 @@ class PlayTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_requests_in_the_middle_of_frames(self):
-        """A slow reader that goes on asking: replies in order, between frames."""
+        """A slow reader that goes on asking: replies in order, between frames, behind what the kernel has already."""
         with steady(self.daemon, size=60000), Client(self.daemon, receive_buffer=4096) as client:
             client.play()
             for _ in range(20):
                 client.send("GET_PARAMETER")
                 for _ in range(20):
                     client.next_rtp()
-            self.assertEqual(client.ask("OPTIONS").status, 200)
-            cseqs = [int(reply.headers["cseq"]) for reply in client.replies]
-            self.assertEqual(cseqs, list(range(5, 5 + len(cseqs))))
-            self.assertGreater(len(cseqs), 3)
+            while len(client.replies) < 20:
+                client.next_rtp()
+            self.assertEqual([int(reply.headers["cseq"]) for reply in client.replies], list(range(5, 25)))
         self.daemon.blocks_settled()
 
     def test_slow_player_loses_whole_frames(self):

@@ -68,6 +68,8 @@ class Source:
 
 
 class SlowPlayerTest(unittest.TestCase):
+    limits = LIMITS
+
     def setUp(self):
         self.most_held = 0
 
@@ -116,7 +118,7 @@ class SlowPlayerTest(unittest.TestCase):
         return gaps
 
     def test_stalled_players(self):
-        with Daemon(*LIMITS, "--stall", "5") as daemon:
+        with Daemon(*self.limits, "--stall", "5") as daemon:
             normal = [Player(daemon, "live/a", version) for version in ("1.1", "1.0", "1.1")]
             stalled = [Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False) for _ in range(20)]
             daemon.wait_player("live/a", 23)
@@ -141,7 +143,7 @@ class SlowPlayerTest(unittest.TestCase):
             daemon.blocks_settled()
 
     def test_slow_reader_beside_normal_ones(self):
-        with Daemon(*LIMITS) as daemon:
+        with Daemon(*self.limits) as daemon:
             normal = [Player(daemon, "live/a") for _ in range(3)]
             slow = Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False)
             daemon.wait_player("live/a", 4)
@@ -168,7 +170,7 @@ class SlowPlayerTest(unittest.TestCase):
 
     def test_slow_player_recovers(self):
         for version in ("1.1", "1.0"):
-            with self.subTest(version), Daemon(*LIMITS) as daemon:
+            with self.subTest(version), Daemon(*self.limits) as daemon:
                 with Player(daemon, "live/a") as normal, \
                         Player(daemon, "live/a", version, RECEIVE_BUFFER, reading=False) as slow:
                     daemon.wait_player("live/a", 2)
@@ -207,6 +209,12 @@ class SlowPlayerTest(unittest.TestCase):
             for player in stalled:
                 player.close()
             daemon.blocks_settled()
+
+
+class GatheredSlowPlayerTest(SlowPlayerTest):
+    """The same with a merge window."""
+
+    limits = (*LIMITS, "--merge-window", "20")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ enum {
 
 static const sluice_pool_options small_pool = {
     .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 4, .no_huge_pages = true};
+/* What the kernel holds back puts no pressure on the pool. */
+static const sluice_loop_options every_piece = {.no_low_water = true};
 static const sluice_loop_options small_stock = {.stock_bytes = 8 * BLOCK};
 
 static sluice_loop_stats stats_of(const loop_rig *rig) {
@@ -470,7 +472,7 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
     sluice_pool_options options = {.block_size = BLOCK, .max_blocks = blocks, .no_huge_pages = true};
     loop_rig rig;
     unsigned frames = 0;
-    loop_rig_open(&rig, &options, NULL, GUARD);
+    loop_rig_open(&rig, &options, &every_piece, GUARD);
     memset(senders, 0, sizeof senders);
     for (uint32_t i = 0; i < SENDERS; i++) {
         frame_senders *s = &senders[i / PER_THREAD];
@@ -530,7 +532,7 @@ static void the_largest_gives_way_when_all_wait_for_ever(void **state) {
     uint8_t *bytes = malloc(SMALL_FRAME + FRAME_PREFIX);
     int fds[2][2];
     assert_non_null(bytes);
-    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    loop_rig_open(&rig, &small_pool, &every_piece, GUARD);
     for (int i = 0; i < 2; i++) {
         framed *f = i ? &large : &small;
         sockets_tcp_pair(fds[i]);

@@ -1,0 +1,49 @@
+"""Delay from publisher to player at parts of the load that the daemon can bear, which is found first."""
+
+import dataclasses
+
+from compare.measure import FanoutBench
+
+ENOUGH = 0.85  # Of a processor: from there on what is left is reckoned.
+AIM = 0.95
+STEPS = 5
+FIRST_STREAMS = 20
+MOST_STREAMS = 1500
+MOST_SECONDS = 0.5  # Of a step.
+
+
+class LatencyBench(FanoutBench):
+    """All variants have the same load: a part of what the weakest of them bears."""
+
+    def __init__(self, folder, perf):
+        super().__init__(folder, perf)
+        self.borne = {}
+
+    def play_options(self, scenario, seconds):
+        return ["--tags", str(scenario.packets(seconds))]
+
+    def plan(self, scenario, seconds):
+        for variant in scenario.variants:
+            if variant not in self.borne:
+                self.borne[variant] = self._ramp(scenario, variant, min(seconds, MOST_SECONDS))
+        return {"streams": max(1, round(scenario.part * min(self.borne[variant] for variant in scenario.variants)))}
+
+    def _ramp(self, scenario, variant, seconds):
+        """Streams that keep one processor busy: the daemon's or, should that be earlier, that of the others."""
+        streams, step = FIRST_STREAMS, 0
+        while True:
+            figures = self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, ())[0]
+            load = max(figures["load"], figures["load_of_others"])
+            step += 1
+            if load >= ENOUGH or step == STEPS or streams == MOST_STREAMS:
+                return streams / load
+            streams = min(MOST_STREAMS, max(streams + 1, round(streams * AIM / load)))
+
+    def run(self, scenario, variant, seconds, plan):
+        loaded = dataclasses.replace(scenario, connections=plan["streams"])
+        figures = self.execute(loaded, variant, seconds, ())[0]
+        return {**figures, "streams": plan["streams"], "most_streams": self.borne.get(variant, 0),
+                "p50_to_p99_us": figures["p99_us"] - figures["p50_us"]}
+
+    def count(self, _scenario, _variant, _seconds, _plan):
+        return {}
