@@ -75,19 +75,19 @@ static bool watch(struct attempt *attempt, short what, long ms) {
 /* The job goes back, with the socket or the error. Without memory for that it is tried again, as long as it takes. */
 static void give_back(struct attempt *attempt) {
     struct connect_job *job = attempt->job;
+    if (attempt->error && attempt->fd >= 0)
+        close(attempt->fd);
     job->fd = attempt->error ? -1 : attempt->fd;
     job->error = attempt->error;
+    attempt->fd = -1;
+    /* Once it is posted, job and socket are the data plane's. */
     if (sluice_loop_post(job->loop, come_back, job) == 0) {
-        attempt->fd = job->fd >= 0 ? -1 : attempt->fd;
         remove_attempt(attempt);
         return;
     }
-    attempt->at = NULL;
-    if (!attempt->error) {
-        attempt->error = -ENOMEM;
-        close(attempt->fd);
-        attempt->fd = -1;
-    }
+    if (job->fd >= 0)
+        close(job->fd);
+    attempt->error = attempt->error ? attempt->error : -ENOMEM;
     (void)watch(attempt, EV_TIMEOUT, RETRY_MS);
 }
 

@@ -372,7 +372,8 @@ static void on_reply(struct pull_session *session, const sluice_rtsp_message *re
     else if (status < 300 || (session->asked == SLUICE_RTSP_OPTIONS && (status == 405 || status == 501)))
         on_good_reply(session, reply);
     else
-        fail(session, -EBADMSG, "%s answered %u %s", method_name(session->asked), status, sluice_rtsp_reason(status));
+        fail(session, -ECONNREFUSED, "%s answered %u %s", method_name(session->asked), status,
+             sluice_rtsp_reason(status));
 }
 
 /* Cameras may ask, too: whether somebody is there. */
