@@ -4,7 +4,7 @@
  * (sequence headers), the parameters of SDP (fmtp), parameter sets among the frames.
  *
  * Sources: ISO/IEC 14496-15 (AVC and HEVC decoder configuration records), 14496-3 (AudioSpecificConfig), RFC 7845
- * (OpusHead); ITU-T H.264 and H.265, section 7.3; the fmtp parameters of RFC 6184, 7798, 3640 and 7587.
+ * (OpusHead); ITU-T H.264 and H.265, section 7.3; the fmtp parameters of RFC 6184, 7798, 3640, 6416 and 7587.
  *
  * Threads: one at a time per object.
  */
@@ -66,6 +66,15 @@ typedef struct sluice_codec_config {
  */
 SLUICE_API int sluice_codec_init(sluice_codec_config *config, uint32_t codec, uint32_t clock_rate, uint8_t channels);
 
+/**
+ * The same by what an rtpmap attribute of SDP says; sluice_codec_read_fmtp() then takes what fmtp says.
+ * @param name    the encoding's: as sluice_codec_by_rtp_name() knows it, or MP4A-LATM, which is AAC too
+ * @param options which of the two is written there
+ * @return 0, -EOPNOTSUPP (another encoding)
+ */
+SLUICE_API int sluice_codec_read_rtpmap(sluice_codec_config *config, sluice_http_text name, uint32_t clock_rate,
+                                        uint8_t channels, sluice_rtp_unpacker_options *options);
+
 /** Whether a decoder can begin: video has SPS and PPS (H.265: VPS too), AAC its AudioSpecificConfig. */
 SLUICE_API bool sluice_codec_is_complete(const sluice_codec_config *config);
 
@@ -94,11 +103,12 @@ SLUICE_API int sluice_codec_write_record(const sluice_codec_config *config, uint
 
 /**
  * Takes what the parameters of an SDP fmtp attribute say, behind the payload type: sprop-parameter-sets, sprop-vps,
- * sprop-sps, sprop-pps, config, sizeLength, indexLength, indexDeltaLength. Others are stepped over. Sets that are
- * malformed are too: they may come in band.
- * @param options where not NULL, AAC's lengths are written there
+ * sprop-sps, sprop-pps, config, sizeLength, indexLength, indexDeltaLength, cpresent. Others are stepped over. Sets that
+ * are malformed are too: they may come in band. The config of MP4A-LATM is a StreamMuxConfig.
+ * @param options where not NULL, AAC's lengths are written there, and said whether it is LATM
  * @return 0, -EPROTO (a malformed config or length), -EOPNOTSUPP (packetization that is not read: packetization-mode=2,
- *         sprop-max-don-diff or sprop-depack-buf-nalus above 0, constantSize, interleaved AAC), -EMSGSIZE (too long)
+ *         sprop-max-don-diff or sprop-depack-buf-nalus above 0, constantSize, interleaved AAC; LATM with its config in
+ *         band, or of several frames, programs or layers, or of other objects than AAC), -EMSGSIZE (too long)
  */
 SLUICE_API int sluice_codec_read_fmtp(sluice_codec_config *config, sluice_http_text fmtp,
                                       sluice_rtp_unpacker_options *options);

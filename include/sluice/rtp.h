@@ -212,7 +212,7 @@ SLUICE_API int sluice_rtcp_write_sdes(uint8_t *buffer, size_t size, uint32_t ssr
 typedef enum sluice_rtp_format {
     SLUICE_RTP_H264,  /**< RFC 6184, packetization modes 0 and 1: single NAL units, STAP-A, FU-A. */
     SLUICE_RTP_H265,  /**< RFC 7798 without decoding order numbers: single NAL units, AP, FU. */
-    SLUICE_RTP_AAC,   /**< RFC 3640, AAC-hbr or AAC-lbr, without interleaving. */
+    SLUICE_RTP_AAC,   /**< RFC 3640, AAC-hbr or AAC-lbr, without interleaving; to read, RFC 6416 too. */
     SLUICE_RTP_AUDIO, /**< G.711, Opus and others where a payload is a frame. */
 } sluice_rtp_format;
 
@@ -225,6 +225,7 @@ typedef struct sluice_rtp_unpacker_options {
     uint8_t index_length;       /**< AAC: bits, 0 to 8; 0 holds where size_length is given, else the default, 3. */
     uint8_t index_delta_length; /**< AAC: bits, 0 to 8; likewise. */
     uint32_t frame_duration;    /**< AAC: timestamp units of a frame. Default 1024. */
+    bool latm;                  /**< AAC: MP4A-LATM (RFC 6416), elements of one frame without their configuration. */
 } sluice_rtp_unpacker_options;
 
 /** A NAL unit, or an audio frame: what precedes its pieces, and which pieces are its own. */

@@ -32,7 +32,7 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
         sluice_codec_config config;
         sluice_rtp_unpacker_options options = {0};
         uint8_t channels = format->channels <= UINT8_MAX ? (uint8_t)format->channels : 0;
-        if (sluice_codec_init(&config, sluice_codec_by_rtp_name(format->encoding), format->clock_rate, channels) < 0 ||
+        if (sluice_codec_read_rtpmap(&config, format->encoding, format->clock_rate, channels, &options) < 0 ||
             sluice_codec_read_fmtp(&config, format->fmtp, &options) < 0)
             continue;
         int track = sluice_rtp_flv_add(input->flv, &config, &options);

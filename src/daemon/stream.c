@@ -343,7 +343,8 @@ static void start_player(struct stream *stream, struct player *player) {
  * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
  */
 static void open_stream(struct stream *stream, struct packet *packet, uint8_t flags) {
-    if (packet->role < PACKET_KEY_FRAME)
+    /* What comes before the first frame is with the headers, what comes later is in its place among the frames. */
+    if (packet->role < PACKET_KEY_FRAME && !stream->opened)
         return;
     if (!stream->opened) {
         stream->opened = true;

@@ -72,6 +72,16 @@ int sluice_codec_init(sluice_codec_config *config, uint32_t codec, uint32_t cloc
     return 0;
 }
 
+int sluice_codec_read_rtpmap(sluice_codec_config *config, sluice_http_text name, uint32_t clock_rate, uint8_t channels,
+                             sluice_rtp_unpacker_options *options) {
+    bool latm = text_folds_to(name, "MP4A-LATM");
+    int error = sluice_codec_init(config, latm ? SLUICE_CODEC_AAC : sluice_codec_by_rtp_name(name), clock_rate,
+                                  channels);
+    if (!error)
+        options->latm = latm;
+    return error;
+}
+
 static bool has_set(const sluice_codec_config *config, uint8_t type) {
     for (size_t i = 0; i < config->set_count; i++)
         if (config->sets[i].type == type)

@@ -1,4 +1,4 @@
-/* The parameters of SDP's fmtp: RFC 6184, 8.1; RFC 7798, 7.1; RFC 3640, 4.1; RFC 7587, 6.1. */
+/* The parameters of SDP's fmtp: RFC 6184, 8.1; RFC 7798, 7.1; RFC 3640, 4.1; RFC 6416, 7.3; RFC 7587, 6.1. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -27,7 +27,7 @@ static int hex_digit(uint8_t c) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-static int read_config(sluice_codec_config *config, sluice_http_text value) {
+static int read_config(sluice_codec_config *config, sluice_http_text value, bool latm) {
     uint8_t bytes[SLUICE_CODEC_MAX_BYTES];
     if (value.length / 2 > sizeof bytes)
         return -EMSGSIZE;
@@ -39,7 +39,7 @@ static int read_config(sluice_codec_config *config, sluice_http_text value) {
             return -EPROTO;
         bytes[i / 2] = (uint8_t)(high << 4 | low);
     }
-    return codec_take_aac(config, bytes, value.length / 2);
+    return latm ? codec_take_latm(config, bytes, value.length / 2) : codec_take_aac(config, bytes, value.length / 2);
 }
 
 /* Up to 65,535; -EPROTO */
@@ -85,7 +85,7 @@ static int read_video(sluice_codec_config *config, sluice_http_text name, sluice
 static int read_aac(sluice_codec_config *config, sluice_http_text name, sluice_http_text value,
                     sluice_rtp_unpacker_options *options) {
     if (text_folds_to(name, "config"))
-        return read_config(config, value);
+        return read_config(config, value, false);
     if (text_folds_to(name, "sizelength"))
         return read_length(value, 16, &options->size_length);
     if (text_folds_to(name, "indexlength"))
@@ -97,8 +97,21 @@ static int read_aac(sluice_codec_config *config, sluice_http_text name, sluice_h
     return 0;
 }
 
+/* Without a cpresent=0, the configuration is in band, where it is not read. */
+static int read_latm(sluice_codec_config *config, sluice_http_text name, sluice_http_text value, bool *in_band) {
+    if (text_folds_to(name, "config"))
+        return read_config(config, value, true);
+    if (text_folds_to(name, "cpresent")) {
+        int number = read_number(value);
+        *in_band = number != 0;
+        return number < 0 ? number : 0;
+    }
+    return 0;
+}
+
 int sluice_codec_read_fmtp(sluice_codec_config *config, sluice_http_text fmtp, sluice_rtp_unpacker_options *options) {
     sluice_rtp_unpacker_options read = options ? *options : (sluice_rtp_unpacker_options){0};
+    bool in_band = config->codec == SLUICE_CODEC_AAC && read.latm;
     while (fmtp.length > 0) {
         sluice_http_text value = text_split(&fmtp, ';');
         sluice_http_text name = text_trimmed(text_split(&value, '='));
@@ -106,11 +119,15 @@ int sluice_codec_read_fmtp(sluice_codec_config *config, sluice_http_text fmtp, s
         value = text_trimmed(value);
         if (codec_is_video(config->codec))
             error = read_video(config, name, value);
+        else if (config->codec == SLUICE_CODEC_AAC && read.latm)
+            error = read_latm(config, name, value, &in_band);
         else if (config->codec == SLUICE_CODEC_AAC)
             error = read_aac(config, name, value, &read);
         if (error)
             return error;
     }
+    if (in_band)
+        return -EOPNOTSUPP;
     if (config->codec == SLUICE_CODEC_AAC)
         read.frame_duration = config->frame_duration;
     if (options)

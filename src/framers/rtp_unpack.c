@@ -200,7 +200,7 @@ static void drop_unit(sluice_rtp_unpacker *unpacker) {
 static int unpack(sluice_rtp_unpacker *unpacker) {
     switch (unpacker->format) {
     case SLUICE_RTP_AAC:
-        return rtp_unpack_aac(unpacker);
+        return unpacker->options.latm ? rtp_unpack_latm(unpacker) : rtp_unpack_aac(unpacker);
     case SLUICE_RTP_AUDIO:
         return rtp_unpack_audio(unpacker);
     default:

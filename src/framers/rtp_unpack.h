@@ -19,6 +19,7 @@ struct sluice_rtp_unpacker {
     uint64_t sequence;
     size_t frame; /* AAC: the next frame in it */
     size_t data;  /* AAC: where that frame begins; 0 before the first */
+    size_t size;  /* LATM: of the frame under way */
 
     bool begun;     /* there was a packet: sequence is the last one's */
     bool flush;     /* the open unit is to be delivered as it is */
@@ -49,6 +50,9 @@ bool rtp_nals_are_key(const sluice_rtp_unpacker *unpacker);
 
 /* Payloads of AAC: 1 (a frame is complete), 0 (the packet is done), or the error of the packet. */
 int rtp_unpack_aac(sluice_rtp_unpacker *unpacker);
+
+/* The same of AAC in LATM. */
+int rtp_unpack_latm(sluice_rtp_unpacker *unpacker);
 
 /* Payloads that are a frame: 1, or the error of the packet. */
 int rtp_unpack_audio(sluice_rtp_unpacker *unpacker);

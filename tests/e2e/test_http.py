@@ -336,6 +336,21 @@ class FlagsTest(unittest.TestCase):
     def test_audio_only_with_flags_0_without_metadata(self):
         self.check(4, flags=0, video=False, with_metadata=False)
 
+    def test_header_behind_first_frame(self):
+        """A decoder's header that comes when another track has begun is with the frames, whoever joins when."""
+        tags = [flv.AUDIO_HEADER, flv.audio_frame(0, 0, 100), flv.audio_frame(20, 1, 100), flv.VIDEO_HEADER,
+                flv.audio_frame(40, 2, 100), flv.video_frame(40, True, 3, 500), flv.audio_frame(60, 4, 100)]
+        with Daemon() as daemon, Publisher(daemon, "live/a", "http") as publisher:
+            with Player(daemon, "live/a") as early:
+                daemon.wait_player("live/a")
+                publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
+                early.wait_tags(len(tags))
+                harness.check_same(early.tags, tags)
+                with Player(daemon, "live/a") as late:
+                    late.wait_frame(tags[-1])
+                    begun = next(at for at, tag in enumerate(late.tags) if tag.is_key_frame)
+                    self.assertIn(flv.VIDEO_HEADER.payload, [tag.payload for tag in late.tags[:begun]])
+
 
 class RefusedTest(unittest.TestCase):
     """Requests that are refused: the status, the end of the connection, one line in the log."""

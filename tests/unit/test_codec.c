@@ -293,11 +293,77 @@ static void parameters_of_sdp(void **state) {
     assert_int_equal(sluice_codec_rtp_format(SLUICE_CODEC_VP8), -EOPNOTSUPP);
 }
 
+static int read_latm(sluice_codec_config *config, sluice_rtp_unpacker_options *options, const char *fmtp) {
+    *options = (sluice_rtp_unpacker_options){0};
+    assert_int_equal(sluice_codec_read_rtpmap(config, (sluice_http_text){"mp4a-latm", 9}, 48000, 0, options), 0);
+    assert_true(config->codec == SLUICE_CODEC_AAC && options->latm);
+    return read_fmtp(config, fmtp, options);
+}
+
+/* MP4A-LATM: the AudioSpecificConfig is taken out of the StreamMuxConfig, which is not at a byte's beginning. */
+static void latm_configurations(void **state) {
+    (void)state;
+    static const struct {
+        const char *fmtp, *config;
+        uint32_t duration;
+        uint8_t channels;
+    } good[] = {
+        /* As RFC 6416 has it, and as GStreamer writes it, where the AudioSpecificConfig is the end. */
+        {"cpresent=0;config=400023203FC0", "1190", 1024, 2},
+        {"config=40002320; cpresent=0", "1190", 1024, 2},
+        {"cpresent=0;config=40002320ADCA00", "119056E500", 1024, 2},
+        /* SBR, told first or behind; an explicit rate; a CRC behind; a core coder's delay. */
+        {"object=5; cpresent=0; config=40005623101FE0", "2B118800", 2048, 2},
+        {"cpresent=0; config=40002620ADCB3A911FE0", "131056E59D4880", 2048, 2},
+        {"cpresent=0;config=40002F00BB80103FC0", "17805DC008", 1024, 1},
+        {"cpresent=0;config=400023103FDA50", "1188", 1024, 1},
+        {"cpresent=0;config=400023240000FF00", "11920000", 1024, 2},
+    };
+    sluice_codec_config config;
+    sluice_rtp_unpacker_options options;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        char hex[64] = "";
+        assert_int_equal(read_latm(&config, &options, good[i].fmtp), 0);
+        for (size_t at = 0; at < config.size; at++)
+            snprintf(hex + 2 * at, 3, "%02X", config.bytes[at]);
+        assert_string_equal(hex, good[i].config);
+        assert_int_equal(options.frame_duration, good[i].duration);
+        assert_int_equal(config.channels, good[i].channels);
+    }
+    /* In band; version 1; times of their own; two frames; two programs; two layers; channels by an element; CELP; with
+     * an extension; a fixed length; other data. */
+    static const char *const other[] = {"config=400023203FC0",
+                                        "cpresent=1;config=400023203FC0",
+                                        "cpresent=0;config=C00023203FC0",
+                                        "cpresent=0;config=000023203FC0",
+                                        "cpresent=0;config=410023203FC0",
+                                        "cpresent=0;config=401023203FC0",
+                                        "cpresent=0;config=400223203FC0",
+                                        "cpresent=0;config=400023003FC0",
+                                        "cpresent=0;config=400083203FC0",
+                                        "cpresent=0;config=400023223FC0",
+                                        "cpresent=0;config=400023207FC0",
+                                        "cpresent=0;config=400023203FE0"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        assert_int_equal(read_latm(&config, &options, other[i]), -EOPNOTSUPP);
+    static const char *const wrong[] = {"cpresent=0;config=", "cpresent=0;config=40", "cpresent=0;config=4000",
+                                        "cpresent=0;config=400023", "cpresent=x;config=400023203FC0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(read_latm(&config, &options, wrong[i]), -EPROTO);
+    assert_int_equal(read_latm(&config, &options, "cpresent=0"), 0);
+    assert_false(sluice_codec_is_complete(&config));
+    options.latm = true;
+    assert_int_equal(sluice_codec_read_rtpmap(&config, (sluice_http_text){"mpeg4-generic", 13}, 0, 0, &options), 0);
+    assert_false(options.latm);
+    assert_int_equal(sluice_codec_read_rtpmap(&config, (sluice_http_text){"VP8", 3}, 0, 0, &options), -EOPNOTSUPP);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_of_ffmpeg, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_records, set_up, tear_down),
         cmocka_unit_test(parameter_sets),
+        cmocka_unit_test(latm_configurations),
         cmocka_unit_test(parameters_of_sdp),
     };
     return cmocka_run_group_tests_name("codec", tests, NULL, NULL);

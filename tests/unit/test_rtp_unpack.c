@@ -419,6 +419,37 @@ static void aac(void **state) {
     EXPECT(pool, SLUICE_RTP_AAC, NULL, too_much, "(71)\n");
 }
 
+/* LATM: each frame behind its length; several in a packet; in fragments, of which the last is marked. */
+static void latm(void **state) {
+    sluice_pool *pool = *state;
+    const sluice_rtp_unpacker_options options = {.latm = true};
+    static uint8_t large[2 + 300] = {255, 45}, full[2 + 255] = {255, 0};
+    const struct packet packets[] = {
+        {1, 4294967000, true, BYTES(2, 1, 2)}, {2, 728, true, BYTES(1, 1, 3, 1, 2, 3, 2, 1, 2)},
+        {3, 10000, true, large, sizeof large}, {4, 20000, true, full, sizeof full},
+        {5, 30000, false, BYTES(5, 1, 2)},     {6, 30000, false, BYTES(3)},
+        {7, 30000, true, BYTES(4, 5)},         {8, 40000, true, BYTES(1, 1)},
+    };
+    EXPECT(pool, SLUICE_RTP_AAC, &options, packets,
+           "4294967000k 2\n728k 1\n1752k 3\n2776k 2\n10000k 300\n20000k 255\n30000k 5\n40000k 1\n");
+    /* A fragment may end in the length's place, before any byte of the frame. */
+    const struct packet late[] = {{1, 0, false, BYTES(2)}, {2, 0, true, BYTES(1, 2)}};
+    EXPECT(pool, SLUICE_RTP_AAC, &options, late, "0k 2\n");
+    /* A length that does not end, an empty frame, less than there should be, more than there should be. */
+    const struct packet broken[] = {{2, 1024, true, BYTES(255)},     {3, 2048, true, BYTES(0)},
+                                    {4, 3072, true, BYTES(3, 1, 2)}, {5, 4096, false, BYTES(2, 1)},
+                                    {6, 4096, true, BYTES(2, 3)},    {7, 5120, true, BYTES(1, 9)}};
+    EXPECT(pool, SLUICE_RTP_AAC, &options, broken, "(71)\n(71)\n(71)\n(71)\n5120kd 1\n");
+    /* A fragment is lost: its frame is, and the next one is whole. */
+    const struct packet lost[] = {{1, 0, false, BYTES(4, 1, 2)}, {3, 0, true, BYTES(4)}, {4, 1024, true, BYTES(1, 9)}};
+    EXPECT(pool, SLUICE_RTP_AAC, &options, lost, "(71)\n1024kd 1\n");
+    const struct packet another[] = {{1, 0, false, BYTES(4, 1, 2)}, {3, 1024, true, BYTES(1, 9)}};
+    EXPECT(pool, SLUICE_RTP_AAC, &options, another, "1024kd 1\n");
+    const sluice_rtp_unpacker_options small = {.latm = true, .max_unit = 299};
+    const struct packet over[] = {{3, 10000, true, large, sizeof large}, {4, 11024, true, BYTES(1, 9)}};
+    EXPECT(pool, SLUICE_RTP_AAC, &small, over, "(90)\n11024kd 1\n");
+}
+
 static void calls_in_the_wrong_order(void **state) {
     sluice_pool *pool = *state;
     sluice_rtp_unpacker *unpacker = unpacker_new(SLUICE_RTP_H264, NULL);
@@ -673,6 +704,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_bad_aggregate_gives_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(aac, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(latm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_in_the_wrong_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_of_ffmpeg, set_up, tear_down),
