@@ -6,13 +6,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import flv
 import harness
-from harness import Daemon, Player, Steady
+from harness import Daemon, Player, Publisher
 
 FRAMES = 400
+# As the program has them.
+GROUP, STEP = 25, 40
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gortsplib")
 LEAST = (1, 21)
 
@@ -34,6 +37,12 @@ def go(command, *arguments):
     environment = dict(os.environ, GOTOOLCHAIN="local", GOFLAGS="-mod=readonly -buildvcs=false")
     return subprocess.run([command, *arguments], cwd=SOURCE, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+
+
+def made(number):
+    """The picture and the audio frame of that number, as the program makes them, with their times in milliseconds."""
+    data = (0xA0B0C000 + number).to_bytes(4, "big")
+    return ((number * STEP, bytes([0x41 if number % GROUP else 0x65]) + data * 750), (number * STEP, data * 50))
 
 
 class Frames:
@@ -92,11 +101,28 @@ class GortsplibTest(unittest.TestCase):
         self.assertLess(max(apart) - min(apart), 1.1)
 
     def test_plays_flv(self):
-        with Steady(self.daemon, name="live/a", size=3000) as stream:
-            text = self.end(self.start("play"))
-            sent = list(stream.sent)
-        self.check(text, [(tag.timestamp, tag.payload[9:]) for tag in sent if tag.type == flv.VIDEO and tag.is_frame],
-                   [(tag.timestamp, tag.payload[2:]) for tag in sent if tag.type == flv.AUDIO and tag.is_frame])
+        """What the program would publish, as FLV, until it has had enough."""
+        def publish():
+            number = 0
+            while not enough.wait(0.004):
+                (time, picture), (_, sound) = made(number)
+                publisher.send(flv.Tag(flv.VIDEO, time, (b"\x27" if number % GROUP else b"\x17") + b"\x01\0\0\0" +
+                                       len(picture).to_bytes(4, "big") + picture))
+                publisher.send(flv.Tag(flv.AUDIO, time, b"\xaf\x01" + sound))
+                number += 1
+                sent.append(number)
+
+        enough, sent = threading.Event(), []
+        with Publisher(self.daemon, "live/a", "http") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            thread = threading.Thread(target=publish, daemon=True)
+            thread.start()
+            try:
+                text = self.end(self.start("play"))
+            finally:
+                enough.set()
+                thread.join()
+        self.check(text, *zip(*map(made, range(len(sent)))))
         self.daemon.blocks_settled()
 
     def test_publishes(self):
@@ -105,15 +131,15 @@ class GortsplibTest(unittest.TestCase):
             itself = self.start("play")
             self.daemon.wait_player("live/a", 2)
             self.end(self.start("publish"))
-            video = [(number * 40, bytes([0x41 if number % 25 else 0x65]) + number.to_bytes(4, "big") * 750)
-                     for number in range(FRAMES)]
-            audio = [(number * 40, number.to_bytes(4, "big") * 50) for number in range(FRAMES)]
+            video, audio = zip(*map(made, range(FRAMES)))
             player.wait(lambda it: len(it.frames) >= 2 * FRAMES, "the last frames")
             self.check(self.end(itself), video, audio)
             for sent, kind, header in ((video, flv.VIDEO, 9), (audio, flv.AUDIO, 2)):
                 got = [tag for tag in player.frames if tag.type == kind]
                 harness.check_same([tag.payload[header:] for tag in got], [data for _, data in sent], "frames")
-                times = [tag.timestamp - got[0].timestamp for tag in got]
+                shown = [tag.timestamp + (int.from_bytes(tag.payload[2:5], "big", signed=True) if header > 2 else 0)
+                         for tag in got]
+                times = [time - shown[0] for time in shown]
                 self.assertLessEqual(max(abs(one - other) for one, (other, _) in zip(times, sent)), 1)
         self.daemon.blocks_settled()
 

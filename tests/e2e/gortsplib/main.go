@@ -46,11 +46,11 @@ func check(err error) {
 	}
 }
 
-// A unit that begins with @head and is its number over and over.
+// A unit that begins with head and is its number over and over, with bits that keep it from looking like a start code.
 func unit(head []byte, number uint32, size int) []byte {
 	made := append([]byte{}, head...)
 	for len(made) < size {
-		made = binary.BigEndian.AppendUint32(made, number)
+		made = binary.BigEndian.AppendUint32(made, 0xA0B0C000+number)
 	}
 	return made
 }
