@@ -7,9 +7,11 @@
 
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
+#include <sluice/codec.h>
 #include <sluice/conn.h>
 #include <sluice/file.h>
 #include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
 #include <sluice/headers.h>
 #include <sluice/http.h>
 #include <sluice/loop.h>
@@ -17,6 +19,9 @@
 #include <sluice/reader.h>
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
+#include <sluice/rtp.h>
+#include <sluice/rtp_flv.h>
+#include <sluice/rtsp.h>
 #include <sluice/slice.h>
 #include <sluice/stream.h>
 #include <sluice/version.h>

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "framers/http_header.h"
 #include "framers/http_syntax.h"
 #include "framers/http_text.h"
 #include "memory/chain.h"
@@ -288,21 +289,6 @@ static int parse_request_line(const struct scan *scan, sluice_http_text line, sl
     return error ? error : split_target(request);
 }
 
-static int parse_header(sluice_http_text line, sluice_http_header *header) {
-    const char *end = line.text + line.length;
-    header->name = text_split(&line, ':');
-    if (header->name.length == 0 || header->name.text + header->name.length == end)
-        return -EPROTO;
-    for (size_t i = 0; i < header->name.length; i++)
-        if (!http_is_token_char((uint8_t)header->name.text[i]))
-            return -EPROTO;
-    for (size_t i = 0; i < line.length; i++)
-        if (!http_is_value_byte((uint8_t)line.text[i]))
-            return -EPROTO;
-    header->value = text_trimmed(line);
-    return 0;
-}
-
 static int set_once(const sluice_http_header **field, const sluice_http_header *header) {
     if (*field)
         return -EPROTO;
@@ -333,20 +319,6 @@ static int note_field(struct fields *fields, const sluice_http_header *header) {
     return 0;
 }
 
-static int parse_content_length(sluice_http_text value, uint64_t *ret_length) {
-    uint64_t length = 0;
-    if (value.length == 0)
-        return -EPROTO;
-    for (size_t i = 0; i < value.length; i++) {
-        uint8_t c = (uint8_t)value.text[i];
-        if (!http_is_digit(c) || length > ((uint64_t)INT64_MAX - (c - '0')) / 10)
-            return -EPROTO;
-        length = length * 10 + (c - '0');
-    }
-    *ret_length = length;
-    return 0;
-}
-
 /* How the body is delimited (RFC 9112, section 6): whatever two recipients could read in two ways is refused. */
 static int parse_body_kind(const struct fields *fields, sluice_http_request *request) {
     if (fields->transfer_encoding) {
@@ -357,7 +329,7 @@ static int parse_body_kind(const struct fields *fields, sluice_http_request *req
         request->body = SLUICE_HTTP_BODY_CHUNKED;
     } else if (fields->content_length) {
         request->body = SLUICE_HTTP_BODY_LENGTH;
-        return parse_content_length(fields->content_length->value, &request->content_length);
+        return http_parse_length(fields->content_length->value, &request->content_length);
     }
     return 0;
 }
@@ -384,7 +356,7 @@ static int parse_head(sluice_http *http, sluice_http_text rest, sluice_http_requ
         if (request->header_count == SLUICE_HTTP_MAX_HEADERS)
             return -EMSGSIZE;
         sluice_http_header *header = &http->headers[request->header_count++];
-        error = parse_header(line, header);
+        error = http_parse_header(line, header);
         if (!error)
             error = note_field(&fields, header);
         if (error)
@@ -465,8 +437,5 @@ unsigned sluice_http_error_status(int error) {
 }
 
 const sluice_http_header *sluice_http_find(const sluice_http_request *request, const char *name) {
-    for (size_t i = 0; i < request->header_count; i++)
-        if (text_folds_to(request->headers[i].name, name))
-            return &request->headers[i];
-    return NULL;
+    return http_find_header(request->headers, request->header_count, name);
 }

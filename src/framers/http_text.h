@@ -25,6 +25,12 @@ static inline bool text_folds_to(sluice_http_text text, const char *word) {
     return word[text.length] == '\0';
 }
 
+/* Whether the text begins with the word, whatever the case. */
+static inline bool text_starts(sluice_http_text text, const char *word) {
+    size_t length = strlen(word);
+    return text.length >= length && text_folds_to((sluice_http_text){text.text, length}, word);
+}
+
 static inline sluice_http_text text_trimmed(sluice_http_text text) {
     while (text.length > 0 && http_is_blank((uint8_t)text.text[0])) {
         text.text++;

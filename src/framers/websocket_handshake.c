@@ -2,29 +2,12 @@
 
 #include <errno.h>
 
+#include "framers/base64.h"
 #include "framers/http_text.h"
 #include "framers/sha1.h"
 
 /* RFC 6455, section 1.3. */
 static const char accept_guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* RFC 4648, section 4: (n + 2) / 3 * 4 characters. */
-static void base64_encode(const uint8_t *bytes, size_t n, char *text) {
-    for (size_t i = 0; i < n; i += 3) {
-        size_t here = n - i < 3 ? n - i : 3;
-        uint32_t group = (uint32_t)bytes[i] << 16;
-        if (here > 1)
-            group |= (uint32_t)bytes[i + 1] << 8;
-        if (here > 2)
-            group |= bytes[i + 2];
-        *text++ = base64_digits[group >> 18];
-        *text++ = base64_digits[group >> 12 & 63];
-        *text++ = here > 1 ? base64_digits[group >> 6 & 63] : '=';
-        *text++ = here > 2 ? base64_digits[group & 63] : '=';
-    }
-}
 
 void sluice_websocket_make_key(const uint8_t nonce[SLUICE_WEBSOCKET_NONCE_SIZE],
                                char ret_key[SLUICE_WEBSOCKET_KEY_SIZE]) {
@@ -70,12 +53,9 @@ static const sluice_http_header *find_single(const sluice_http_request *request,
 
 /* Base64 of 16 bytes. The last digit has four bits too many, which some clients set: they are not looked at. */
 static bool is_key(sluice_http_text key) {
-    if (key.length != SLUICE_WEBSOCKET_KEY_SIZE)
-        return false;
-    for (size_t i = 0; i < SLUICE_WEBSOCKET_KEY_SIZE - 2; i++)
-        if (!memchr(base64_digits, key.text[i], sizeof base64_digits - 1))
-            return false;
-    return key.text[SLUICE_WEBSOCKET_KEY_SIZE - 2] == '=' && key.text[SLUICE_WEBSOCKET_KEY_SIZE - 1] == '=';
+    uint8_t nonce[SLUICE_WEBSOCKET_KEY_SIZE];
+    return key.length == SLUICE_WEBSOCKET_KEY_SIZE &&
+           base64_decode(key.text, key.length, nonce) == SLUICE_WEBSOCKET_NONCE_SIZE;
 }
 
 /* Behind a body would be the frames; nobody sends one, and recipients would differ about it. */

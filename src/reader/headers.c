@@ -8,6 +8,7 @@
 
 #include "memory/chain.h"
 #include "reader/cursor.h"
+#include "reader/header_lines.h"
 #include "reader/header_syntax.h"
 #include "reader/reader.h"
 
@@ -23,11 +24,8 @@ enum {
 /* Where the search for the empty line is. */
 struct search {
     const sluice_chain *chain;
-    uint64_t at;  /* place in the stream (bytes consumed) from which the rest counts */
-    size_t done;  /* bytes searched */
-    size_t lines; /* whole lines */
-    size_t line;  /* bytes of the current line */
-    uint8_t last; /* byte seen */
+    uint64_t at; /* place in the stream (bytes consumed) from which the rest counts */
+    header_search lines;
 };
 
 struct sluice_headers {
@@ -74,73 +72,31 @@ void sluice_headers_free(sluice_headers *headers) {
     free(headers);
 }
 
-/* 1 behind the empty line, 0 at the end of the bytes, -EMSGSIZE with too many lines. */
-static int search_bytes(struct search *search, uint32_t max_count, const uint8_t *bytes, size_t n) {
-    while (n > 0) {
-        const uint8_t *end = memchr(bytes, '\n', n);
-        size_t here = end ? (size_t)(end - bytes) : n;
-        if (here > 0)
-            search->last = bytes[here - 1];
-        search->line += here;
-        if (!end) {
-            search->done += here;
-            return 0;
-        }
-        bool empty = search->line == 0 || (search->line == 1 && search->last == '\r');
-        /* The line end that is one too many is looked at again by each call, so that each says the same. */
-        if (!empty && search->lines == max_count) {
-            search->line -= here;
-            return -EMSGSIZE;
-        }
-        search->done += here + 1;
-        search->line = 0;
-        search->lines++;
-        if (empty)
-            return 1;
-        bytes += here + 1;
-        n -= here + 1;
-    }
-    return 0;
-}
-
-/* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
+/* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
 static int find_end(sluice_headers *headers, const sluice_chain *chain) {
     struct search *search = &headers->search;
     if (search->chain != chain || search->at != chain_consumed(chain))
         *search = (struct search){.chain = chain, .at = chain_consumed(chain)};
     sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_skip(&cursor, search->done);
-    while (cursor_left(&cursor) > 0 && search->done < headers->limits.max_total) {
+    cursor_skip(&cursor, search->lines.done);
+    while (cursor_left(&cursor) > 0 && search->lines.done < headers->limits.max_total) {
         size_t here;
         const uint8_t *bytes = cursor_view(&cursor, &here);
-        if (here > headers->limits.max_total - search->done)
-            here = headers->limits.max_total - search->done;
-        int result = search_bytes(search, headers->limits.max_count, bytes, here);
+        if (here > headers->limits.max_total - search->lines.done)
+            here = headers->limits.max_total - search->lines.done;
+        int result = header_search_bytes(&search->lines, headers->limits.max_count, bytes, here);
         if (result)
             return result;
         cursor_skip(&cursor, here);
     }
-    return search->done == headers->limits.max_total ? -EMSGSIZE : 0;
+    return search->lines.done == headers->limits.max_total ? -EMSGSIZE : 0;
 }
 
 static int parse_line(const sluice_headers *headers, const char *line, size_t length, sluice_header *ret_header) {
-    const char *colon = memchr(line, ':', length);
-    if (!colon || colon == line)
-        return -EPROTO;
-    sluice_header header = {.key = line, .key_length = (size_t)(colon - line), .value = colon + 1};
-    header.value_length = length - header.key_length - 1;
-    for (size_t i = 0; i < header.key_length; i++)
-        if (!http_is_token_char((uint8_t)header.key[i]))
-            return -EPROTO;
-    for (size_t i = 0; i < header.value_length; i++)
-        if (!http_is_value_byte((uint8_t)header.value[i]))
-            return -EPROTO;
-    while (header.value_length > 0 && http_is_blank((uint8_t)header.value[0])) {
-        header.value++;
-        header.value_length--;
-    }
-    while (header.value_length > 0 && http_is_blank((uint8_t)header.value[header.value_length - 1]))
-        header.value_length--;
+    sluice_header header;
+    int error = header_split(line, length, &header);
+    if (error)
+        return error;
     if (header.key_length > headers->limits.max_key || header.value_length > headers->limits.max_value)
         return -EMSGSIZE;
     *ret_header = header;
@@ -149,8 +105,8 @@ static int parse_line(const sluice_headers *headers, const char *line, size_t le
 
 /* The text ends with the empty line, and has no more lines than there is room for. */
 static int parse(sluice_headers *headers, const char *text) {
-    size_t lines = headers->search.lines - 1;
-    const char *end = text + headers->search.done;
+    size_t lines = headers->search.lines.lines - 1;
+    const char *end = text + headers->search.lines.done;
     for (size_t i = 0; i < lines; i++) {
         const char *line_end = memchr(text, '\n', (size_t)(end - text));
         size_t length = (size_t)(line_end - text);
@@ -167,7 +123,7 @@ static int parse(sluice_headers *headers, const char *text) {
 
 /* The text in one piece: in place, or gathered and counted. */
 static int gather_text(sluice_headers *headers, sluice_chain *chain, const char **ret_text) {
-    size_t n = headers->search.done, here;
+    size_t n = headers->search.lines.done, here;
     sluice_cursor cursor = cursor_of_chain(chain);
     *ret_text = (const char *)cursor_view(&cursor, &here);
     if (here >= n)
@@ -209,9 +165,9 @@ int sluice_headers_read(sluice_headers *headers, sluice_reader *reader) {
         return error;
     }
     if (sluice_bytes_length(&headers->text) > 0)
-        sluice_reader_skip(reader, headers->search.done);
+        sluice_reader_skip(reader, headers->search.lines.done);
     else
-        sluice_reader_slice(reader, headers->search.done, &headers->held);
+        sluice_reader_slice(reader, headers->search.lines.done, &headers->held);
     headers->search = (struct search){0};
     return 0;
 }

@@ -1,0 +1,25 @@
+/* What parameter sets of H.264 and H.265 say, as far as somebody needs it. */
+#ifndef SLUICE_FRAMERS_SPS_H
+#define SLUICE_FRAMERS_SPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sps {
+    uint32_t id;
+    uint32_t width, height;
+    uint8_t chroma, luma_depth, chroma_depth; /* chroma_format_idc, bits */
+    bool reorder_known;
+    uint8_t reorder;
+    uint32_t tick, scale; /* a tick is tick / scale seconds; 0 where it is not said */
+    uint8_t profile[12];  /* H.265: general profile, tier and level as they are */
+    uint8_t sub_layers;   /* H.265 */
+    bool nested;          /* H.265: temporal ids */
+};
+
+/* With the NAL unit header; 0 or -EPROTO. */
+int sps_read_h264(const uint8_t *nal, size_t length, struct sps *ret_sps);
+int sps_read_h265(const uint8_t *nal, size_t length, struct sps *ret_sps);
+
+#endif

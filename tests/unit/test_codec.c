@@ -1,0 +1,304 @@
+/* Decoder configurations: records of ffmpeg's files, parameters of its SDP, parameter sets; one from the other. */
+#include <sluice/codec.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/flv_media.h"
+#include "support/slices.h"
+
+static int set_up(void **state) {
+    *state = http_feed_pool(512, 16384);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    http_feed_pool_done(*state);
+    return 0;
+}
+
+static const struct file {
+    const char *flv, *session;
+    uint32_t codecs[2];
+} files[] = {
+    {"flv-h264-aac.flv", "flv-h264-aac.publish", {SLUICE_CODEC_H264, SLUICE_CODEC_AAC}},
+    {"flv-h265-aac.flv", "flv-h265-aac.publish", {SLUICE_CODEC_HEVC, SLUICE_CODEC_AAC}},
+    {"flv-h264-opus.flv", "flv-h264-opus.publish", {SLUICE_CODEC_H264, SLUICE_CODEC_OPUS}},
+};
+enum { FILES = sizeof files / sizeof *files };
+
+static int read_record(sluice_pool *pool, uint32_t codec, const uint8_t *bytes, size_t size, size_t piece,
+                       sluice_codec_config *config) {
+    sluice_slice slice = slice_of(pool, bytes, size, piece);
+    int result = sluice_codec_read_record(config, codec, &slice, 0);
+    sluice_slice_release(&slice);
+    return result;
+}
+
+static void assert_same_sets(const sluice_codec_config *a, const sluice_codec_config *b) {
+    assert_int_equal(a->codec, b->codec);
+    assert_int_equal(a->set_count, b->set_count);
+    for (size_t i = 0; i < a->set_count; i++) {
+        assert_int_equal(a->sets[i].type, b->sets[i].type);
+        assert_int_equal(a->sets[i].length, b->sets[i].length);
+        assert_memory_equal(a->bytes + a->sets[i].offset, b->bytes + b->sets[i].offset, a->sets[i].length);
+    }
+}
+
+static int read_fmtp(sluice_codec_config *config, const char *text, sluice_rtp_unpacker_options *options) {
+    return sluice_codec_read_fmtp(config, (sluice_http_text){text, strlen(text)}, options);
+}
+
+static void records_of_ffmpeg(void **state) {
+    sluice_pool *pool = *state;
+    for (size_t i = 0; i < FILES; i++) {
+        flv_media *media = flv_media_read(files[i].flv);
+        flv_media_track tracks[2];
+        assert_int_equal(flv_media_tracks(files[i].session, tracks), 2);
+        for (int kind = 0; kind < 2; kind++) {
+            const flv_media_frame *header = flv_media_find(media, kind ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
+                                                           SLUICE_FLV_SEQUENCE_HEADER, 0);
+            sluice_codec_config config = {0}, again;
+            uint8_t record[SLUICE_CODEC_MAX_RECORD];
+            char fmtp[SLUICE_CODEC_MAX_FMTP];
+            assert_non_null(header);
+            for (size_t piece = 0; piece < 4; piece++)
+                assert_int_equal(read_record(pool, files[i].codecs[kind], header->bytes, header->size, piece, &config),
+                                 0);
+            assert_true(sluice_codec_is_complete(&config));
+            /* What SDP says is the same. */
+            if (kind == 0) {
+                assert_same_sets(&config, &tracks[0].config);
+                assert_int_equal(config.width, 128);
+                assert_int_equal(config.height, 96);
+                assert_true(config.reorder_known);
+                assert_int_equal(config.reorder, 2);
+                assert_int_equal(config.frame_duration, 9000);
+                assert_int_equal(config.clock_rate, 90000);
+                assert_int_equal(config.length_size, 4);
+            } else {
+                assert_int_equal(config.clock_rate, tracks[1].config.clock_rate);
+                assert_int_equal(config.channels, tracks[1].config.channels);
+                assert_int_equal(config.size, tracks[1].config.size);
+                assert_memory_equal(config.bytes, tracks[1].config.bytes, config.size);
+            }
+            /* Written, it is as it was; H.265's holds an SEI too, and Opus a pre-skip. */
+            int size = sluice_codec_write_record(&config, record, sizeof record);
+            assert_true(size > 0);
+            if (config.codec == SLUICE_CODEC_H264 || config.codec == SLUICE_CODEC_AAC) {
+                assert_int_equal(size, header->size);
+                assert_memory_equal(record, header->bytes, (size_t)size);
+            }
+            if (config.codec == SLUICE_CODEC_HEVC) /* general profile, chroma, depth, layers */
+                assert_memory_equal(record, header->bytes, 22);
+            for (int less = 0; less < size; less++)
+                assert_int_equal(sluice_codec_write_record(&config, record, (size_t)less), -EMSGSIZE);
+            assert_int_equal(sluice_codec_write_record(&config, record, (size_t)size), size);
+            assert_int_equal(read_record(pool, config.codec, record, (size_t)size, 0, &again), 0);
+            assert_same_sets(&config, &again);
+
+            int length = sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp);
+            assert_true(length > 0 && (size_t)length == strlen(fmtp));
+            assert_int_equal(sluice_codec_init(&again, config.codec, config.clock_rate, config.channels), 0);
+            assert_int_equal(read_fmtp(&again, fmtp, NULL), 0);
+            assert_same_sets(&config, &again);
+            assert_int_equal(again.size, config.size);
+            assert_int_equal(again.frame_duration, config.frame_duration);
+            char small[SLUICE_CODEC_MAX_FMTP];
+            for (size_t room = 0; room <= (size_t)length; room++)
+                assert_int_equal(sluice_codec_write_fmtp(&config, small, room), -EMSGSIZE);
+            assert_int_equal(sluice_codec_write_fmtp(&config, small, (size_t)length + 1), length);
+        }
+        flv_media_free(media);
+    }
+}
+
+/* Cut short, a record is refused at every length, or holds what is in it; damaged, it is refused or read, no more. */
+static void broken_records(void **state) {
+    sluice_pool *pool = *state;
+    uint64_t seed = 0x2545F4914F6CDD1D;
+    unsigned refused = 0;
+    for (size_t i = 0; i < FILES; i++) {
+        flv_media *media = flv_media_read(files[i].flv);
+        for (int kind = 0; kind < 2; kind++) {
+            const flv_media_frame *header = flv_media_find(media, kind ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
+                                                           SLUICE_FLV_SEQUENCE_HEADER, 0);
+            uint32_t codec = files[i].codecs[kind];
+            size_t least = codec == SLUICE_CODEC_AAC ? 2 : codec == SLUICE_CODEC_H264 ? header->size - 4 : header->size;
+            sluice_codec_config config = {.codec = 77};
+            for (size_t size = 0; size < least; size++)
+                assert_int_equal(read_record(pool, codec, header->bytes, size, 0, &config), -EPROTO);
+            assert_int_equal(config.codec, 77);
+            assert_int_equal(read_record(pool, SLUICE_CODEC_AV1, header->bytes, header->size, 0, &config), -EOPNOTSUPP);
+            assert_int_equal(read_record(pool, SLUICE_CODEC_PCMA, header->bytes, header->size, 0, &config),
+                             -EOPNOTSUPP);
+            for (int round = 0; round < 20000; round++) {
+                uint8_t bytes[512], record[SLUICE_CODEC_MAX_RECORD];
+                char fmtp[SLUICE_CODEC_MAX_FMTP];
+                size_t size = header->size < sizeof bytes ? header->size : sizeof bytes;
+                memcpy(bytes, header->bytes, size);
+                for (uint64_t n = 1 + http_feed_random(&seed) % 4; n > 0; n--)
+                    bytes[http_feed_random(&seed) % size] = (uint8_t)http_feed_random(&seed);
+                int result = read_record(pool, codec, bytes, size, 0, &config);
+                refused += result != 0;
+                if (result)
+                    continue;
+                result = sluice_codec_write_record(&config, record, sizeof record);
+                assert_true(result >= 0 || (result == -EINVAL && !sluice_codec_is_complete(&config)));
+                assert_true(sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp) >= 0);
+                assert_true(config.reorder <= SLUICE_CODEC_MAX_REORDER && config.frame_duration <= 90000);
+            }
+        }
+        flv_media_free(media);
+    }
+    assert_true(refused > 10000);
+}
+
+/* A minimal SPS of the baseline: 16 x 16 pixels, with this number. */
+static size_t make_sps(uint8_t id, uint8_t level, uint8_t *to) {
+    /* ue(0) frame number, ue(2) order, ue(1) references, no gaps, ue(0) ue(0), frames, 8x8, no crop, no VUI, end */
+    const char *tail = "1"
+                       "011"
+                       "010"
+                       "0"
+                       "1"
+                       "1"
+                       "1"
+                       "1"
+                       "0"
+                       "0"
+                       "1";
+    char bits[64] = "";
+    unsigned code = id + 1U, length = 0;
+    while (code >> length > 1)
+        length++;
+    for (unsigned i = 0; i < length; i++)
+        strcat(bits, "0");
+    for (int i = (int)length; i >= 0; i--)
+        strcat(bits, code >> i & 1 ? "1" : "0");
+    strcat(bits, tail);
+    const uint8_t start[] = {0x67, 66, 0, level};
+    memcpy(to, start, 4);
+    memset(to + 4, 0, 8);
+    for (size_t i = 0; bits[i]; i++)
+        to[4 + i / 8] |= (uint8_t)((bits[i] == '1') << (7 - i % 8));
+    return 4 + (strlen(bits) + 7) / 8;
+}
+
+static void parameter_sets(void **state) {
+    (void)state;
+    sluice_codec_config config;
+    uint8_t sps[32];
+    static const uint8_t pps[] = {0x68, 0xE0}, other_pps[] = {0x68, 0x58, 0x80}, slice[] = {0x65, 1, 2};
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_H264, 0, 0), 0);
+    assert_false(sluice_codec_is_complete(&config));
+    assert_int_equal(sluice_codec_add_set(&config, pps, sizeof pps), 1);
+    assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(0, 10, sps)), 1);
+    assert_true(sluice_codec_is_complete(&config));
+    assert_true(config.width == 16 && config.height == 16 && config.reorder_known && config.reorder == 0);
+    assert_int_equal(config.sets[0].type, 7);
+    assert_int_equal(sluice_codec_add_set(&config, pps, sizeof pps), 0);
+    /* One of the same number takes its place, whatever the lengths; another number is another set. */
+    assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(0, 20, sps)), 1);
+    assert_int_equal(config.set_count, 2);
+    assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(9, 20, sps)), 1);
+    assert_int_equal(sluice_codec_add_set(&config, other_pps, sizeof other_pps), 1);
+    assert_int_equal(config.set_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(config.sets[i].type, i < 2 ? 7 : 8);
+    assert_memory_equal(config.bytes + config.sets[3].offset, other_pps, sizeof other_pps);
+    const sluice_codec_config before = config;
+    assert_int_equal(sluice_codec_add_set(&config, slice, sizeof slice), -EINVAL);
+    assert_int_equal(sluice_codec_add_set(&config, slice, 0), -EINVAL);
+    assert_int_equal(sluice_codec_add_set(&config, sps, 4), -EPROTO);
+    assert_int_equal(sluice_codec_add_set(&config, pps, 1), -EPROTO);
+    assert_memory_equal(&config, &before, sizeof config);
+
+    /* Limits: 32 sets, 2048 bytes. */
+    int result = 1;
+    for (uint8_t id = 10; result == 1 && id < 32; id++)
+        result = sluice_codec_add_set(&config, sps, make_sps(id, 20, sps));
+    assert_int_equal(result, 1);
+    for (uint8_t id = 1; result == 1 && id < 9; id++)
+        result = sluice_codec_add_set(&config, sps, make_sps(id, 20, sps));
+    assert_int_equal(result, -EMSGSIZE);
+    assert_int_equal(config.set_count, SLUICE_CODEC_MAX_SETS);
+    assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(9, 30, sps)), 1);
+    uint8_t large[SLUICE_CODEC_MAX_BYTES + 1] = {0x68, 0xE0};
+    memset(large + 2, 0x55, sizeof large - 2);
+    assert_int_equal(sluice_codec_add_set(&config, large, sizeof large), -EMSGSIZE);
+    assert_int_equal(sluice_codec_add_set(&config, large, 2048 - config.size + 2), 1);
+    assert_int_equal(config.size, 2048);
+    assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(9, 31, sps)), 1);
+    uint8_t record[SLUICE_CODEC_MAX_RECORD];
+    char fmtp[SLUICE_CODEC_MAX_FMTP];
+    assert_true(sluice_codec_write_record(&config, record, sizeof record) > 2048);
+    assert_true(sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp) > 2048);
+}
+
+static void parameters_of_sdp(void **state) {
+    (void)state;
+    sluice_codec_config config;
+    sluice_rtp_unpacker_options options = {0};
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_H264, 0, 0), 0);
+    /* Blanks, unknown parameters, sets that are none. */
+    assert_int_equal(
+        read_fmtp(&config, " packetization-mode = 1 ;foo;;bar=; SPROP-parameter-sets=Z0IAFJWgUH5A, aM4xsg== ,!,", NULL),
+        0);
+    assert_true(config.set_count == 2 || config.set_count == 1);
+    assert_int_equal(read_fmtp(&config, "packetization-mode=2", NULL), -EOPNOTSUPP);
+    assert_int_equal(read_fmtp(&config, "packetization-mode=x", NULL), -EPROTO);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_HEVC, 0, 0), 0);
+    assert_int_equal(read_fmtp(&config, "sprop-max-don-diff=0;sprop-depack-buf-nalus=0", NULL), 0);
+    assert_int_equal(read_fmtp(&config, "sprop-max-don-diff=1", NULL), -EOPNOTSUPP);
+    assert_int_equal(read_fmtp(&config, "sprop-depack-buf-nalus=2", NULL), -EOPNOTSUPP);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, 44100, 2), 0);
+    assert_false(sluice_codec_is_complete(&config));
+    assert_int_equal(
+        read_fmtp(&config, "mode=AAC-lbr; SizeLength=6;indexLength=2; indexDeltaLength=2;config=139056E5A0", &options),
+        0);
+    assert_true(options.size_length == 6 && options.index_length == 2 && options.index_delta_length == 2);
+    /* The clock is rtpmap's: twice the rate that the config gives. */
+    assert_int_equal(options.frame_duration, 2048);
+    assert_true(config.clock_rate == 44100 && config.channels == 2 && config.size == 5);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, 0, 0), 0);
+    assert_int_equal(read_fmtp(&config, "config=139056E5A0", NULL), 0);
+    assert_true(config.clock_rate == 22050 && config.frame_duration == 1024);
+    static const char *const wrong[] = {"config=1",          "config=1x",   "config=",
+                                        "sizelength=17",     "sizelength=", "indexlength=9",
+                                        "sizelength=100000", "config=F8",   "config=0000"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(read_fmtp(&config, wrong[i], &options), -EPROTO);
+    assert_int_equal(read_fmtp(&config, "constantsize=100", &options), -EOPNOTSUPP);
+    assert_int_equal(options.size_length, 6);
+
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_OPUS, 48000, 2), 0);
+    char fmtp[64];
+    assert_int_equal(sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp), 14);
+    assert_string_equal(fmtp, "sprop-stereo=1");
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_PCMU, 0, 0), 0);
+    assert_true(config.clock_rate == 8000 && config.channels == 1);
+    assert_int_equal(sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp), 0);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_MP3, 0, 0), -EOPNOTSUPP);
+    assert_int_equal(sluice_codec_by_rtp_name((sluice_http_text){"h264", 4}), SLUICE_CODEC_H264);
+    assert_int_equal(sluice_codec_by_rtp_name((sluice_http_text){"mpeg4-generic", 13}), SLUICE_CODEC_AAC);
+    assert_int_equal(sluice_codec_by_rtp_name((sluice_http_text){"VP8", 3}), SLUICE_CODEC_NONE);
+    assert_null(sluice_codec_rtp_name(SLUICE_CODEC_VP8));
+    assert_int_equal(sluice_codec_rtp_format(SLUICE_CODEC_VP8), -EOPNOTSUPP);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(records_of_ffmpeg, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(broken_records, set_up, tear_down),
+        cmocka_unit_test(parameter_sets),
+        cmocka_unit_test(parameters_of_sdp),
+    };
+    return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
+}
