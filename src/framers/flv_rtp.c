@@ -241,7 +241,8 @@ int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t time
         return -EBUSY;
     if (type != rtp->options.type)
         return 0;
-    sluice_flv_view view = flv_view(type, cursor_of_slice(payload));
+    sluice_flv_view view;
+    flv_view(type, payload, &view);
     if (view.packet == SLUICE_FLV_SEQUENCE_HEADER)
         return take_record(rtp, &view, payload);
     if (view.packet != SLUICE_FLV_FRAME)

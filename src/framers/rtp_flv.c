@@ -286,7 +286,7 @@ static void finish(sluice_rtp_flv *flv, const struct track *track, int64_t milli
     tag->timestamp = (uint32_t)milliseconds;
     tag->size = (uint32_t)length;
     tag->trailer_ok = true;
-    tag->view = flv_view(track->type, cursor_of_slice(&tag->payload));
+    flv_view(track->type, &tag->payload, &tag->view);
 }
 
 static int build_header(sluice_rtp_flv *flv, const struct track *track) {
