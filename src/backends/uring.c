@@ -27,7 +27,6 @@ static uring *of(sluice_backend *backend) {
 void uring_submit_now(uring *u) {
     u->stats.enters++;
     io_uring_submit(&u->ring);
-    window_open(&u->window);
     if (io_uring_sq_ready(&u->ring) == 0)
         u->iovecs_used = u->messages_used = 0;
 }
@@ -522,6 +521,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, &wait, NULL);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
+    window_open(&u->window);
     if (io_uring_sq_ready(&u->ring) == 0)
         u->iovecs_used = u->messages_used = 0;
     if (io_uring_cq_has_overflow(&u->ring))

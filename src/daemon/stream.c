@@ -19,6 +19,7 @@ struct registry {
     struct packet_pool *packets;
     struct stream_limits limits;
     uint64_t gop_blocks;
+    uint64_t opening_blocks; /* of a stream's beginning: what its players may be sent at once */
     struct stream *buckets[BUCKETS];
     uint32_t count;
     void (*wanted)(struct stream *stream, void *user);
@@ -40,6 +41,7 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
     sluice_pool_get_stats(registry->pool, &stats);
     registry->limits = *limits;
     registry->gop_blocks = limits->gop_bytes / stats.block_size;
+    registry->opening_blocks = limits->player_bytes / stats.block_size;
     *ret_registry = registry;
     return 0;
 }
@@ -350,7 +352,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         stream->opened = true;
         stream->opened_at = packet->timestamp;
     }
-    gop_open(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
+    gop_open(&stream->gop, packet, &stream->headers, stream->registry->opening_blocks);
     uint8_t missing = claimed_tracks(stream, flags) & (uint8_t)~stream->seen;
     stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
     if (!stream->settled)
@@ -364,7 +366,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         else if (player->state == PLAYER_ASKING)
             player->known(player);
     }
-    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO))
+    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || stream->gop.blocks > stream->registry->gop_blocks)
         gop_drop(&stream->gop);
 }
 

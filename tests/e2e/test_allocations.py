@@ -3,6 +3,7 @@
 import mmap
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ import unittest
 
 import flv
 import harness
+import rtsp
 from harness import Daemon, Player, Publisher
 
 WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
@@ -28,6 +30,41 @@ def is_sanitized():
 
 def find_compiler():
     return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+
+
+class RtspPlayer:
+    """Counts the RTP packets that come, in a thread."""
+
+    def __init__(self, daemon, name):
+        self.tags = range(0)
+        self._client = rtsp.Client(daemon, name)
+        self._news = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self._client.play()
+            while True:
+                self._client.next_rtp()
+                with self._news:
+                    self.tags = range(len(self.tags) + 1)
+                    self._news.notify_all()
+        except (OSError, rtsp.Ended):
+            with self._news:
+                self._ended = True
+                self._news.notify_all()
+
+    def wait_tags(self, count):
+        with self._news:
+            if not self._news.wait_for(lambda: len(self.tags) >= count or self._ended, harness.PATIENCE) or self._ended:
+                raise AssertionError("%d packets, ended: %s" % (len(self.tags), self._ended))
+
+    def close(self):
+        self._client.peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._client.close()
 
 
 class AllocationTest(unittest.TestCase):
@@ -56,27 +93,51 @@ class AllocationTest(unittest.TestCase):
 
     def measure(self, protocol, *options, **stream):
         with Daemon(*options, environment=self.environment) as daemon:
-            counted = self.allocations()
-            self.assertGreater(counted, 0, "the start is not counted")
-            daemon.api()
-            self.assertGreater(self.allocations(), counted, "a connection is not counted")
+            self.check_counter(daemon)
             ending = threading.Event()
             with Publisher(daemon, "live/a" if protocol == "http" else None, protocol) as publisher:
                 players = [Player(daemon, publisher.name, "1.1" if number % 2 else "1.0")
                            for number in range(PLAYERS)]
                 daemon.wait_player(publisher.name, PLAYERS)
-                thread = threading.Thread(target=self.publish, args=(publisher, ending, stream), daemon=True)
-                thread.start()
-                try:
-                    self.wait_all(players, WARM_UP)
-                    differences = self.count_windows(players)
-                finally:
-                    ending.set()
-                    thread.join()
-                    for player in players:
-                        player.close()
-                self.assertEqual(differences[-1], 0, "allocations, each during %d frames: %s" % (MEASURED, differences))
+                self.relay(players, ending, lambda: self.publish(publisher, ending, stream))
             daemon.blocks_settled()
+
+    def measure_rtsp(self, publishes, *options, **stream):
+        """One publisher, by either way, and players of both ways; that nothing is copied is seen at the end."""
+        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+        with Daemon(*options, listen=listen, environment=self.environment) as daemon:
+            self.check_counter(daemon)
+            ending = threading.Event()
+            players = [Player(daemon, "live/a"), RtspPlayer(daemon, "live/a"), Player(daemon, "live/a", "1.0"),
+                       RtspPlayer(daemon, "live/a")]
+            daemon.wait_player("live/a", len(players))
+            if publishes == "rtsp":
+                with rtsp.Client(daemon) as publisher:
+                    publisher.record()
+                    self.relay(players, ending, lambda: self.record(publisher, ending, stream))
+            else:
+                with Publisher(daemon, "live/a", "http") as publisher:
+                    self.relay(players, ending, lambda: self.publish(publisher, ending, stream))
+            daemon.blocks_settled()
+
+    def check_counter(self, daemon):
+        counted = self.allocations()
+        self.assertGreater(counted, 0, "the start is not counted")
+        daemon.api()
+        self.assertGreater(self.allocations(), counted, "a connection is not counted")
+
+    def relay(self, players, ending, publish):
+        thread = threading.Thread(target=publish, daemon=True)
+        thread.start()
+        try:
+            self.wait_all(players, WARM_UP)
+            differences = self.count_windows(players)
+        finally:
+            ending.set()
+            thread.join()
+            for player in players:
+                player.close()
+        self.assertEqual(differences[-1], 0, "allocations, each during %d frames: %s" % (MEASURED, differences))
 
     def count_windows(self, players):
         """The allocations during so many frames; again, a few times, when there were any.
@@ -105,6 +166,27 @@ class AllocationTest(unittest.TestCase):
                 break
             time.sleep(0.0005)
 
+    @staticmethod
+    def record(client, ending, stream):
+        """The same frames as RTP, pictures in fragments."""
+        sequence = 0
+        for number, tag in enumerate(flv.frames(**stream)):
+            if tag.type == flv.AUDIO:
+                data = tag.payload[2:]
+                client.send_rtp(2, struct.pack(">HH", 16, len(data) << 3) + data, number // 2, tag.timestamp * 441 // 10,
+                                payload_type=97)
+            else:
+                data, kind = tag.payload[10:], 5 if tag.is_key_frame else 1
+                parts = [data[at:at + 1300] for at in range(0, len(data), 1300)]
+                for at, part in enumerate(parts):
+                    last = at == len(parts) - 1
+                    client.send_rtp(0, bytes([0x7C, (at == 0) << 7 | last << 6 | kind]) + part, sequence,
+                                    tag.timestamp * 90, marker=last)
+                    sequence += 1
+            if ending.is_set():
+                break
+            time.sleep(0.0005)
+
     def test_raw(self):
         self.measure("flv")
 
@@ -113,6 +195,15 @@ class AllocationTest(unittest.TestCase):
 
     def test_large_frames(self):
         self.measure("http", size=60000)
+
+    def test_flv_to_both(self):
+        self.measure_rtsp("flv")
+
+    def test_rtsp_to_both(self):
+        self.measure_rtsp("rtsp")
+
+    def test_rtsp_to_both_with_a_window(self):
+        self.measure_rtsp("rtsp", "--merge-window", "20", size=6000)
 
 
 if __name__ == "__main__":

@@ -352,6 +352,20 @@ class FlagsTest(unittest.TestCase):
                     self.assertIn(flv.VIDEO_HEADER.payload, [tag.payload for tag in late.tags[:begun]])
 
 
+class NoGroupTest(unittest.TestCase):
+    def test_waiting_player_gets_the_beginning(self):
+        """Without a cached group, who has waited for the publisher still misses nothing."""
+        data, tags = flv.stream(100)
+        with Daemon("--gop-size", "0") as daemon:
+            with Player(daemon, "live/a") as early, Publisher(daemon, "live/a", "http") as publisher:
+                daemon.wait_player("live/a")
+                publisher.send(data)
+                early.wait_tags(len(tags))
+                harness.check_same(early.tags[:len(tags)], tags)
+                self.assertEqual(publisher.finish(), 200)
+            daemon.blocks_settled()
+
+
 class RefusedTest(unittest.TestCase):
     """Requests that are refused: the status, the end of the connection, one line in the log."""
 

@@ -13,7 +13,7 @@ import unittest
 
 import flv
 import harness
-from harness import Daemon, Publisher, Steady
+from harness import Daemon, Player, Publisher, Steady
 from rtsp import SDP, Client, Ended, Reply, listen
 
 UDP = "RTP/AVP;unicast;client_port=5000-5001"
@@ -84,6 +84,26 @@ class PlayTest(unittest.TestCase):
             self.assertEqual(client.ask("PLAY").status, 200)
             for _ in range(30):
                 self.assertEqual(client.next_rtp().channel, 8)
+
+    def test_audio_only(self):
+        """There is no group to begin with: RTSP and HTTP players that come late get what comes next, and all of that."""
+        data, tags = flv.stream(100, video=False)
+        with Publisher(self.daemon, "live/a", "http") as publisher, Player(self.daemon, "live/a") as early:
+            publisher.send(data)
+            early.wait_frame(tags[-1])
+            with Client(self.daemon) as client, Player(self.daemon, "live/a") as late:
+                client.play(tracks=(1,))
+                self.daemon.wait_player("live/a", 3)
+                source = flv.frames(video=False, start=4000, first=100)
+                new = [next(source) for _ in range(20)]
+                for tag in new:
+                    publisher.send(tag)
+                late.wait_frame(new[-1])
+                harness.check_same(late.frames, new)
+                for tag in new:
+                    packet = client.next_rtp()
+                    self.assertEqual((packet.channel, packet.payload[4:]), (2, tag.payload[2:]))
+        self.daemon.blocks_settled()
 
     def test_two_players_share_frames(self):
         with steady(self.daemon), Client(self.daemon) as one, Client(self.daemon, at=1) as other:

@@ -1177,8 +1177,10 @@ static void accept_one(sluice_listener *listener, int fd, void *user) {
         sluice_listener_free(listener);
 }
 
+/* This process's own: a port that it has given up is not another test's a moment later. */
 static struct sockaddr_in loopback(void) {
-    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint32_t own = (INADDR_LOOPBACK & IN_CLASSA_NET) | 1 << 16 | ((uint32_t)getpid() & 0xFFFF);
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(own)};
 }
 
 static sluice_listener *listen_on_loopback(loop_rig *rig, sluice_listener_fn *accepted, void *user,
