@@ -64,22 +64,23 @@ class GstreamerTest(unittest.TestCase):
         self.assertEqual(self.daemon.complaints(), [])
 
     def publish(self, file, *forms):
-        """Over the connection; told 461, rtspclientsink 1.22 gives up, whatever else it is allowed to try."""
+        """Over the connection; told 461, rtspclientsink 1.22 gives up, whatever else it is allowed to try. It is ended
+        here, since when its source ends it sometimes waits for itself, for ever."""
+        reference, sent = self.hashes("-i", file, *forms)
+        reference.wait()
+        sent = self.read(sent)
         player, played = self.hashes("-i", self.daemon.url("live/a"), *forms)
         self.daemon.wait_player("live/a")
         publisher = self.launch(
             "rtspclientsink name=s protocols=tcp location=%s filesrc location=%s ! flvdemux name=d "
             "d.video ! queue ! h264parse ! identity sync=true ! s. d.audio ! queue ! s." % (
                 self.url, file))
-        output, _ = publisher.communicate(timeout=harness.PATIENCE)
-        self.assertEqual(publisher.returncode, 0, output)
+        self.daemon.wait_stream("live/a", lambda stream: stream["frames"]["video"] == len(sent["video"])
+                                and stream["frames"]["audio"] > len(sent["audio"]) * 3 // 4)
+        publisher.kill()
         player.wait()
         got = self.read(played)
-        reference, sent = self.hashes("-i", file, *forms)
-        reference.wait()
-        sent = self.read(sent)
-        self.assertGreater(len(got["video"]), SECONDS * 25 - 10)
-        harness.check_same(got["video"], sent["video"][:len(got["video"])])
+        harness.check_same(got["video"], sent["video"])
         begin = sent["audio"].index(got["audio"][0])
         harness.check_same(got["audio"], sent["audio"][begin:begin + len(got["audio"])])
         self.assertGreater(len(got["audio"]), len(sent["audio"]) * 3 // 4)
