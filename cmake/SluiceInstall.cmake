@@ -11,6 +11,9 @@ install(TARGETS sluice sluice_libevent sluiced EXPORT sluice
 install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 
+# Not under etc, where an installation would overwrite what the operator has made of it.
+install(FILES src/daemon/sluiced.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 configure_package_config_file(cmake/sluice-config.cmake.in "${PROJECT_BINARY_DIR}/sluice-config.cmake"
     INSTALL_DESTINATION "${package_dir}")

@@ -106,7 +106,8 @@ static void add_stream(struct stream *stream, void *user) {
     add_tracks(json, stream);
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_unsigned(json, "subscribers", stream->player_count);
-    json_unsigned(json, "merge_window_ms", options_merge_window(context->server->options, stream->name, NULL));
+    json_unsigned(json, "merge_window_ms",
+                  options_merge_window(context->server->options, stream->name, OPTIONS_MERGE_UNSET));
     json_unsigned(json, "sends", stream->sends);
     json_unsigned(json, "frames_dropped", stream->frames_dropped);
     json_unsigned(json, "blocks_held", stream->blocks_held);

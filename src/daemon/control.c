@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/control_connect.h"
+#include "daemon/control_reload.h"
 #include "daemon/log.h"
 
 struct control {
@@ -18,6 +19,7 @@ struct control {
     struct event *events[5];
     size_t event_count;
     struct connector *connector;
+    struct reload *reload;
     int wake_fd; /* the server's thread has something to tell */
     bool stopping;
 
@@ -90,8 +92,14 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
 static void on_signal(evutil_socket_t number, short what, void *user) {
     struct control *control = user;
     (void)what;
-    if (number == SIGHUP || control->stopping)
+    if (control->stopping)
         return;
+    if (number == SIGHUP) {
+        LOG(LOG_INFO, "reloading", {"signal", "SIGHUP"});
+        if (reload_start(control->reload, NULL, NULL) < 0)
+            LOG(LOG_ERROR, "cannot reload", {"reason", "out of memory"});
+        return;
+    }
     control->stopping = true;
     log_status_end();
     LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
@@ -115,7 +123,7 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
     return event_add(event, time) == 0;
 }
 
-static bool open_control(struct control *control, bool status) {
+static bool open_control(struct control *control, const struct command_line *line, const struct options *options) {
     static const struct timeval second = {.tv_sec = 1};
     control->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     control->base = event_base_new();
@@ -125,12 +133,14 @@ static bool open_control(struct control *control, bool status) {
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, &control->connector) == 0;
-    if (status)
+    added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
+    if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
     return added;
 }
 
 static void close_control(struct control *control) {
+    reload_free(control->reload);
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
@@ -141,11 +151,11 @@ static void close_control(struct control *control) {
     pthread_mutex_destroy(&control->lock);
 }
 
-int control_run(struct server *server, bool status) {
+int control_run(struct server *server, const struct command_line *line, const struct options *options) {
     struct control control = {.server = server, .wake_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread;
     sigset_t all, before;
-    int error = open_control(&control, status) ? 0 : -ENOMEM;
+    int error = open_control(&control, line, options) ? 0 : -ENOMEM;
     if (!error) {
         pulls_set_connector(server->pulls, connector_take, control.connector);
         /* The server's thread takes no signals: they are the control plane's. */

@@ -2,6 +2,7 @@
 #ifndef SLUICED_CONTROL_H
 #define SLUICED_CONTROL_H
 
+#include "daemon/command_line.h"
 #include "daemon/server.h"
 
 /*
@@ -10,7 +11,10 @@
  */
 void control_prepare(void);
 
-/* Runs the server in a thread of its own until a signal ends it. 0, or -errno when it could not go on. */
-int control_run(struct server *server, bool status);
+/*
+ * Runs the server in a thread of its own until a signal ends it. @line: what a reload begins with; @options: in force
+ * 0, or -errno when it could not go on.
+ */
+int control_run(struct server *server, const struct command_line *line, const struct options *options);
 
 #endif

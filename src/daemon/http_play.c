@@ -53,7 +53,8 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
     player->user = session;
     player->begin = begin;
     player->form.kind = request->minor_version >= 1 ? PACKET_CHUNKED : PACKET_PLAIN;
-    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name, session->listener);
+    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name,
+                                                   session->base.merge_window_ms);
     player->progress_at = session->joined_at;
     LOG(LOG_INFO, "player started", {"stream", stream->name}, {"peer", session->base.peer},
         {"live", stream->live ? "yes" : "no"});

@@ -418,7 +418,7 @@ void http_session_start(struct server *server, int fd, const struct sockaddr_sto
     if (!error) {
         session->base = (struct session){.type = &http_session_type, .server = server};
         session->base.peer_port = address_port(peer);
-        session->listener = listener;
+        session->base.merge_window_ms = listener->merge_window_ms;
         address_format(peer, session->base.peer);
         session->state = HTTP_HEAD;
         session->deadline = server_now(server) + HEAD_MS;

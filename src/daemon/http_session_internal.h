@@ -18,7 +18,6 @@ enum http_state {
 
 struct http_session {
     struct session base;
-    const struct listener_option *listener; /* by which it came */
     enum http_state state;
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */

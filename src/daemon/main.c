@@ -1,39 +1,82 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sluice/version.h>
 
+#include "daemon/command_line.h"
 #include "daemon/control.h"
 #include "daemon/log.h"
-#include "daemon/options.h"
+#include "daemon/options_load.h"
 #include "daemon/server.h"
 
 enum { EXIT_USAGE = 2 };
 
-int main(int argc, char **argv) {
-    static struct options options;
-    switch (options_parse(argc, argv, &options)) {
-    case OPTIONS_DONE:
-        return EXIT_SUCCESS;
-    case OPTIONS_WRONG:
-        return EXIT_USAGE;
-    case OPTIONS_RUN:
-        break;
-    }
-    log_set_level((enum log_level)options.log_level);
-    control_prepare();
+static void complain(const char *line, void *user) {
+    (void)user;
+    fprintf(stderr, "sluiced: %s\n", line);
+}
 
+static int serve(const struct command_line *line, const struct options *options) {
     struct server *server;
-    if (server_new(&options, &server) < 0)
+    log_set_level((enum log_level)options->log_level);
+    control_prepare();
+    if (server_new(options, &server) < 0)
         return EXIT_FAILURE;
     LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
-    int error = control_run(server, options.status);
+    int error = control_run(server, line, options);
     server_free(server);
-    pull_options_clear(&options.pulls);
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});
         return EXIT_FAILURE;
     }
     log_write(LOG_INFO, "stopped", NULL, 0);
     return EXIT_SUCCESS;
+}
+
+/* What the command line says, where that is not to run. */
+static int obey(const struct command_line *line, struct problems *problems) {
+    const struct options *options = NULL;
+    switch (line->command) {
+    case COMMAND_HELP:
+        settings_help(stdout);
+        break;
+    case COMMAND_VERSION:
+        puts("sluiced " SLUICE_VERSION);
+        break;
+    case COMMAND_PRINT:
+        (void)options_print(line, stdout, problems);
+        break;
+    case COMMAND_CHECK:
+        options = options_load(line, NULL, NULL, NULL, problems);
+        if (options)
+            puts("OK");
+        break;
+    default:
+        options = options_load(line, NULL, NULL, NULL, problems);
+        if (options) {
+            int status = serve(line, options);
+            options_unref(options);
+            return status;
+        }
+    }
+    options_unref(options);
+    return problems->count > 0 ? EXIT_USAGE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    struct problems problems = {0};
+    struct command_line line;
+    bool good = command_line_parse(argc, argv, &problems, &line);
+    /* Whoever asks for help gets it, whatever else is wrong. */
+    int status = good || line.command == COMMAND_HELP ? 0 : EXIT_USAGE;
+    if (!status) {
+        if (!good)
+            problems_clear(&problems);
+        status = obey(&line, &problems);
+    }
+    problems_each(&problems, complain, NULL);
+    problems_clear(&problems);
+    command_line_clear(&line);
+    return status;
 }

@@ -1,16 +1,24 @@
-/* The command line. */
+/*
+ * What the daemon is to do, as the command line and the configuration file say it. Once made, it is not changed any
+ * more: a reload makes another one, and whoever needs the old one meanwhile keeps a reference.
+ */
 #ifndef SLUICED_OPTIONS_H
 #define SLUICED_OPTIONS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include <sluice/loop.h>
 
+#include "daemon/problems.h"
 #include "daemon/pull_option.h"
+#include "daemon/setting.h"
 #include "daemon/stream_name.h"
+#include "daemon/users.h"
 
 enum { OPTIONS_MAX_LISTENERS = 64, OPTIONS_MAX_MERGES = 1024, OPTIONS_MERGE_UNSET = UINT16_MAX };
 
@@ -25,45 +33,67 @@ struct listener_option {
 
 /* The merge window of one stream's players. */
 struct merge_option {
-    const char *stream; /* not terminated: it points into the command line */
-    size_t length;
+    char *stream;
     uint16_t window_ms;
 };
 
 struct options {
+    atomic_uint references;
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
-    struct pull_options pulls; /* to be cleared */
+    struct pull_options pulls; /* of pull and of pull-file */
+    char *pull_file;           /* or NULL */
+    char *rtsp_users;          /* a file's name, or NULL */
+    struct users *users;       /* what was in it, or NULL */
     bool allow_remote;
-    const char *rtsp_users; /* file; or NULL */
-    uint64_t memory;        /* bytes */
-    uint64_t gop_size;      /* bytes */
-    uint64_t player_buffer; /* bytes */
-    uint64_t frame_limit;   /* bytes */
-    sluice_backend_choice backend;
-    uint32_t batch_us;
+    uint64_t memory;          /* bytes */
+    uint64_t gop_size;        /* bytes */
+    uint64_t player_buffer;   /* bytes */
+    uint64_t frame_limit;     /* bytes */
+    uint64_t max_connections; /* at a time */
+    uint64_t batch_us;
     uint16_t merge_window_ms;
-    struct merge_option merges[OPTIONS_MAX_MERGES];
+    struct merge_option *merges;
     size_t merge_count;
     uint64_t wait_ms;
     uint64_t idle_ms;
     uint64_t stall_ms;
-    uint64_t max_connections;
+    int backend; /* sluice_backend_choice */
     bool status;
-    int log_level;
+    int log_level; /* enum log_level */
 };
 
-/* What main() is to do after options_parse(). */
-enum options_result {
-    OPTIONS_RUN,
-    OPTIONS_DONE,  /* --help or --version has been printed */
-    OPTIONS_WRONG, /* said why on standard error */
+/* Any thread. The last one to let go frees it, and forgets the passwords. NULL is allowed. */
+const struct options *options_ref(const struct options *options);
+void options_unref(const struct options *options);
+
+/*
+ * The merge window of a player, milliseconds: its stream's, or else its listener's, or else everybody's.
+ * @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
+ */
+uint32_t options_merge_window(const struct options *options, const char *stream, uint16_t listener_ms);
+
+/* A value as the file has it, without passwords. Freed by the caller; NULL without memory. */
+char *options_value(const struct options *options, const struct setting *setting);
+
+/* Calls for each setting that is not the same in both. */
+void options_each_change(const struct options *from, const struct options *to,
+                         void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
+                         void *user);
+
+/* For those who make them: all zero but for the one reference. NULL without memory */
+struct options *options_new(void);
+
+/*
+ * For those who make them: a value of a setting. @where: it was read, as messages call it; @is_private: nobody else can
+ * have read it there. False where it is wrong, which has been said.
+ */
+struct setting_reader {
+    struct options *options;
+    struct problems *problems;
+    const char *where;
+    bool is_private;
 };
-
-enum options_result options_parse(int argc, char **argv, struct options *ret_options);
-
-/* The merge window of a player, milliseconds: its stream's, or else its listener's (or NULL), or else everybody's. */
-uint32_t options_merge_window(const struct options *options, const char *stream,
-                              const struct listener_option *listener);
+bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text);
 
 #endif

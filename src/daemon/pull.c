@@ -15,40 +15,78 @@
 #include "daemon/server.h"
 
 struct pulls {
+    struct server *server;
     struct pull *list;
-    size_t count;
     connect_fn *connect;
     void *connector;
 };
 
 static void connected(struct connect_job *job);
 
-int pulls_new(struct server *server, const struct pull_options *options, struct pulls **ret_pulls) {
+int pulls_new(struct server *server, struct pulls **ret_pulls) {
     struct pulls *pulls = calloc(1, sizeof *pulls);
-    if (pulls && options->count > 0)
-        pulls->list = calloc(options->count, sizeof *pulls->list);
-    if (!pulls || (options->count > 0 && !pulls->list)) {
-        free(pulls);
+    if (!pulls)
         return -ENOMEM;
-    }
-    pulls->count = options->count;
-    for (size_t i = 0; i < pulls->count; i++) {
-        struct pull *pull = &pulls->list[i];
-        pull->server = server;
-        pull->option = &options->list[i];
-        pull->target = pull->option->target;
-        pull->job = (struct connect_job){.loop = server->loop, .done = connected, .user = pull, .fd = -1};
-        pull_machine_init(&pull->machine, pull->option->on_demand, server_now(server));
-    }
+    pulls->server = server;
     *ret_pulls = pulls;
     return 0;
+}
+
+static void free_pull(struct pull *pull) {
+    explicit_bzero(pull, sizeof *pull);
+    free(pull);
+}
+
+void pulls_forget(struct pull *made) {
+    for (struct pull *next; made; made = next) {
+        next = made->next;
+        free_pull(made);
+    }
 }
 
 void pulls_free(struct pulls *pulls) {
     if (!pulls)
         return;
-    free(pulls->list);
+    pulls_forget(pulls->list);
     free(pulls);
+}
+
+static bool has(const struct pulls *pulls, const struct pull_option *option) {
+    for (const struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (!pull->is_removed && pull_option_equal(pull->option, option))
+            return true;
+    return false;
+}
+
+static bool is_among(const struct pull_options *options, const struct pull_option *option) {
+    for (size_t i = 0; i < options->count; i++)
+        if (pull_option_equal(&options->list[i], option))
+            return true;
+    return false;
+}
+
+int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struct pull **ret_made) {
+    struct server *server = pulls->server;
+    struct pull *made = NULL, **end = &made;
+    for (size_t i = 0; i < options->count; i++) {
+        if (has(pulls, &options->list[i]))
+            continue;
+        struct pull *pull = calloc(1, sizeof *pull);
+        if (!pull) {
+            pulls_forget(made);
+            return -ENOMEM;
+        }
+        pull->server = server;
+        pull->copy = options->list[i];
+        pull->option = &pull->copy;
+        pull->target = pull->option->target;
+        pull->job = (struct connect_job){.loop = server->loop, .done = connected, .user = pull, .fd = -1};
+        pull_machine_init(&pull->machine, pull->option->on_demand, server_now(server));
+        *end = pull;
+        end = &pull->next;
+    }
+    *ret_made = made;
+    return 0;
 }
 
 void pulls_set_connector(struct pulls *pulls, connect_fn *connect, void *connector) {
@@ -135,12 +173,26 @@ static void start_session(struct pull *pull, int fd) {
     }
 }
 
+static void take_out(struct pull *pull) {
+    struct pull **link = &pull->server->pulls->list;
+    while (*link != pull)
+        link = &(*link)->next;
+    *link = pull->next;
+    free_pull(pull);
+}
+
 /* The job is back. What it is about may be over: then the connection is of no use. */
 static void connected(struct connect_job *job) {
     struct pull *pull = job->user;
     int fd = job->fd;
     job->fd = -1;
     pull->job_is_out = false;
+    if (pull->is_removed) {
+        if (fd >= 0)
+            close(fd);
+        take_out(pull);
+        return;
+    }
     bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
                    job->port == pull->target.port && !pull->server->draining;
     if (!current) {
@@ -194,31 +246,53 @@ static void obey(struct pull *pull, enum pull_order order) {
 }
 
 void pulls_tick(struct pulls *pulls, uint64_t now) {
-    for (size_t i = 0; i < pulls->count; i++) {
-        struct pull *pull = &pulls->list[i];
+    for (struct pull *pull = pulls->list; pull; pull = pull->next) {
         const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
         obey(pull, pull_tick(&pull->machine, now, stream && stream->player_count > 0));
     }
 }
 
 void pulls_want(struct pulls *pulls, const struct stream *stream) {
-    for (size_t i = 0; i < pulls->count; i++) {
-        struct pull *pull = &pulls->list[i];
+    for (struct pull *pull = pulls->list; pull; pull = pull->next)
         if (strcmp(pull->option->name, stream->name) == 0)
             obey(pull, pull_wanted(&pull->machine, server_now(pull->server)));
-    }
+}
+
+static void stop(struct pull *pull, int error) {
+    leave(pull, error);
+    pull_stop(&pull->machine, server_now(pull->server));
+    pull_log_state(pull);
 }
 
 void pulls_stop(struct pulls *pulls) {
-    for (size_t i = 0; i < pulls->count; i++) {
-        struct pull *pull = &pulls->list[i];
-        leave(pull, -ESHUTDOWN);
-        pull_stop(&pull->machine, server_now(pull->server));
-        pull_log_state(pull);
+    for (struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (!pull->is_removed)
+            stop(pull, -ESHUTDOWN);
+}
+
+/* Its memory goes when the connector has nothing of it any more. */
+static void remove_pull(struct pull *pull) {
+    stop(pull, 0);
+    pull->is_removed = true;
+    if (!pull->job_is_out)
+        take_out(pull);
+}
+
+void pulls_set(struct pulls *pulls, const struct pull_options *options, struct pull *made) {
+    struct pull *next;
+    for (struct pull *pull = pulls->list; pull; pull = next) {
+        next = pull->next;
+        if (!pull->is_removed && !is_among(options, pull->option))
+            remove_pull(pull);
     }
+    struct pull **end = &pulls->list;
+    while (*end)
+        end = &(*end)->next;
+    *end = made;
 }
 
 void pulls_each(const struct pulls *pulls, void (*call)(const struct pull *pull, void *user), void *user) {
-    for (size_t i = 0; i < pulls->count; i++)
-        call(&pulls->list[i], user);
+    for (const struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (!pull->is_removed)
+            call(pull, user);
 }

@@ -1,6 +1,7 @@
 /*
- * Pulls: streams that the server fetches by RTSP, from cameras and other servers. A pull lives as long as the server
- * and makes one connection after the other; see pull_session.h for what is said on it. The data plane's thread only.
+ * Pulls: streams that the server fetches by RTSP, from cameras and other servers. A pull lives as long as the options
+ * have it and makes one connection after the other; see pull_session.h for what is said on it. The data plane's thread
+ * only.
  */
 #ifndef SLUICED_PULL_H
 #define SLUICED_PULL_H
@@ -16,20 +17,33 @@ struct server;
 struct stream;
 
 struct pull {
+    struct pull *next;
     struct server *server;
-    const struct pull_option *option;
+    const struct pull_option *option; /* the copy below: options come and go */
+    struct pull_option copy;
     struct pull_machine machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
     struct connect_job job;
     bool job_is_out;              /* with the connector */
+    bool is_removed;              /* it only waits for its job */
     struct pull_session *session; /* NULL without a connection */
     char reason[PULL_REASON];     /* why it failed last; empty before that, and when it plays */
 };
 
 struct pulls;
 
-/* 0, -ENOMEM. @options must outlive the pulls. */
-int pulls_new(struct server *server, const struct pull_options *options, struct pulls **ret_pulls);
+/* Without any pull. 0, -ENOMEM */
+int pulls_new(struct server *server, struct pulls **ret_pulls);
+
+/*
+ * Sets which pulls there are, in two steps, of which only the first can fail: makes those that are new, and puts them
+ * in the place of those that are not among the options any more. What is the same goes on undisturbed.
+ * @ret_made: to be given to pulls_set() with the same options, or to pulls_forget()
+ * 0, -ENOMEM
+ */
+int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struct pull **ret_made);
+void pulls_set(struct pulls *pulls, const struct pull_options *options, struct pull *made);
+void pulls_forget(struct pull *made);
 
 /* When the loop is gone. NULL is allowed. */
 void pulls_free(struct pulls *pulls);

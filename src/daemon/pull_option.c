@@ -113,6 +113,19 @@ const char *pull_options_add(struct pull_options *options, const char *text) {
     return wrong;
 }
 
+bool pull_option_equal(const struct pull_option *a, const struct pull_option *b) {
+    return strcmp(a->name, b->name) == 0 && strcmp(a->target.url, b->target.url) == 0 &&
+           strcmp(a->target.place, b->target.place) == 0 && a->has_user == b->has_user &&
+           strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0 && a->on_demand == b->on_demand;
+}
+
+bool pull_options_equal(const struct pull_options *a, const struct pull_options *b) {
+    for (size_t i = 0; i < a->count && i < b->count; i++)
+        if (!pull_option_equal(&a->list[i], &b->list[i]))
+            return false;
+    return a->count == b->count;
+}
+
 int pull_options_load(struct pull_options *options, const char *path, char error[PRIVATE_FILE_ERROR]) {
     char *text = malloc(PRIVATE_FILE_MAX + 1);
     if (!text) {

@@ -23,6 +23,7 @@ struct pull_option {
     char user[RTSP_LOGIN_USER + 1], password[RTSP_LOGIN_USER + 1];
     char name[STREAM_NAME + 1];
     bool on_demand;
+    bool from_file; /* of pulls, not of the configuration */
 };
 
 struct pull_options {
@@ -35,6 +36,10 @@ const char *pull_options_add(struct pull_options *options, const char *text);
 
 /* The lines of a file; empty ones and those that begin with "#" are stepped over. 0, or -errno with the error's text */
 int pull_options_load(struct pull_options *options, const char *path, char error[PRIVATE_FILE_ERROR]);
+
+/* The same pull, wherever it was read. */
+bool pull_option_equal(const struct pull_option *a, const struct pull_option *b);
+bool pull_options_equal(const struct pull_options *a, const struct pull_options *b);
 
 /* Forgets the passwords, too. */
 void pull_options_clear(struct pull_options *options);

@@ -118,13 +118,16 @@ unsigned rtsp_authorize(struct rtsp_auth *auth, const struct users *users, const
                         bool publishes) {
     if (!users)
         return 0;
-    if (!auth->user) {
-        unsigned status = check(auth, users, request, &auth->user);
+    if (!auth->is_known) {
+        const struct user *user;
+        unsigned status = check(auth, users, request, &user);
         auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
         if (status)
             return status;
+        auth->is_known = true;
+        auth->rights = user->rights;
     }
-    return auth->user->rights & (publishes ? USER_MAY_PUBLISH : USER_MAY_PLAY) ? 0 : 403;
+    return auth->rights & (publishes ? USER_MAY_PUBLISH : USER_MAY_PLAY) ? 0 : 403;
 }
 
 int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply) {

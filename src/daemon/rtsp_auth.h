@@ -18,7 +18,8 @@ enum { RTSP_NONCE = 32, RTSP_AUTH_FAILURES = 8 };
 
 struct rtsp_auth {
     char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
-    const struct user *user;    /* NULL until the client has said who it is */
+    bool is_known;              /* the client has said who it is */
+    unsigned rights;            /* of its user, as they were then */
     uint32_t failures;          /* wrong credentials so far */
 };
 

@@ -102,7 +102,8 @@ static int make_player(struct rtsp_session *session, struct stream *stream) {
     player->user = session;
     player->known = on_known;
     player->form.kind = PACKET_RTP;
-    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name, session->listener);
+    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name,
+                                                   session->base.merge_window_ms);
     session->player = player;
     session->joined = true;
     session->joined_at = player->progress_at = server_now(session->base.server);

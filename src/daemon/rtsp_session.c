@@ -240,7 +240,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     bool publishes;
     if (!needs_rights(session, request->method_id, &publishes))
         return true;
-    unsigned status = rtsp_authorize(&session->auth, session->base.server->rtsp_users, request, publishes);
+    unsigned status = rtsp_authorize(&session->auth, session->base.server->options->users, request, publishes);
     if (status == 0)
         return true;
     if (status != 401) {
@@ -474,7 +474,7 @@ void rtsp_session_start(struct server *server, int fd, const struct sockaddr_sto
     if (!error) {
         session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
         address_format(peer, session->base.peer);
-        session->listener = listener;
+        session->base.merge_window_ms = listener->merge_window_ms;
         session->state = RTSP_INIT;
         session->active_at = server_now(server);
         error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);

@@ -22,7 +22,6 @@ enum {
 
 struct rtsp_session {
     struct session base;
-    const struct listener_option *listener;
     enum rtsp_state state;
     sluice_rtsp *framer;
     sluice_writer *writer; /* replies and RTCP, between interleaved frames */

@@ -21,24 +21,10 @@ enum {
     SMALL_BYTES = 512,
 };
 
-struct server_listener {
-    struct server *server;
-    const struct listener_option *option;
-    sluice_listener *listener;
-};
-
-static const char *protocol_name(enum listener_protocol protocol) {
-    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
-    return names[protocol];
-}
-
-static void accepted(sluice_listener *listener, int fd, void *user) {
-    const struct server_listener *from = user;
-    struct server *server = from->server;
+static void accepted(struct server *server, const struct listener_option *option, int fd) {
     struct sockaddr_storage peer = {0};
     socklen_t length = sizeof peer;
     const int on = 1;
-    (void)listener;
 
     if (server->draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
         close(fd);
@@ -51,12 +37,12 @@ static void accepted(sluice_listener *listener, int fd, void *user) {
         return;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (from->option->protocol == LISTENER_FLV)
-        flv_session_start(server, fd, &peer, from->option->stream);
-    else if (from->option->protocol == LISTENER_RTSP)
-        rtsp_session_start(server, fd, &peer, from->option);
+    if (option->protocol == LISTENER_FLV)
+        flv_session_start(server, fd, &peer, option->stream);
+    else if (option->protocol == LISTENER_RTSP)
+        rtsp_session_start(server, fd, &peer, option);
     else
-        http_session_start(server, fd, &peer, from->option);
+        http_session_start(server, fd, &peer, option);
 }
 
 void server_add(struct server *server, struct session *session) {
@@ -122,36 +108,10 @@ static void tick(sluice_timer *timer, void *user) {
         sluice_loop_stop(server->loop);
 }
 
-static int open_listener(struct server *server, const struct listener_option *option, struct server_listener *ret) {
-    const struct sockaddr *address = (const struct sockaddr *)&option->address;
-    char text[ADDRESS_TEXT];
-    struct sockaddr_storage bound;
-
-    *ret = (struct server_listener){.server = server, .option = option};
-    int error = sluice_listener_new(server->loop, address, address_length(&option->address), accepted, ret,
-                                    &ret->listener);
-    if (!error)
-        error = sluice_listener_address(ret->listener, &bound);
-    address_format(error ? &option->address : &bound, text);
-    if (error)
-        LOG(LOG_ERROR, "cannot listen", {"proto", protocol_name(option->protocol)}, {"address", text},
-            {"reason", strerror(-error)});
-    else
-        LOG(LOG_INFO, "listening", {"proto", protocol_name(option->protocol)}, {"address", text});
-    return error;
-}
-
 static int open_listeners(struct server *server) {
-    const struct options *options = server->options;
-    server->listeners = calloc(options->listener_count, sizeof *server->listeners);
-    if (!server->listeners)
-        return -ENOMEM;
-    for (size_t i = 0; i < options->listener_count; i++) {
-        int error = open_listener(server, &options->listeners[i], &server->listeners[i]);
-        if (error)
-            return error;
-    }
-    return 0;
+    char reason[LISTENERS_ERROR];
+    int error = listeners_new(server, accepted, &server->listeners);
+    return error ? error : listeners_set(server->listeners, server->options, reason);
 }
 
 /* Why io_uring cannot be used, and what to do about it. */
@@ -172,7 +132,8 @@ static const char *loop_hint(int error) {
 }
 
 static int make_loop(struct server *server) {
-    const sluice_loop_options options = {.batch_us = server->options->batch_us, .backend = server->options->backend};
+    const sluice_loop_options options = {.batch_us = (uint32_t)server->options->batch_us,
+                                         .backend = (sluice_backend_choice)server->options->backend};
     sluice_loop_stats stats;
     int error = sluice_loop_new(server->pool, &options, &server->loop);
     if (error && options.backend == SLUICE_BACKEND_URING)
@@ -214,38 +175,31 @@ static int open_loop(struct server *server) {
     return error;
 }
 
-static int load_users(struct server *server) {
-    char text[USERS_ERROR];
-    if (!server->options->rtsp_users)
-        return 0;
-    int error = users_load(server->options->rtsp_users, &server->rtsp_users, text);
-    if (error)
-        LOG(LOG_ERROR, "cannot read the users", {"reason", text});
-    return error;
-}
-
 static void want(struct stream *stream, void *user) {
     const struct server *server = user;
     pulls_want(server->pulls, stream);
 }
 
 static int open_pulls(struct server *server) {
-    int error = pulls_new(server, &server->options->pulls, &server->pulls);
-    if (error)
+    struct pull *made;
+    int error = pulls_new(server, &server->pulls);
+    if (!error)
+        error = pulls_prepare(server->pulls, &server->options->pulls, &made);
+    if (error) {
         LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-    else
-        registry_on_wanted(server->registry, want, server);
-    return error;
+        return error;
+    }
+    pulls_set(server->pulls, &server->options->pulls, made);
+    registry_on_wanted(server->registry, want, server);
+    return 0;
 }
 
 int server_new(const struct options *options, struct server **ret_server) {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return -ENOMEM;
-    server->options = options;
-    int error = load_users(server);
-    if (!error)
-        error = open_loop(server);
+    server->options = options_ref(options);
+    int error = open_loop(server);
     if (!error)
         error = open_pulls(server);
     if (!error)
@@ -263,7 +217,11 @@ int server_new(const struct options *options, struct server **ret_server) {
 void server_free(struct server *server) {
     if (!server)
         return;
+    /* What has been posted and not been called is called with the loop's end. */
+    server->draining = true;
     sluice_timer_free(server->ticker);
+    listeners_free(server->listeners);
+    server->listeners = NULL;
     /* What the connector has sent back and nobody has taken is not begun any more. */
     if (server->pulls)
         pulls_stop(server->pulls);
@@ -271,8 +229,7 @@ void server_free(struct server *server) {
     pulls_free(server->pulls);
     registry_free(server->registry);
     sluice_pool_free(server->pool);
-    users_free(server->rtsp_users);
-    free(server->listeners);
+    options_unref(server->options);
     free(server);
 }
 
@@ -289,8 +246,8 @@ static void start_drain(void *user) {
     struct server *server = user;
     server->draining = true;
     server->drain_deadline = server_now(server) + DRAIN_MS;
-    for (size_t i = 0; i < server->options->listener_count; i++)
-        sluice_listener_free(server->listeners[i].listener);
+    listeners_free(server->listeners);
+    server->listeners = NULL;
     pulls_stop(server->pulls);
     each_session(server, drain_session);
     sluice_timer_start(server->ticker, server->session_count > 0 ? 10 : 0);

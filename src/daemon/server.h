@@ -9,20 +9,19 @@
 #include <sluice/loop.h>
 #include <sluice/pool.h>
 
+#include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
-#include "daemon/users.h"
 
 struct server {
-    const struct options *options;
+    const struct options *options; /* a reference of its own; another one after a reload */
     sluice_pool *pool;
     sluice_loop *loop;
     struct registry *registry;
     struct pulls *pulls;
-    struct users *rtsp_users; /* NULL: everybody */
-    struct server_listener *listeners;
+    struct listeners *listeners;
     struct session *sessions;
     uint32_t session_count;
     uint64_t refused; /* connections over the limit */
@@ -46,7 +45,7 @@ struct server_status {
 
 /*
  * Makes everything and listens, but runs nothing. Says on the log what is wrong. 0 or -errno.
- * @options must outlive the server.
+ * Takes a reference on the options of its own.
  */
 int server_new(const struct options *options, struct server **ret_server);
 void server_free(struct server *server);

@@ -27,6 +27,7 @@ struct session {
     struct session *next, *prev; /* in the server's list */
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
+    uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
 };
 

@@ -35,13 +35,9 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
         free(registry);
         return error;
     }
-    sluice_pool_stats stats;
     registry->loop = loop;
     registry->pool = sluice_loop_pool(loop);
-    sluice_pool_get_stats(registry->pool, &stats);
-    registry->limits = *limits;
-    registry->gop_blocks = limits->gop_bytes / stats.block_size;
-    registry->opening_blocks = limits->player_bytes / stats.block_size;
+    registry_set_limits(registry, limits);
     *ret_registry = registry;
     return 0;
 }
@@ -51,6 +47,19 @@ void registry_free(struct registry *registry) {
         return;
     packet_pool_free(registry->packets);
     free(registry);
+}
+
+/* What is cached or queued beyond them is not dropped at once, but with what comes next. */
+void registry_set_limits(struct registry *registry, const struct stream_limits *limits) {
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(registry->pool, &stats);
+    registry->limits = *limits;
+    registry->gop_blocks = limits->gop_bytes / stats.block_size;
+    registry->opening_blocks = limits->player_bytes / stats.block_size;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
+            for (struct player *player = stream->players; player; player = player->next)
+                player->limit = limits->player_bytes;
 }
 
 /* FNV-1a */
@@ -462,4 +471,13 @@ void stream_remove_player(struct stream *stream, struct player *player) {
     merge_leave(&stream->merges, player);
     stream->player_count--;
     stream->rtp_players -= player->form.kind == PACKET_RTP;
+}
+
+void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms) {
+    if (player->merge_window_ms == window_ms)
+        return;
+    player_flush(player);
+    merge_leave(&stream->merges, player);
+    player->merge_window_ms = window_ms;
+    merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
 }

@@ -78,6 +78,9 @@ struct stream {
 int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
+/* Other limits, for the streams and players that there are, too. */
+void registry_set_limits(struct registry *registry, const struct stream_limits *limits);
+
 /* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream);
 
@@ -114,5 +117,8 @@ bool stream_is_known(const struct stream *stream);
 /* Starts a player that has asked, or goes on after a pause: now, or with the stream's first frame. */
 void stream_play(struct stream *stream, struct player *player);
 void stream_remove_player(struct stream *stream, struct player *player);
+
+/* Another merge window for one of its players; what has been gathered leaves now. */
+void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms);
 
 #endif

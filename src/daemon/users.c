@@ -86,3 +86,15 @@ const struct user *users_find(const struct users *users, const char *name, size_
             return &users->list[i];
     return NULL;
 }
+
+bool users_equal(const struct users *a, const struct users *b) {
+    if (!a || !b || a->count != b->count)
+        return a == b;
+    for (size_t i = 0; i < a->count; i++) {
+        const struct user *one = &a->list[i], *other = &b->list[i];
+        if (strcmp(one->name, other->name) != 0 || strcmp(one->password, other->password) != 0 ||
+            one->rights != other->rights)
+            return false;
+    }
+    return true;
+}

@@ -6,6 +6,7 @@
 #ifndef SLUICED_USERS_H
 #define SLUICED_USERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "daemon/private_file.h"
@@ -26,6 +27,9 @@ int users_load(const char *path, struct users **ret_users, char error[USERS_ERRO
 
 /* Forgets the passwords, too. NULL is allowed. */
 void users_free(struct users *users);
+
+/* The same names, passwords and rights. Either may be NULL. */
+bool users_equal(const struct users *a, const struct users *b);
 
 /* NULL when there is none of that name. */
 const struct user *users_find(const struct users *users, const char *name, size_t length);

@@ -353,7 +353,7 @@ class OptionsTest(unittest.TestCase):
         self.assertEqual((status, err), (0, ""))
         for option in ("--flv", "--http", "--allow-remote", "--memory", "--gop-size", "--player-buffer",
                        "--frame-limit", "--batch", "--merge-window", "--wait", "--idle", "--stall", "--max-connections", "--status",
-                       "--log-level", "--help", "--version"):
+                       "--log-level", "--config", "--check", "--print-config", "--help", "--version"):
             self.assertIn(option, out)
         self.assertLessEqual(max(map(len, out.splitlines())), 120)
         status, out, err = harness.run_daemon("--version")

@@ -657,10 +657,10 @@ class UsersTest(unittest.TestCase):
                 ("a:\n", 0o600, ":1: "), ("a:b\0\n", 0o600, "not text"), ("#" * 70000, 0o600, "64 KiB")]:
             self.write(text, mode)
             status, _, err = harness.run_daemon("--rtsp", "127.0.0.1:0", "--rtsp-users", self.file)
-            self.assertEqual(status, 1)
+            self.assertEqual(status, 2)
             self.assertIn(why, err)
         status, _, err = harness.run_daemon("--rtsp", "127.0.0.1:0", "--rtsp-users", self.file + "x")
-        self.assertEqual(status, 1)
+        self.assertEqual(status, 2)
         self.assertIn("No such file", err)
 
 

@@ -1,0 +1,26 @@
+/* The command line: what to do, and the settings that it gives. */
+#ifndef SLUICED_COMMAND_LINE_H
+#define SLUICED_COMMAND_LINE_H
+
+#include "daemon/problems.h"
+#include "daemon/setting.h"
+
+struct command_line_value {
+    const struct setting *setting;
+    char *text;
+};
+
+struct command_line {
+    enum setting_command command; /* the last one but --config; COMMAND_RUN without any */
+    const char *config;           /* the file's name, or NULL */
+    struct command_line_value *values;
+    size_t count;
+};
+
+/* False where something is wrong, which has been added to the problems. To be cleared in any case. */
+bool command_line_parse(int argc, char **argv, struct problems *problems, struct command_line *ret_line);
+
+/* Forgets the passwords, too. */
+void command_line_clear(struct command_line *line);
+
+#endif

@@ -1,0 +1,207 @@
+#include "daemon/control_reload.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/options_load.h"
+#include "daemon/server_reload.h"
+
+/* What the server answers, and where: it may be that nobody waits for it any more. */
+struct answer {
+    pthread_mutex_t lock; /* of the fields below */
+    unsigned holders;     /* the control plane, and the server while it is asked */
+    bool has_come;
+    int error;
+    char reason[LISTENERS_ERROR];
+    int wake_fd;
+};
+
+struct reload {
+    struct server *server;
+    const struct command_line *line;
+    const struct options *options; /* in force */
+    const struct options *next;    /* the server is asked for; or NULL */
+    struct problems lines;         /* that the result will have */
+    reload_done_fn *done;
+    void *user;
+    struct answer *answer;
+    struct event *wake;
+    bool again; /* SIGHUP has come meanwhile */
+};
+
+static struct answer *make_answer(void) {
+    struct answer *answer = calloc(1, sizeof *answer);
+    if (!answer)
+        return NULL;
+    answer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (answer->wake_fd < 0) {
+        free(answer);
+        return NULL;
+    }
+    pthread_mutex_init(&answer->lock, NULL);
+    answer->holders = 1;
+    return answer;
+}
+
+static void let_go(struct answer *answer) {
+    pthread_mutex_lock(&answer->lock);
+    bool last = --answer->holders == 0;
+    pthread_mutex_unlock(&answer->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&answer->lock);
+    close(answer->wake_fd);
+    free(answer);
+}
+
+/* On the server's thread. */
+static void reloaded(int error, const char *reason, void *user) {
+    const uint64_t one = 1;
+    struct answer *answer = user;
+    pthread_mutex_lock(&answer->lock);
+    answer->has_come = true;
+    answer->error = error;
+    snprintf(answer->reason, sizeof answer->reason, "%s", reason);
+    pthread_mutex_unlock(&answer->lock);
+    (void)!write(answer->wake_fd, &one, sizeof one);
+    let_go(answer);
+}
+
+static void log_line(const char *line, void *user) {
+    const int *error = user;
+    if (*error)
+        LOG(LOG_ERROR, "configuration refused", {"reason", line});
+    else
+        LOG(LOG_INFO, "setting changed", {"setting", line});
+}
+
+/* Tells what has come of it, and is ready for the next one. */
+static void finish(struct reload *reload, int error) {
+    struct problems lines = reload->lines;
+    reload_done_fn *done = reload->done;
+    const struct reload_result result = {error, lines.text ? lines.text : ""};
+    reload->lines = (struct problems){0};
+    reload->done = NULL;
+    options_unref(reload->next);
+    reload->next = NULL;
+    problems_each(&lines, log_line, &error);
+    if (!error)
+        LOG(LOG_INFO, "configuration reloaded", {"changes", log_unsigned(lines.count).text});
+    if (done)
+        done(&result, reload->user);
+    problems_clear(&lines);
+}
+
+static void add_change(const struct setting *setting, const char *from, const char *to, void *user) {
+    static const char *const effects[] = {
+        [SETTING_NOW] = "now", [SETTING_LATER] = "for those who come", [SETTING_RESTART] = "needs a restart"};
+    struct reload *reload = user;
+    problems_add(&reload->lines, "%s: %s -> %s (%s)", setting->name, from, to, effects[setting->effect]);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *user) {
+    struct reload *reload = user;
+    struct answer *answer = reload->answer;
+    uint64_t count;
+    (void)what;
+    (void)!read(fd, &count, sizeof count);
+    pthread_mutex_lock(&answer->lock);
+    bool has_come = answer->has_come;
+    int error = answer->error;
+    answer->has_come = false;
+    pthread_mutex_unlock(&answer->lock);
+    if (!has_come)
+        return;
+    if (error) {
+        problems_clear(&reload->lines);
+        problems_add(&reload->lines, "%s", answer->reason);
+    } else {
+        options_each_change(reload->options, reload->next, add_change, reload);
+        options_unref(reload->options);
+        reload->options = options_ref(reload->next);
+        log_set_level((enum log_level)reload->options->log_level);
+    }
+    finish(reload, error);
+    if (reload->again) {
+        reload->again = false;
+        (void)reload_start(reload, NULL, NULL);
+    }
+}
+
+int reload_new(struct event_base *base, struct server *server, const struct command_line *line,
+               const struct options *options, struct reload **ret_reload) {
+    struct reload *reload = calloc(1, sizeof *reload);
+    if (!reload)
+        return -ENOMEM;
+    reload->server = server;
+    reload->line = line;
+    reload->options = options_ref(options);
+    reload->answer = make_answer();
+    if (reload->answer)
+        reload->wake = event_new(base, reload->answer->wake_fd, EV_READ | EV_PERSIST, on_wake, reload);
+    if (!reload->wake || event_add(reload->wake, NULL) < 0) {
+        reload_free(reload);
+        return -ENOMEM;
+    }
+    *ret_reload = reload;
+    return 0;
+}
+
+void reload_free(struct reload *reload) {
+    if (!reload)
+        return;
+    if (reload->wake)
+        event_free(reload->wake);
+    if (reload->answer)
+        let_go(reload->answer);
+    problems_clear(&reload->lines);
+    options_unref(reload->next);
+    options_unref(reload->options);
+    free(reload);
+}
+
+static int ask_server(struct reload *reload) {
+    struct answer *answer = reload->answer;
+    pthread_mutex_lock(&answer->lock);
+    answer->holders++;
+    pthread_mutex_unlock(&answer->lock);
+    int error = server_reload(reload->server, reload->next, reloaded, answer);
+    if (error)
+        let_go(answer);
+    return error;
+}
+
+int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
+    if (reload->next) {
+        /* Without anybody to tell, it may come behind the one that is under way. */
+        reload->again |= !done;
+        return done ? -EBUSY : 0;
+    }
+    struct problems problems = {0};
+    reload->done = done;
+    reload->user = user;
+    reload->next = options_load(reload->line, reload->options, add_change, reload, &problems);
+    if (!reload->next) {
+        problems_clear(&reload->lines);
+        reload->lines = problems;
+        finish(reload, -EINVAL);
+        return 0;
+    }
+    int error = ask_server(reload);
+    if (error) {
+        problems_clear(&reload->lines);
+        options_unref(reload->next);
+        reload->next = NULL;
+    }
+    return error;
+}
+
+const struct options *reload_options(const struct reload *reload) {
+    return reload->options;
+}

@@ -1,0 +1,156 @@
+#include "daemon/listeners.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/address.h"
+#include "daemon/log.h"
+#include "daemon/server.h"
+
+struct listening {
+    struct listening *next;
+    struct listeners *listeners;
+    struct listener_option option; /* a copy: options come and go */
+    sluice_listener *listener;
+    bool is_wanted; /* by the options that are being set */
+};
+
+struct listeners {
+    struct server *server;
+    listeners_accepted_fn *accepted;
+    struct listening *list;
+};
+
+static const char *protocol_name(enum listener_protocol protocol) {
+    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
+    return names[protocol];
+}
+
+int listeners_new(struct server *server, listeners_accepted_fn *accepted, struct listeners **ret_listeners) {
+    struct listeners *listeners = calloc(1, sizeof *listeners);
+    if (!listeners)
+        return -ENOMEM;
+    *listeners = (struct listeners){server, accepted, NULL};
+    *ret_listeners = listeners;
+    return 0;
+}
+
+static void on_accepted(sluice_listener *listener, int fd, void *user) {
+    struct listening *listening = user;
+    (void)listener;
+    listening->listeners->accepted(listening->listeners->server, &listening->option, fd);
+}
+
+static void address_of(const struct listening *listening, char text[ADDRESS_TEXT]) {
+    struct sockaddr_storage bound;
+    bool is_bound = sluice_listener_address(listening->listener, &bound) == 0;
+    address_format(is_bound ? &bound : &listening->option.address, text);
+}
+
+static void log_change(const struct listening *listening, const char *message) {
+    char text[ADDRESS_TEXT];
+    address_of(listening, text);
+    LOG(LOG_INFO, message, {"proto", protocol_name(listening->option.protocol)}, {"address", text});
+}
+
+/* At the list's end, so that they are told in the order in which they were given. */
+static int open_one(struct listeners *listeners, const struct listener_option *option, char reason[LISTENERS_ERROR]) {
+    const struct sockaddr *address = (const struct sockaddr *)&option->address;
+    struct listening *listening = calloc(1, sizeof *listening), **link = &listeners->list;
+    char text[ADDRESS_TEXT];
+    int error = listening ? 0 : -ENOMEM;
+    if (!error) {
+        *listening = (struct listening){.listeners = listeners, .option = *option, .is_wanted = true};
+        error = sluice_listener_new(listeners->server->loop, address, address_length(&option->address), on_accepted,
+                                    listening, &listening->listener);
+    }
+    address_format(&option->address, text);
+    if (error) {
+        LOG(LOG_ERROR, "cannot listen", {"proto", protocol_name(option->protocol)}, {"address", text},
+            {"reason", strerror(-error)});
+        snprintf(reason, LISTENERS_ERROR, "cannot listen at %s: %s", text, strerror(-error));
+        free(listening);
+        return error;
+    }
+    while (*link)
+        link = &(*link)->next;
+    *link = listening;
+    log_change(listening, "listening");
+    return 0;
+}
+
+/* One that may become this one. Where the system has chosen the port, the port is one protocol's. */
+static bool may_become(const struct listening *listening, const struct listener_option *option) {
+    return !listening->is_wanted && memcmp(&listening->option.address, &option->address, sizeof option->address) == 0 &&
+           (address_port(&option->address) != 0 || listening->option.protocol == option->protocol);
+}
+
+static struct listening *find(const struct listeners *listeners, const struct listener_option *option) {
+    struct listening *found = listeners->list;
+    while (found && !may_become(found, option))
+        found = found->next;
+    return found;
+}
+
+/* Those that are wanted or those that are not. */
+static void close_all(struct listeners *listeners, const struct listening *from, bool wanted) {
+    bool counts = !from;
+    for (struct listening **link = &listeners->list; *link;) {
+        struct listening *listening = *link;
+        counts = counts || listening == from;
+        if (!counts || listening->is_wanted != wanted) {
+            link = &listening->next;
+            continue;
+        }
+        log_change(listening, "listening no more");
+        *link = listening->next;
+        sluice_listener_free(listening->listener);
+        free(listening);
+    }
+}
+
+void listeners_free(struct listeners *listeners) {
+    if (!listeners)
+        return;
+    for (struct listening *listening = listeners->list, *next; listening; listening = next) {
+        next = listening->next;
+        sluice_listener_free(listening->listener);
+        free(listening);
+    }
+    free(listeners);
+}
+
+static void change(struct listening *listening, const struct listener_option *option) {
+    bool is_other = listening->option.protocol != option->protocol;
+    listening->option = *option;
+    if (is_other)
+        log_change(listening, "listening");
+}
+
+int listeners_set(struct listeners *listeners, const struct options *options, char reason[LISTENERS_ERROR]) {
+    struct listening *kept[OPTIONS_MAX_LISTENERS] = {NULL}, *last = listeners->list;
+    int error = 0;
+    while (last && last->next)
+        last = last->next;
+    for (struct listening *listening = listeners->list; listening; listening = listening->next)
+        listening->is_wanted = false;
+    for (size_t i = 0; i < options->listener_count; i++)
+        if ((kept[i] = find(listeners, &options->listeners[i])))
+            kept[i]->is_wanted = true;
+    for (size_t i = 0; i < options->listener_count && !error; i++)
+        if (!kept[i])
+            error = open_one(listeners, &options->listeners[i], reason);
+    if (error) {
+        const struct listening *opened = last ? last->next : listeners->list;
+        if (opened)
+            close_all(listeners, opened, true);
+        return error;
+    }
+    close_all(listeners, NULL, false);
+    for (size_t i = 0; i < options->listener_count; i++)
+        if (kept[i])
+            change(kept[i], &options->listeners[i]);
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* The listeners of a server, as its options say. The data plane's thread only. */
+#ifndef SLUICED_LISTENERS_H
+#define SLUICED_LISTENERS_H
+
+#include <sluice/conn.h>
+
+#include "daemon/options.h"
+
+enum { LISTENERS_ERROR = 128 };
+
+struct listeners;
+struct server;
+
+/* One that a connection has come by. */
+typedef void listeners_accepted_fn(struct server *server, const struct listener_option *option, int fd);
+
+/* 0, -ENOMEM. The server outlives them. */
+int listeners_new(struct server *server, listeners_accepted_fn *accepted, struct listeners **ret_listeners);
+
+/* Stops listening. NULL is allowed. */
+void listeners_free(struct listeners *listeners);
+
+/*
+ * Listens where the options say, and nowhere else any more. An address that is listened at already stays so, also where
+ * it becomes another protocol's. 0, or -errno with the reason: then nothing is changed
+ */
+int listeners_set(struct listeners *listeners, const struct options *options, char reason[LISTENERS_ERROR]);
+
+#endif

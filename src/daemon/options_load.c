@@ -1,0 +1,239 @@
+#include "daemon/options_load.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/flv.h>
+
+#include "daemon/address.h"
+#include "daemon/config_file.h"
+
+/* A default that depends on other settings. */
+#define DEPENDS UINT64_MAX
+
+struct loader {
+    struct options *options;
+    struct problems *problems;
+    const struct command_line *line;
+    char *where[SETTINGS_MOST]; /* the last value of each setting was read, as messages call it; NULL: a default */
+    char *listener_where[OPTIONS_MAX_LISTENERS];
+    bool listens; /* a listener was given, or a list of none */
+};
+
+static size_t number_of(const struct setting *setting) {
+    return (size_t)(setting - settings);
+}
+
+static const struct setting *named(const char *name) {
+    return setting_find(name, strlen(name), false);
+}
+
+static bool is_given(const struct loader *loader, const struct setting *setting) {
+    for (size_t i = 0; i < loader->line->count; i++)
+        if (loader->line->values[i].setting == setting)
+            return true;
+    return false;
+}
+
+static void remember(char **place, const char *where) {
+    char *copy = strdup(where);
+    if (!copy)
+        return;
+    free(*place);
+    *place = copy;
+}
+
+static void take(struct loader *loader, const struct config_value *value) {
+    struct options *options = loader->options;
+    const struct setting_reader reader = {options, loader->problems, value->where, value->is_private};
+    size_t listeners = options->listener_count;
+    loader->listens |= value->setting->kind == SETTING_LISTENER;
+    remember(&loader->where[number_of(value->setting)], value->where);
+    if (value->text)
+        (void)options_set(&reader, value->setting, value->text);
+    if (options->listener_count > listeners)
+        remember(&loader->listener_where[listeners], value->where);
+}
+
+/* What the command line gives, the file does not. But it is to be right all the same. */
+static void take_from_file(const struct config_value *value, void *user) {
+    struct loader *loader = user;
+    if (!is_given(loader, value->setting)) {
+        take(loader, value);
+        return;
+    }
+    struct options *aside = options_new();
+    const struct setting_reader reader = {aside, loader->problems, value->where, value->is_private};
+    if (aside && value->text)
+        (void)options_set(&reader, value->setting, value->text);
+    options_unref(aside);
+}
+
+static void take_command_line(struct loader *loader) {
+    for (size_t i = 0; i < loader->line->count; i++) {
+        const struct command_line_value *given = &loader->line->values[i];
+        char where[80];
+        snprintf(where, sizeof where, "--%s", given->setting->name);
+        const struct config_value value = {given->setting, where, given->text, true};
+        take(loader, &value);
+    }
+}
+
+static void set_preset(struct loader *loader, const struct setting *setting) {
+    const struct setting_reader reader = {loader->options, loader->problems, setting->name, true};
+    if (setting->preset)
+        (void)options_set(&reader, setting, setting->preset);
+}
+
+static void set_presets(struct loader *loader, bool listeners) {
+    for (size_t i = 0; i < settings_count; i++)
+        if (settings[i].kind != SETTING_COMMAND && (settings[i].kind == SETTING_LISTENER) == listeners)
+            set_preset(loader, &settings[i]);
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* Where it was said; where it was not, as the help calls it. */
+static const char *where_of(const struct loader *loader, const char *name, char *buffer, size_t size) {
+    const char *where = loader->where[number_of(named(name))];
+    snprintf(buffer, size, "--%s", name);
+    return where ? where : buffer;
+}
+
+static void check_listeners(struct loader *loader) {
+    const struct options *options = loader->options;
+    for (size_t i = 0; i < options->listener_count && !options->allow_remote; i++) {
+        char text[ADDRESS_TEXT];
+        address_format(&options->listeners[i].address, text);
+        if (!address_is_loopback(&options->listeners[i].address))
+            problems_add(loader->problems,
+                         "%s: expected a loopback address, or allow-remote (HTTP and raw FLV have no authentication "
+                         "yet), got \"%s\"",
+                         loader->listener_where[i], text);
+    }
+}
+
+/* What only the sizes together can say, or get wrong. */
+static void complete_sizes(struct loader *loader) {
+    struct options *options = loader->options;
+    char where[80];
+    if (options->gop_size == DEPENDS)
+        options->gop_size = least(8u << 20, options->player_buffer);
+    if (options->frame_limit == DEPENDS)
+        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, options->memory / 2));
+    if (options->gop_size > options->player_buffer)
+        problems_add(loader->problems, "%s: expected at most player-buffer (%llu bytes), got %llu",
+                     where_of(loader, "gop-size", where, sizeof where), (unsigned long long)options->player_buffer,
+                     (unsigned long long)options->gop_size);
+    if (options->frame_limit > options->player_buffer || options->frame_limit > options->memory / 2)
+        problems_add(loader->problems, "%s: expected at most player-buffer and half of memory, got %llu",
+                     where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)options->frame_limit);
+}
+
+/* Of numbers, choices and flags; what has memory of its own is never kept. */
+static void keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
+    void *to = (char *)options + setting->field;
+    const void *from = (const char *)in_force + setting->field;
+    memcpy(to, from,
+           setting->kind == SETTING_FLAG     ? sizeof(bool)
+           : setting->kind == SETTING_CHOICE ? sizeof(int)
+                                             : sizeof(uint64_t));
+}
+
+struct keeping {
+    struct options *options;
+    const struct options *in_force;
+    options_kept_fn *kept;
+    void *user;
+};
+
+static void keep(const struct setting *setting, const char *from, const char *to, void *user) {
+    const struct keeping *keeping = user;
+    if (setting->effect != SETTING_RESTART)
+        return;
+    keep_field(keeping->options, keeping->in_force, setting);
+    keeping->kept(setting, from, to, keeping->user);
+}
+
+static void read_all(struct loader *loader) {
+    const struct command_line *line = loader->line;
+    bool readable = true;
+    set_presets(loader, false);
+    loader->options->gop_size = loader->options->frame_limit = DEPENDS;
+    if (line->config)
+        readable = config_file_read(line->config, take_from_file, loader, loader->problems);
+    take_command_line(loader);
+    if (!loader->listens)
+        set_presets(loader, true);
+    if (readable)
+        check_listeners(loader);
+}
+
+/* Reads and checks; false where something is wrong. */
+static bool load(struct loader *loader, struct keeping *keeping) {
+    struct options *options = loader->options;
+    size_t before = loader->problems->count;
+    if (!options)
+        return problems_add(loader->problems, "out of memory");
+    read_all(loader);
+    uint64_t gop_size = options->gop_size, frame_limit = options->frame_limit;
+    if (loader->problems->count == before)
+        complete_sizes(loader);
+    if (loader->problems->count == before && keeping) {
+        options_each_change(keeping->in_force, options, keep, keeping);
+        options->gop_size = gop_size;
+        options->frame_limit = frame_limit;
+        complete_sizes(loader);
+    }
+    return loader->problems->count == before;
+}
+
+static void clear(struct loader *loader) {
+    for (size_t i = 0; i < SETTINGS_MOST; i++)
+        free(loader->where[i]);
+    for (size_t i = 0; i < OPTIONS_MAX_LISTENERS; i++)
+        free(loader->listener_where[i]);
+}
+
+const struct options *options_load(const struct command_line *line, const struct options *in_force,
+                                   options_kept_fn *kept, void *user, struct problems *problems) {
+    struct loader loader = {.options = options_new(), .problems = problems, .line = line};
+    struct keeping keeping = {loader.options, in_force, kept, user};
+    bool good = load(&loader, in_force ? &keeping : NULL);
+    clear(&loader);
+    if (good)
+        return loader.options;
+    options_unref(loader.options);
+    return NULL;
+}
+
+static void print(const struct loader *loader, const struct setting *setting, FILE *out) {
+    const char *where = loader->where[number_of(setting)];
+    char *value = options_value(loader->options, setting);
+    bool is_empty = value && strcmp(value, "\"\"") == 0;
+    /* What messages call the place ends with the setting's name. */
+    int length = where ? (int)(strlen(where) - strlen(setting->name) - 2) : 0;
+    if (is_given(loader, setting))
+        where = "the command line";
+    else if (!where)
+        where = "default";
+    else
+        where = NULL;
+    fprintf(out, "%s%s = %s; # %.*s\n", is_empty ? "# " : "", setting->name, value ? value : "\"\"",
+            where ? INT_MAX : length, where ? where : loader->where[number_of(setting)]);
+    free(value);
+}
+
+bool options_print(const struct command_line *line, FILE *out, struct problems *problems) {
+    struct loader loader = {.options = options_new(), .problems = problems, .line = line};
+    bool good = load(&loader, NULL);
+    for (size_t i = 0; i < settings_count && good; i++)
+        if (settings[i].kind != SETTING_COMMAND)
+            print(&loader, &settings[i], out);
+    clear(&loader);
+    options_unref(loader.options);
+    return good;
+}

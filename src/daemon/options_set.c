@@ -1,0 +1,205 @@
+/* From text to a setting. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/address.h"
+#include "daemon/log.h"
+#include "daemon/merge.h"
+#include "daemon/options.h"
+#include "daemon/setting_words.h"
+
+static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
+
+static bool wrong(const struct setting_reader *reader, const char *text, const char *expected) {
+    return problems_add(reader->problems, "%s: expected %s, got \"%s\"", reader->where, expected, text);
+}
+
+static bool parse_number(const struct setting *setting, const char *text, uint64_t *ret_value) {
+    bool fractions = setting->kind == SETTING_SECONDS || setting->kind == SETTING_MILLISECONDS;
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    double value = fractions ? strtod(text, &end) : (double)strtoull(text, &end, 10);
+    if (setting->kind == SETTING_SIZE && *end) {
+        const char *suffix = strchr("KMG", *end);
+        if (!suffix || end[1])
+            return false;
+        value *= (double)(*suffix == 'K' ? KIB : *suffix == 'M' ? MIB : GIB);
+        end++;
+    }
+    if (*end || !(value >= setting->least && value <= setting->most))
+        return false;
+    *ret_value = (uint64_t)(value * (fractions ? 1000 : 1) + 0.5);
+    return true;
+}
+
+static void *field_of(const struct setting_reader *reader, const struct setting *setting) {
+    return (char *)reader->options + setting->field;
+}
+
+static bool set_number(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    return parse_number(setting, text, field_of(reader, setting)) || wrong(reader, text, setting->expected);
+}
+
+static bool set_flag(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    bool *flag = field_of(reader, setting);
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return wrong(reader, text, "true or false");
+    *flag = *text == 't';
+    return true;
+}
+
+static bool set_choice(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    int value = setting_word_value(setting, text);
+    if (value < 0)
+        return wrong(reader, text, setting->expected);
+    *(int *)field_of(reader, setting) = value;
+    return true;
+}
+
+static bool set_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    char **field = field_of(reader, setting), *copy = strdup(text);
+    if (!*text || !copy) {
+        free(copy);
+        return wrong(reader, text, setting->expected);
+    }
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static bool set_users(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    char error[USERS_ERROR];
+    struct users *users;
+    if (!set_file(reader, setting, text))
+        return false;
+    if (users_load(text, &users, error) < 0)
+        return problems_add(reader->problems, "%s: %s", reader->where, error);
+    users_free(reader->options->users);
+    reader->options->users = users;
+    return true;
+}
+
+static bool set_pull_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct options *options = reader->options;
+    char error[PRIVATE_FILE_ERROR];
+    size_t before = options->pulls.count;
+    if (!set_file(reader, setting, text))
+        return false;
+    if (pull_options_load(&options->pulls, text, error) < 0)
+        return problems_add(reader->problems, "%s: %s", reader->where, error);
+    for (size_t i = before; i < options->pulls.count; i++)
+        options->pulls.list[i].from_file = true;
+    return true;
+}
+
+/* Nothing of what is wrong is shown: it may hold a password. */
+static bool add_pull(const struct setting_reader *reader, const char *text) {
+    struct pull_options *pulls = &reader->options->pulls;
+    const char *error = pull_options_add(pulls, text);
+    if (!error && pulls->list[pulls->count - 1].has_user && !reader->is_private)
+        error = "a password in a file that others may read: chmod 600, or put it into a pull-file";
+    return !error || problems_add(reader->problems, "%s: %s", reader->where, error);
+}
+
+static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
+    const struct setting window = {.kind = SETTING_COUNT, .most = MERGE_WINDOW_MOST};
+    uint64_t value;
+    if (!parse_number(&window, text, &value))
+        return false;
+    *ret_window_ms = (uint16_t)value;
+    return true;
+}
+
+static bool add_merge(struct options *options, const char *stream, size_t length, uint16_t window_ms) {
+    for (size_t i = 0; i < options->merge_count; i++) {
+        if (strlen(options->merges[i].stream) == length && memcmp(options->merges[i].stream, stream, length) == 0) {
+            options->merges[i].window_ms = window_ms;
+            return true;
+        }
+    }
+    struct merge_option *merges = NULL;
+    char *copy = NULL;
+    if (options->merge_count < OPTIONS_MAX_MERGES)
+        merges = reallocarray(options->merges, options->merge_count + 1, sizeof *merges);
+    if (merges)
+        options->merges = merges;
+    if (merges)
+        copy = strndup(stream, length);
+    if (!copy)
+        return false;
+    merges[options->merge_count++] = (struct merge_option){copy, window_ms};
+    return true;
+}
+
+/* MS, or STREAM=MS; of the same stream, the last one holds. */
+static bool set_merge_window(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    const char *equals = strchr(text, '=');
+    uint16_t window_ms;
+    if (!parse_merge_window(equals ? equals + 1 : text, &window_ms))
+        return wrong(reader, text, setting->expected);
+    if (!equals) {
+        reader->options->merge_window_ms = window_ms;
+        return true;
+    }
+    size_t length = (size_t)(equals - text);
+    if (!stream_name_is_valid(text, length))
+        return wrong(reader, text, "a stream name such as live/cam before \"=\"");
+    return add_merge(reader->options, text, length, window_ms) || wrong(reader, text, "at most 1024 streams");
+}
+
+/* What comes behind the address of a listener for players. */
+static bool set_player_listener(const struct setting_reader *reader, struct listener_option *listener, const char *text,
+                                const char *more) {
+    static const char merge[] = "merge-window=";
+    if (strncmp(more, merge, sizeof merge - 1) != 0)
+        return wrong(reader, text, "ADDR:PORT or ADDR:PORT,merge-window=MS");
+    return parse_merge_window(more + sizeof merge - 1, &listener->merge_window_ms) ||
+           wrong(reader, text, "milliseconds from 0 to 350 behind \"merge-window=\"");
+}
+
+static bool add_listener(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct options *options = reader->options;
+    bool is_flv = setting->detail == LISTENER_FLV;
+    if (options->listener_count == OPTIONS_MAX_LISTENERS)
+        return wrong(reader, text, "at most 64 listeners");
+    struct listener_option *listener = &options->listeners[options->listener_count];
+    const char *more = strchr(text, is_flv ? '=' : ',');
+    size_t length = more ? (size_t)(more - text) : strlen(text);
+    *listener = (struct listener_option){.protocol = (enum listener_protocol)setting->detail,
+                                         .merge_window_ms = OPTIONS_MERGE_UNSET};
+    if (address_parse(text, length, &listener->address) < 0)
+        return wrong(reader, text, setting->expected);
+    if (more && is_flv) {
+        if (!stream_name_is_valid(more + 1, strlen(more + 1)))
+            return wrong(reader, text, "a stream name such as live/cam behind \"=\"");
+        strcpy(listener->stream, more + 1);
+    } else if (more && !set_player_listener(reader, listener, text, more + 1)) {
+        return false;
+    }
+    options->listener_count++;
+    return true;
+}
+
+bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    switch (setting->kind) {
+    case SETTING_COMMAND:
+        return false;
+    case SETTING_LISTENER:
+        return add_listener(reader, setting, text);
+    case SETTING_PULL:
+        return add_pull(reader, text);
+    case SETTING_PULL_FILE:
+        return set_pull_file(reader, setting, text);
+    case SETTING_USERS:
+        return set_users(reader, setting, text);
+    case SETTING_MERGE_WINDOW:
+        return set_merge_window(reader, setting, text);
+    case SETTING_FLAG:
+        return set_flag(reader, setting, text);
+    case SETTING_CHOICE:
+        return set_choice(reader, setting, text);
+    default:
+        return set_number(reader, setting, text);
+    }
+}

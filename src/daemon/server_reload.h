@@ -1,0 +1,17 @@
+/* The data plane's part of a reload: other options, and what follows from them, between two turns. */
+#ifndef SLUICED_SERVER_RELOAD_H
+#define SLUICED_SERVER_RELOAD_H
+
+#include "daemon/server.h"
+
+/* What has come of it, on the server's thread. 0; or -errno with a line that says why: then nothing is changed. */
+typedef void server_reloaded_fn(int error, const char *reason, void *user);
+
+/*
+ * Puts these options in force: opens the listeners that are new, closes those that are not there any more, begins and
+ * ends pulls. Connections stay, also those of a listener that is closed. Takes a reference of its own. Any thread.
+ * 0, -ENOMEM
+ */
+int server_reload(struct server *server, const struct options *options, server_reloaded_fn *done, void *user);
+
+#endif

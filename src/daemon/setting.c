@@ -1,0 +1,190 @@
+#include "daemon/setting.h"
+
+#include <string.h>
+
+#include <sluice/flv.h>
+
+#include "daemon/options.h"
+
+#define FIELD(name) .field = offsetof(struct options, name)
+
+/* In the order of the help and of the sample file. A new setting is a row here, and a paragraph in sluiced.conf. */
+const struct setting settings[] = {
+    {"flv", SETTING_LISTENER, true, LISTENER_FLV, .preset = "127.0.0.1:9000", .value = "ADDR:PORT[=STREAM]",
+     .expected = "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam",
+     .section = "Listeners (each may be given several times; ADDR is 127.0.0.1 or [::1], PORT 0 lets the system "
+                "choose; the defaults hold when none of them is given)",
+     .help = "raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT"},
+    {"http", SETTING_LISTENER, true, LISTENER_HTTP, .preset = "127.0.0.1:8080", .value = "ADDR:PORT[,merge-window=MS]",
+     .expected = "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080",
+     .help = "publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams"},
+    {"rtsp", SETTING_LISTENER, true, LISTENER_RTSP, .preset = "127.0.0.1:8554", .value = "ADDR:PORT[,merge-window=MS]",
+     .expected = "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554",
+     .help = "publish and play rtsp://HOST:PORT/NAME, interleaved on the connection"},
+    {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .value = "FILE", .expected = "a file's name",
+     .help =
+         "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
+         "\"play NAME:PASSWORD\", and nobody else may read it. HTTP and raw FLV are open to all who reach them"},
+    {"pull", SETTING_PULL, true, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
+     .help = "fetch rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH by RTSP over TCP and publish it as NAME; with on-demand "
+             "only while there are players. The last \"=\" ends the URL; on the command line it may be a word of its "
+             "own: URL =NAME. What fails is tried again, after 1 to 30 seconds"},
+    {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .value = "FILE", .expected = "a file's name",
+     .help = "the same, a pull in each line, where ps does not show passwords; nobody else may read it"},
+    {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
+     .help = "accept addresses that are not loopback; anyone who reaches them may publish and play, except by RTSP "
+             "with --rtsp-users"},
+
+    {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .preset = "256M",
+     .value = "SIZE", .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
+     .section = "Limits (SIZE in bytes, or with K, M, G for powers of 1024)",
+     .help = "most memory for received blocks"},
+    {"gop-size", SETTING_SIZE, FIELD(gop_size), .most = 1073741824.0, .value = "SIZE", .expected = "a size up to 1G",
+     .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "
+             "that)"},
+    {"player-buffer", SETTING_SIZE, FIELD(player_buffer), .least = 65536.0, .most = 1073741824.0, .preset = "16M",
+     .value = "SIZE", .expected = "a size from 64K to 1G",
+     .help = "most payload queued for one player before it loses frames up to a key frame"},
+    {"frame-limit", SETTING_SIZE, FIELD(frame_limit), .least = 1024.0, .most = SLUICE_FLV_MAX_PAYLOAD, .value = "SIZE",
+     .expected = "a size from 1K to 16777215", .effect = SETTING_LATER,
+     .help = "largest tag payload; at most --player-buffer and half of --memory (default 8M, or that)"},
+    {"max-connections", SETTING_COUNT, FIELD(max_connections), .least = 1, .most = 1000000, .preset = "10000",
+     .value = "N", .expected = "a number from 1 to 1000000", .help = "most connections at a time"},
+
+    {"batch", SETTING_MILLISECONDS, FIELD(batch_us), .most = 100, .preset = "2", .value = "MS",
+     .expected = "milliseconds from 0 to 100", .effect = SETTING_RESTART, .section = "Time",
+     .help = "batching window of the loop, fractions allowed"},
+    {"merge-window", SETTING_MERGE_WINDOW, true, .preset = "0", .value = "[STREAM=]MS",
+     .expected = "milliseconds from 0 to 350, or STREAM=MS such as live/cam=100",
+     .help = "gather what is due to a player for so long and send it at once: far less CPU for many players, and up "
+             "to so much latency. Of one STREAM (repeatable), or else of a listener, or else of all"},
+    {"wait", SETTING_SECONDS, FIELD(wait_ms), .most = 86400, .preset = "30", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400", .help = "how long a player waits for a publisher"},
+    {"idle", SETTING_SECONDS, FIELD(idle_ms), .least = 1, .most = 86400, .preset = "15", .value = "SECONDS",
+     .expected = "seconds from 1 to 86400", .help = "a publisher that sends nothing for so long is ended"},
+    {"stall", SETTING_SECONDS, FIELD(stall_ms), .least = 1, .most = 86400, .preset = "30", .value = "SECONDS",
+     .expected = "seconds from 1 to 86400", .help = "a player that takes nothing for so long is ended"},
+
+    {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .preset = "auto", .value = "NAME",
+     .expected = "auto, uring or epoll", .effect = SETTING_RESTART, .section = "Other",
+     .help = "auto is io_uring, or epoll with a warning where it cannot be had; uring and epoll never turn to the "
+             "other"},
+    {"status", SETTING_FLAG, FIELD(status), .preset = "false", .effect = SETTING_RESTART,
+     .help = "show a status line on standard error each second"},
+    {"log-level", SETTING_CHOICE, .detail = SETTING_LOG_LEVELS, FIELD(log_level), .preset = "info", .value = "LEVEL",
+     .expected = "error, warning, info or debug", .help = "what is logged"},
+
+    {"config", SETTING_COMMAND, .detail = COMMAND_CONFIG, .value = "FILE",
+     .section = "Configuration file (every setting above, by the same name; the command line wins over it)",
+     .help = "read FILE, at the start and when SIGHUP comes"},
+    {"check", SETTING_COMMAND, .detail = COMMAND_CHECK,
+     .help = "say OK, or each error with its file and line, and exit; listens nowhere and connects to nobody"},
+    {"print-config", SETTING_COMMAND, .detail = COMMAND_PRINT,
+     .help = "show every setting and where it comes from, without passwords, and exit"},
+    {"help", SETTING_COMMAND, .detail = COMMAND_HELP, .help = "show this text"},
+    {"version", SETTING_COMMAND, .detail = COMMAND_VERSION, .help = "show the version"},
+};
+const size_t settings_count = sizeof settings / sizeof *settings;
+_Static_assert(sizeof settings / sizeof *settings <= SETTINGS_MOST, "more settings than SETTINGS_MOST");
+
+const struct setting *setting_find(const char *name, size_t length, bool commands) {
+    for (size_t i = 0; i < settings_count; i++)
+        if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0)
+            return settings[i].kind != SETTING_COMMAND || commands ? &settings[i] : NULL;
+    return NULL;
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance: how many characters to change, add or take away. */
+static size_t distance(const char *a, const char *b) {
+    enum { MOST = 64 };
+    size_t row[MOST + 1], length = strlen(b);
+    if (length > MOST)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= length; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t corner = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < length; j++) {
+            size_t above = row[j + 1];
+            row[j + 1] = least(least(above, row[j]) + 1, corner + (a[i] != b[j]));
+            corner = above;
+        }
+    }
+    return row[length];
+}
+
+const char *setting_suggest(const char *name, bool commands) {
+    const char *best = NULL;
+    /* A third of it may be wrong. */
+    size_t nearest = (strlen(name) + 2) / 3 + 1;
+    for (size_t i = 0; i < settings_count; i++) {
+        size_t far = distance(name, settings[i].name);
+        if (far < nearest && (settings[i].kind != SETTING_COMMAND || commands)) {
+            nearest = far;
+            best = settings[i].name;
+        }
+    }
+    return best;
+}
+
+enum { HELP_COLUMN = 29, HELP_WIDTH = 116 };
+
+/* Words from a column on, with a line's end. */
+static void wrap(FILE *out, const char *text, size_t indent) {
+    size_t column = indent;
+    for (const char *word = text; *word;) {
+        size_t length = strcspn(word, " ");
+        if (word > text && column + 1 + length > HELP_WIDTH) {
+            fprintf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (word > text) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)length, word);
+        column += length;
+        word += length + (word[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+static void help_setting(FILE *out, const struct setting *setting) {
+    char text[1024], range[160] = "";
+    bool has_range = setting->kind >= SETTING_SIZE && setting->kind != SETTING_FLAG;
+    if (has_range && setting->preset)
+        snprintf(range, sizeof range, " (%s; default %s)", setting->expected, setting->preset);
+    else if (has_range)
+        snprintf(range, sizeof range, " (%s)", setting->expected);
+    else if (setting->preset && setting->kind != SETTING_FLAG)
+        snprintf(range, sizeof range, " (default %s)", setting->preset);
+    snprintf(text, sizeof text, "%s%s", setting->help, range);
+    int length = fprintf(out, "  --%s%s%s", setting->name, setting->value ? " " : "",
+                         setting->value ? setting->value : "");
+    if (length + 1 < HELP_COLUMN)
+        fprintf(out, "%*s", HELP_COLUMN - length, "");
+    else
+        fprintf(out, "\n%*s", HELP_COLUMN, "");
+    wrap(out, text, HELP_COLUMN);
+}
+
+void settings_help(FILE *out) {
+    fputs("Usage: sluiced [OPTION]...\n", out);
+    wrap(out,
+         "Takes live streams in FLV over TCP and HTTP, and by RTSP, and relays them to HTTP and RTSP players without "
+         "copying.",
+         0);
+    for (size_t i = 0; i < settings_count; i++) {
+        if (settings[i].section) {
+            char heading[256];
+            snprintf(heading, sizeof heading, "%s:", settings[i].section);
+            fputc('\n', out);
+            wrap(out, heading, 0);
+        }
+        help_setting(out, &settings[i]);
+    }
+}

@@ -1,0 +1,32 @@
+#include "daemon/setting_words.h"
+
+#include <string.h>
+
+#include <sluice/loop.h>
+
+#include "daemon/log.h"
+
+static const struct {
+    int words;
+    const char *word;
+    int value;
+} all[] = {
+    {SETTING_BACKENDS, "auto", SLUICE_BACKEND_AUTO},   {SETTING_BACKENDS, "uring", SLUICE_BACKEND_URING},
+    {SETTING_BACKENDS, "epoll", SLUICE_BACKEND_EPOLL}, {SETTING_LOG_LEVELS, "error", LOG_ERROR},
+    {SETTING_LOG_LEVELS, "warning", LOG_WARNING},      {SETTING_LOG_LEVELS, "info", LOG_INFO},
+    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},
+};
+
+int setting_word_value(const struct setting *setting, const char *word) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].words == setting->detail && strcmp(all[i].word, word) == 0)
+            return all[i].value;
+    return -1;
+}
+
+const char *setting_word(const struct setting *setting, int value) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].words == setting->detail && all[i].value == value)
+            return all[i].word;
+    return "";
+}

@@ -1,0 +1,496 @@
+"""The configuration file: what it may say, what is wrong with it, and changing it while streams go on."""
+
+import os
+import re
+import signal
+import socket
+import tempfile
+import unittest
+
+import flv
+import harness
+from camera import Camera
+from harness import Daemon, Player, Publisher, Steady
+from rtsp import Client
+
+SAMPLE = os.path.join(harness.SOURCE_DIR, "src", "daemon", "sluiced.conf")
+
+# Of every setting: a value that is not its default as the file has it, the command line, and --print-config.
+VALUES = {
+    "flv": ('["127.0.0.1:1", "[::1]:2=live/a"]', ["127.0.0.1:1", "[::1]:2=live/a"], None),
+    "http": ('"[::1]:8081,merge-window=20"', ["[::1]:8081,merge-window=20"], '["[::1]:8081,merge-window=20"]'),
+    "rtsp": ('["127.0.0.2:554"]', ["127.0.0.2:554"], None),
+    "rtsp-users": ('"USERS"', ["USERS"], None),
+    "pull": ('["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"]',
+             ["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"],
+             '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
+    "pull-file": ('"PULLS"', ["PULLS"], None),
+    "allow-remote": ("true", [], None),
+    "memory": ('"1G"', ["1G"], None),
+    "gop-size": ("1000", ["1000"], None),
+    "player-buffer": ("33554432", ["32M"], '"32M"'),
+    "frame-limit": ('"64K"', ["65536"], None),
+    "max-connections": ("7", ["7"], None),
+    "batch": ("0.5", ["0.5"], None),
+    "merge-window": ('["100", "live/a=5"]', ["100", "live/a=5"], None),
+    "wait": ("1", ["1"], None),
+    "idle": ('"2.5"', ["2.5"], "2.5"),
+    "stall": ("3.0", ["3"], "3"),
+    "backend": ('"epoll"', ["epoll"], None),
+    "status": ("true", [], None),
+    "log-level": ('"debug"', ["debug"], None),
+}
+
+
+class FileCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.config = self.write("sluiced.conf", "")
+
+    def write(self, name, text, mode=0o600):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def printed(self, *arguments):
+        """What --print-config shows: {name: (value, where it comes from)}."""
+        status, out, err = harness.run_daemon(*arguments, "--print-config")
+        self.assertEqual((status, err), (0, ""))
+        lines = [re.fullmatch(r"(?:# )?([a-z-]+) = (.*); # (.*)", line).groups() for line in out.splitlines()]
+        return {name: (value, where) for name, value, where in lines}
+
+
+def settings():
+    """The names of all settings that the command line takes."""
+    text = harness.run_daemon("--help")[1].partition("\nConfiguration file")[0]
+    return re.findall(r"^  --([a-z-]+)", text, re.MULTILINE)
+
+
+class SampleTest(FileCase):
+    def test_names(self):
+        """No setting is in one place alone."""
+        with open(SAMPLE, encoding="ascii") as file:
+            names = re.findall(r"^#?([a-z-]+) = ", file.read(), re.MULTILINE)
+        self.assertEqual(names, settings())
+        self.assertEqual(names, list(self.printed()))
+        self.assertEqual(sorted(names), sorted(VALUES))
+
+    def test_check(self):
+        self.assertEqual(harness.run_daemon("--config", SAMPLE, "--check"), (0, "OK\n", ""))
+
+    def test_defaults(self):
+        """What the sample shows commented out is the default."""
+        self.write("users", "a:b\n")
+        self.write("pulls", "")
+        with open(SAMPLE, encoding="ascii") as file:
+            text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
+        config = self.write("all.conf", text.replace("/etc/sluice", self.folder))
+        self.assertEqual(harness.run_daemon("--config", config, "--check"), (0, "OK\n", ""))
+        shown, defaults = self.printed("--config", config), self.printed()
+        for name in settings():
+            self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
+            if name not in ("rtsp-users", "pull-file"):
+                self.assertEqual(shown[name][0], defaults[name][0], name)
+                self.assertEqual(defaults[name][1], "default")
+
+
+class ValueTest(FileCase):
+    def files(self, text):
+        return text.replace("USERS", os.path.join(self.folder, "users")).replace(
+            "PULLS", os.path.join(self.folder, "pulls"))
+
+    def setUp(self):
+        super().setUp()
+        self.write("users", "a:b\n")
+        self.write("pulls", "rtsp://c/z=live/c\n")
+
+    def test_each(self):
+        """Each setting, by the file and by the command line, which wins."""
+        defaults = self.printed()
+        for name, (text, arguments, shown) in VALUES.items():
+            with self.subTest(name):
+                self.write("sluiced.conf", "\n%s = %s;\n" % (name, self.files(text)))
+                by_file = self.printed("--config", self.config)[name]
+                self.assertEqual(by_file, (self.files(shown or text), self.config + ":2"))
+                self.assertNotEqual(by_file[0], defaults[name][0])
+                options = ["--%s=%s" % (name, self.files(value)) for value in arguments] or ["--" + name]
+                self.assertEqual(self.printed(*options)[name], (by_file[0], "the command line"))
+                self.write("sluiced.conf", "%s = %s;\n" % (
+                    name, defaults[name][0] if defaults[name][0] != '""' else self.files(text)))
+                self.assertEqual(self.printed("--config", self.config, *options)[name],
+                                 (by_file[0], "the command line"))
+
+    def test_listeners(self):
+        """The defaults hold when none is given; an empty list is given."""
+        self.write("sluiced.conf", 'http = "127.0.0.1:0";')
+        shown = self.printed("--config", self.config)
+        self.assertEqual([shown[name][0] for name in ("flv", "http", "rtsp")], ["[]", '["127.0.0.1:0"]', "[]"])
+        self.write("sluiced.conf", "flv = [];")
+        self.assertEqual(self.printed("--config", self.config)["http"][0], "[]")
+        shown = self.printed("--config", self.config, "--rtsp", "127.0.0.1:0")
+        self.assertEqual([shown[name][0] for name in ("flv", "http", "rtsp")], ["[]", "[]", '["127.0.0.1:0"]'])
+
+    def test_include(self):
+        self.write("more.conf", "wait = 5;\nidle = 0;\n")
+        self.write("sluiced.conf", '@include "more.conf"\nstall = 4;\n')
+        status, _, err = harness.run_daemon("--config", self.config, "--check")
+        self.assertEqual(status, 2)
+        self.assertRegex(err, r"\Asluiced: \S*more\.conf:2: idle: expected seconds from 1 to 86400, got \"0\"\n\Z")
+        self.write("more.conf", "wait = 5;\n")
+        shown = self.printed("--config", self.config)
+        self.assertEqual((shown["wait"][0], shown["stall"][0]), ("5", "4"))
+
+    def test_secrets(self):
+        self.write("sluiced.conf", 'pull = "rtsp://u:geheim@h/cam?auth=geheim=live/x";')
+        self.write("pulls", "rtsp://u:geheim@c/z=live/c\n")
+        self.write("users", "a:geheim\n")
+        for arguments in (["--check"], ["--print-config"], ["--print-config", "--pull", "rtsp://u:geheim@h/=live/x"]):
+            status, out, err = harness.run_daemon("--config", self.config, "--pull-file", self.folder + "/pulls",
+                                                  "--rtsp-users", self.folder + "/users", *arguments)
+            self.assertEqual((status, err), (0, ""))
+            self.assertNotIn("geheim", out)
+        os.chmod(self.config, 0o640)
+        status, out, err = harness.run_daemon("--config", self.config, "--check")
+        self.assertEqual((status, out), (2, ""))
+        self.assertRegex(err, r":1: pull: a password in a file that others may read")
+        self.assertNotIn("geheim", err)
+
+
+class ErrorTest(FileCase):
+    # What the file says, and the errors in it: line, and what is said of it.
+    WRONG = [
+        ("gop-sise = 4;", [(1, "gop-sise: unknown setting, did you mean gop-size")]),
+        ("xyzzy = 4;", [(1, "xyzzy: unknown setting")]),
+        ("help = true;", [(1, "help: unknown setting")]),
+        ("config = \"x\";", [(1, "config: unknown setting")]),
+        ("\nmemory = \"3M\";", [(2, 'memory: expected a size from 4M to 64G, got "3M"')]),
+        ("memory = 1;", [(1, 'memory: expected a size from 4M to 64G, got "1"')]),
+        ("memory = -1;", [(1, 'memory: expected a size from 4M to 64G, got "-1"')]),
+        ("memory =\n 4294967296;", [(1, 'memory: expected a size from 4M to 64G; numbers over 2147483647 in quotes')]),
+        ("memory = true;", [(1, 'memory: expected a size from 4M to 64G, got "true"')]),
+        ("wait = [1, 2];", [(1, "wait: expected seconds from 0 to 86400, got a list")]),
+        ("wait = { a = 1; };", [(1, "wait: expected seconds from 0 to 86400, got a group")]),
+        ("http = ([\"127.0.0.1:0\"]);", [(1, "http: expected ADDR:PORT, such as")]),
+        ("http = [\n\"127.0.0.1:0\",\n\"127.0.0.1\"\n\n];", [(3, 'http: expected ADDR:PORT, such as')]),
+        ("pull = [ # two\n'x', \"y\"\n];", [(2, "syntax error")]),
+        ("http = [\"x\",\n\"y\",\n\"127.0.0.1:0\", \"z\"\n];", [(1, "http: "), (2, "http: "), (3, "http: ")]),
+        ("status = 1;", [(1, 'status: expected true or false, got "1"')]),
+        ("log-level = \"loud\";", [(1, "log-level: expected error, warning, info or debug")]),
+        ("\n\nrtsp-users = \"/nowhere\";", [(3, "rtsp-users: /nowhere: No such file or directory")]),
+        ("pull = [\"rtsp://h/x=live/a\",\n\"rtsp://h/y=live/a\"];", [(2, "pull: a second pull of that name")]),
+        ("rtsp = [\"127.0.0.1:0\",\n\"0.0.0.0:0\"];", [(2, "rtsp: expected a loopback address, or allow-remote")]),
+        ("player-buffer = \"1M\";\ngop-size = \"2M\";", [(2, "gop-size: expected at most player-buffer (1048576 bytes")]),
+        ("memory = \"8M\";\nframe-limit = \"5M\";", [(2, "frame-limit: expected at most player-buffer and half of memory")]),
+        ("wait = 1;\nwait = 2;", [(2, "duplicate setting name")]),
+        ("wait 1;", [(1, "syntax error; expected NAME = VALUE;")]),
+        ("wait = 1;\nidle = ;", [(2, "syntax error; expected NAME = VALUE;")]),
+        ("wait = \"1;\n\n", [(3, "syntax error")]),
+        # All of them at once.
+        ("wait = -1;\nidle = 0;\nfoo = 1;\nstall = 1;\nhttp = \"1.2.3.4:5\";\n",
+         [(1, "wait: "), (2, "idle: "), (3, "foo: "), (5, "http: expected a loopback address")]),
+    ]
+
+    def test_wrong(self):
+        for text, expected in self.WRONG:
+            with self.subTest(text):
+                self.write("sluiced.conf", text)
+                for arguments in (["--check"], ["--print-config"], []):
+                    status, out, err = harness.run_daemon("--config", self.config, *arguments)
+                    self.assertEqual((status, out), (2, ""))
+                    lines = err.splitlines()
+                    self.assertEqual(len(lines), len(expected), err)
+                    for line, (number, what) in zip(lines, expected):
+                        self.assertTrue(line.startswith("sluiced: %s:%d: %s" % (self.config, number, what)), line)
+
+    def test_replaced(self):
+        """What the command line replaces is to be right all the same: without it, it would count."""
+        self.write("sluiced.conf", "wait = -1;")
+        self.assertEqual(harness.run_daemon("--config", self.config, "--wait", "1", "--check")[0], 2)
+
+    def test_no_file(self):
+        for path, why in ((self.folder + "/x", "No such file"), (self.folder, "not a file")):
+            status, out, err = harness.run_daemon("--config", path, "--check")
+            self.assertEqual((status, out), (2, ""))
+            self.assertRegex(err, r"\Asluiced: %s: %s" % (re.escape(path), why))
+
+    def test_command_line(self):
+        for arguments, expected in [
+                (["--gop-sise", "1"], "--gop-sise: unknown option, did you mean --gop-size;"),
+                (["--chek"], "--chek: unknown option, did you mean --check;"),
+                (["--status=yes"], "--status: expected no value;"), (["--wait"], "--wait: a value is missing;")]:
+            status, _, err = harness.run_daemon(*arguments)
+            self.assertEqual(status, 2)
+            self.assertTrue(err.startswith("sluiced: " + expected) and err.count("\n") == 1, err)
+
+    def test_opens_nothing(self):
+        """--check of an address that is taken."""
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            self.write("sluiced.conf", 'http = "127.0.0.1:%d";' % holder.getsockname()[1])
+            self.assertEqual(harness.run_daemon("--config", self.config, "--check"), (0, "OK\n", ""))
+
+
+class ReloadTest(FileCase):
+    LISTEN = 'flv = "127.0.0.1:0=live/a";\nhttp = ["127.0.0.1:0"];\nrtsp = "127.0.0.1:0";\n'
+
+    def start(self, text="", *options):
+        self.write("sluiced.conf", self.LISTEN + text)
+        daemon = Daemon("--config", self.config, *options, listen=())
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def reload(self, daemon, text, expected="configuration reloaded"):
+        """Another file, and SIGHUP; the lines of what was changed, or of what is wrong."""
+        self.write("sluiced.conf", text)
+        count = len(daemon.log(expected))
+        changes = len(daemon.log("setting changed"))
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log(expected, count + 1)
+        lines = daemon.log("setting changed")[changes:] if expected == "configuration reloaded" else \
+            daemon.log(expected)[count:]
+        return [line.fields.get("setting") or line.fields.get("reason") for line in lines]
+
+    def test_nothing(self):
+        daemon = self.start()
+        self.assertEqual(self.reload(daemon, self.LISTEN), [])
+        self.assertEqual(self.reload(daemon, self.LISTEN + "# a comment\nwait = 30;"), [])
+
+    def test_without_file(self):
+        with Daemon() as daemon:
+            daemon.process.send_signal(signal.SIGHUP)
+            daemon.wait_log("configuration reloaded", changes="0")
+
+    def test_under_load(self):
+        """Streams do not notice."""
+        daemon = self.start()
+        with Steady(daemon, name="live/a") as steady:
+            for turn in range(12):
+                changes = self.reload(daemon, self.LISTEN + "wait = %d;\nidle = 20;\nplayer-buffer = \"%dM\";" % (
+                    turn + 1, turn + 16))
+                self.assertIn("wait: ", " ".join(changes))
+                steady.go_on(5)
+        daemon.blocks_settled()
+
+    def test_wrong(self):
+        """Nothing of a file that is wrong is taken; it says where."""
+        daemon = self.start("max-connections = 100;")
+        with Steady(daemon, name="live/a") as steady:
+            for text, line, what in [("max-connections = 1;\nwait = x;", 5, "syntax error"),
+                                     ("max-connections = 1;\nwait = -1;", 5, "wait: expected seconds"),
+                                     ("max-connections = 1;\nwaits = 1;", 5, "waits: unknown setting")]:
+                reasons = self.reload(daemon, self.LISTEN + text, "configuration refused")
+                self.assertEqual(len(reasons), 1)
+                self.assertTrue(reasons[0].startswith("%s:%d: %s" % (self.config, line, what)), reasons)
+                steady.go_on()
+            os.unlink(self.config)
+            daemon.process.send_signal(signal.SIGHUP)
+            daemon.wait_log("configuration refused", 4)
+            self.assertEqual(daemon.request("GET", "/api/v1/streams")[0], 200)
+            # What was in force is what the next reload begins with.
+            self.assertEqual(self.reload(daemon, self.LISTEN + "max-connections = 200;"),
+                             ["max-connections: 100 -> 200 (now)"])
+        daemon.blocks_settled()
+
+    def test_effects(self):
+        daemon = self.start()
+        self.assertEqual(
+            self.reload(daemon, self.LISTEN + 'memory = "8M";\nbatch = 5;\nstall = 9;\nframe-limit = "2M";'),
+            ['memory: \\"256M\\" -> \\"8M\\" (needs a restart)', "batch: 2 -> 5 (needs a restart)",
+             'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)', "stall: 30 -> 9 (now)"])
+        self.assertEqual(daemon.api()["pool"]["blocks_max"], (256 << 20) // 4096)
+        # What is not in force, is told again.
+        self.assertEqual(len(self.reload(daemon, self.LISTEN + 'memory = "8M";\nstall = 9;\nframe-limit = "2M";')), 1)
+
+    def test_frame_limit(self):
+        """A publisher keeps what it began with; the next one has the new limit."""
+        daemon = self.start()
+        big = flv.Tag(9, 0, b"\x17\x01\0\0\0" + bytes(200 << 10))
+        with Publisher(daemon, "live/b", "http") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            daemon.wait_stream("live/b")
+            self.reload(daemon, self.LISTEN + 'frame-limit = "100K";')
+            publisher.send(big)
+            daemon.wait_stream("live/b", lambda stream: stream["frames"]["video"] >= 1, "with the frame")
+            self.assertEqual(publisher.finish(), 200)
+        with Publisher(daemon, "live/b", "http") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            publisher.send(big)
+            self.assertEqual(harness.read_head(publisher.peer)[0], 413)
+        daemon.blocks_settled()
+
+    def test_listeners(self):
+        """One more, and one less, whose connections stay."""
+        daemon = self.start()
+        port = daemon.address("http")[1]
+        with Steady(daemon, name="live/a") as steady:
+            more = self.LISTEN.replace('["127.0.0.1:0"]', '["127.0.0.1:0", "[::1]:0"]')
+            self.reload(daemon, more)
+            line = daemon.wait_log("listening", 4)
+            host, _, other = line.fields["address"].rpartition(":")
+            self.assertEqual((line.fields["proto"], host), ("http", "[::1]"))
+            with socket.create_connection(("::1", int(other)), harness.PATIENCE) as peer:
+                peer.sendall(b"GET /api/v1/streams HTTP/1.0\r\n\r\n")
+                self.assertEqual(harness.read_head(peer)[0], 200)
+            self.assertEqual(daemon.request("GET", "/api/v1/streams")[0], 200)
+            self.reload(daemon, more.replace('"127.0.0.1:0", ', ""))
+            self.assertEqual(daemon.wait_log("listening no more").fields["address"], "127.0.0.1:%d" % port)
+            harness.wait_until(lambda: self.refuses(port), "the port is closed")
+            steady.go_on()
+            daemon.listening = [("http", "::1", int(other)), ("flv", *daemon.address("flv"))]
+        daemon.blocks_settled()
+
+    @staticmethod
+    def refuses(port):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return False
+        except ConnectionRefusedError:
+            return True
+
+    def test_listener_changes(self):
+        """The name that raw publishers get, and a port that becomes another protocol's."""
+        daemon = self.start()
+        self.reload(daemon, self.LISTEN.replace("live/a", "live/b"))
+        with Publisher(daemon, "live/b") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            daemon.wait_stream("live/b")
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            free = holder.getsockname()[1]
+        self.reload(daemon, 'http = ["127.0.0.1:0", "127.0.0.1:%d"];' % free)
+        self.reload(daemon, 'http = "127.0.0.1:0";\nrtsp = "127.0.0.1:%d";' % free)
+        with socket.create_connection(("127.0.0.1", free), harness.PATIENCE) as peer:
+            peer.sendall(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+            self.assertTrue(peer.recv(100).startswith(b"RTSP/1.0 200"))
+        daemon.blocks_settled()
+
+    def test_port_in_use(self):
+        """Then nothing changes, neither the other listeners."""
+        daemon = self.start()
+        with socket.create_server(("127.0.0.1", 0)) as holder:
+            address = "127.0.0.1:%d" % holder.getsockname()[1]
+            reasons = self.reload(daemon, 'http = ["127.0.0.2:0", "%s"];\nmax-connections = 1;' % address,
+                                  "configuration refused")
+            self.assertEqual(reasons, ["cannot listen at %s: Address already in use" % address])
+            gone = daemon.wait_log("listening no more").fields["address"]
+            self.assertTrue(gone.startswith("127.0.0.2:"))
+        for protocol in ("flv", "http", "rtsp"):
+            daemon.connect(protocol).close()
+        self.assertEqual(self.reload(daemon, self.LISTEN), [])
+        daemon.blocks_settled()
+
+    def test_merge_window(self):
+        """Players that are there have the new window at once, and lose nothing."""
+        daemon = self.start()
+        with Steady(daemon, name="live/a") as steady:
+            for text, window in (('["100"]', 100), ('["100", "live/a=20"]', 20), ('["0"]', 0)):
+                self.reload(daemon, self.LISTEN + "merge-window = %s;" % text)
+                self.assertEqual(daemon.api()["players"][0]["merge_window_ms"], window)
+                self.assertEqual(daemon.stream("live/a")["merge_window_ms"], window)
+                steady.go_on()
+        daemon.blocks_settled()
+
+    def test_log_level(self):
+        daemon = self.start()
+        with Player(daemon, "live/a"):
+            daemon.wait_log("player started", 1)
+        self.write("sluiced.conf", self.LISTEN + 'log-level = "warning";')
+        daemon.process.send_signal(signal.SIGHUP)
+        # Nothing is said of it at that level; so a file that is wrong shows when it has been read.
+        harness.wait_until(lambda: self.is_silent(daemon), "no more lines of players")
+        self.reload(daemon, "nonsense", "configuration refused")
+        self.write("sluiced.conf", self.LISTEN)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("configuration reloaded")
+        daemon.blocks_settled()
+
+    @staticmethod
+    def is_silent(daemon):
+        before = len(daemon.log("player started"))
+        with Player(daemon, "live/a"):
+            daemon.wait_player("live/a")
+            return len(daemon.log("player started")) == before
+
+    def test_max_connections(self):
+        daemon = self.start()
+        with daemon.connect() as held:
+            held.sendall(b"GET /live/x.flv HTTP/1.1\r\n")
+            self.reload(daemon, self.LISTEN + "max-connections = 1;")
+            with daemon.connect() as refused:
+                self.assertEqual(harness.read_to_end(refused), b"")
+            self.reload(daemon, self.LISTEN)
+            self.assertEqual(daemon.request("GET", "/api/v1/streams")[0], 200)
+        daemon.blocks_settled()
+
+    def test_users(self):
+        """The file of users is read again; who is connected stays."""
+        users = self.write("users", "a:one\n")
+        text = self.LISTEN + 'rtsp-users = "%s";' % users
+        daemon = self.start('rtsp-users = "%s";' % users)
+        one, two = "Basic YTpvbmU=", "Basic YTp0d28="
+        with Publisher(daemon, "live/a") as publisher, Client(daemon) as client:
+            source = flv.frames()
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            publisher.send(next(source))
+            daemon.wait_stream("live/a")
+            self.assertEqual(client.ask("DESCRIBE", Authorization=one).status, 200)
+            self.write("users", "a:two\n")
+            changes = self.reload(daemon, text)
+            self.assertEqual(len(changes), 1)
+            self.assertTrue(changes[0].startswith("rtsp-users: "))
+            client.setup(0)
+            self.assertEqual(client.ask("PLAY").status, 200)
+            with Client(daemon) as other:
+                self.assertEqual(other.ask("DESCRIBE", Authorization=one).status, 401)
+                self.assertEqual(other.ask("DESCRIBE", Authorization=two).status, 200)
+        self.write("users", "a\n")
+        reasons = self.reload(daemon, text, "configuration refused")
+        self.assertTrue(reasons[0].endswith("users:1: expected NAME:PASSWORD"), reasons)
+        self.assertNotIn("two", " ".join(line.text for line in daemon.log()))
+        daemon.blocks_settled()
+
+    def test_pulls(self):
+        """One more begins, one less ends, one that is another begins anew; the others go on."""
+        cameras = [Camera(self) for _ in range(3)]
+        for camera in cameras:
+            camera.start()
+        line = lambda *which: self.LISTEN + "pull = [%s];" % ", ".join(
+            '"%s=live/%s"' % (cameras[at].url(), name) for at, name in which)
+        self.write("sluiced.conf", line((0, "x"), (1, "y")))
+        daemon = Daemon("--config", self.config, listen=())
+        self.addCleanup(daemon.stop)
+        daemon.wait_stream("live/x")
+        daemon.wait_stream("live/y")
+        self.reload(daemon, line((0, "x"), (2, "y"), (1, "z")))
+        daemon.wait_stream("live/z")
+        harness.wait_until(lambda: [(pull["stream"], pull["state"]) for pull in daemon.api()["pulls"]] == [
+            ("live/x", "playing"), ("live/y", "playing"), ("live/z", "playing")], "three pulls play")
+        self.assertEqual(len(daemon.log("pull", stream="live/x", state="playing")), 1)
+        cameras[1].wait_request("TEARDOWN")
+        self.reload(daemon, self.LISTEN)
+        self.assertEqual(daemon.api()["pulls"], [])
+        daemon.blocks_settled()
+
+    def test_pull_that_connects(self):
+        """A pull that is taken away while its name is looked up, or its address does not answer."""
+        daemon = self.start('pull = ["rtsp://192.0.2.1/x=live/x", "rtsp://no-such-host.invalid/y=live/y"];')
+        self.reload(daemon, self.LISTEN + 'pull = ["rtsp://192.0.2.2/x=live/x"];')
+        self.assertEqual([pull["from"] for pull in daemon.api()["pulls"]], ["rtsp://192.0.2.2:554"])
+        self.reload(daemon, self.LISTEN)
+        self.assertEqual(daemon.api()["pulls"], [])
+
+    def test_stop(self):
+        """A reload that comes with the end."""
+        for _ in range(5):
+            self.write("sluiced.conf", self.LISTEN)
+            daemon = Daemon("--config", self.config, listen=())
+            for turn in range(20):
+                self.write("sluiced.conf", self.LISTEN + "wait = %d;" % turn)
+                daemon.process.send_signal(signal.SIGHUP)
+            daemon.stop()
+
+
+if __name__ == "__main__":
+    harness.main()
