@@ -1,4 +1,4 @@
-/* The control plane: signals and the status line, on libevent, in the main thread. */
+/* The control plane: signals, the status line and the administration, on libevent, in the main thread. */
 #ifndef SLUICED_CONTROL_H
 #define SLUICED_CONTROL_H
 
@@ -10,7 +10,15 @@
  */
 void control_prepare(void);
 
-/* Runs the server in a thread of its own until a signal ends it. 0, or -errno when it could not go on. */
-int control_run(struct server *server, bool status);
+struct control;
+
+/* Opens the administration; says on the log what is wrong. The server and @options must outlive it. 0 or -errno */
+int control_new(struct server *server, const struct options *options, struct control **ret_control);
+
+/* Before the server goes. NULL is allowed. */
+void control_free(struct control *control);
+
+/* Runs the server in a thread of its own, and says that it is ready. Until a signal ends it. 0 or -errno */
+int control_run(struct control *control);
 
 #endif

@@ -1,8 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sluice/version.h>
-
 #include "daemon/control.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
@@ -26,8 +24,13 @@ int main(int argc, char **argv) {
     struct server *server;
     if (server_new(&options, &server) < 0)
         return EXIT_FAILURE;
-    LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
-    int error = control_run(server, options.status);
+    struct control *control;
+    if (control_new(server, &options, &control) < 0) {
+        server_free(server);
+        return EXIT_FAILURE;
+    }
+    int error = control_run(control);
+    control_free(control);
     server_free(server);
     pull_options_clear(&options.pulls);
     if (error) {

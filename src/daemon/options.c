@@ -1,5 +1,6 @@
 #include "daemon/options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 #include "daemon/log.h"
 #include "daemon/merge.h"
 
-static const char help[] =
+/* In parts: a string literal may not be longer than 4095 bytes. */
+static const char *const help[] = {
     "Usage: sluiced [OPTION]...\n"
     "Takes live streams in FLV over TCP and HTTP, and by RTSP, and relays them to HTTP and RTSP players without\n"
     "copying.\n"
@@ -21,12 +23,17 @@ static const char help[] =
     "  --flv ADDR:PORT[=STREAM]   raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT\n"
     "                             (default 127.0.0.1:9000)\n"
     "  --http ADDR:PORT[,merge-window=MS]\n"
-    "                             publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams\n"
+    "                             publish (POST /NAME.flv), play (GET /NAME.flv)\n"
     "                             (default 127.0.0.1:8080)\n"
     "  --rtsp ADDR:PORT[,merge-window=MS]\n"
     "                             publish and play rtsp://HOST:PORT/NAME, interleaved on the connection\n"
     "                             (default 127.0.0.1:8554)\n"
+    "  --admin ADDR:PORT|unix:PATH\n"
+    "                             API (/api/v1), metrics (/metrics) and console for operators; a Unix socket is\n"
+    "                             its owner's alone (default 127.0.0.1:8081)\n"
     "                             The defaults hold when none of these options is given.\n"
+    "  --admin-token-file FILE    ask who comes to --admin by TCP for the token in FILE, which nobody else may read;\n"
+    "                             addresses that are not loopback need it\n"
     "  --rtsp-users FILE          ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or\n"
     "                             \"publish NAME:PASSWORD\", \"play NAME:PASSWORD\", and nobody else may read it.\n"
     "                             HTTP and raw FLV are open to all who reach them\n"
@@ -39,7 +46,7 @@ static const char help[] =
     "                             read it\n"
     "  --allow-remote             accept addresses that are not loopback; anyone who reaches them may publish and\n"
     "                             play, except by RTSP with --rtsp-users\n"
-    "\n"
+    "\n",
     "Limits (SIZE in bytes, or with K, M, G for powers of 1024):\n"
     "  --memory SIZE              most memory for received blocks (default 256M, 4M to 64G)\n"
     "  --gop-size SIZE            most block memory for one stream's cached group of pictures (default 8M, up to 1G)\n"
@@ -49,7 +56,7 @@ static const char help[] =
     "of\n"
     "                             --memory, which lower the default too)\n"
     "  --max-connections N        most connections at a time (default 10000, 1 to 1000000)\n"
-    "\n"
+    "\n",
     "Time:\n"
     "  --batch MS                 batching window of the loop, milliseconds (default 2; 0 to 100, fractions allowed)\n"
     "  --merge-window [STREAM=]MS gather what is due to a player for so long, milliseconds, and send it at once\n"
@@ -65,12 +72,15 @@ static const char help[] =
     "  --status                   show a status line on standard error each second\n"
     "  --log-level LEVEL          error, warning, info or debug (default info)\n"
     "  --help                     show this text\n"
-    "  --version                  show the version\n";
+    "  --version                  show the version\n",
+};
 
 enum option_id {
     OPTION_FLV = 256,
     OPTION_HTTP,
     OPTION_RTSP,
+    OPTION_ADMIN,
+    OPTION_ADMIN_TOKEN_FILE,
     OPTION_RTSP_USERS,
     OPTION_PULL,
     OPTION_PULL_FILE,
@@ -96,6 +106,8 @@ static const struct option long_options[] = {
     {"flv", required_argument, NULL, OPTION_FLV},
     {"http", required_argument, NULL, OPTION_HTTP},
     {"rtsp", required_argument, NULL, OPTION_RTSP},
+    {"admin", required_argument, NULL, OPTION_ADMIN},
+    {"admin-token-file", required_argument, NULL, OPTION_ADMIN_TOKEN_FILE},
     {"rtsp-users", required_argument, NULL, OPTION_RTSP_USERS},
     {"pull", required_argument, NULL, OPTION_PULL},
     {"pull-file", required_argument, NULL, OPTION_PULL_FILE},
@@ -272,6 +284,17 @@ static bool add_listener(struct options *options, enum listener_protocol protoco
     return true;
 }
 
+static bool add_admin(struct options *options, const char *text) {
+    switch (admin_options_add(&options->admin, text)) {
+    case 0:
+        return true;
+    case -ENOSPC:
+        return wrong("--admin", text, "at most 8 listeners");
+    default:
+        return wrong("--admin", text, "ADDR:PORT such as 127.0.0.1:8081, or unix:PATH");
+    }
+}
+
 /* Nothing of what is wrong is shown: it may hold a password. */
 static bool add_pull(struct options *options, const char *url, const char *name) {
     char *text;
@@ -322,6 +345,11 @@ static bool set(struct options *options, int id, const char *value) {
         return add_listener(options, LISTENER_HTTP, value);
     case OPTION_RTSP:
         return add_listener(options, LISTENER_RTSP, value);
+    case OPTION_ADMIN:
+        return add_admin(options, value);
+    case OPTION_ADMIN_TOKEN_FILE:
+        options->admin.token_file = value;
+        return true;
     case OPTION_RTSP_USERS:
         options->rtsp_users = value;
         return true;
@@ -348,8 +376,25 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* Whoever controls the server could do everything: not even --allow-remote lets everybody. */
+static bool check_admin(const struct options *options) {
+    for (size_t i = 0; i < options->admin.count && !options->admin.token_file; i++) {
+        const struct admin_listener_option *listener = &options->admin.listeners[i];
+        char text[ADDRESS_TEXT];
+        if (listener->is_unix || address_is_loopback(&listener->address))
+            continue;
+        address_format(&listener->address, text);
+        return wrong("--admin", text, "a loopback address, or --admin-token-file");
+    }
+    return true;
+}
+
 /* What only all options together can say, or get wrong. */
 static bool complete(struct options *options) {
+    if (options->listener_count == 0 && options->admin.count == 0 && !add_admin(options, "127.0.0.1:8081"))
+        return false;
+    if (!check_admin(options))
+        return false;
     if (options->listener_count == 0 && !(add_listener(options, LISTENER_FLV, "127.0.0.1:9000") &&
                                           add_listener(options, LISTENER_HTTP, "127.0.0.1:8080") &&
                                           add_listener(options, LISTENER_RTSP, "127.0.0.1:8554")))
@@ -378,6 +423,13 @@ static bool complete(struct options *options) {
     return true;
 }
 
+static void show(bool with_help) {
+    if (!with_help)
+        puts("sluiced " SLUICE_VERSION);
+    for (size_t i = 0; with_help && i < sizeof help / sizeof *help; i++)
+        fputs(help[i], stdout);
+}
+
 enum options_result options_parse(int argc, char **argv, struct options *ret_options) {
     *ret_options = (struct options){
         .memory = 256 * MIB,
@@ -401,7 +453,7 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
             return OPTIONS_WRONG;
         }
         if (id == OPTION_HELP || id == OPTION_VERSION) {
-            fputs(id == OPTION_HELP ? help : "sluiced " SLUICE_VERSION "\n", stdout);
+            show(id == OPTION_HELP);
             return OPTIONS_DONE;
         }
         bool done;

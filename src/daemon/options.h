@@ -9,6 +9,7 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/admin_option.h"
 #include "daemon/pull_option.h"
 #include "daemon/stream_name.h"
 
@@ -34,6 +35,7 @@ struct options {
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
     struct pull_options pulls; /* to be cleared */
+    struct admin_options admin;
     bool allow_remote;
     const char *rtsp_users; /* file; or NULL */
     uint64_t memory;        /* bytes */

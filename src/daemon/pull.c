@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/object_id.h"
 #include "daemon/pull_session.h"
 #include "daemon/server.h"
 
@@ -34,6 +35,7 @@ int pulls_new(struct server *server, const struct pull_options *options, struct 
     pulls->count = options->count;
     for (size_t i = 0; i < pulls->count; i++) {
         struct pull *pull = &pulls->list[i];
+        pull->id = object_id_new();
         pull->server = server;
         pull->option = &options->list[i];
         pull->target = pull->option->target;

@@ -16,6 +16,7 @@ struct server;
 struct stream;
 
 struct pull {
+    uint64_t id;
     struct server *server;
     const struct pull_option *option;
     struct pull_machine machine;

@@ -10,6 +10,7 @@
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
+#include "daemon/object_id.h"
 #include "daemon/rtsp_session.h"
 
 enum {
@@ -25,6 +26,7 @@ struct server_listener {
     struct server *server;
     const struct listener_option *option;
     sluice_listener *listener;
+    char address[ADDRESS_TEXT]; /* as it is bound */
 };
 
 static const char *protocol_name(enum listener_protocol protocol) {
@@ -60,6 +62,7 @@ static void accepted(sluice_listener *listener, int fd, void *user) {
 }
 
 void server_add(struct server *server, struct session *session) {
+    session->id = object_id_new();
     session->next = server->sessions;
     if (session->next)
         session->next->prev = session;
@@ -133,12 +136,17 @@ static int open_listener(struct server *server, const struct listener_option *op
     if (!error)
         error = sluice_listener_address(ret->listener, &bound);
     address_format(error ? &option->address : &bound, text);
+    memcpy(ret->address, text, sizeof text);
     if (error)
         LOG(LOG_ERROR, "cannot listen", {"proto", protocol_name(option->protocol)}, {"address", text},
             {"reason", strerror(-error)});
     else
         LOG(LOG_INFO, "listening", {"proto", protocol_name(option->protocol)}, {"address", text});
     return error;
+}
+
+void server_listener_address(const struct server *server, size_t index, char text[ADDRESS_TEXT]) {
+    memcpy(text, server->listeners[index].address, ADDRESS_TEXT);
 }
 
 static int open_listeners(struct server *server) {

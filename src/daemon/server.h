@@ -60,6 +60,9 @@ void server_stop(struct server *server);
 /* Calls with the status, on the server's thread. Any thread. 0, -ENOMEM */
 int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user);
 
+/* Where a listener of the options listens: its port may be the system's choice. */
+void server_listener_address(const struct server *server, size_t index, char text[ADDRESS_TEXT]);
+
 /* For sessions: enter and leave the server's list. */
 void server_add(struct server *server, struct session *session);
 void server_remove(struct server *server, struct session *session);
