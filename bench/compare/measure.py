@@ -227,23 +227,25 @@ class FanoutBench(Bench):
     def execute(self, scenario, variant, seconds, events):
         """Figures of the daemon, what perf has counted, and packets delivered."""
         deadline = time.monotonic() + 20 * seconds + GRACE
-        command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--max-connections", "100000",
+        command = [self.daemon, "--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                   "--max-connections", "100000",
                    *self._options(variant)]
         with contextlib.ExitStack() as stack:
             daemon = stack.enter_context(Program(["taskset", "-c", cpu(RECEIVER_CPU)[-1], *command] if cpu(0) else command,
                                                  deadline, log=stack.enter_context(tempfile.NamedTemporaryFile())))
-            flv, http = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
-                                           r"proto=http address=127.0.0.1:(\d+).* ready ")
+            flv, http, admin = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
+                                                  r"proto=http address=127.0.0.1:(\d+).*"
+                                                  r"proto=admin address=127.0.0.1:(\d+).* ready ")
             pid = daemon.process.pid
             listening = memory_kib(pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", flv, *cpu(SENDER_CPU),
                                                   *scenario.send_options(seconds)], deadline))
             streams = [f"live/flv-{port}" for port in sender.expect("connected").split()]
-            self._wait_for(http, "streams", lambda state: len(state["streams"]) >= len(streams))
+            self._wait_for(admin, "streams", lambda state: len(state["streams"]) >= len(streams))
             published = memory_kib(pid)[1]
             player = None
             if scenario.players:
-                player = stack.enter_context(self._players(scenario, seconds, http, streams, deadline))
+                player = stack.enter_context(self._players(scenario, seconds, http, admin, streams, deadline))
             played = memory_kib(pid)[1]
             attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
             others = [one.process.pid for one in (sender, player) if one]
@@ -256,13 +258,13 @@ class FanoutBench(Bench):
             else:
                 # The asking is in the figures: some turns of a daemon that has nothing else to do.
                 arrived = {"bytes": self.bytes_of_each(scenario, seconds) * len(streams)}
-                self._wait_for(http, "bytes", lambda state: sum(one["bytes_received"] for one in state["streams"]) >=
+                self._wait_for(admin, "bytes", lambda state: sum(one["bytes_received"] for one in state["streams"]) >=
                                arrived["bytes"])
             wall, end = time.monotonic() - begun, processor_seconds(pid)
             others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             finished = memory_kib(pid)
             counted = attached.values() if attached else {}
-            sends = sum(one["sends"] for one in self._state(http)["streams"])
+            sends = sum(one["sends"] for one in self._state(admin)["streams"])
             if player:
                 player.finish()
             sender.finish()
@@ -297,13 +299,13 @@ class FanoutBench(Bench):
             values["private_bytes_per_publisher"] = 1024 * (finished[1] - listening) / len(streams)
         return values, counted, packets
 
-    def _players(self, scenario, seconds, http, streams, deadline):
+    def _players(self, scenario, seconds, http, admin, streams, deadline):
         """All of them, known to the daemon; they wait for the first tag, and none may miss it."""
         player = Program([self.play, "--port", http, "--players", str(scenario.players),
                           *self.play_options(scenario, seconds), *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
-            self._wait_for(http, "players", lambda state: sum(one["subscribers"] for one in state["streams"]) >=
+            self._wait_for(admin, "players", lambda state: sum(one["subscribers"] for one in state["streams"]) >=
                            len(streams) * scenario.players)
         except RunError:
             player.end()
@@ -311,17 +313,17 @@ class FanoutBench(Bench):
         return player
 
     @staticmethod
-    def _state(http):
+    def _state(admin):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{http}/api/v1/streams", timeout=GRACE) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{admin}/api/v1/snapshot", timeout=GRACE) as answer:
                 return json.loads(answer.read().decode())
         except OSError as error:
             raise RunError(f"the daemon does not answer: {error}") from None
 
-    def _wait_for(self, http, what, condition):
+    def _wait_for(self, admin, what, condition):
         """Until the daemon's state is so."""
         end = time.monotonic() + GRACE
-        while not condition(self._state(http)):
+        while not condition(self._state(admin)):
             if time.monotonic() > end:
                 raise RunError(f"the daemon has not all {what}")
             time.sleep(0.02)

@@ -6,9 +6,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <sluice/version.h>
+
+#include "daemon/control_admin.h"
+#include "daemon/control_ask.h"
 #include "daemon/control_connect.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
@@ -20,6 +25,8 @@ struct control {
     size_t event_count;
     struct connector *connector;
     struct reload *reload;
+    struct asker *asker;
+    struct admin *admin;
     int wake_fd; /* the server's thread has something to tell */
     bool stopping;
 
@@ -123,12 +130,12 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
     return event_add(event, time) == 0;
 }
 
-static bool open_control(struct control *control, const struct command_line *line, const struct options *options) {
+static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
     static const struct timeval second = {.tv_sec = 1};
     control->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     control->base = event_base_new();
     if (control->wake_fd < 0 || !control->base)
-        return false;
+        return -ENOMEM;
     bool added = add_event(control, control->wake_fd, EV_READ | EV_PERSIST, on_wake, NULL);
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
@@ -136,11 +143,18 @@ static bool open_control(struct control *control, const struct command_line *lin
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
-    return added;
+    if (!added)
+        return -ENOMEM;
+    int error = asker_new(control->base, &control->server, 1, &control->asker);
+    return error ? error : admin_new(control->base, options, control->asker, control->reload, &control->admin);
 }
 
-static void close_control(struct control *control) {
+void control_free(struct control *control) {
+    if (!control)
+        return;
+    asker_free(control->asker);
     reload_free(control->reload);
+    admin_free(control->admin);
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
@@ -149,27 +163,40 @@ static void close_control(struct control *control) {
     if (control->wake_fd >= 0)
         close(control->wake_fd);
     pthread_mutex_destroy(&control->lock);
+    free(control);
 }
 
-int control_run(struct server *server, const struct command_line *line, const struct options *options) {
-    struct control control = {.server = server, .wake_fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+int control_new(struct server *server, const struct command_line *line, const struct options *options,
+                struct control **ret_control) {
+    struct control *control = calloc(1, sizeof *control);
+    if (!control)
+        return -ENOMEM;
+    control->server = server;
+    control->wake_fd = -1;
+    pthread_mutex_init(&control->lock, NULL);
+    int error = open_control(control, line, options);
+    if (error) {
+        control_free(control);
+        return error;
+    }
+    pulls_set_connector(server->pulls, connector_take, control->connector);
+    *ret_control = control;
+    return 0;
+}
+
+int control_run(struct control *control) {
     pthread_t thread;
     sigset_t all, before;
-    int error = open_control(&control, line, options) ? 0 : -ENOMEM;
-    if (!error) {
-        pulls_set_connector(server->pulls, connector_take, control.connector);
-        /* The server's thread takes no signals: they are the control plane's. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &before);
-        error = -pthread_create(&thread, NULL, serve, &control);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    if (!error) {
-        event_base_dispatch(control.base);
-        pthread_join(thread, NULL);
-        error = control.error;
-    }
+    /* The server's thread takes no signals: they are the control plane's. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int error = -pthread_create(&thread, NULL, serve, control);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error)
+        return error;
+    LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
+    event_base_dispatch(control->base);
+    pthread_join(thread, NULL);
     log_status_end();
-    close_control(&control);
-    return error;
+    return control->error;
 }

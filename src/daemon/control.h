@@ -1,4 +1,4 @@
-/* The control plane: signals and the status line, on libevent, in the main thread. */
+/* The control plane: signals, the status line and the administration, on libevent, in the main thread. */
 #ifndef SLUICED_CONTROL_H
 #define SLUICED_CONTROL_H
 
@@ -11,10 +11,19 @@
  */
 void control_prepare(void);
 
+struct control;
+
 /*
- * Runs the server in a thread of its own until a signal ends it. @line: what a reload begins with; @options: in force
- * 0, or -errno when it could not go on.
+ * Opens the administration; says on the log what is wrong. @line: what a reload begins with; @options: in force. The
+ * server and the line must outlive it. 0 or -errno
  */
-int control_run(struct server *server, const struct command_line *line, const struct options *options);
+int control_new(struct server *server, const struct command_line *line, const struct options *options,
+                struct control **ret_control);
+
+/* Before the server goes. NULL is allowed. */
+void control_free(struct control *control);
+
+/* Runs the server in a thread of its own, and says that it is ready. Until a signal ends it. 0 or -errno */
+int control_run(struct control *control);
 
 #endif

@@ -69,11 +69,15 @@ static void drain(struct session *base) {
     end(of(base), -ESHUTDOWN);
 }
 
-static const struct session_type flv_session_type = {.tick = tick, .drain = drain};
+static void kick(struct session *base) {
+    end(of(base), -ECANCELED);
+}
+
+static const struct session_type flv_session_type = {.tick = tick, .drain = drain, .kick = kick};
 
 static int make_publisher(struct flv_session *session, const char *name) {
     struct server *server = session->base.server;
-    struct stream_source source = {.protocol = "flv", .since = server_now(server)};
+    struct stream_source source = {.protocol = "flv", .since = server_now(server), .session = &session->base};
     char from_port[32];
     struct stream *stream;
 

@@ -68,7 +68,7 @@ void http_play_leave(struct http_session *session, const char *reason) {
         return;
     LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"peer", session->base.peer}, {"reason", reason},
         {"bytes", log_unsigned(player->bytes_sent).text}, {"frames", log_unsigned(player->packets_sent).text},
-        {"sends", log_unsigned(player->sends).text}, {"frames_dropped", log_unsigned(player->packets_dropped).text});
+        {"sends", log_unsigned(player->sends).text}, {"frames_dropped", log_unsigned(player_dropped(player)).text});
     stream_remove_player(player->stream, player);
     session->state = HTTP_LINGERING;
 }

@@ -15,6 +15,8 @@ static unsigned status_of(int error) {
         return 503;
     case -ETIMEDOUT:
         return 408;
+    case -ECANCELED:
+        return 403;
     default:
         return 400;
     }
@@ -22,7 +24,7 @@ static unsigned status_of(int error) {
 
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     struct server *server = session->base.server;
-    struct stream_source source = {.protocol = "http", .since = server_now(server)};
+    struct stream_source source = {.protocol = "http", .since = server_now(server), .session = &session->base};
     memcpy(source.peer, session->base.peer, sizeof source.peer);
 
     int error = session->payload ? 0 : sluice_chain_new(server->pool, &session->payload);
@@ -38,7 +40,8 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
         /* Logs the refusal. */
         publisher_end(session->publisher, error, 0, server_now(server));
         session->publisher = NULL;
-        const struct http_reply reply = {.status = 409, .reason = publisher_error_text(error)};
+        const struct http_reply reply = {.status = error == -EKEYREJECTED ? 403 : 409,
+                                         .reason = publisher_error_text(error)};
         http_respond(session, &reply);
         return;
     }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/api.h"
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
 
@@ -18,7 +17,6 @@ enum {
 };
 
 static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-static const char api_path[] = "/api/v1/streams";
 
 static struct http_session *of(struct session *session) {
     return (struct http_session *)session;
@@ -32,6 +30,8 @@ static const char *status_text(unsigned status) {
         return "No Content";
     case 400:
         return "Bad Request";
+    case 403:
+        return "Forbidden";
     case 404:
         return "Not Found";
     case 405:
@@ -135,35 +135,6 @@ static bool text_is(const sluice_http_text *text, const char *word) {
     return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
 }
 
-static void answer_api(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
-    struct http_reply reply = {
-        .status = 200,
-        .type = "application/json",
-        .keep_alive = keep_alive,
-        .head_only = text_is(&request->method, "HEAD"),
-    };
-    struct json json = {0};
-    if (!reply.head_only && !text_is(&request->method, "GET")) {
-        reply = (struct http_reply){.status = 405,
-                                    .reason = "only GET, HEAD and OPTIONS here",
-                                    .allow = "GET, HEAD, OPTIONS",
-                                    .keep_alive = keep_alive};
-        refuse_with(session, &reply);
-        return;
-    }
-    /* So that the counts do not name the block of the request that asks for them. */
-    sluice_http_release(session->http);
-    api_streams(session->base.server, &json);
-    if (json.failed) {
-        free(json.text);
-        http_refuse(session, 503, "out of memory");
-        return;
-    }
-    reply.body = json.text;
-    reply.body_size = json.length;
-    http_respond(session, &reply);
-}
-
 /* HEAD: what GET would answer now, without waiting for a publisher. */
 static void answer_head(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     bool live = stream->live;
@@ -230,13 +201,11 @@ static void handle_request(struct http_session *session, const sluice_http_reque
         const struct http_reply reply = {
             .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
         http_respond(session, &reply);
-    } else if (text_is(path, api_path)) {
-        answer_api(session, request, keep_alive);
     } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&
                memcmp(path->text + path->length - suffix_length, suffix, suffix_length) == 0) {
         handle_stream(session, request, path->length - suffix_length - 1, keep_alive);
     } else {
-        http_refuse(session, 404, "nothing here: streams are at /APP/NAME.flv, the API at /api/v1/streams");
+        http_refuse(session, 404, "nothing here: streams are at /APP/NAME.flv");
     }
 }
 
@@ -409,7 +378,17 @@ static void drain(struct session *base) {
     }
 }
 
-static const struct session_type http_session_type = {.tick = tick, .drain = drain};
+static void kick(struct session *base) {
+    struct http_session *session = of(base);
+    if (session->state == HTTP_PUBLISHING) {
+        http_publish_end(session, -ECANCELED, 403);
+        return;
+    }
+    http_play_leave(session, "kicked");
+    http_close(session);
+}
+
+static const struct session_type http_session_type = {.tick = tick, .drain = drain, .kick = kick};
 
 void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
                         const struct listener_option *listener) {

@@ -1,4 +1,4 @@
-/* A client of the HTTP port: publishes, plays, or asks the API. */
+/* A client of the HTTP port: publishes or plays. */
 #ifndef SLUICED_HTTP_SESSION_H
 #define SLUICED_HTTP_SESSION_H
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/address.h"
 #include "daemon/log.h"
 #include "daemon/server.h"
 
@@ -153,4 +152,18 @@ int listeners_set(struct listeners *listeners, const struct options *options, ch
         if (kept[i])
             change(kept[i], &options->listeners[i]);
     return 0;
+}
+
+void listeners_addresses(struct listeners *listeners, const struct options *options,
+                         char ret_texts[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]) {
+    for (struct listening *listening = listeners->list; listening; listening = listening->next)
+        listening->is_wanted = false;
+    for (size_t i = 0; i < options->listener_count; i++) {
+        struct listening *found = find(listeners, &options->listeners[i]);
+        ret_texts[i][0] = '\0';
+        if (!found)
+            continue;
+        found->is_wanted = true;
+        address_of(found, ret_texts[i]);
+    }
 }

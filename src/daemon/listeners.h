@@ -4,6 +4,7 @@
 
 #include <sluice/conn.h>
 
+#include "daemon/address.h"
 #include "daemon/options.h"
 
 enum { LISTENERS_ERROR = 128 };
@@ -25,5 +26,9 @@ void listeners_free(struct listeners *listeners);
  * it becomes another protocol's. 0, or -errno with the reason: then nothing is changed
  */
 int listeners_set(struct listeners *listeners, const struct options *options, char reason[LISTENERS_ERROR]);
+
+/* Where those of the options listen, in their order: a port may be the system's choice. Empty where one does not. */
+void listeners_addresses(struct listeners *listeners, const struct options *options,
+                         char ret_texts[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]);
 
 #endif

@@ -14,6 +14,8 @@ typedef struct log_field {
 
 void log_set_level(enum log_level level);
 
+const char *log_level_name(enum log_level level);
+
 /* -1 when there is no level of that name. */
 int log_level_of(const char *name);
 

@@ -23,8 +23,13 @@ static int serve(const struct command_line *line, const struct options *options)
     control_prepare();
     if (server_new(options, &server) < 0)
         return EXIT_FAILURE;
-    LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
-    int error = control_run(server, line, options);
+    struct control *control;
+    if (control_new(server, line, options, &control) < 0) {
+        server_free(server);
+        return EXIT_FAILURE;
+    }
+    int error = control_run(control);
+    control_free(control);
     server_free(server);
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});

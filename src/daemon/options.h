@@ -14,6 +14,7 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/admin_option.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
 #include "daemon/setting.h"
@@ -45,6 +46,7 @@ struct options {
     char *pull_file;           /* or NULL */
     char *rtsp_users;          /* a file's name, or NULL */
     struct users *users;       /* what was in it, or NULL */
+    struct admin_options admin;
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */

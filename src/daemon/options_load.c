@@ -88,7 +88,8 @@ static void set_preset(struct loader *loader, const struct setting *setting) {
 
 static void set_presets(struct loader *loader, bool listeners) {
     for (size_t i = 0; i < settings_count; i++)
-        if (settings[i].kind != SETTING_COMMAND && (settings[i].kind == SETTING_LISTENER) == listeners)
+        if (settings[i].kind != SETTING_COMMAND && settings[i].kind != SETTING_ADMIN &&
+            (settings[i].kind == SETTING_LISTENER) == listeners)
             set_preset(loader, &settings[i]);
 }
 
@@ -116,6 +117,19 @@ static void check_listeners(struct loader *loader) {
     }
 }
 
+/* Whoever controls the server could do everything: not even allow-remote lets everybody. */
+static void check_admin(struct loader *loader) {
+    const struct admin_options *admin = &loader->options->admin;
+    char where[80], text[ADDRESS_TEXT];
+    for (size_t i = 0; i < admin->count && !*admin->token_file; i++) {
+        if (admin->listeners[i].is_unix || address_is_loopback(&admin->listeners[i].address))
+            continue;
+        address_format(&admin->listeners[i].address, text);
+        problems_add(loader->problems, "%s: expected a loopback address, or admin-token-file, got \"%s\"",
+                     where_of(loader, "admin", where, sizeof where), text);
+    }
+}
+
 /* What only the sizes together can say, or get wrong. */
 static void complete_sizes(struct loader *loader) {
     struct options *options = loader->options;
@@ -133,8 +147,12 @@ static void complete_sizes(struct loader *loader) {
                      where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)options->frame_limit);
 }
 
-/* Of numbers, choices and flags; what has memory of its own is never kept. */
+/* Of numbers, choices and flags, and of the administration; what has memory of its own is never kept. */
 static void keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
+    if (setting->kind == SETTING_ADMIN || setting->kind == SETTING_ADMIN_TOKEN) {
+        options->admin = in_force->admin;
+        return;
+    }
     void *to = (char *)options + setting->field;
     const void *from = (const char *)in_force + setting->field;
     memcpy(to, from,
@@ -168,8 +186,12 @@ static void read_all(struct loader *loader) {
     take_command_line(loader);
     if (!loader->listens)
         set_presets(loader, true);
-    if (readable)
+    if (!loader->listens && loader->options->admin.count == 0)
+        set_preset(loader, named("admin"));
+    if (readable) {
         check_listeners(loader);
+        check_admin(loader);
+    }
 }
 
 /* Reads and checks; false where something is wrong. */

@@ -1,4 +1,5 @@
 /* From text to a setting. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,12 +182,30 @@ static bool add_listener(const struct setting_reader *reader, const struct setti
     return true;
 }
 
+static bool add_admin(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    int error = admin_options_add(&reader->options->admin, text);
+    return !error || wrong(reader, text, error == -ENOSPC ? "at most 8 listeners" : setting->expected);
+}
+
+static bool set_admin_token(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct admin_options *admin = &reader->options->admin;
+    size_t length = strlen(text);
+    if (length == 0 || length >= sizeof admin->token_file)
+        return wrong(reader, text, setting->expected);
+    memcpy(admin->token_file, text, length + 1);
+    return true;
+}
+
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     switch (setting->kind) {
     case SETTING_COMMAND:
         return false;
     case SETTING_LISTENER:
         return add_listener(reader, setting, text);
+    case SETTING_ADMIN:
+        return add_admin(reader, setting, text);
+    case SETTING_ADMIN_TOKEN:
+        return set_admin_token(reader, setting, text);
     case SETTING_PULL:
         return add_pull(reader, text);
     case SETTING_PULL_FILE:

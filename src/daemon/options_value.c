@@ -49,6 +49,20 @@ static void put_listeners(FILE *out, const struct options *options, int protocol
     end_list(out, count);
 }
 
+static void put_admin(FILE *out, const struct admin_options *admin) {
+    size_t count = 0;
+    for (size_t i = 0; i < admin->count; i++) {
+        const struct admin_listener_option *listener = &admin->listeners[i];
+        char text[ADDRESS_TEXT + sizeof listener->path];
+        if (listener->is_unix)
+            snprintf(text, sizeof text, "unix:%s", listener->path);
+        else
+            address_format(&listener->address, text);
+        put_item(out, &count, text);
+    }
+    end_list(out, count);
+}
+
 /* Host and port alone: cameras take passwords in paths, too. */
 static void put_pulls(FILE *out, const struct options *options) {
     size_t count = 0;
@@ -95,6 +109,12 @@ static void put_value(FILE *out, const struct options *options, const struct set
         break;
     case SETTING_LISTENER:
         put_listeners(out, options, setting->detail);
+        break;
+    case SETTING_ADMIN:
+        put_admin(out, &options->admin);
+        break;
+    case SETTING_ADMIN_TOKEN:
+        put_string(out, options->admin.token_file);
         break;
     case SETTING_PULL:
         put_pulls(out, options);

@@ -40,8 +40,8 @@ void player_flush(struct player *player) {
 
 static void enqueue(struct player *player, struct packet *packet) {
     if (!make_room(player)) {
-        player->packets_dropped++;
-        player_drop(player);
+        player->dropped[DROP_NO_MEMORY]++;
+        player_drop(player, DROP_NO_MEMORY);
         return;
     }
     player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
@@ -73,14 +73,14 @@ static void enqueue_headers(struct player *player, const struct stream_headers *
     enqueue_header(player, headers->audio, timestamp);
 }
 
-void player_drop(struct player *player) {
+void player_drop(struct player *player, enum player_drop cause) {
     size_t kept = player->gathered;
     if (kept == 0 && player->sent_of_first > 0)
         kept = 1;
     while (player->count > kept) {
         struct packet *last = at(player, --player->count);
         player->queued_bytes -= last->size;
-        player->packets_dropped++;
+        player->dropped[cause]++;
         packet_unref(last);
     }
     if (player->due > player->count)
@@ -89,6 +89,24 @@ void player_drop(struct player *player) {
         player->state = PLAYER_BEHIND;
         player->needs_header = true;
     }
+}
+
+uint64_t player_dropped(const struct player *player) {
+    uint64_t sum = 0;
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        sum += player->dropped[cause];
+    return sum;
+}
+
+uint32_t player_queued_ms(const struct player *player) {
+    /* Headers may have another time than the frames behind them. */
+    size_t first = 0;
+    while (first < player->count && at(player, first)->role < PACKET_KEY_FRAME)
+        first++;
+    if (first >= player->count)
+        return 0;
+    int32_t length = (int32_t)(at(player, player->count - 1)->timestamp - at(player, first)->timestamp);
+    return length > 0 ? (uint32_t)length : 0;
 }
 
 /* Whether a player that is behind can go on with this packet. */
@@ -109,7 +127,7 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     bool was_behind = player->state == PLAYER_BEHIND;
     if (was_behind) {
         if (!catches_up(player, packet, has_video)) {
-            player->packets_dropped += packet->role >= PACKET_KEY_FRAME;
+            player->dropped[DROP_UNTIL_KEY] += packet->role >= PACKET_KEY_FRAME;
             return;
         }
         player->state = PLAYER_PLAYING;
@@ -121,8 +139,8 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     if (player->needs_key && packet->role == PACKET_VIDEO)
         return;
     if (player->queued_bytes + packet->size > player->limit) {
-        player->packets_dropped++;
-        player_drop(player);
+        player->dropped[DROP_QUEUE_FULL]++;
+        player_drop(player, DROP_QUEUE_FULL);
         return;
     }
     if (player->needs_header && packet->role >= PACKET_KEY_FRAME)

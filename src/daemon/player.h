@@ -31,9 +31,20 @@ enum player_state {
     PLAYER_ENDING,  /* sends what is queued and its end; set by player_end() */
 };
 
+/* Why frames were not sent. */
+enum player_drop {
+    DROP_QUEUE_FULL, /* more would have been queued than the player may be behind */
+    DROP_NO_MEMORY,  /* the queue was given up since blocks had run out */
+    DROP_UNTIL_KEY,  /* they came between another loss and the key frame that decoding can go on with */
+    DROP_PAUSED,     /* the player has paused or left */
+    DROP_CAUSES,
+};
+
 struct player;
 
 struct player {
+    uint64_t id;
+
     struct stream *stream;
     struct player *next, *prev; /* in the stream's list */
     sluice_conn *conn;
@@ -72,9 +83,10 @@ struct player {
 
     uint64_t bytes_sent; /* on the wire */
     uint64_t packets_sent;
-    uint64_t sends; /* by which the kernel took bytes */
-    uint64_t packets_dropped;
-    uint64_t progress_at; /* loop time of the last byte taken, or of nothing to send */
+    uint64_t sends;                /* by which the kernel took bytes */
+    uint64_t dropped[DROP_CAUSES]; /* packets */
+    uint64_t since;                /* loop time at which it came to the stream */
+    uint64_t progress_at;          /* loop time of the last byte taken, or of nothing to send */
 };
 
 /* Queues one packet, as the player's state allows. Called by the stream, in order. */
@@ -88,7 +100,13 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
 void player_flush(struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
-void player_drop(struct player *player);
+void player_drop(struct player *player, enum player_drop cause);
+
+/* Packets that were dropped, for any cause. */
+uint64_t player_dropped(const struct player *player);
+
+/* How much of the stream's time is queued, milliseconds. */
+uint32_t player_queued_ms(const struct player *player);
 
 /* No more packets: what is queued is sent, then the end of the body. */
 void player_end(struct player *player);

@@ -100,6 +100,10 @@ const char *publisher_error_text(int error) {
         return "connection lost";
     case -ESHUTDOWN:
         return "the server stops";
+    case -ECANCELED:
+        return "kicked";
+    case -EKEYREJECTED:
+        return "the publisher is banned for a while";
     default:
         return strerror(-error);
     }

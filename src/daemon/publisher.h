@@ -20,7 +20,10 @@ struct publisher;
 int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
                   struct publisher **ret_publisher);
 
-/* Takes the stream: now, or by itself with the first tag. 0, or -EEXIST when another publisher has it. */
+/*
+ * Takes the stream: now, or by itself with the first tag. 0, -EEXIST when another publisher has it, -EKEYREJECTED when
+ * this one is banned.
+ */
 int publisher_attach(struct publisher *publisher);
 
 /* Publishes what is whole in the chain of FLV. 0, or the error that ended it: see publisher_error_text(). */

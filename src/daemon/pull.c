@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/object_id.h"
 #include "daemon/pull_session.h"
 #include "daemon/server.h"
 
@@ -76,6 +77,7 @@ int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struc
             pulls_forget(made);
             return -ENOMEM;
         }
+        pull->id = object_id_new();
         pull->server = server;
         pull->copy = options->list[i];
         pull->option = &pull->copy;

@@ -18,6 +18,7 @@ struct stream;
 
 struct pull {
     struct pull *next;
+    uint64_t id;
     struct server *server;
     const struct pull_option *option; /* the copy below: options come and go */
     struct pull_option copy;

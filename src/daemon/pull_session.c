@@ -284,9 +284,9 @@ static void on_set_up(struct pull_session *session, const sluice_rtsp_message *r
     sluice_rtsp_set_channels(session->framer, (uint16_t)(most < 255 ? most + 1 : 256));
     bool more = find_track(session, session->track + 1);
     /* Media may overtake the answer to PLAY. */
-    int error = more ? 0 : rtsp_source_publish(&session->source, session->base.server, name, session->base.peer);
+    int error = more ? 0 : rtsp_source_publish(&session->source, &session->base, name);
     if (error)
-        fail(session, error, "%s", error == -EEXIST ? "the stream has a publisher" : strerror(-error));
+        fail(session, error, "%s", publisher_error_text(error));
     else
         proceed(session, more);
 }
@@ -501,7 +501,16 @@ static void drain(struct session *base) {
     (void)base;
 }
 
-static const struct session_type pull_session_type = {.tick = tick, .drain = drain};
+/* As with any other failure, the pull tries again after a while. */
+static void kick(struct session *base) {
+    struct pull_session *session = of(base);
+    if (session->pull)
+        fail(session, -ECANCELED, "kicked");
+    else
+        close_session(session);
+}
+
+static const struct session_type pull_session_type = {.tick = tick, .drain = drain, .kick = kick};
 
 int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage *peer, const struct rtsp_login *login,
                        struct pull_session **ret_session) {

@@ -120,9 +120,9 @@ void rtsp_play_leave(struct rtsp_session *session, const char *reason) {
         LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"proto", "rtsp"}, {"peer", session->base.peer},
             {"reason", reason}, {"bytes", log_unsigned(player->bytes_sent).text},
             {"frames", log_unsigned(player->packets_sent).text}, {"sends", log_unsigned(player->sends).text},
-            {"frames_dropped", log_unsigned(player->packets_dropped).text});
+            {"frames_dropped", log_unsigned(player_dropped(player)).text});
     stream_remove_player(player->stream, player);
-    player_drop(player);
+    player_drop(player, DROP_PAUSED);
     player->state = PLAYER_ENDING;
 }
 
@@ -302,7 +302,7 @@ void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request
             rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
             return;
         }
-        player_drop(session->player);
+        player_drop(session->player, DROP_PAUSED);
         session->player->state = PLAYER_PAUSED;
         session->state = RTSP_TO_PLAY;
     } else {

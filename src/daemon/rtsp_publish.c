@@ -33,13 +33,14 @@ static unsigned make_publisher(struct rtsp_session *session, sluice_http_text na
     struct server *server = session->base.server;
     int error = rtsp_source_prepare(&session->source, server);
     if (!error)
-        error = rtsp_source_publish(&session->source, server, name, session->base.peer);
+        error = rtsp_source_publish(&session->source, &session->base, name);
     switch (error) {
     case 0:
         return 0;
     case -EINVAL:
         return 404;
     case -EEXIST:
+    case -EKEYREJECTED:
         return 403;
     case -EOPNOTSUPP:
         return 415;

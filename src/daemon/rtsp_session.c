@@ -464,7 +464,14 @@ static void drain(struct session *base) {
     rtsp_end(session);
 }
 
-static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain};
+static void kick(struct session *base) {
+    struct rtsp_session *session = of(base);
+    rtsp_publish_leave(session, -ECANCELED);
+    rtsp_play_leave(session, "kicked");
+    rtsp_close(session);
+}
+
+static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain, .kick = kick};
 
 void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
                         const struct listener_option *listener) {

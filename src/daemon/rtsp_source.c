@@ -35,11 +35,12 @@ int rtsp_source_prepare(struct rtsp_source *source, struct server *server) {
     return rtp_input_new(server_small_pool(server), source->sdp, take_tag, source, &source->input);
 }
 
-int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer) {
-    struct stream_source from = {.protocol = "rtsp", .since = server_now(server)};
+int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name) {
+    struct server *server = session->server;
+    struct stream_source from = {.protocol = "rtsp", .since = server_now(server), .session = session};
     struct stream *stream;
     struct publisher *publisher;
-    memcpy(from.peer, peer, strnlen(peer, sizeof from.peer - 1));
+    memcpy(from.peer, session->peer, sizeof from.peer);
     uint32_t frame_limit = (uint32_t)server->options->frame_limit;
     int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
     if (error)

@@ -36,8 +36,11 @@ int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
 /* Makes the input for what is described. 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM */
 int rtsp_source_prepare(struct rtsp_source *source, struct server *server);
 
-/* Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -ENOMEM */
-int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer);
+/*
+ * Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED
+ * (this one is banned), -ENOMEM
+ */
+int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name);
 
 /* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,

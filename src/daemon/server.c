@@ -10,6 +10,7 @@
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
+#include "daemon/object_id.h"
 #include "daemon/rtsp_session.h"
 
 enum {
@@ -46,6 +47,7 @@ static void accepted(struct server *server, const struct listener_option *option
 }
 
 void server_add(struct server *server, struct session *session) {
+    session->id = object_id_new();
     session->next = server->sessions;
     if (session->next)
         session->next->prev = session;

@@ -18,10 +18,14 @@ struct session_type {
 
     /* The server stops: finish what is under way, soon. */
     void (*drain)(struct session *session);
+
+    /* An operator sends it away: end now. */
+    void (*kick)(struct session *session);
 };
 
 struct session {
     const struct session_type *type;
+    uint64_t id; /* given by server_add() */
     struct server *server;
     sluice_conn *conn;
     struct session *next, *prev; /* in the server's list */

@@ -17,10 +17,17 @@ const struct setting settings[] = {
      .help = "raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT"},
     {"http", SETTING_LISTENER, true, LISTENER_HTTP, .preset = "127.0.0.1:8080", .value = "ADDR:PORT[,merge-window=MS]",
      .expected = "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080",
-     .help = "publish (POST /NAME.flv), play (GET /NAME.flv), GET /api/v1/streams"},
+     .help = "publish (POST /NAME.flv), play (GET /NAME.flv)"},
     {"rtsp", SETTING_LISTENER, true, LISTENER_RTSP, .preset = "127.0.0.1:8554", .value = "ADDR:PORT[,merge-window=MS]",
      .expected = "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554",
      .help = "publish and play rtsp://HOST:PORT/NAME, interleaved on the connection"},
+    {"admin", SETTING_ADMIN, true, .preset = "127.0.0.1:8081", .value = "ADDR:PORT|unix:PATH",
+     .expected = "ADDR:PORT such as 127.0.0.1:8081, or unix:PATH", .effect = SETTING_RESTART,
+     .help = "API (/api/v1), metrics (/metrics) and console for operators; a Unix socket is its owner's alone"},
+    {"admin-token-file", SETTING_ADMIN_TOKEN, .value = "FILE", .expected = "a file's name", .effect = SETTING_RESTART,
+     .help =
+         "ask who comes to --admin by TCP for the token in FILE, which nobody else may read; addresses that are not "
+         "loopback need it"},
     {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .value = "FILE", .expected = "a file's name",
      .help =
          "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "

@@ -15,6 +15,8 @@ enum { SETTINGS_MOST = 256, SETTING_LABEL = 320 };
 enum setting_kind {
     SETTING_COMMAND,      /* what to do instead of running; on the command line alone */
     SETTING_LISTENER,     /* ADDR:PORT and more; detail: enum listener_protocol */
+    SETTING_ADMIN,        /* ADDR:PORT, or unix:PATH */
+    SETTING_ADMIN_TOKEN,  /* a file */
     SETTING_PULL,         /* URL=NAME */
     SETTING_PULL_FILE,    /* a file of them */
     SETTING_USERS,        /* a file of names and passwords */

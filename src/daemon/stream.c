@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/object_id.h"
 #include "daemon/rtp_output.h"
 
 enum {
@@ -22,6 +23,8 @@ struct registry {
     uint64_t opening_blocks; /* of a stream's beginning: what its players may be sent at once */
     struct stream *buckets[BUCKETS];
     uint32_t count;
+    struct bans bans;
+    struct stream_totals gone; /* of publishers and players that are no more */
     void (*wanted)(struct stream *stream, void *user);
     void *wanted_user;
 };
@@ -46,6 +49,7 @@ void registry_free(struct registry *registry) {
     if (!registry)
         return;
     packet_pool_free(registry->packets);
+    bans_clear(&registry->bans);
     free(registry);
 }
 
@@ -102,6 +106,7 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
         return -ENOMEM;
     memcpy(made->name, name, length);
     made->registry = registry;
+    made->id = object_id_new();
     made->references = 1;
     made->left_at = now;
     made->next = *bucket;
@@ -132,6 +137,36 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms) {
     registry_each(registry, tick_stream, &elapsed_ms);
 }
 
+static void add_publisher(struct stream_totals *totals, const struct stream *stream) {
+    totals->bytes_received += stream->bytes;
+    totals->video_frames += stream->video_frames;
+    totals->audio_frames += stream->audio_frames;
+    totals->frames_lost += stream->frames_dropped;
+}
+
+static void add_player(struct stream_totals *totals, const struct player *player) {
+    totals->bytes_sent += player->bytes_sent;
+    totals->frames_sent += player->packets_sent;
+    totals->sends += player->sends;
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        totals->dropped[cause] += player->dropped[cause];
+}
+
+static void add_totals(struct stream *stream, void *user) {
+    add_publisher(user, stream);
+    for (const struct player *player = stream->players; player; player = player->next)
+        add_player(user, player);
+}
+
+void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals) {
+    *ret_totals = registry->gone;
+    registry_each(registry, add_totals, ret_totals);
+}
+
+struct bans *registry_bans(struct registry *registry) {
+    return &registry->bans;
+}
+
 static void forget_media(struct stream *stream) {
     gop_clear(&stream->gop);
     stream_headers_clear(&stream->headers);
@@ -147,19 +182,28 @@ void stream_unref(struct stream *stream) {
         link = &(*link)->next;
     *link = stream->next;
     stream->registry->count--;
+    add_publisher(&stream->registry->gone, stream);
     forget_media(stream);
     rtp_output_free(stream->rtp);
     free(stream);
 }
 
 int stream_attach(struct stream *stream, const struct stream_source *source) {
+    struct registry *registry = stream->registry;
     if (stream->live)
         return -EEXIST;
+    if (bans_hold(&registry->bans, stream->name, source->peer, source->since))
+        return -EKEYREJECTED;
+    /* Its counts begin anew. */
+    add_publisher(&registry->gone, stream);
+    registry->gone.publishers++;
     bool goes_on = false;
     for (struct player *player = stream->players; player; player = player->next)
         goes_on |= player->begun;
     stream->live = true;
     stream->source = *source;
+    stream->publisher_id = object_id_new();
+    stream->received_at = source->since;
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     stream->rebase = goes_on;
@@ -179,6 +223,7 @@ static void flush_merges(struct stream *stream) {
 
 void stream_detach(struct stream *stream, uint64_t now) {
     stream->live = false;
+    stream->source.session = NULL;
     stream->left_at = now;
     stream->bits_per_second = 0;
     forget_media(stream);
@@ -278,7 +323,7 @@ static bool shed(struct registry *registry) {
     registry_each(registry, find_longest_queue, &longest);
     if (!longest)
         return false;
-    player_drop(longest);
+    player_drop(longest, DROP_NO_MEMORY);
     return true;
 }
 
@@ -383,7 +428,7 @@ static void lose_frame(struct stream *stream) {
     stream->frames_dropped++;
     gop_drop(&stream->gop);
     for (struct player *player = stream->players; player; player = player->next)
-        player_drop(player);
+        player_drop(player, DROP_NO_MEMORY);
 }
 
 /* Counts a packet that has been queued for all players. What is gathered is memory: none is to be had, none is used. */
@@ -402,6 +447,7 @@ static void gather(struct stream *stream, const struct packet *packet) {
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     enum packet_role role = role_of(tag, read_metadata(stream, tag));
     count_tag(stream, tag, role);
+    stream->received_at = sluice_loop_now(stream->registry->loop);
     struct packet *packet = make_packet(stream, tag, role);
     if (!packet) {
         lose_frame(stream);
@@ -425,6 +471,9 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
 
 static void insert_player(struct stream *stream, struct player *player) {
     player->stream = stream;
+    player->id = object_id_new();
+    player->since = sluice_loop_now(stream->registry->loop);
+    stream->registry->gone.players++;
     player->limit = stream->registry->limits.player_bytes;
     merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
     player->prev = NULL;
@@ -470,6 +519,7 @@ void stream_remove_player(struct stream *stream, struct player *player) {
     player->next = player->prev = NULL;
     merge_leave(&stream->merges, player);
     stream->player_count--;
+    add_player(&stream->registry->gone, player);
     stream->rtp_players -= player->form.kind == PACKET_RTP;
 }
 

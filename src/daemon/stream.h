@@ -12,6 +12,7 @@
 #include <sluice/pool.h>
 
 #include "daemon/address.h"
+#include "daemon/ban.h"
 #include "daemon/gop.h"
 #include "daemon/merge.h"
 #include "daemon/player.h"
@@ -19,6 +20,7 @@
 
 struct registry;
 struct rtp_output;
+struct session;
 struct stream;
 
 /* What the registry's streams share. */
@@ -31,18 +33,22 @@ struct stream_limits {
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    uint64_t since; /* loop time */
+    uint64_t since;          /* loop time */
+    struct session *session; /* whose connection it is */
 };
 
 struct stream {
     struct registry *registry;
+    uint64_t id;
     struct stream *next; /* in its bucket */
     char name[STREAM_NAME + 1];
     uint32_t references;
 
     bool live; /* has a publisher */
     struct stream_source source;
-    uint64_t left_at; /* loop time since which there is no publisher */
+    uint64_t publisher_id; /* of the last one */
+    uint64_t received_at;  /* loop time of its last tag */
+    uint64_t left_at;      /* loop time since which there is no publisher */
     struct player *players;
     uint32_t player_count;
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
@@ -75,6 +81,15 @@ struct stream {
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
 };
 
+/* What has gone through all streams ever. Only goes up. */
+struct stream_totals {
+    uint64_t bytes_received, video_frames, audio_frames, frames_lost;
+    uint64_t publishers; /* that have had a stream */
+    uint64_t players;    /* that have come */
+    uint64_t bytes_sent, frames_sent, sends;
+    uint64_t dropped[DROP_CAUSES];
+};
+
 int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
@@ -93,6 +108,11 @@ void registry_on_wanted(struct registry *registry, void (*call)(struct stream *s
 /* Calls for each stream. */
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
+void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals);
+
+/* Of publishers that may not publish for a while. */
+struct bans *registry_bans(struct registry *registry);
+
 uint32_t registry_count(const struct registry *registry);
 
 /* Once a second: the rates. */
@@ -100,7 +120,7 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 
 void stream_unref(struct stream *stream);
 
-/* 0, or -EEXIST when it has a publisher. */
+/* 0, -EEXIST when it has a publisher, -EKEYREJECTED when this one is banned. */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 void stream_detach(struct stream *stream, uint64_t now);
 

@@ -311,7 +311,9 @@ class OptionsTest(unittest.TestCase):
         ["--http", "::1:8080"], ["--http", "127.0.0.256:80"], ["--flv", "127.0.0.1:0="],
         ["--flv", "127.0.0.1:0=/a"], ["--flv", "127.0.0.1:0=a//b"], ["--flv", "127.0.0.1:0=.a"],
         ["--flv", "127.0.0.1:0=api/a"], ["--flv", "127.0.0.1:0=a b"], ["--flv", "127.0.0.1:0=a/b/c/d/e"],
-        ["--http", "0.0.0.0:0"], ["--flv", "0.0.0.0:0"], ["--rtsp", "0.0.0.0:0"], ["--rtsp", "localhost:8554"],
+        ["--admin", "0.0.0.0:0"], ["--admin", "0.0.0.0:0", "--allow-remote"], ["--admin", "8081"], ["--admin", "unix:"],
+        ["--admin", "unix:/" + "x" * 200], ["--http", "0.0.0.0:0"], ["--flv", "0.0.0.0:0"],
+        ["--rtsp", "0.0.0.0:0"], ["--rtsp", "localhost:8554"],
         ["--rtsp", "127.0.0.1:0=live/a"], ["--http", "[::]:0"], ["--http", "192.0.2.1:8080"],
         ["--memory", "0"], ["--memory", "x"], ["--memory", "1T"], ["--memory", "-1"], ["--memory", ""],
         ["--memory", "99999999999999999999G"], ["--memory", "256MB"], ["--gop-size", "lots"],
@@ -340,8 +342,9 @@ class OptionsTest(unittest.TestCase):
     def test_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as holder:
             address = "127.0.0.1:%d" % holder.getsockname()[1]
-            for option in ("--flv", "--http"):
-                status, out, err = harness.run_daemon(option, address)
+            for option in ("--flv", "--http", "--admin"):
+                listen = [] if option != "--admin" else ["--http", "127.0.0.1:0"]
+                status, out, err = harness.run_daemon(*listen, option, address)
                 self.assertEqual((status, out), (1, ""), err)
                 errors = [line for line in map(harness.LogLine, err.splitlines()) if line.level == "error"]
                 self.assertEqual(len(errors), 1, err)
@@ -351,7 +354,7 @@ class OptionsTest(unittest.TestCase):
     def test_help_and_version(self):
         status, out, err = harness.run_daemon("--help")
         self.assertEqual((status, err), (0, ""))
-        for option in ("--flv", "--http", "--allow-remote", "--memory", "--gop-size", "--player-buffer",
+        for option in ("--flv", "--http", "--admin", "--admin-token-file", "--allow-remote", "--memory", "--gop-size", "--player-buffer",
                        "--frame-limit", "--batch", "--merge-window", "--wait", "--idle", "--stall", "--max-connections", "--status",
                        "--log-level", "--config", "--check", "--print-config", "--help", "--version"):
             self.assertIn(option, out)

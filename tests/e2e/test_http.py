@@ -1,6 +1,5 @@
 """HTTP: publishing in every form of body, playing, the statuses of what is refused, and requests meant to smuggle."""
 
-import json
 import os
 import socket
 import tempfile
@@ -53,8 +52,8 @@ class PublishTest(unittest.TestCase):
                 player.wait_tags(len(tags))
                 harness.check_same(player.tags, tags)
                 if headers["connection"] == "keep-alive":
-                    peer.sendall(head("GET", "/api/v1/streams", "Connection: close"))
-                    self.assertEqual(harness.status_of(harness.read_to_end(peer)), 200)
+                    peer.sendall(head("OPTIONS", "*", "Connection: close"))
+                    self.assertEqual(harness.status_of(harness.read_to_end(peer)), 204)
                 self.assertEqual(headers["connection"], "close" if finish else "keep-alive")
             daemon.blocks_settled()
             self.assertEqual(daemon.complaints(), [])
@@ -176,14 +175,11 @@ class PlayTest(unittest.TestCase):
                 answer = harness.exchange(daemon, head("HEAD", "/live/nobody.flv"))
                 self.assertEqual(harness.status_of(answer), 404)
                 self.assertTrue(answer.endswith(b"\r\n\r\n"))
-                status, headers, body = daemon.request("HEAD", "/api/v1/streams")
-                self.assertEqual((status, body), (200, b""))
-                self.assertGreater(int(headers["Content-Length"]), 0)
             daemon.blocks_settled()
 
     def test_preflight(self):
         with Daemon() as daemon:
-            for path in (STREAM_PATH, "/api/v1/streams", "*"):
+            for path in (STREAM_PATH, "*"):
                 status, headers, body = daemon.request("OPTIONS", path, headers={
                     "Origin": "http://example.com", "Access-Control-Request-Method": "GET"})
                 self.assertEqual((status, body), (204, b""))
@@ -428,7 +424,7 @@ class RefusedTest(unittest.TestCase):
         ("bare LF behind the data", b"5\r\nhello\n5\r\nworld\r\n"),
         ("letters", b"hello\r\n"),
     ]
-    NEXT = head("GET", "/api/v1/streams")
+    NEXT = head("OPTIONS", "*")
 
     def check(self, daemon, name, expected, data):
         """One answer, and none to the request that follows on the connection."""
@@ -464,10 +460,9 @@ class RefusedTest(unittest.TestCase):
 
     def test_wrong_methods(self):
         with Daemon() as daemon:
-            for method, path in (("DELETE", STREAM_PATH), ("PATCH", STREAM_PATH), ("POST", "/api/v1/streams"),
-                                 ("DELETE", "/api/v1/streams")):
-                status, headers, _ = daemon.request(method, path)
-                self.assertEqual(status, 405, (method, path))
+            for method in ("DELETE", "PATCH"):
+                status, headers, _ = daemon.request(method, STREAM_PATH)
+                self.assertEqual(status, 405, method)
                 self.assertIn("GET", headers["Allow"])
                 self.assertNotIn(method, headers["Allow"])
             daemon.blocks_settled()
@@ -476,7 +471,7 @@ class RefusedTest(unittest.TestCase):
         """What follows a refused request's head is its body, however it looks."""
         with Daemon() as daemon:
             for data in (head("DELETE", STREAM_PATH, "Content-Length: %d" % len(self.NEXT)) + self.NEXT,
-                         head("POST", "/api/v1/streams", "Transfer-Encoding: chunked") + chunk(self.NEXT)):
+                         head("PATCH", STREAM_PATH, "Transfer-Encoding: chunked") + chunk(self.NEXT)):
                 answer = harness.exchange(daemon, data)
                 self.assertEqual(harness.status_of(answer), 405)
                 self.assertEqual(answer.count(b"HTTP/1.1 "), 1)
@@ -506,8 +501,8 @@ class SecondPublisherTest(unittest.TestCase):
                     self.assertEqual(harness.status_of(answer), 409)
                     self.assertEqual(answer.count(b"HTTP/1.1 "), 1, answer)
                 steady.go_on()
-                self.assertEqual(daemon.stream(steady.name)["publisher"],
-                                 {"address": steady.publisher.address, "protocol": "flv"})
+                publisher = daemon.stream(steady.name)["publisher"]
+                self.assertEqual((publisher["address"], publisher["protocol"]), (steady.publisher.address, "flv"))
             daemon.blocks_settled()
             self.assertEqual(len(daemon.log("publish refused", stream=steady.name)), 3)
             self.assertEqual(len(daemon.complaints()), 3)
@@ -526,27 +521,25 @@ class SecondPublisherTest(unittest.TestCase):
             self.assertEqual(len(daemon.complaints()), 1)
 
 
-class ApiTest(unittest.TestCase):
+class RequestsTest(unittest.TestCase):
+    """Many requests on one connection, and one in many pieces."""
+
     def test_pipelined(self):
         with Daemon() as daemon:
-            with Steady(daemon) as steady, daemon.connect() as peer:
-                peer.sendall(self.requests(20) + head("GET", "/api/v1/streams", "Connection: close"))
+            with daemon.connect() as peer:
+                peer.sendall(self.requests(20) + head("OPTIONS", "*", "Connection: close"))
                 answer = harness.read_to_end(peer)
                 for last in [False] * 20 + [True]:
-                    top, _, rest = answer.partition(b"\r\n\r\n")
-                    self.assertEqual(harness.status_of(top), 200)
+                    top, _, answer = answer.partition(b"\r\n\r\n")
+                    self.assertEqual(harness.status_of(top), 204)
                     self.assertIn(b"Connection: close" if last else b"Connection: keep-alive", top)
-                    length = int(top.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-                    state = json.loads(rest[:length])
-                    self.assertEqual([stream["name"] for stream in state["streams"]], [steady.name])
-                    answer = rest[length:]
                 self.assertEqual(answer, b"")
             daemon.blocks_settled()
             self.assertEqual(daemon.complaints(), [])
 
     @staticmethod
     def requests(count):
-        return head("GET", "/api/v1/streams") * count
+        return head("OPTIONS", "*") * count
 
     def test_pipelined_flood(self):
         """More requests at once than are buffered: they are answered all the same, in order."""
@@ -555,7 +548,7 @@ class ApiTest(unittest.TestCase):
             with daemon.connect() as peer:
                 harness.in_thread(self, lambda: peer.sendall(self.requests(count) + head("HEAD", "/none.flv")))
                 answer = harness.read_to_end(peer)
-                self.assertEqual(answer.count(b"HTTP/1.1 200 OK\r\n"), count)
+                self.assertEqual(answer.count(b"HTTP/1.1 204 No Content\r\n"), count)
                 self.assertEqual(answer.count(b"HTTP/1.1 404 Not Found\r\n"), 1)
             daemon.blocks_settled()
 
@@ -563,44 +556,9 @@ class ApiTest(unittest.TestCase):
         """A request that comes byte by byte."""
         with Daemon() as daemon, daemon.connect() as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for byte in head("GET", "/api/v1/streams", "Connection: close"):
+            for byte in head("OPTIONS", "*", "Connection: close"):
                 peer.sendall(bytes([byte]))
-            self.assertEqual(harness.status_of(harness.read_to_end(peer)), 200)
-
-    def test_what_it_says(self):
-        with Daemon() as daemon:
-            with Steady(daemon) as steady:
-                daemon.wait_stream(steady.name, lambda stream: stream["bits_per_second"] > 0, "with a rate")
-                state = daemon.api()
-                stream, = state["streams"]
-                self.assertEqual((stream["name"], stream["state"]), (steady.name, "live"))
-                self.assertEqual(stream["publisher"], {"address": steady.publisher.address, "protocol": "flv"})
-                self.assertEqual(stream["video"], {"codec": "h264", "width": 320, "height": 180, "frame_rate": 25})
-                self.assertEqual(stream["audio"], {"codec": "aac"})
-                self.assertEqual((stream["subscribers"], stream["frames_dropped"]), (1, 0))
-                for name in ("uptime_seconds", "bytes_received", "blocks_held"):
-                    self.assertGreater(stream[name], 0, name)
-                for counts in (stream["frames"], stream["gop"]):
-                    self.assertTrue(all(count > 0 for count in counts.values()), counts)
-                self.assertEqual(stream["payload_bytes_copied"], 0)
-                player, = state["players"]
-                self.assertEqual((player["stream"], player["address"], player["state"]),
-                                 (steady.name, steady.player.address, "playing"))
-                self.assertGreater(player["bytes_sent"], 0)
-                self.assertGreater(player["frames_sent"], 0)
-                self.assertEqual(player["frames_dropped"], 0)
-                pool = state["pool"]
-                self.assertEqual(pool["blocks_free"] + pool["blocks_kernel"] + pool["blocks_held"],
-                                 pool["blocks_total"])
-                self.assertLessEqual(pool["blocks_total"], pool["blocks_max"])
-                self.assertGreater(pool["blocks_reserve"], 0)
-                self.assertEqual(pool["block_size"], 4096)
-                loop = state["loop"]
-                self.assertEqual(loop["backend"], "epoll" if harness.BACKEND == "epoll" else "io_uring")
-                self.assertEqual(loop["connections"], 3)
-                self.assertGreater(loop["turns"], 0)
-                self.assertRegex(state["version"], r"^\d+\.\d+\.\d+$")
-            self.assertEqual(daemon.blocks_settled()["players"], [])
+            self.assertEqual(harness.status_of(harness.read_to_end(peer)), 204)
 
 
 if __name__ == "__main__":

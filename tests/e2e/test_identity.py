@@ -123,7 +123,7 @@ def attend(cases, daemon, folder):
             stream = streams.get(case.stream)
             if stream:
                 case.dropped = max(case.dropped, stream["frames_dropped"])
-                case.copied = max(case.copied, stream["payload_bytes_copied"])
+                case.copied = max(case.copied, state["pool"]["payload_bytes_copied"])
         for player in state["players"]:
             of_stream = next(case for case in cases if case.stream == player["stream"])
             of_stream.dropped = max(of_stream.dropped, player["frames_dropped"])

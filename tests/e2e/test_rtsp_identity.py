@@ -177,7 +177,7 @@ class IdentityTest(unittest.TestCase):
             for stream in state["streams"]:
                 if stream["name"] in map(case.stream, WAYS):
                     case.dropped = max(case.dropped, stream["frames_dropped"])
-                    case.copied = max(case.copied, stream["payload_bytes_copied"])
+                    case.copied = max(case.copied, state["pool"]["payload_bytes_copied"])
             for player in state["players"]:
                 if player["stream"] in map(case.stream, WAYS):
                     case.dropped = max(case.dropped, player["frames_dropped"])

@@ -1,0 +1,27 @@
+/* Where the administration listens. */
+#ifndef SLUICED_ADMIN_OPTION_H
+#define SLUICED_ADMIN_OPTION_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { ADMIN_MAX_LISTENERS = 8 };
+
+struct admin_listener_option {
+    bool is_unix;
+    struct sockaddr_storage address;                        /* of TCP */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
+};
+
+struct admin_options {
+    struct admin_listener_option listeners[ADMIN_MAX_LISTENERS];
+    unsigned count;
+    char token_file[PATH_MAX]; /* empty: none is asked for */
+};
+
+/* "ADDR:PORT", or "unix:PATH". 0, -EINVAL, -ENOSPC (too many) */
+int admin_options_add(struct admin_options *options, const char *text);
+
+#endif

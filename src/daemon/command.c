@@ -1,0 +1,62 @@
+#include "daemon/command.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "daemon/log.h"
+#include "daemon/server.h"
+
+struct search {
+    uint64_t id;
+    struct stream *published; /* by the publisher of that id */
+    struct player *player;
+};
+
+static void look(struct stream *stream, void *user) {
+    struct search *search = user;
+    if (stream->live && stream->publisher_id == search->id)
+        search->published = stream;
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->id == search->id)
+            search->player = player;
+}
+
+static void kick(struct session *session) {
+    if (!session->closing)
+        session->type->kick(session);
+}
+
+static int kick_publisher(struct server *server, struct stream *stream, uint64_t ban_ms) {
+    int error = 0;
+    if (ban_ms > 0)
+        error = bans_add(registry_bans(server->registry), stream->name, stream->source.peer, server_now(server),
+                         ban_ms);
+    LOG(LOG_INFO, "publisher kicked", {"stream", stream->name}, {"peer", stream->source.peer},
+        {"ban_ms", log_unsigned(ban_ms).text});
+    kick(stream->source.session);
+    return error;
+}
+
+static int kick_stream(struct server *server, struct stream *stream, uint64_t ban_ms) {
+    /* Without players, the stream goes with its publisher; and not before the last player's connection. */
+    uint32_t players = stream->player_count;
+    int error = stream->live ? kick_publisher(server, stream, ban_ms) : 0;
+    for (; players > 0; players--)
+        kick(stream->players->user);
+    return error;
+}
+
+int command_run(struct server *server, const struct command *command) {
+    if (command->kind == COMMAND_KICK_STREAM) {
+        struct stream *stream = registry_find(server->registry, command->stream);
+        return stream ? kick_stream(server, stream, command->ban_ms) : -ENOENT;
+    }
+    struct search search = {.id = command->id};
+    registry_each(server->registry, look, &search);
+    if (command->kind == COMMAND_KICK_PUBLISHER)
+        return search.published ? kick_publisher(server, search.published, command->ban_ms) : -ENOENT;
+    if (!search.player)
+        return -ENOENT;
+    kick(search.player->user);
+    return 0;
+}

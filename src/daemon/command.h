@@ -1,0 +1,30 @@
+/*
+ * What an operator has done: commands that name a stream by its name, anything else by its id. Run on the thread of the
+ * worker that has it.
+ */
+#ifndef SLUICED_COMMAND_H
+#define SLUICED_COMMAND_H
+
+#include <stdint.h>
+
+#include "daemon/stream_name.h"
+
+struct server;
+
+enum command_kind {
+    COMMAND_KICK_PLAYER,
+    COMMAND_KICK_PUBLISHER, /* a pull's is tried again, like after any failure */
+    COMMAND_KICK_STREAM,    /* its publisher and all of its players */
+};
+
+struct command {
+    enum command_kind kind;
+    uint64_t id; /* not of a stream */
+    char stream[STREAM_NAME + 1];
+    uint64_t ban_ms; /* for which the publisher's host may not publish the stream again; 0: it may at once */
+};
+
+/* 0, -ENOENT (this worker has no such object), -ENOMEM (it is done, but for the ban) */
+int command_run(struct server *server, const struct command *command);
+
+#endif

@@ -1,0 +1,410 @@
+#include "daemon/control_admin.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/admin_api.h"
+#include "daemon/admin_asset.h"
+#include "daemon/admin_guard.h"
+#include "daemon/admin_metrics.h"
+#include "daemon/control_admin_listen.h"
+#include "daemon/control_reply.h"
+#include "daemon/log.h"
+
+enum {
+    HEAD_MOST = 16384,   /* bytes of a request's head */
+    BODY_MOST = 65536,   /* of its body: none is longer than what is looked at */
+    BODY_HARD = 1 << 20, /* of its body, before it is read at all */
+    CONNECTION_S = 10,   /* without a byte */
+    BAN_MOST_S = 86400,
+    TOKEN_LEAST = 16, /* characters */
+    METHODS_CHANGE = EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH,
+    METHODS_ALL = METHODS_CHANGE | EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE,
+};
+
+struct admin_listener {
+    struct admin *admin;
+    struct admin_guard guard;
+    struct evhttp *http;
+};
+
+struct admin {
+    struct asker *asker;
+    struct reload *reload;
+    char *token;
+    struct admin_listener listeners[ADMIN_MAX_LISTENERS];
+    size_t count;
+};
+
+/* What a path offers. One that ends with "/" has a name or an id behind it. */
+struct route {
+    const char *path;
+    const char *allow;
+    unsigned parts;           /* that GET wants to know */
+    admin_document *document; /* of GET; of paths with a name or an id, finish() knows */
+    bool deletes;             /* by the command */
+    enum command_kind command;
+};
+
+static const char streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
+                  publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
+                  reload_path[] = "/api/v1/reload";
+
+static const struct route routes[] = {
+    {"/api/v1/streams", "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, false, 0},
+    {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, false, 0},
+    {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, false, 0},
+    {"/api/v1/pulls", "GET, HEAD", SNAPSHOT_PULLS, admin_pulls, false, 0},
+    {"/api/v1/pool", "GET, HEAD", 0, admin_pool, false, 0},
+    {"/api/v1/workers", "GET, HEAD", 0, admin_workers, false, 0},
+    {"/api/v1/config", "GET, HEAD", 0, admin_config, false, 0},
+    {"/api/v1/health", "GET, HEAD", 0, admin_health, false, 0},
+    {"/api/v1/version", "GET, HEAD", 0, admin_version, false, 0},
+    {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, false, 0},
+    {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS, NULL, true, COMMAND_KICK_STREAM},
+    {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, true, COMMAND_KICK_PLAYER},
+    {publishers_path, "DELETE", 0, NULL, true, COMMAND_KICK_PUBLISHER},
+    {metrics_path, "GET, HEAD", SNAPSHOT_ALL, NULL, false, 0},
+    {reload_path, "POST", 0, NULL, false, 0},
+};
+
+/* A request that waits for the workers. */
+struct pending {
+    struct admin *admin;
+    struct evhttp_request *request;
+    const struct route *route;
+    struct command command; /* of GET: what is asked for, by the same fields */
+};
+
+static bool ends_with_slash(const char *path) {
+    return path[strlen(path) - 1] == '/';
+}
+
+static const struct route *find_route(const char *path) {
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        size_t length = strlen(routes[i].path);
+        if (ends_with_slash(routes[i].path) ? strncmp(path, routes[i].path, length) == 0 && path[length]
+                                            : strcmp(path, routes[i].path) == 0)
+            return &routes[i];
+    }
+    return NULL;
+}
+
+static bool allows(const struct route *route, enum evhttp_cmd_type method) {
+    switch (method) {
+    case EVHTTP_REQ_GET:
+    case EVHTTP_REQ_HEAD:
+        return strncmp(route->allow, "GET", 3) == 0;
+    case EVHTTP_REQ_DELETE:
+        return route->deletes;
+    case EVHTTP_REQ_POST:
+        return strcmp(route->allow, "POST") == 0;
+    default:
+        return false;
+    }
+}
+
+/* A number that is nothing but digits. */
+static bool read_number(const char *text, uint64_t most, uint64_t *ret_number) {
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*end || errno || number > most)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+/* What a path has behind its route. False when it can be nothing that exists. */
+static bool read_object(const struct route *route, const char *path, struct command *command) {
+    size_t size;
+    char *object = evhttp_uridecode(path + strlen(route->path), 0, &size);
+    bool good = object && strlen(object) == size;
+    command->kind = route->command;
+    if (good && route->command == COMMAND_KICK_STREAM)
+        good = stream_name_is_valid(object, size);
+    else if (good)
+        good = read_number(object, UINT64_MAX, &command->id);
+    if (good && route->command == COMMAND_KICK_STREAM)
+        memcpy(command->stream, object, size + 1);
+    free(object);
+    return good;
+}
+
+/* ?ban=SECONDS. False when the query is something else. */
+static bool read_query(struct evhttp_request *request, struct command *command) {
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    struct evkeyvalq parameters;
+    uint64_t seconds = 0;
+    bool good = true;
+    if (!query)
+        return true;
+    if (evhttp_parse_query_str(query, &parameters) < 0)
+        return false;
+    for (const struct evkeyval *one = parameters.tqh_first; one; one = one->next.tqe_next)
+        good &= strcmp(one->key, "ban") == 0 && command->kind != COMMAND_KICK_PLAYER &&
+                read_number(one->value, BAN_MOST_S, &seconds);
+    evhttp_clear_headers(&parameters);
+    command->ban_ms = seconds * 1000;
+    return good;
+}
+
+static void send_document(struct evhttp_request *request, struct json *json) {
+    if (json->failed) {
+        free(json->text);
+        reply_problem(request, 503, "out of memory");
+        return;
+    }
+    reply_text(request, "application/json", json->text, json->length);
+}
+
+static void send_metrics(const struct pending *pending, const struct admin_view *view) {
+    size_t size;
+    char *text = admin_metrics(view, &size);
+    if (text)
+        reply_text(pending->request, METRICS_TYPE, text, size);
+    else
+        reply_problem(pending->request, 503, "out of memory");
+}
+
+static void answer_get(const struct answer *answer, void *user) {
+    struct pending *pending = user;
+    const struct admin_view view = {answer->snapshots, reload_options(pending->admin->reload)};
+    const struct route *route = pending->route;
+    struct json json = {0};
+    bool found = true;
+    if (answer->answered == 0) {
+        reply_problem(pending->request, 503, "the workers do not answer");
+    } else if (route->path == metrics_path) {
+        send_metrics(pending, &view);
+    } else {
+        if (route->document)
+            route->document(&view, &json);
+        else if (route->command == COMMAND_KICK_STREAM)
+            found = admin_stream(&view, pending->command.stream, &json);
+        else
+            found = admin_player(&view, pending->command.id, &json);
+        if (found)
+            send_document(pending->request, &json);
+        else
+            reply_problem(pending->request, 404, "there is no such object, or not any more");
+    }
+    free(pending);
+}
+
+static void answer_command(const struct answer *answer, void *user) {
+    struct pending *pending = user;
+    if (answer->error == 0)
+        reply_done(pending->request);
+    else if (answer->error == -ENOENT && answer->answered == answer->snapshots.count)
+        reply_problem(pending->request, 404, "there is no such object, or not any more");
+    else if (answer->error == -ENOENT)
+        reply_problem(pending->request, 503, "not all workers have answered: it may yet be done");
+    else
+        reply_problem(pending->request, 503, "it is done, but for the ban: out of memory");
+    free(pending);
+}
+
+static void ask(struct admin *admin, struct evhttp_request *request, const struct route *route,
+                const struct command *command, bool is_command) {
+    struct pending *pending = malloc(sizeof *pending);
+    int error = -ENOMEM;
+    if (pending) {
+        *pending = (struct pending){admin, request, route, *command};
+        error = is_command ? asker_command(admin->asker, command, answer_command, pending)
+                           : asker_snapshot(admin->asker, route->parts, answer_get, pending);
+    }
+    if (!error)
+        return;
+    free(pending);
+    reply_problem(request, 503, error == -EAGAIN ? "too many requests at a time" : "out of memory");
+}
+
+static void answer_reload(const struct reload_result *result, void *user) {
+    struct evhttp_request *request = user;
+    struct json json = {0};
+    if (result->error) {
+        reply_problem(request, result->error == -EINVAL ? 422 : 503, result->text);
+        return;
+    }
+    json_open(&json, NULL, '{');
+    json_open(&json, "changes", '[');
+    for (const char *line = result->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        char *copy = strndup(line, length);
+        json_string(&json, NULL, copy ? copy : "");
+        free(copy);
+        line += length + (line[length] == '\n');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    send_document(request, &json);
+}
+
+static void reload(struct admin *admin, struct evhttp_request *request) {
+    int error = reload_start(admin->reload, answer_reload, request);
+    if (error)
+        reply_problem(request, error == -EBUSY ? 409 : 503,
+                      error == -EBUSY ? "a reload is under way" : "out of memory");
+}
+
+/* True when the request may go on; it has been answered otherwise. */
+static bool is_let_in(const struct admin_listener *listener, struct evhttp_request *request, bool is_static) {
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+    const struct admin_request seen = {
+        .host = evhttp_find_header(headers, "Host"),
+        .origin = evhttp_find_header(headers, "Origin"),
+        .fetch_site = evhttp_find_header(headers, "Sec-Fetch-Site"),
+        .authorization = evhttp_find_header(headers, "Authorization"),
+        .changes = evhttp_request_get_command(request) & METHODS_CHANGE,
+        .is_static = is_static,
+    };
+    const char *reason = "";
+    unsigned status = admin_guard_check(&listener->guard, &seen, &reason);
+    if (!status)
+        return true;
+    char *host;
+    uint16_t port;
+    evhttp_connection_get_peer(evhttp_request_get_connection(request), &host, &port);
+    LOG(LOG_WARNING, "request refused", {"proto", "admin"}, {"peer", host}, {"status", log_unsigned(status).text},
+        {"reason", reason});
+    reply_problem(request, status, reason);
+    return false;
+}
+
+static void answer_asset(struct evhttp_request *request, const struct admin_asset *asset) {
+    enum evhttp_cmd_type method = evhttp_request_get_command(request);
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
+        reply_wrong_method(request, "GET, HEAD");
+    else if (!asset->bytes)
+        reply_problem(request, 404, "this build is without it");
+    else
+        reply_file(request, asset->type, asset->bytes, asset->size, asset->policy);
+}
+
+static void answer_route(struct admin *admin, struct evhttp_request *request, const struct route *route,
+                         const char *path) {
+    enum evhttp_cmd_type method = evhttp_request_get_command(request);
+    struct command command = {0};
+    if (!allows(route, method)) {
+        reply_wrong_method(request, route->allow);
+    } else if (evbuffer_get_length(evhttp_request_get_input_buffer(request)) > BODY_MOST) {
+        reply_problem(request, 413, "no request needs a body of that length");
+    } else if (route->path == reload_path) {
+        reload(admin, request);
+    } else if (ends_with_slash(route->path) && !read_object(route, path, &command)) {
+        reply_problem(request, 404, "not a stream's name, or not an id");
+    } else if (method != EVHTTP_REQ_DELETE) {
+        ask(admin, request, route, &command, false);
+    } else if (!read_query(request, &command)) {
+        reply_problem(request, 400,
+                      "of a query, only ban=SECONDS from 0 to 86400 is known, for publishers and streams");
+    } else {
+        ask(admin, request, route, &command, true);
+    }
+}
+
+static void on_request(struct evhttp_request *request, void *user) {
+    struct admin_listener *listener = user;
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    if (!path)
+        path = "";
+    const struct admin_asset *asset = admin_asset_find(path);
+    if (!is_let_in(listener, request, asset != NULL))
+        return;
+    const struct route *route = find_route(path);
+    if (asset)
+        answer_asset(request, asset);
+    else if (route)
+        answer_route(listener->admin, request, route, path);
+    else
+        reply_problem(request, 404, "nothing here; see /api/v1/openapi.json");
+}
+
+/* The one line of a file that nobody else may read. */
+static int load_token(const char *path, char **ret_token) {
+    char *text = malloc(PRIVATE_FILE_MAX + 1);
+    char error[PRIVATE_FILE_ERROR];
+    if (!text)
+        return -ENOMEM;
+    int result = private_file_read(path, text, error);
+    if (!result) {
+        text[strcspn(text, "\r\n")] = '\0';
+        if (strlen(text) < TOKEN_LEAST || strspn(text, " \t") > 0) {
+            snprintf(error, sizeof error, "%s: expected a token of at least %d characters in the first line", path,
+                     TOKEN_LEAST);
+            result = -EINVAL;
+        }
+    }
+    if (!result) {
+        *ret_token = text;
+        return 0;
+    }
+    LOG(LOG_ERROR, "cannot read the token", {"reason", error});
+    explicit_bzero(text, PRIVATE_FILE_MAX);
+    free(text);
+    return result;
+}
+
+static int open_listener(struct admin *admin, struct event_base *base, const struct admin_listener_option *option) {
+    struct admin_listener *listener = &admin->listeners[admin->count];
+    int fd = admin_listen(option);
+    if (fd < 0)
+        return fd;
+    *listener = (struct admin_listener){.admin = admin, .guard = {option, admin->token}};
+    listener->http = evhttp_new(base);
+    if (!listener->http || evhttp_accept_socket(listener->http, fd) < 0) {
+        if (listener->http)
+            evhttp_free(listener->http);
+        close(fd);
+        admin_unlisten(option);
+        return -ENOMEM;
+    }
+    admin->count++;
+    evhttp_set_max_headers_size(listener->http, HEAD_MOST);
+    evhttp_set_max_body_size(listener->http, BODY_HARD);
+    evhttp_set_timeout(listener->http, CONNECTION_S);
+    evhttp_set_allowed_methods(listener->http, METHODS_ALL);
+    evhttp_set_gencb(listener->http, on_request, listener);
+    return 0;
+}
+
+int admin_new(struct event_base *base, const struct options *options, struct asker *asker, struct reload *reload,
+              struct admin **ret_admin) {
+    struct admin *admin = calloc(1, sizeof *admin);
+    if (!admin)
+        return -ENOMEM;
+    admin->asker = asker;
+    admin->reload = reload;
+    int error = *options->admin.token_file ? load_token(options->admin.token_file, &admin->token) : 0;
+    for (unsigned i = 0; i < options->admin.count && !error; i++)
+        error = open_listener(admin, base, &options->admin.listeners[i]);
+    if (error) {
+        admin_free(admin);
+        return error;
+    }
+    *ret_admin = admin;
+    return 0;
+}
+
+void admin_free(struct admin *admin) {
+    if (!admin)
+        return;
+    for (size_t i = 0; i < admin->count; i++) {
+        evhttp_free(admin->listeners[i].http);
+        admin_unlisten(admin->listeners[i].guard.listener);
+    }
+    if (admin->token)
+        explicit_bzero(admin->token, strlen(admin->token));
+    free(admin->token);
+    free(admin);
+}

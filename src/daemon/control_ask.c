@@ -1,0 +1,255 @@
+#include "daemon/control_ask.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/server.h"
+
+enum { ASKS_MOST = 64 }; /* out at a time */
+
+/* One worker's part of a question. */
+struct part {
+    struct ask *ask;
+    struct server *worker;
+    struct part *next; /* among those that have come back */
+    struct snapshot *snapshot;
+    int error;
+};
+
+struct ask {
+    struct asker *asker;
+    struct ask *next, *prev; /* in the asker's list, until it is answered */
+    bool is_command;
+    unsigned wanted;
+    struct command command;
+    answer_fn *done;
+    void *user;
+    struct event *deadline;
+    struct snapshot **snapshots;
+    size_t out;      /* parts that have not come back */
+    size_t answered; /* parts that have, before the answer was given */
+    int error;
+    bool over; /* the answer has been given */
+    struct part part[];
+};
+
+struct asker {
+    struct event_base *base;
+    struct event *woken;
+    struct server *const *workers;
+    size_t worker_count;
+    struct ask *asks;
+    size_t ask_count;
+
+    pthread_mutex_t lock; /* of the fields below */
+    struct part *back;    /* filled parts */
+    size_t references;    /* the owner's, and one for each part that is out */
+    int wake_fd;
+};
+
+static void take_all_back(struct asker *asker);
+
+/* The lock is held, and is let go. */
+static void unref(struct asker *asker) {
+    bool last = --asker->references == 0;
+    pthread_mutex_unlock(&asker->lock);
+    if (!last)
+        return;
+    /* Everything has been answered by now; what has come since goes. */
+    take_all_back(asker);
+    close(asker->wake_fd);
+    pthread_mutex_destroy(&asker->lock);
+    free(asker);
+}
+
+static void free_ask(struct ask *ask) {
+    for (size_t i = 0; i < ask->asker->worker_count; i++)
+        snapshot_free(ask->snapshots[i]);
+    free(ask->snapshots);
+    free(ask);
+}
+
+/* On the worker's thread. */
+static void fill(void *user) {
+    const uint64_t one = 1;
+    struct part *part = user;
+    struct ask *ask = part->ask;
+    struct asker *asker = ask->asker;
+    part->error = ask->is_command ? command_run(part->worker, &ask->command)
+                                  : snapshot_take(part->worker, ask->wanted, &part->snapshot);
+    pthread_mutex_lock(&asker->lock);
+    part->next = asker->back;
+    asker->back = part;
+    (void)!write(asker->wake_fd, &one, sizeof one);
+    unref(asker);
+}
+
+/* Gives the answer; the question stays until its last part is back. */
+static void give_answer(struct ask *ask) {
+    struct asker *asker = ask->asker;
+    const struct answer answer = {
+        .snapshots = {ask->snapshots, asker->worker_count},
+        .answered = ask->answered,
+        .error = ask->error,
+    };
+    ask->over = true;
+    event_free(ask->deadline);
+    ask->deadline = NULL;
+    if (ask->prev)
+        ask->prev->next = ask->next;
+    else
+        asker->asks = ask->next;
+    if (ask->next)
+        ask->next->prev = ask->prev;
+    ask->done(&answer, ask->user);
+}
+
+static void take_back(struct part *part) {
+    struct ask *ask = part->ask;
+    size_t index = (size_t)(part - ask->part);
+    ask->snapshots[index] = part->snapshot;
+    if (!ask->over) {
+        ask->answered++;
+        if (part->error != -ENOENT && ask->error)
+            ask->error = part->error;
+    }
+    if (--ask->out > 0)
+        return;
+    if (!ask->over)
+        give_answer(ask);
+    ask->asker->ask_count--;
+    free_ask(ask);
+}
+
+static void take_all_back(struct asker *asker) {
+    pthread_mutex_lock(&asker->lock);
+    struct part *part = asker->back;
+    asker->back = NULL;
+    pthread_mutex_unlock(&asker->lock);
+    while (part) {
+        struct part *next = part->next;
+        take_back(part);
+        part = next;
+    }
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *user) {
+    uint64_t count;
+    (void)what;
+    (void)!read(fd, &count, sizeof count);
+    take_all_back(user);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *user) {
+    (void)fd;
+    (void)what;
+    give_answer(user);
+}
+
+int asker_new(struct event_base *base, struct server *const *workers, size_t worker_count, struct asker **ret_asker) {
+    struct asker *asker = calloc(1, sizeof *asker);
+    if (!asker)
+        return -ENOMEM;
+    asker->base = base;
+    asker->workers = workers;
+    asker->worker_count = worker_count;
+    asker->references = 1;
+    asker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (asker->wake_fd < 0) {
+        int error = -errno;
+        free(asker);
+        return error;
+    }
+    pthread_mutex_init(&asker->lock, NULL);
+    asker->woken = event_new(base, asker->wake_fd, EV_READ | EV_PERSIST, on_wake, asker);
+    if (!asker->woken || event_add(asker->woken, NULL) < 0) {
+        asker_free(asker);
+        return -ENOMEM;
+    }
+    *ret_asker = asker;
+    return 0;
+}
+
+void asker_free(struct asker *asker) {
+    if (!asker)
+        return;
+    while (asker->asks)
+        give_answer(asker->asks);
+    take_all_back(asker);
+    if (asker->woken)
+        event_free(asker->woken);
+    pthread_mutex_lock(&asker->lock);
+    unref(asker);
+}
+
+static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
+    size_t count = asker->worker_count;
+    struct ask *ask = calloc(1, sizeof *ask + count * sizeof *ask->part);
+    if (!ask)
+        return NULL;
+    ask->asker = asker;
+    ask->snapshots = calloc(count, sizeof(struct snapshot *));
+    ask->deadline = evtimer_new(asker->base, on_deadline, ask);
+    ask->done = done;
+    ask->user = user;
+    ask->error = -ENOENT;
+    for (size_t i = 0; i < count; i++)
+        ask->part[i] = (struct part){.ask = ask, .worker = asker->workers[i], .error = -ENOMEM};
+    if (ask->snapshots && ask->deadline)
+        return ask;
+    if (ask->deadline)
+        event_free(ask->deadline);
+    free(ask->snapshots);
+    free(ask);
+    return NULL;
+}
+
+/* Posts the parts. What cannot be posted counts as an answer that says so. */
+static void post(struct ask *ask) {
+    static const struct timeval deadline = {.tv_sec = ASK_MS / 1000, .tv_usec = ASK_MS % 1000 * 1000};
+    const uint64_t one = 1;
+    struct asker *asker = ask->asker;
+    ask->out = asker->worker_count;
+    ask->next = asker->asks;
+    if (ask->next)
+        ask->next->prev = ask;
+    asker->asks = ask;
+    asker->ask_count++;
+    event_add(ask->deadline, &deadline);
+    for (size_t i = 0; i < asker->worker_count; i++) {
+        struct part *part = &ask->part[i];
+        pthread_mutex_lock(&asker->lock);
+        asker->references++;
+        pthread_mutex_unlock(&asker->lock);
+        if (sluice_loop_post(part->worker->loop, fill, part) == 0)
+            continue;
+        pthread_mutex_lock(&asker->lock);
+        part->next = asker->back;
+        asker->back = part;
+        (void)!write(asker->wake_fd, &one, sizeof one);
+        unref(asker);
+    }
+}
+
+int asker_snapshot(struct asker *asker, unsigned parts, answer_fn *done, void *user) {
+    struct ask *ask = asker->ask_count < ASKS_MOST ? new_ask(asker, done, user) : NULL;
+    if (!ask)
+        return asker->ask_count < ASKS_MOST ? -ENOMEM : -EAGAIN;
+    ask->wanted = parts;
+    post(ask);
+    return 0;
+}
+
+int asker_command(struct asker *asker, const struct command *command, answer_fn *done, void *user) {
+    struct ask *ask = asker->ask_count < ASKS_MOST ? new_ask(asker, done, user) : NULL;
+    if (!ask)
+        return asker->ask_count < ASKS_MOST ? -ENOMEM : -EAGAIN;
+    ask->is_command = true;
+    ask->command = *command;
+    post(ask);
+    return 0;
+}

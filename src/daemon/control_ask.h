@@ -1,0 +1,41 @@
+/*
+ * Questions of the control plane to the workers: each worker's part is filled by a posted call on its own thread, and
+ * comes back by one descriptor. A worker that does not answer in time is left out, and what it answers later is
+ * dropped; so nobody waits for anybody. Ends with the control plane; calls that are then still out find that nobody
+ * wants them.
+ */
+#ifndef SLUICED_CONTROL_ASK_H
+#define SLUICED_CONTROL_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/command.h"
+#include "daemon/snapshot.h"
+
+enum { ASK_MS = 2000 }; /* for the workers to answer */
+
+struct asker;
+struct event_base;
+
+/* What has come of a question. Valid during the call. */
+struct answer {
+    struct snapshots snapshots;
+    size_t answered; /* workers */
+    int error;       /* of a command: 0 when one of the workers had its object, or else -ENOENT, -ENOMEM */
+};
+
+/* Exactly once, on the control plane's thread, and never before the asking call has returned. */
+typedef void answer_fn(const struct answer *answer, void *user);
+
+/* @workers: must outlive the asker. 0, -ENOMEM, -errno */
+int asker_new(struct event_base *base, struct server *const *workers, size_t worker_count, struct asker **ret_asker);
+
+/* Answers what is out with what there is. NULL is allowed. */
+void asker_free(struct asker *asker);
+
+/* @parts: of enum snapshot_part. 0, -EAGAIN (too many questions are out), -ENOMEM */
+int asker_snapshot(struct asker *asker, unsigned parts, answer_fn *done, void *user);
+int asker_command(struct asker *asker, const struct command *command, answer_fn *done, void *user);
+
+#endif

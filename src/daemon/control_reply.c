@@ -1,0 +1,120 @@
+#include "daemon/control_reply.h"
+
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/json.h"
+
+static const char *title(unsigned status) {
+    switch (status) {
+    case 200:
+        return "OK";
+    case 204:
+        return "No Content";
+    case 400:
+        return "Bad Request";
+    case 401:
+        return "Unauthorized";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 409:
+        return "Conflict";
+    case 413:
+        return "Content Too Large";
+    case 422:
+        return "Unprocessable Content";
+    case 500:
+        return "Internal Server Error";
+    default:
+        return "Service Unavailable";
+    }
+}
+
+static void add_header(struct evhttp_request *request, const char *name, const char *value) {
+    evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
+}
+
+/* HEAD gets the head alone, but with the length that GET would have. */
+static void send_reply(struct evhttp_request *request, unsigned status, const char *type, struct evbuffer *body) {
+    char length[24];
+    add_header(request, "Server", "sluiced");
+    add_header(request, "Cache-Control", "no-store");
+    add_header(request, "X-Content-Type-Options", "nosniff");
+    if (status != 204) {
+        snprintf(length, sizeof length, "%zu", body ? evbuffer_get_length(body) : 0);
+        add_header(request, "Content-Type", type);
+        add_header(request, "Content-Length", length);
+    }
+    evhttp_send_reply(request, (int)status, title(status), body);
+}
+
+static void free_text(const void *text, size_t size, void *user) {
+    (void)text;
+    (void)size;
+    free(user);
+}
+
+static void send_text(struct evhttp_request *request, unsigned status, const char *type, char *text, size_t size) {
+    struct evbuffer *body = evbuffer_new();
+    if (!body || evbuffer_add_reference(body, text, size, free_text, text) < 0) {
+        free(text);
+        send_reply(request, 500, "text/plain", NULL);
+    } else {
+        send_reply(request, status, type, body);
+    }
+    if (body)
+        evbuffer_free(body);
+}
+
+void reply_text(struct evhttp_request *request, const char *type, char *text, size_t size) {
+    send_text(request, 200, type, text, size);
+}
+
+void reply_file(struct evhttp_request *request, const char *type, const void *bytes, size_t size, const char *policy) {
+    struct evbuffer *body = evbuffer_new();
+    if (policy) {
+        add_header(request, "Content-Security-Policy", policy);
+        add_header(request, "X-Frame-Options", "DENY");
+        add_header(request, "Referrer-Policy", "no-referrer");
+    }
+    if (!body || evbuffer_add_reference(body, bytes, size, NULL, NULL) < 0)
+        send_reply(request, 500, "text/plain", NULL);
+    else
+        send_reply(request, 200, type, body);
+    if (body)
+        evbuffer_free(body);
+}
+
+void reply_done(struct evhttp_request *request) {
+    send_reply(request, 204, NULL, NULL);
+}
+
+void reply_problem(struct evhttp_request *request, unsigned status, const char *detail) {
+    struct json json = {0};
+    json_open(&json, NULL, '{');
+    json_string(&json, "type", "about:blank");
+    json_string(&json, "title", title(status));
+    json_unsigned(&json, "status", status);
+    json_string(&json, "detail", detail);
+    json_close(&json, '}');
+    if (status == 401)
+        add_header(request, "WWW-Authenticate", "Bearer realm=\"sluiced\"");
+    if (json.failed) {
+        free(json.text);
+        send_reply(request, status, "text/plain", NULL);
+        return;
+    }
+    send_text(request, status, "application/problem+json", json.text, json.length);
+}
+
+void reply_wrong_method(struct evhttp_request *request, const char *allow) {
+    add_header(request, "Allow", allow);
+    reply_problem(request, 405, "this method does not exist here; see Allow");
+}

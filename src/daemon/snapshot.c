@@ -1,0 +1,243 @@
+#include "daemon/snapshot.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/server.h"
+
+static const struct {
+    uint32_t codec;
+    const char *name;
+} codec_names[] = {
+    {SLUICE_CODEC_H263, "flv1"},
+    {SLUICE_CODEC_VP6, "vp6"},
+    {SLUICE_CODEC_H264, "h264"},
+    {SLUICE_CODEC_HEVC, "hevc"},
+    {SLUICE_CODEC_VVC, "vvc"},
+    {SLUICE_CODEC_AV1, "av1"},
+    {SLUICE_CODEC_VP8, "vp8"},
+    {SLUICE_CODEC_VP9, "vp9"},
+    {SLUICE_CODEC_AAC, "aac"},
+    {SLUICE_CODEC_MP3, "mp3"},
+    {SLUICE_CODEC_OPUS, "opus"},
+    {SLUICE_CODEC_FLAC, "flac"},
+    {SLUICE_CODEC_AC3, "ac3"},
+    {SLUICE_CODEC_EAC3, "eac3"},
+    {SLUICE_CODEC_PCMA, "pcm_alaw"},
+    {SLUICE_CODEC_PCMU, "pcm_mulaw"},
+    {SLUICE_CODEC_PCM, "pcm"},
+    {SLUICE_CODEC_ADPCM, "adpcm"},
+    {SLUICE_CODEC_NELLYMOSER, "nellymoser"},
+    {SLUICE_CODEC_SPEEX, "speex"},
+};
+
+/* The usual name, or else the four characters. */
+static void name_codec(uint32_t codec, char text[SNAPSHOT_CODEC]) {
+    for (size_t i = 0; i < sizeof codec_names / sizeof *codec_names; i++) {
+        if (codec_names[i].codec == codec) {
+            snprintf(text, SNAPSHOT_CODEC, "%s", codec_names[i].name);
+            return;
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        char byte = (char)(codec >> (24 - 8 * i));
+        text[i] = isprint((unsigned char)byte) ? byte : '?';
+    }
+    text[4] = '\0';
+}
+
+const char *snapshot_drop_name(enum player_drop cause) {
+    static const char *const names[DROP_CAUSES] = {
+        [DROP_QUEUE_FULL] = "queue_full",
+        [DROP_NO_MEMORY] = "no_memory",
+        [DROP_UNTIL_KEY] = "until_key_frame",
+        [DROP_PAUSED] = "paused",
+    };
+    return names[cause];
+}
+
+struct context {
+    struct server *server;
+    struct snapshot *snapshot;
+};
+
+static void count_stream(struct stream *stream, void *user) {
+    struct snapshot *snapshot = user;
+    snapshot->stream_count++;
+    snapshot->player_count += stream->player_count;
+}
+
+static void take_media(const struct stream *stream, struct snapshot_stream *to) {
+    to->has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    to->has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
+    name_codec(stream->video_codec, to->video_codec);
+    name_codec(stream->audio_codec, to->audio_codec);
+    to->width = stream->metadata.width;
+    to->height = stream->metadata.height;
+    to->frame_rate = stream->metadata.frame_rate;
+}
+
+static void take_stream(struct stream *stream, void *user) {
+    const struct context *context = user;
+    uint64_t now = server_now(context->server);
+    struct snapshot_stream *to = &context->snapshot->streams[context->snapshot->stream_count++];
+    *to = (struct snapshot_stream){
+        .id = stream->id,
+        .live = stream->live,
+        .state_ms = now - (stream->live ? stream->source.since : stream->left_at),
+        .bytes = stream->bytes,
+        .video_frames = stream->video_frames,
+        .audio_frames = stream->audio_frames,
+        .frames_lost = stream->frames_dropped,
+        .bits_per_second = stream->bits_per_second,
+        .players = stream->player_count,
+        .merge_window_ms = options_merge_window(context->server->options, stream->name, OPTIONS_MERGE_UNSET),
+        .sends = stream->sends,
+        .blocks_held = stream->blocks_held,
+        .gop_frames = stream->gop.count,
+        .gop_bytes = stream->gop.bytes,
+    };
+    memcpy(to->name, stream->name, sizeof to->name);
+    if (!stream->live)
+        return;
+    to->publisher_id = stream->publisher_id;
+    to->protocol = stream->source.protocol;
+    to->silent_ms = now - stream->received_at;
+    memcpy(to->address, stream->source.peer, sizeof to->address);
+    take_media(stream, to);
+}
+
+static const char *state_name(enum player_state state) {
+    switch (state) {
+    case PLAYER_PAUSED:
+        return "paused";
+    case PLAYER_ASKING:
+    case PLAYER_WAITING:
+        return "waiting";
+    case PLAYER_PLAYING:
+        return "playing";
+    case PLAYER_BEHIND:
+        return "dropping";
+    case PLAYER_ENDING:
+        return "ending";
+    }
+    return "";
+}
+
+/* A player that waits for a stream's first key frame drops, too, but is not behind. */
+static bool is_slow(const struct player *player, const struct snapshot_player *shown) {
+    return shown->stalled_ms >= SNAPSHOT_SLOW_MS || shown->queued_ms >= SNAPSHOT_SLOW_MS + player->merge_window_ms ||
+           (player->state == PLAYER_BEHIND && player->opened);
+}
+
+static void take_player(const struct player *player, uint64_t now, struct snapshot_player *to) {
+    static const char *const protocols[] = {[PACKET_PLAIN] = "http", [PACKET_CHUNKED] = "http", [PACKET_RTP] = "rtsp"};
+    const struct session *session = player->user;
+    *to = (struct snapshot_player){
+        .id = player->id,
+        .stream_id = player->stream->id,
+        .protocol = protocols[player->form.kind],
+        .state = state_name(player->state),
+        .age_ms = now - player->since,
+        .bytes_sent = player->bytes_sent,
+        .frames_sent = player->packets_sent,
+        .sends = player->sends,
+        .merge_window_ms = player->merge_window_ms,
+        .queued_bytes = player->queued_bytes,
+        .queued_ms = player_queued_ms(player),
+        .stalled_ms = sluice_conn_is_sending(player->conn) ? now - player->progress_at : 0,
+    };
+    memcpy(to->stream, player->stream->name, sizeof to->stream);
+    memcpy(to->address, session->peer, sizeof to->address);
+    memcpy(to->dropped, player->dropped, sizeof to->dropped);
+    to->slow = is_slow(player, to);
+}
+
+static void take_players(struct stream *stream, void *user) {
+    const struct context *context = user;
+    for (const struct player *player = stream->players; player; player = player->next)
+        take_player(player, server_now(context->server),
+                    &context->snapshot->players[context->snapshot->player_count++]);
+}
+
+static void count_pull(const struct pull *pull, void *user) {
+    size_t *count = user;
+    (void)pull;
+    ++*count;
+}
+
+static void take_pull(const struct pull *pull, void *user) {
+    const struct context *context = user;
+    const struct pull_machine *machine = &pull->machine;
+    uint64_t now = server_now(context->server);
+    struct snapshot_pull *to = &context->snapshot->pulls[context->snapshot->pull_count++];
+    *to = (struct snapshot_pull){
+        .id = pull->id,
+        .state = machine->state,
+        .state_ms = now - machine->since,
+        .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,
+        .on_demand = machine->on_demand,
+        .failures = machine->failures,
+    };
+    snprintf(to->stream, sizeof to->stream, "%s", pull->option->name);
+    memcpy(to->place, pull->target.place, sizeof to->place);
+    memcpy(to->reason, pull->reason, sizeof to->reason);
+}
+
+/* Room for so many things, at least one. */
+static bool make_room(void *list, size_t *count, size_t size) {
+    void **to = list;
+    *to = calloc(*count ? *count : 1, size);
+    *count = 0;
+    return *to != NULL;
+}
+
+static int take_lists(struct server *server, unsigned parts, struct snapshot *snapshot) {
+    struct context context = {server, snapshot};
+    registry_each(server->registry, count_stream, snapshot);
+    pulls_each(server->pulls, count_pull, &snapshot->pull_count);
+    bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
+    room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
+    room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
+    if (!room)
+        return -ENOMEM;
+    if (parts & SNAPSHOT_STREAMS)
+        registry_each(server->registry, take_stream, &context);
+    if (parts & SNAPSHOT_PLAYERS)
+        registry_each(server->registry, take_players, &context);
+    if (parts & SNAPSHOT_PULLS)
+        pulls_each(server->pulls, take_pull, &context);
+    return 0;
+}
+
+int snapshot_take(struct server *server, unsigned parts, struct snapshot **ret_snapshot) {
+    struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot)
+        return -ENOMEM;
+    snapshot->uptime_ms = server_now(server) - server->started_at;
+    snapshot->connections = server->session_count;
+    snapshot->refused = server->refused;
+    sluice_pool_get_stats(server->pool, &snapshot->pool);
+    sluice_loop_get_stats(server->loop, &snapshot->loop);
+    registry_get_totals(server->registry, &snapshot->totals);
+    listeners_addresses(server->listeners, server->options, snapshot->listeners);
+    int error = take_lists(server, parts, snapshot);
+    if (error) {
+        snapshot_free(snapshot);
+        return error;
+    }
+    *ret_snapshot = snapshot;
+    return 0;
+}
+
+void snapshot_free(struct snapshot *snapshot) {
+    if (!snapshot)
+        return;
+    free(snapshot->streams);
+    free(snapshot->players);
+    free(snapshot->pulls);
+    free(snapshot);
+}

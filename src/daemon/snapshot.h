@@ -1,0 +1,112 @@
+/*
+ * What a worker knows at one moment, as plain values: for whoever shows it (the API, metrics, the console) on another
+ * thread. A worker fills its own; those of several workers are shown one after the other and added up there. Nothing in
+ * it points into the data plane but texts that are never freed.
+ */
+#ifndef SLUICED_SNAPSHOT_H
+#define SLUICED_SNAPSHOT_H
+
+#include <sluice/loop.h>
+#include <sluice/pool.h>
+
+#include "daemon/options.h"
+#include "daemon/pull.h"
+#include "daemon/stream.h"
+
+enum { SNAPSHOT_CODEC = 16, SNAPSHOT_SLOW_MS = 1000 };
+
+struct server;
+
+enum snapshot_part {
+    SNAPSHOT_STREAMS = 1, /* with their publishers */
+    SNAPSHOT_PLAYERS = 2,
+    SNAPSHOT_PULLS = 4,
+    SNAPSHOT_ALL = 7,
+};
+
+struct snapshot_stream {
+    uint64_t id;
+    char name[STREAM_NAME + 1];
+    bool live;
+    uint64_t state_ms; /* since when it is so */
+
+    /* While it is live: */
+    uint64_t publisher_id;
+    char address[ADDRESS_TEXT];
+    const char *protocol;
+    uint64_t silent_ms; /* since the last tag */
+    bool has_video, has_audio;
+    char video_codec[SNAPSHOT_CODEC], audio_codec[SNAPSHOT_CODEC];
+    double width, height, frame_rate;
+
+    uint64_t bytes, video_frames, audio_frames, frames_lost;
+    uint64_t bits_per_second;
+    uint32_t players;
+    uint32_t merge_window_ms;
+    uint64_t sends;
+    uint64_t blocks_held;
+    uint64_t gop_frames, gop_bytes;
+};
+
+struct snapshot_player {
+    uint64_t id;
+    uint64_t stream_id;
+    char stream[STREAM_NAME + 1];
+    char address[ADDRESS_TEXT];
+    const char *protocol;
+    const char *state;
+    bool slow; /* it is behind, and not for want of anything from the publisher */
+    uint64_t age_ms;
+    uint64_t bytes_sent, frames_sent, sends;
+    uint32_t merge_window_ms;
+    uint64_t dropped[DROP_CAUSES];
+    uint64_t queued_bytes;
+    uint32_t queued_ms;
+    uint64_t stalled_ms; /* since it last took a byte of what is to be sent */
+};
+
+struct snapshot_pull {
+    uint64_t id;
+    char stream[STREAM_NAME + 1];
+    char place[sizeof(((struct pull_target *)0)->place)];
+    enum pull_state state;
+    uint64_t state_ms, retry_ms;
+    bool on_demand;
+    unsigned failures;
+    char reason[PULL_REASON];
+};
+
+struct snapshot {
+    uint64_t uptime_ms;
+    uint32_t connections;
+    uint64_t refused; /* connections over the limit, since there was last room */
+    sluice_pool_stats pool;
+    sluice_loop_stats loop;
+    struct stream_totals totals;
+
+    char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]; /* where those of the options listen, in their order */
+
+    struct snapshot_stream *streams;
+    size_t stream_count;
+    struct snapshot_player *players;
+    size_t player_count;
+    struct snapshot_pull *pulls;
+    size_t pull_count;
+};
+
+/* Of all workers, in their order; NULL where one has not answered. */
+struct snapshots {
+    struct snapshot *const *list;
+    size_t count;
+};
+
+/* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0, -ENOMEM */
+int snapshot_take(struct server *server, unsigned parts, struct snapshot **ret_snapshot);
+
+/* Any thread. NULL is allowed. */
+void snapshot_free(struct snapshot *snapshot);
+
+/* The names of the causes for which frames are dropped. */
+const char *snapshot_drop_name(enum player_drop cause);
+
+#endif

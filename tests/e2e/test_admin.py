@@ -1,0 +1,360 @@
+"""The administration: what the API says, whom it lets in, and what it does to publishers and players."""
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import stat
+import tempfile
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+
+TOKEN = "correct horse battery staple"
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=harness.PATIENCE)
+        self._path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def ask_unix(path, method, target):
+    connection = UnixConnection(path)
+    with contextlib.closing(connection):
+        connection.request(method, target)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+class DocumentsTest(unittest.TestCase):
+    def test_what_it_says(self):
+        with Daemon() as daemon:
+            with Steady(daemon) as steady:
+                daemon.wait_stream(steady.name, lambda stream: stream["bits_per_second"] > 0, "with a rate")
+                state = daemon.api()
+                stream, = state["streams"]
+                self.assertEqual((stream["name"], stream["state"]), (steady.name, "live"))
+                publisher = stream["publisher"]
+                self.assertEqual((publisher["address"], publisher["protocol"], publisher["stream"]),
+                                 (steady.publisher.address, "flv", steady.name))
+                self.assertEqual(publisher["bytes_received"], stream["bytes_received"])
+                self.assertEqual(stream["video"], {"codec": "h264", "width": 320, "height": 180, "frame_rate": 25})
+                self.assertEqual(stream["audio"], {"codec": "aac"})
+                self.assertEqual((stream["subscribers"], stream["frames_dropped"]), (1, 0))
+                for name in ("uptime_seconds", "bytes_received", "blocks_held"):
+                    self.assertGreater(stream[name], 0, name)
+                for counts in (stream["frames"], stream["gop"]):
+                    self.assertTrue(all(count > 0 for count in counts.values()), counts)
+                player, = state["players"]
+                self.assertEqual((player["stream"], player["address"], player["protocol"], player["state"]),
+                                 (steady.name, steady.player.address, "http", "playing"))
+                self.assertGreater(player["bytes_sent"], 0)
+                self.assertGreater(player["frames_sent"], 0)
+                self.assertEqual((player["frames_dropped"], player["slow"]), (0, False))
+                pool = state["pool"]
+                self.assertEqual(pool["blocks_free"] + pool["blocks_kernel"] + pool["blocks_held"],
+                                 pool["blocks_total"])
+                self.assertLessEqual(pool["blocks_total"], pool["blocks_max"])
+                self.assertGreater(pool["blocks_reserve"], 0)
+                self.assertEqual((pool["block_size"], pool["payload_bytes_copied"]), (4096, 0))
+                worker = state["workers"][0]
+                self.assertTrue(worker["answers"])
+                self.assertIn(worker["loop"]["backend"], ["epoll"] if harness.BACKEND == "epoll" else ["io_uring"])
+                self.assertEqual(worker["loop"]["connections"], 2)
+                self.assertGreater(worker["loop"]["turns"], 0)
+                self.assertRegex(state["version"], r"^\d+\.\d+\.\d+$")
+            self.assertEqual(daemon.blocks_settled()["players"], [])
+
+    def test_each_document(self):
+        with Daemon("--wait", "7") as daemon:
+            with Steady(daemon) as steady:
+                self.assertEqual([one["name"] for one in daemon.api("/api/v1/streams")["streams"]], [steady.name])
+                publisher, = daemon.api("/api/v1/publishers")["publishers"]
+                player, = daemon.api("/api/v1/players")["players"]
+                for path in (steady.name, steady.name.replace("/", "%2F")):
+                    stream = daemon.api("/api/v1/streams/" + path)
+                    self.assertEqual((stream["name"], stream["publisher"]["id"]), (steady.name, publisher["id"]))
+                    self.assertEqual([one["id"] for one in stream["players"]], [player["id"]])
+                self.assertEqual(daemon.api("/api/v1/players/%d" % player["id"])["address"], steady.player.address)
+                self.assertEqual(len({stream["id"], publisher["id"], player["id"]}), 3)
+            self.assertEqual(daemon.api("/api/v1/pulls"), {"pulls": []})
+            self.assertGreater(daemon.api("/api/v1/pool")["pool"]["blocks_max"], 0)
+            self.assertEqual([one["worker"] for one in daemon.api("/api/v1/workers")["workers"]], [0])
+            config = daemon.api("/api/v1/config")
+            self.assertEqual((config["wait_seconds"], config["rtsp_users"]), (7, False))
+            self.assertEqual([one["protocol"] for one in config["listeners"]], ["flv", "http"])
+            health = daemon.api("/api/v1/health")
+            self.assertEqual((health["status"], health["workers"], health["workers_answering"]), ("ok", 1, 1))
+            self.assertRegex(daemon.api("/api/v1/version")["version"], r"^\d+\.\d+\.\d+$")
+            daemon.blocks_settled()
+
+    def test_ids_are_not_used_again(self):
+        with Daemon() as daemon:
+            seen = set()
+            for _ in range(3):
+                with Steady(daemon) as steady:
+                    stream = daemon.stream(steady.name)
+                    player, = daemon.api()["players"]
+                    new = {stream["id"], stream["publisher"]["id"], player["id"]}
+                    self.assertEqual(len(new), 3)
+                    self.assertFalse(new & seen)
+                    seen |= new
+                daemon.blocks_settled()
+
+
+class ErrorsTest(unittest.TestCase):
+    def problem(self, answer, status):
+        """Checks that it is a problem document (RFC 9457), and returns its headers."""
+        got, headers, body = answer
+        self.assertEqual(got, status, body)
+        self.assertEqual(headers["Content-Type"], "application/problem+json")
+        document = json.loads(body)
+        self.assertEqual((document["status"], document["type"]), (status, "about:blank"))
+        self.assertTrue(document["title"] and document["detail"])
+        return headers
+
+    def test_statuses(self):
+        with Daemon() as daemon:
+            for path in ("/nothing", "/api", "/api/v1", "/api/v1/streams/", "/api/v1/streams/live/none",
+                         "/api/v1/streams/..%2f..", "/api/v1/streams/a%00b", "/api/v1/players/1", "/api/v1/players/x",
+                         "/api/v1/players/99999999999999999999", "/api/v1/streamsx"):
+                self.problem(daemon.admin("GET", path), 404)
+            for path in ("/api/v1/players/123456", "/api/v1/publishers/123456", "/api/v1/streams/live/none",
+                         "/api/v1/publishers/-1"):
+                self.problem(daemon.admin("DELETE", path), 404)
+            for method, path, allow in (("DELETE", "/api/v1/streams", "GET, HEAD"), ("POST", "/metrics", "GET, HEAD"),
+                                        ("PUT", "/api/v1/streams/live/a", "GET, HEAD, DELETE"),
+                                        ("GET", "/api/v1/publishers/1", "DELETE"), ("GET", "/api/v1/reload", "POST"),
+                                        ("PATCH", "/api/v1/players/1", "GET, HEAD, DELETE"),
+                                        ("OPTIONS", "/api/v1/pool", "GET, HEAD")):
+                headers = self.problem(daemon.admin(method, path), 405)
+                self.assertEqual(headers["Allow"], allow)
+            for query in ("ban=x", "ban=-1", "ban=86401", "ban=1.5", "kick=1", "ban=1&ban=y"):
+                self.problem(daemon.admin("DELETE", "/api/v1/streams/live/a?" + query), 400)
+            self.problem(daemon.admin("DELETE", "/api/v1/players/1?ban=5"), 400)
+            self.problem(daemon.admin("POST", "/api/v1/reload", b"x" * 100000), 413)
+            self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], 200)
+
+    def test_limits_of_a_request(self):
+        """What is over the server's own limits ends the connection, and nothing else."""
+        with Daemon() as daemon:
+            with Steady(daemon) as steady:
+                for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100000 + b"\r\n\r\n",
+                             b"POST /api/v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n",
+                             b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10000 + b"\r\n"):
+                    with daemon.connect("admin") as peer:
+                        with contextlib.suppress(ConnectionError):
+                            peer.sendall(data)
+                        self.assertNotIn(b" 200 ", harness.read_to_end(peer)[:20])
+                steady.go_on()
+            daemon.blocks_settled()
+
+    def test_head(self):
+        with Daemon() as daemon:
+            for path in ("/api/v1/version", "/api/v1/config"):
+                _, _, body = daemon.admin("GET", path)
+                status, headers, nothing = daemon.admin("HEAD", path)
+                self.assertEqual((status, nothing), (200, b""))
+                self.assertEqual(int(headers["Content-Length"]), len(body))
+
+    def test_data_plane_has_no_api(self):
+        """Who may play need not know who else does."""
+        with Daemon() as daemon:
+            for path in ("/api/v1/streams", "/api/v1/snapshot", "/metrics"):
+                self.assertEqual(daemon.request("GET", path)[0], 404)
+
+
+class GuardTest(unittest.TestCase):
+    """Pages of other sites may neither look nor act; with a token, nobody may without it."""
+
+    def test_host(self):
+        with Daemon() as daemon:
+            port = daemon.address("admin")[1]
+            for host in ("localhost", "LocalHost:%d" % port, "127.0.0.1:%d" % port, "127.9.9.9", "[::1]:%d" % port):
+                self.assertEqual(daemon.admin("GET", "/api/v1/version", headers={"Host": host})[0], 200, host)
+            for host in ("evil.example", "evil.example:%d" % port, "localhost.evil.example", "127.0.0.1.evil.example",
+                         "192.0.2.1", "", "127.0.0.1:%d:x" % port):
+                status, headers, _ = daemon.admin("GET", "/api/v1/version", headers={"Host": host})
+                self.assertEqual(status, 403, host)
+                self.assertNotIn("Access-Control-Allow-Origin", headers)
+
+    def test_forged_requests(self):
+        with Daemon() as daemon, Steady(daemon) as steady:
+            player, = daemon.api()["players"]
+            path = "/api/v1/players/%d" % player["id"]
+            for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+                            {"Origin": "http://localhost:1"}, {"Sec-Fetch-Site": "same-site"},
+                            {"Origin": "http://evil.example", "Host": "evil.example"}):
+                self.assertEqual(daemon.admin("DELETE", path, headers=headers)[0], 403, headers)
+                self.assertEqual(daemon.admin("POST", "/api/v1/reload", headers=headers)[0], 403, headers)
+            steady.go_on()
+            host = "127.0.0.1:%d" % daemon.address("admin")[1]
+            headers = {"Host": host, "Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}
+            self.assertEqual(daemon.admin("POST", "/api/v1/reload", headers=headers)[0], 200)
+
+    def test_token(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "token")
+            with open(path, "w", encoding="ascii", opener=lambda *where: os.open(*where, 0o600)) as file:
+                file.write(TOKEN + "\n")
+            self.check_token(path)
+            os.chmod(path, 0o644)
+            with self.assertRaisesRegex(harness.NotStarted, "chmod 600"):
+                Daemon("--admin", "127.0.0.1:0", "--admin-token-file", path).kill()
+
+    def check_token(self, path):
+        with Daemon("--admin", "0.0.0.0:0", "--admin-token-file", path) as daemon:
+            for value in (None, "Bearer", "Bearer ", "Bearer " + TOKEN[:-1], "Bearer " + TOKEN + "x", "Basic " + TOKEN):
+                headers = {"Authorization": value} if value is not None else {}
+                status, headers, _ = daemon.admin("GET", "/metrics", headers=headers)
+                self.assertEqual(status, 401, value)
+                self.assertTrue(headers["WWW-Authenticate"].startswith("Bearer"))
+            good = {"Authorization": "Bearer " + TOKEN, "Host": "any.example"}
+            self.assertEqual(daemon.admin("GET", "/api/v1/version", headers=good)[0], 200)
+            self.assertNotIn(TOKEN, str(daemon.log()))
+
+    def test_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "admin")
+            for _ in range(2):
+                # The second time, one lies there that was left behind.
+                with Daemon("--admin", "unix:" + path, listen=("--http", "127.0.0.1:0")) as daemon:
+                    status = os.stat(path)
+                    self.assertTrue(stat.S_ISSOCK(status.st_mode))
+                    self.assertEqual(stat.S_IMODE(status.st_mode), 0o600)
+                    status, body = ask_unix(path, "GET", "/api/v1/version")
+                    self.assertEqual((status, json.loads(body)["api"]), (200, "v1"))
+                    with self.assertRaisesRegex(harness.NotStarted, "cannot listen"):
+                        Daemon("--admin", "unix:" + path, listen=("--http", "127.0.0.1:0")).kill()
+                    self.assertEqual(ask_unix(path, "GET", "/api/v1/health")[0], 200)
+                self.assertFalse(os.path.exists(path))
+                with socket.socket(socket.AF_UNIX) as left_behind:
+                    left_behind.bind(path)
+
+
+class KickTest(unittest.TestCase):
+    def kick(self, daemon, path):
+        status, _, body = daemon.admin("DELETE", "/api/v1/" + path)
+        self.assertEqual((status, body), (204, b""))
+
+    def test_player(self):
+        with Daemon() as daemon:
+            with Steady(daemon) as steady:
+                with Player(daemon, steady.name) as player:
+                    player.wait_tags(10)
+                    one, = [one for one in daemon.api()["players"] if one["address"] == player.address]
+                    self.kick(daemon, "players/%d" % one["id"])
+                    player.wait_end()
+                    daemon.wait_log("player ended", peer=player.address, reason="kicked")
+                    self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 404)
+                steady.go_on()
+            daemon.blocks_settled()
+
+    def test_publishers(self):
+        """Each protocol's publisher ends; its player waits, and is served by the next."""
+        data, tags = flv.stream(40)
+        with Daemon() as daemon:
+            for protocol in ("flv", "http"):
+                publisher = Publisher(daemon, "live/a" if protocol == "http" else None, protocol)
+                with publisher, Player(daemon, publisher.name) as player:
+                    publisher.send(data)
+                    player.wait_tags(len(tags))
+                    self.kick(daemon, "publishers/%d" % daemon.stream(publisher.name)["publisher"]["id"])
+                    answer = harness.read_to_end(publisher.peer)
+                    self.assertEqual(harness.status_of(answer) if protocol == "http" else answer,
+                                     403 if protocol == "http" else b"")
+                    daemon.wait_log("publisher ended", peer=publisher.address, reason="kicked")
+                    self.assertEqual(daemon.stream(publisher.name)["state"], "waiting")
+                    with Publisher(daemon, publisher.name, "http") as following:
+                        following.send(data)
+                        player.wait_tags(2 * len(tags))
+                        self.assertEqual(following.finish(), 200)
+            daemon.blocks_settled()
+
+    def test_ban(self):
+        data, tags = flv.stream(40)
+        with Daemon() as daemon:
+            with Publisher(daemon, "live/a", "http") as publisher, Player(daemon, "live/a") as player:
+                publisher.send(data)
+                player.wait_tags(len(tags))
+                self.kick(daemon, "publishers/%d?ban=3600" % daemon.stream("live/a")["publisher"]["id"])
+                self.assertEqual(harness.read_head(publisher.peer)[0], 403)
+                with Publisher(daemon, "live/a", "http") as again:
+                    self.assertEqual(harness.read_head(again.peer)[0], 403)
+                with Publisher(daemon, "live/b", "http") as other:
+                    other.send(data)
+                    self.assertEqual(other.finish(), 200)
+            daemon.blocks_settled()
+            daemon.wait_log("publish refused", stream="live/a", reason="the publisher is banned for a while")
+
+    def test_ban_ends(self):
+        data, _ = flv.stream(40)
+        with Daemon() as daemon:
+            with Publisher(daemon, "live/a", "http") as publisher:
+                publisher.send(data)
+                daemon.wait_stream("live/a")
+                self.kick(daemon, "streams/live/a?ban=1")
+
+            def publish():
+                with Publisher(daemon, "live/a", "http") as again:
+                    again.send(data)
+                    return again.finish() == 200
+            with self.assertRaises((AssertionError, OSError)):
+                self.assertTrue(publish())
+            def admitted():
+                with contextlib.suppress(OSError):
+                    return publish()
+                return False
+            harness.wait_until(admitted, "the ban's end", 0.2)
+            daemon.blocks_settled()
+
+    def test_stream(self):
+        data, tags = flv.stream(40)
+        with Daemon() as daemon, contextlib.ExitStack() as stack:
+            publisher = stack.enter_context(Publisher(daemon, "live/a", "http"))
+            players = [stack.enter_context(Player(daemon, "live/a")) for _ in range(5)]
+            publisher.send(data)
+            for player in players:
+                player.wait_tags(len(tags))
+            self.kick(daemon, "streams/live%2Fa")
+            for player in players:
+                player.wait_end()
+            self.assertEqual(harness.read_head(publisher.peer)[0], 403)
+            daemon.blocks_settled()
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/live/a")[0], 404)
+
+
+class SlowPlayerTest(unittest.TestCase):
+    def test_is_visible(self):
+        """One who reads nothing is told from one who reads: what is queued, for how long, what was dropped and why."""
+        with Daemon("--player-buffer", "256K", "--gop-size", "64K", "--frame-limit", "64K") as daemon:
+            with Steady(daemon, pause=0.001) as steady:
+                with Player(daemon, steady.name, receive_buffer=4096, reading=False) as slow:
+                    def look():
+                        players = {one["address"]: one for one in daemon.api()["players"]}
+                        one = players.get(slow.address)
+                        return one if one and one["drops"]["queue_full"] and one["drops"]["until_key_frame"] else None
+                    one = harness.wait_until(look, "drops of the slow player")
+                    self.assertTrue(one["slow"])
+                    self.assertEqual(one["frames_dropped"], sum(one["drops"].values()))
+                    self.assertEqual((one["drops"]["no_memory"], one["drops"]["paused"]), (0, 0))
+                    harness.wait_until(lambda: look()["stalled_ms"] > 0, "a stall that is counted")
+                    other, = [one for one in daemon.api()["players"] if one["address"] == steady.player.address]
+                    self.assertEqual((other["slow"], other["frames_dropped"]), (False, 0))
+                steady.go_on()
+            daemon.blocks_settled()
+
+
+if __name__ == "__main__":
+    harness.main()
