@@ -16,6 +16,7 @@
 
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
+#include "daemon/rule.h"
 #include "daemon/setting.h"
 #include "daemon/stream_name.h"
 #include "daemon/users.h"
@@ -45,6 +46,9 @@ struct options {
     char *pull_file;           /* or NULL */
     char *rtsp_users;          /* a file's name, or NULL */
     struct users *users;       /* what was in it, or NULL */
+    struct rules rules;
+    char *token_keys;   /* a file's name, or NULL */
+    struct users *keys; /* what was in it: names and keys; or NULL */
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */
