@@ -30,10 +30,13 @@ static bool take(struct command_line *line, const struct setting *setting, int a
         bool has_more = setting->kind == SETTING_PULL && optind < argc && *argv[optind] == '=';
         return add(line, setting, optarg ? optarg : "true", has_more ? argv[optind++] : "");
     }
-    if (setting->detail == COMMAND_CONFIG)
+    if (setting->detail == COMMAND_CONFIG) {
         line->config = optarg;
-    else
-        line->command = (enum setting_command)setting->detail;
+        return true;
+    }
+    if (setting->detail == COMMAND_SIGN)
+        line->sign = optarg;
+    line->command = (enum setting_command)setting->detail;
     return true;
 }
 

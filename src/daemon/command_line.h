@@ -13,6 +13,7 @@ struct command_line_value {
 struct command_line {
     enum setting_command command; /* the last one but --config; COMMAND_RUN without any */
     const char *config;           /* the file's name, or NULL */
+    const char *sign;             /* what is to be signed, or NULL */
     struct command_line_value *values;
     size_t count;
 };

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/access.h"
+#include "daemon/denials.h"
 #include "daemon/log.h"
 #include "daemon/publisher.h"
 
@@ -86,6 +88,16 @@ static int make_publisher(struct flv_session *session, const char *name) {
         snprintf(from_port, sizeof from_port, "live/flv-%u", session->base.peer_port);
         name = from_port;
     }
+    const struct access access = {
+        .options = server->options,
+        .action = RULE_PUBLISH,
+        .stream = {name, strlen(name)},
+        .peer = &session->base.peer_address,
+    };
+    const struct rule *rule;
+    /* What a rule asks for cannot be said in FLV. */
+    if (access_judge(&access, &rule) != ACCESS_GRANTED)
+        return -EACCES;
     int error = registry_get(server->registry, name, strlen(name), server_now(server), &stream);
     if (error)
         return error;
@@ -100,6 +112,7 @@ void flv_session_start(struct server *server, int fd, const struct sockaddr_stor
     int error = session ? 0 : -ENOMEM;
     if (!error) {
         session->base = (struct session){.type = &flv_session_type, .server = server, .peer_port = address_port(peer)};
+        session->base.peer_address = cidr_address(peer);
         address_format(peer, session->base.peer);
         session->received_at = server_now(server);
         error = make_publisher(session, stream);
@@ -110,7 +123,10 @@ void flv_session_start(struct server *server, int fd, const struct sockaddr_stor
         server_add(server, &session->base);
         return;
     }
-    LOG(LOG_ERROR, "connection refused", {"proto", "flv"}, {"reason", strerror(-error)});
+    if (error == -EACCES)
+        denials_log(&server->denials, server_now(server), "flv", session->base.peer, 403);
+    else
+        LOG(LOG_ERROR, "connection refused", {"proto", "flv"}, {"reason", strerror(-error)});
     if (session)
         publisher_end(session->publisher, error, 0, server_now(server));
     free(session);

@@ -30,6 +30,8 @@ static const char *status_text(unsigned status) {
         return "No Content";
     case 400:
         return "Bad Request";
+    case 401:
+        return "Unauthorized";
     case 403:
         return "Forbidden";
     case 404:
@@ -91,6 +93,8 @@ static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
         at += snprintf(text + at, room - (size_t)at,
                        "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Allow-Headers: *\r\n",
                        reply->allow, reply->allow);
+    if (reply->challenge)
+        at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
     if (reply->status != 204)
         at += snprintf(text + at, room - (size_t)at, "Content-Type: %s\r\nContent-Length: %zu\r\n",
                        reply->type ? reply->type : "text/plain; charset=utf-8", body_size);
@@ -175,6 +179,10 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
         refuse_with(session, &reply);
         return;
     }
+    const sluice_http_text name = {request->path.text + 1, name_length};
+    if (stream_name_is_valid(name.text, name.length) &&
+        !http_authorize(session, request, publish ? RULE_PUBLISH : RULE_PLAY, name))
+        return;
     int error = registry_get(server->registry, request->path.text + 1, name_length, server_now(server), &stream);
     if (error) {
         http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
@@ -397,6 +405,7 @@ void http_session_start(struct server *server, int fd, const struct sockaddr_sto
     if (!error) {
         session->base = (struct session){.type = &http_session_type, .server = server};
         session->base.peer_port = address_port(peer);
+        session->base.peer_address = cidr_address(peer);
         session->base.merge_window_ms = listener->merge_window_ms;
         address_format(peer, session->base.peer);
         session->state = HTTP_HEAD;

@@ -43,10 +43,11 @@ struct http_session {
 
 struct http_reply {
     unsigned status;
-    const char *reason; /* a few words; the body where there is no other */
-    const char *type;   /* of the body, or NULL for text */
-    const char *allow;  /* methods, for 405 and OPTIONS; or NULL */
-    char *body;         /* freed by the call; or NULL */
+    const char *reason;    /* a few words; the body where there is no other */
+    const char *type;      /* of the body, or NULL for text */
+    const char *allow;     /* methods, for 405 and OPTIONS; or NULL */
+    const char *challenge; /* for 401; or NULL */
+    char *body;            /* freed by the call; or NULL */
     size_t body_size;
     bool head_only; /* the request was HEAD */
     bool keep_alive;
@@ -62,6 +63,13 @@ void http_refuse(struct http_session *session, unsigned status, const char *reas
 void http_linger(struct http_session *session);
 
 void http_close(struct http_session *session);
+
+/*
+ * http_access.c: whether the rules let the client do what it asks for; where they do not, it has been answered.
+ * @stream: a valid name
+ */
+bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
+                    sluice_http_text stream);
 
 /* http_publish.c */
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream);

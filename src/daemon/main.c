@@ -9,6 +9,7 @@
 #include "daemon/log.h"
 #include "daemon/options_load.h"
 #include "daemon/server.h"
+#include "daemon/sign.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -51,6 +52,11 @@ static int obey(const struct command_line *line, struct problems *problems) {
         break;
     case COMMAND_PRINT:
         (void)options_print(line, stdout, problems);
+        break;
+    case COMMAND_SIGN:
+        options = options_load(line, NULL, NULL, NULL, problems);
+        if (options)
+            (void)sign_print(options, line->sign, stdout, problems);
         break;
     case COMMAND_CHECK:
         options = options_load(line, NULL, NULL, NULL, problems);

@@ -26,6 +26,9 @@ void options_unref(const struct options *options) {
         return;
     pull_options_clear(&mine->pulls);
     users_free(mine->users);
+    users_free(mine->keys);
+    rules_clear(&mine->rules);
+    free(mine->token_keys);
     for (size_t i = 0; i < mine->merge_count; i++)
         free(mine->merges[i].stream);
     free(mine->merges);
@@ -45,6 +48,8 @@ uint32_t options_merge_window(const struct options *options, const char *stream,
 static bool has_same_secrets(const struct options *a, const struct options *b, const struct setting *setting) {
     if (setting->kind == SETTING_USERS)
         return users_equal(a->users, b->users);
+    if (setting->kind == SETTING_KEYS)
+        return users_equal(a->keys, b->keys);
     if (setting->kind == SETTING_PULL || setting->kind == SETTING_PULL_FILE)
         return pull_options_equal(&a->pulls, &b->pulls);
     return true;

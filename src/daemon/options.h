@@ -17,6 +17,7 @@
 #include "daemon/admin_option.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
+#include "daemon/rule.h"
 #include "daemon/setting.h"
 #include "daemon/stream_name.h"
 #include "daemon/users.h"
@@ -47,6 +48,9 @@ struct options {
     char *rtsp_users;          /* a file's name, or NULL */
     struct users *users;       /* what was in it, or NULL */
     struct admin_options admin;
+    struct rules rules;
+    char *token_keys;   /* a file's name, or NULL */
+    struct users *keys; /* what was in it: names and keys; or NULL */
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */

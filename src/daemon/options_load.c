@@ -6,6 +6,7 @@
 
 #include <sluice/flv.h>
 
+#include "daemon/access.h"
 #include "daemon/address.h"
 #include "daemon/config_file.h"
 
@@ -107,12 +108,13 @@ static const char *where_of(const struct loader *loader, const char *name, char 
 static void check_listeners(struct loader *loader) {
     const struct options *options = loader->options;
     for (size_t i = 0; i < options->listener_count && !options->allow_remote; i++) {
+        const struct listener_option *listener = &options->listeners[i];
         char text[ADDRESS_TEXT];
-        address_format(&options->listeners[i].address, text);
-        if (!address_is_loopback(&options->listeners[i].address))
+        address_format(&listener->address, text);
+        if (!address_is_loopback(&listener->address) && !access_is_guarded(options, listener->protocol))
             problems_add(loader->problems,
-                         "%s: expected a loopback address, or allow-remote (HTTP and raw FLV have no authentication "
-                         "yet), got \"%s\"",
+                         "%s: expected a loopback address, or rules that ask for credentials or name addresses, or "
+                         "allow-remote, got \"%s\"",
                          loader->listener_where[i], text);
     }
 }
@@ -128,6 +130,30 @@ static void check_admin(struct loader *loader) {
         problems_add(loader->problems, "%s: expected a loopback address, or admin-token-file, got \"%s\"",
                      where_of(loader, "admin", where, sizeof where), text);
     }
+}
+
+/* What a rule names is to be there. */
+static void check_rule(struct loader *loader, const struct rule *rule) {
+    const struct options *options = loader->options;
+    for (size_t i = 0; i < rule->way_count; i++) {
+        const char *name = rule->way[i].name;
+        if (rule->way[i].way == RULE_USER && !options->users)
+            problems_add(loader->problems, "%s: expected a file of users (rtsp-users), since it asks for one",
+                         rule->where);
+        else if (rule->way[i].way == RULE_USER && name && !users_find(options->users, name, strlen(name)))
+            problems_add(loader->problems, "%s: expected a user of %s, got \"%s\"", rule->where, options->rtsp_users,
+                         name);
+        else if (rule->way[i].way & (RULE_TOKEN | RULE_SECRET) && !options->keys)
+            problems_add(loader->problems, "%s: expected a file of keys (token-keys), since it names one", rule->where);
+        else if (rule->way[i].way & (RULE_TOKEN | RULE_SECRET) && !users_find(options->keys, name, strlen(name)))
+            problems_add(loader->problems, "%s: expected a key of %s, got \"%s\"", rule->where, options->token_keys,
+                         name);
+    }
+}
+
+static void check_rules(struct loader *loader) {
+    for (size_t i = 0; i < loader->options->rules.count; i++)
+        check_rule(loader, &loader->options->rules.list[i]);
 }
 
 /* What only the sizes together can say, or get wrong. */
@@ -191,6 +217,7 @@ static void read_all(struct loader *loader) {
     if (readable) {
         check_listeners(loader);
         check_admin(loader);
+        check_rules(loader);
     }
 }
 

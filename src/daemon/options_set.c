@@ -70,15 +70,21 @@ static bool set_file(const struct setting_reader *reader, const struct setting *
 }
 
 static bool set_users(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct users **place = setting->kind == SETTING_KEYS ? &reader->options->keys : &reader->options->users;
     char error[USERS_ERROR];
     struct users *users;
     if (!set_file(reader, setting, text))
         return false;
     if (users_load(text, &users, error) < 0)
         return problems_add(reader->problems, "%s: %s", reader->where, error);
-    users_free(reader->options->users);
-    reader->options->users = users;
+    users_free(*place);
+    *place = users;
     return true;
+}
+
+static bool add_rule(const struct setting_reader *reader, const char *text) {
+    const char *error = rules_add(&reader->options->rules, text, reader->where);
+    return !error || problems_add(reader->problems, "%s: %s, got \"%s\"", reader->where, error, text);
 }
 
 static bool set_pull_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
@@ -210,6 +216,9 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_pull(reader, text);
     case SETTING_PULL_FILE:
         return set_pull_file(reader, setting, text);
+    case SETTING_RULE:
+        return add_rule(reader, text);
+    case SETTING_KEYS:
     case SETTING_USERS:
         return set_users(reader, setting, text);
     case SETTING_MERGE_WINDOW:

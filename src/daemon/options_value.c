@@ -89,6 +89,13 @@ static void put_merges(FILE *out, const struct options *options) {
     end_list(out, count);
 }
 
+static void put_rules(FILE *out, const struct options *options) {
+    size_t count = 0;
+    for (size_t i = 0; i < options->rules.count; i++)
+        put_item(out, &count, options->rules.list[i].said);
+    end_list(out, count);
+}
+
 static void put_size(FILE *out, uint64_t size) {
     static const char units[] = {0, 'K', 'M', 'G'};
     int unit = 0;
@@ -120,8 +127,12 @@ static void put_value(FILE *out, const struct options *options, const struct set
         put_pulls(out, options);
         break;
     case SETTING_PULL_FILE:
+    case SETTING_KEYS:
     case SETTING_USERS:
         put_string(out, *(char *const *)field ? *(char *const *)field : "");
+        break;
+    case SETTING_RULE:
+        put_rules(out, options);
         break;
     case SETTING_MERGE_WINDOW:
         put_merges(out, options);

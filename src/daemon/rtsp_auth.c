@@ -114,20 +114,95 @@ static unsigned check(const struct rtsp_auth *auth, const struct users *users, c
     return 401;
 }
 
-unsigned rtsp_authorize(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request,
-                        bool publishes) {
-    if (!users)
+/* Who the client is, unless that is known. */
+static unsigned identify(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request) {
+    const struct user *user;
+    if (auth->is_known)
         return 0;
-    if (!auth->is_known) {
-        const struct user *user;
-        unsigned status = check(auth, users, request, &user);
-        auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
-        if (status)
-            return status;
-        auth->is_known = true;
-        auth->rights = user->rights;
+    unsigned status = check(auth, users, request, &user);
+    if (!status && strlen(user->name) > RTSP_USER)
+        status = 403;
+    auth->failures += status == 400 || (status == 401 && sluice_rtsp_find(request, "Authorization"));
+    if (status)
+        return status;
+    auth->is_known = true;
+    auth->rights = user->rights;
+    strcpy(auth->user, user->name);
+    return 0;
+}
+
+static bool is_granted(const struct rtsp_auth *auth, const struct access *access) {
+    return auth->actions & access->action && strlen(auth->stream) == access->stream.length &&
+           memcmp(auth->stream, access->stream.text, access->stream.length) == 0;
+}
+
+static void grant(struct rtsp_auth *auth, const struct access *access) {
+    if (access->stream.length > STREAM_NAME)
+        return;
+    memcpy(auth->stream, access->stream.text, access->stream.length);
+    auth->stream[access->stream.length] = '\0';
+    auth->actions = access->action;
+}
+
+static bool has_token(struct rtsp_auth *auth, const struct access *access, const struct rule *rule,
+                      const sluice_rtsp_message *request) {
+    char token[ACCESS_TOKEN];
+    sluice_rtsp_url url;
+    if (sluice_rtsp_split_url(request->url, &url) < 0 || !access_query_token(url.query, token))
+        return false;
+    /* A track's name may have been put behind the query. */
+    bool right = access_token_is_right(access, rule, token);
+    if (!right && strchr(token, '/')) {
+        *strrchr(token, '/') = '\0';
+        right = access_token_is_right(access, rule, token);
     }
-    return auth->rights & (publishes ? USER_MAY_PUBLISH : USER_MAY_PLAY) ? 0 : 403;
+    explicit_bzero(token, sizeof token);
+    auth->failures += !right;
+    return right;
+}
+
+static unsigned ask(struct rtsp_auth *auth, const struct access *access, const struct rule *rule,
+                    const sluice_rtsp_message *request) {
+    auth->wants_user = rule->ways & RULE_USER;
+    auth->wants_token = rule->ways & (RULE_TOKEN | RULE_SECRET);
+    if (auth->wants_token && has_token(auth, access, rule, request))
+        return 0;
+    if (!auth->wants_user)
+        return 401;
+    unsigned status = identify(auth, access->options->users, request);
+    return status ? status : access_user_may(access, rule, auth->user, auth->rights) ? 0 : 403;
+}
+
+/* Without rules: what users there are, and what each may do. */
+static unsigned check_rights(struct rtsp_auth *auth, const struct access *access, const sluice_rtsp_message *request) {
+    const unsigned needed = access->action == RULE_PUBLISH ? USER_MAY_PUBLISH : USER_MAY_PLAY;
+    if (!access->options->users)
+        return 0;
+    auth->wants_user = true;
+    auth->wants_token = false;
+    unsigned status = identify(auth, access->options->users, request);
+    return status ? status : auth->rights & needed ? 0 : 403;
+}
+
+unsigned rtsp_authorize(struct rtsp_auth *auth, const struct access *access, const sluice_rtsp_message *request) {
+    const struct rule *rule;
+    unsigned status = 0;
+    if (access->options->rules.count == 0)
+        return check_rights(auth, access, request);
+    if (is_granted(auth, access))
+        return 0;
+    switch (access_judge(access, &rule)) {
+    case ACCESS_GRANTED:
+        break;
+    case ACCESS_REFUSED:
+        return 403;
+    case ACCESS_ASK:
+        status = ask(auth, access, rule, request);
+        break;
+    }
+    if (!status)
+        grant(auth, access);
+    return status;
 }
 
 int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply) {
@@ -139,9 +214,12 @@ int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply) {
     }
     /* The strongest first, as RFC 7616 has it; FFmpeg takes the last Digest, and knows MD5 only. */
     static const char *const algorithms[] = {"SHA-256", "MD5"};
-    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms && auth->wants_user; i++)
         sluice_rtsp_write_header(reply, "WWW-Authenticate", "Digest realm=\"%s\", nonce=\"%s\", algorithm=%s", realm,
                                  auth->nonce, algorithms[i]);
-    sluice_rtsp_write_header(reply, "WWW-Authenticate", "Basic realm=\"%s\"", realm);
+    if (auth->wants_user)
+        sluice_rtsp_write_header(reply, "WWW-Authenticate", "Basic realm=\"%s\"", realm);
+    else
+        sluice_rtsp_write_header(reply, "WWW-Authenticate", "Bearer realm=\"%s\"", realm);
     return 0;
 }

@@ -204,6 +204,11 @@ static unsigned find_track(const struct rtsp_session *session, const struct rtsp
     return output->tracks[*ret_track].present ? 0 : 404;
 }
 
+int rtsp_play_read_target(const sluice_rtsp_message *request, struct rtsp_target *ret_target) {
+    bool has_track = request->method_id == SLUICE_RTSP_SETUP;
+    return rtsp_read_target(request->url, has_track ? controls : NULL, has_track ? PACKET_TRACKS : 0, ret_target);
+}
+
 void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
     uint32_t track = 0;

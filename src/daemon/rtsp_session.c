@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/denials.h"
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
 
@@ -229,35 +230,35 @@ static void refuse_option(struct rtsp_session *session, const sluice_rtsp_messag
     rtsp_reply_send(session, &reply, NULL, NULL, 0);
 }
 
-static bool needs_rights(const struct rtsp_session *session, sluice_rtsp_method method, bool *ret_publishes) {
-    *ret_publishes = method == SLUICE_RTSP_ANNOUNCE || session->state >= RTSP_ANNOUNCED;
-    return method &
-           (SLUICE_RTSP_ANNOUNCE | SLUICE_RTSP_DESCRIBE | SLUICE_RTSP_SETUP | SLUICE_RTSP_PLAY | SLUICE_RTSP_RECORD);
+/* Whether the request begins something: what follows is about what has begun. */
+static bool begins(const struct rtsp_session *session, const sluice_rtsp_message *request) {
+    return request->method_id & (SLUICE_RTSP_ANNOUNCE | SLUICE_RTSP_DESCRIBE) ||
+           (request->method_id == SLUICE_RTSP_SETUP && session->state < RTSP_ANNOUNCED);
 }
 
 /* Whether the client may have what it asks for; it has been answered where it may not. */
 static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    bool publishes;
-    if (!needs_rights(session, request->method_id, &publishes))
+    struct server *server = session->base.server;
+    bool publishes = request->method_id == SLUICE_RTSP_ANNOUNCE;
+    struct rtsp_target target;
+    /* What is no URL is refused as such. */
+    if (!begins(session, request) || rtsp_play_read_target(request, &target) < 0)
         return true;
-    unsigned status = rtsp_authorize(&session->auth, session->base.server->options->users, request, publishes);
+    const struct access access = {server->options, publishes ? RULE_PUBLISH : RULE_PLAY, target.name,
+                                  &session->base.peer_address};
+    unsigned status = rtsp_authorize(&session->auth, &access, request);
     if (status == 0)
         return true;
-    if (status != 401) {
-        rtsp_refuse(session, status, request->cseq, status == 403 ? "no right to do that" : "malformed credentials");
-    } else {
-        struct rtsp_reply reply;
-        rtsp_reply_begin(&reply, session, status, request->cseq);
-        if (rtsp_write_challenges(&session->auth, &reply.head) < 0) {
-            rtsp_refuse(session, 503, request->cseq, "no random bytes");
-            return false;
-        }
-        /* The first time is how it is meant to be. */
-        if (session->auth.failures > 0)
-            LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer}, {"status", "401"},
-                {"reason", "wrong credentials"});
-        rtsp_reply_send(session, &reply, NULL, NULL, 0);
+    struct rtsp_reply reply;
+    rtsp_reply_begin(&reply, session, status, request->cseq);
+    if (status == 401 && rtsp_write_challenges(&session->auth, &reply.head) < 0) {
+        rtsp_refuse(session, 503, request->cseq, "no random bytes");
+        return false;
     }
+    /* The first time is how it is meant to be. */
+    if (status != 401 || session->auth.failures > 0)
+        denials_log(&server->denials, server_now(server), "rtsp", session->base.peer, status);
+    rtsp_reply_send(session, &reply, NULL, NULL, 0);
     if (session->auth.failures >= RTSP_AUTH_FAILURES)
         rtsp_end(session);
     return false;
@@ -480,6 +481,7 @@ void rtsp_session_start(struct server *server, int fd, const struct sockaddr_sto
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
         session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
+        session->base.peer_address = cidr_address(peer);
         address_format(peer, session->base.peer);
         session->base.merge_window_ms = listener->merge_window_ms;
         session->state = RTSP_INIT;

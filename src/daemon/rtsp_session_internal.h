@@ -88,6 +88,8 @@ void rtsp_publish_leave(struct rtsp_session *session, int error);
 
 /* rtsp_play.c; the player's memory goes with rtsp_play_free(), when the kernel is done with it. */
 void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *request);
+/* What a request of one who plays is about. 0, -EPROTO */
+int rtsp_play_read_target(const sluice_rtsp_message *request, struct rtsp_target *ret_target);
 void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_play(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request);

@@ -101,6 +101,7 @@ static void tick(sluice_timer *timer, void *user) {
         server->ticked_at = now;
     }
     pulls_tick(server->pulls, now);
+    denials_tick(&server->denials, now);
     each_session(server, tick_session);
     if (!server->draining)
         return;

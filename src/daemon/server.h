@@ -9,6 +9,7 @@
 #include <sluice/loop.h>
 #include <sluice/pool.h>
 
+#include "daemon/denials.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
@@ -25,6 +26,7 @@ struct server {
     struct session *sessions;
     uint32_t session_count;
     uint64_t refused; /* connections over the limit */
+    struct denials denials;
     uint64_t started_at;
     sluice_timer *ticker;
     uint64_t ticked_at;

@@ -8,6 +8,7 @@
 #include <sluice/conn.h>
 
 #include "daemon/address.h"
+#include "daemon/cidr.h"
 
 struct server;
 struct session;
@@ -31,6 +32,7 @@ struct session {
     struct session *next, *prev; /* in the server's list */
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
+    struct cidr_address peer_address;
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
 };

@@ -28,19 +28,30 @@ const struct setting settings[] = {
      .help =
          "ask who comes to --admin by TCP for the token in FILE, which nobody else may read; addresses that are not "
          "loopback need it"},
-    {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .value = "FILE", .expected = "a file's name",
-     .help =
-         "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
-         "\"play NAME:PASSWORD\", and nobody else may read it. HTTP and raw FLV are open to all who reach them"},
     {"pull", SETTING_PULL, true, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
      .help = "fetch rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH by RTSP over TCP and publish it as NAME; with on-demand "
              "only while there are players. The last \"=\" ends the URL; on the command line it may be a word of its "
              "own: URL =NAME. What fails is tried again, after 1 to 30 seconds"},
     {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .value = "FILE", .expected = "a file's name",
      .help = "the same, a pull in each line, where ps does not show passwords; nobody else may read it"},
+
+    {"rule", SETTING_RULE, true, .value = "RULE", .expected = "ACTIONS STREAM [from RANGES] WAYS",
+     .effect = SETTING_LATER,
+     .section = "Rights (without a rule, everybody may do everything, but for RTSP with --rtsp-users)",
+     .help = "ACTIONS STREAM [from RANGES] WAYS: the first rule that fits decides, and where none fits, nobody may. "
+             "ACTIONS: publish, play, both with a comma, or all. STREAM: a name, * for any characters. RANGES: "
+             "10.0.0.0/8,fd00::/8. WAYS: allow, deny; or one of several with commas: user (of --rtsp-users, by HTTP, "
+             "too), user=NAME, token=KEY, secret=KEY (?token= in the URL)"},
+    {"token-keys", SETTING_KEYS, FIELD(token_keys), .value = "FILE", .expected = "a file's name",
+     .effect = SETTING_LATER, .help = "the keys of tokens: a line NAME:KEY for each; nobody else may read it"},
+    {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .value = "FILE", .expected = "a file's name",
+     .help =
+         "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
+         "\"play NAME:PASSWORD\", and nobody else may read it"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
-     .help = "accept addresses that are not loopback; anyone who reaches them may publish and play, except by RTSP "
-             "with --rtsp-users"},
+     .help =
+         "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "
+         "one that allows all addresses. Anyone who reaches them may publish and play"},
 
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .preset = "256M",
      .value = "SIZE", .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
@@ -88,6 +99,8 @@ const struct setting settings[] = {
      .help = "say OK, or each error with its file and line, and exit; listens nowhere and connects to nobody"},
     {"print-config", SETTING_COMMAND, .detail = COMMAND_PRINT,
      .help = "show every setting and where it comes from, without passwords, and exit"},
+    {"sign", SETTING_COMMAND, .detail = COMMAND_SIGN, .value = "ACTION,STREAM,SECONDS[,KEY]",
+     .help = "make a token for that long, with that key of --token-keys, or the first one; show it, and exit"},
     {"help", SETTING_COMMAND, .detail = COMMAND_HELP, .help = "show this text"},
     {"version", SETTING_COMMAND, .detail = COMMAND_VERSION, .help = "show the version"},
 };

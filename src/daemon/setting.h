@@ -20,6 +20,8 @@ enum setting_kind {
     SETTING_PULL,         /* URL=NAME */
     SETTING_PULL_FILE,    /* a file of them */
     SETTING_USERS,        /* a file of names and passwords */
+    SETTING_KEYS,         /* a file of names and keys */
+    SETTING_RULE,         /* see rule.h */
     SETTING_MERGE_WINDOW, /* [STREAM=]MS */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
@@ -54,7 +56,15 @@ struct setting {
 };
 
 /* What to do; the detail of SETTING_COMMAND. */
-enum setting_command { COMMAND_RUN, COMMAND_CONFIG, COMMAND_CHECK, COMMAND_PRINT, COMMAND_HELP, COMMAND_VERSION };
+enum setting_command {
+    COMMAND_RUN,
+    COMMAND_CONFIG,
+    COMMAND_CHECK,
+    COMMAND_PRINT,
+    COMMAND_SIGN,
+    COMMAND_HELP,
+    COMMAND_VERSION
+};
 
 extern const struct setting settings[];
 extern const size_t settings_count;

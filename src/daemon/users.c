@@ -98,3 +98,7 @@ bool users_equal(const struct users *a, const struct users *b) {
     }
     return true;
 }
+
+const struct user *users_first(const struct users *users) {
+    return &users->list[0];
+}

@@ -31,6 +31,9 @@ void users_free(struct users *users);
 /* The same names, passwords and rights. Either may be NULL. */
 bool users_equal(const struct users *a, const struct users *b);
 
+/* The first line's; there is one. */
+const struct user *users_first(const struct users *users);
+
 /* NULL when there is none of that name. */
 const struct user *users_find(const struct users *users, const char *name, size_t length);
 

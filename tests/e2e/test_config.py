@@ -28,6 +28,9 @@ VALUES = {
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
     "pull-file": ('"PULLS"', ["PULLS"], None),
     "allow-remote": ("true", [], None),
+    "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
+             None),
+    "token-keys": ('"KEYS"', ["KEYS"], None),
     "memory": ('"1G"', ["1G"], None),
     "gop-size": ("1000", ["1000"], None),
     "player-buffer": ("33554432", ["32M"], '"32M"'),
@@ -88,6 +91,7 @@ class SampleTest(FileCase):
         """What the sample shows commented out is the default."""
         self.write("users", "a:b\n")
         self.write("pulls", "")
+        self.write("keys", "a:b\n")
         with open(SAMPLE, encoding="ascii") as file:
             text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
         config = self.write("all.conf", text.replace("/etc/sluice", self.folder))
@@ -95,7 +99,7 @@ class SampleTest(FileCase):
         shown, defaults = self.printed("--config", config), self.printed()
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("admin-token-file", "rtsp-users", "pull-file"):
+            if name not in ("admin-token-file", "rtsp-users", "token-keys", "pull-file"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -103,12 +107,13 @@ class SampleTest(FileCase):
 class ValueTest(FileCase):
     def files(self, text):
         return text.replace("USERS", os.path.join(self.folder, "users")).replace(
-            "PULLS", os.path.join(self.folder, "pulls"))
+            "PULLS", os.path.join(self.folder, "pulls")).replace("KEYS", os.path.join(self.folder, "keys"))
 
     def setUp(self):
         super().setUp()
         self.write("users", "a:b\n")
         self.write("pulls", "rtsp://c/z=live/c\n")
+        self.write("keys", "k:geheim\n")
 
     def test_each(self):
         """Each setting, by the file and by the command line, which wins."""
@@ -116,10 +121,13 @@ class ValueTest(FileCase):
         for name, (text, arguments, shown) in VALUES.items():
             with self.subTest(name):
                 self.write("sluiced.conf", "\n%s = %s;\n" % (name, self.files(text)))
-                by_file = self.printed("--config", self.config)[name]
+                # What a rule names, is to be there.
+                more = [] if name != "rule" else self.files("--rtsp-users=USERS --token-keys=KEYS").split()
+                by_file = self.printed("--config", self.config, *more)[name]
                 self.assertEqual(by_file, (self.files(shown or text), self.config + ":2"))
                 self.assertNotEqual(by_file[0], defaults[name][0])
                 options = ["--%s=%s" % (name, self.files(value)) for value in arguments] or ["--" + name]
+                options += more
                 self.assertEqual(self.printed(*options)[name], (by_file[0], "the command line"))
                 self.write("sluiced.conf", "%s = %s;\n" % (
                     name, defaults[name][0] if defaults[name][0] != '""' else self.files(text)))
@@ -184,13 +192,19 @@ class ErrorTest(FileCase):
         ("log-level = \"loud\";", [(1, "log-level: expected error, warning, info or debug")]),
         ("\n\nrtsp-users = \"/nowhere\";", [(3, "rtsp-users: /nowhere: No such file or directory")]),
         ("pull = [\"rtsp://h/x=live/a\",\n\"rtsp://h/y=live/a\"];", [(2, "pull: a second pull of that name")]),
-        ("rtsp = [\"127.0.0.1:0\",\n\"0.0.0.0:0\"];", [(2, "rtsp: expected a loopback address, or allow-remote")]),
+        ("rtsp = [\"127.0.0.1:0\",\n\"0.0.0.0:0\"];", [(2, "rtsp: expected a loopback address, or rules that")]),
         ("player-buffer = \"1M\";\ngop-size = \"2M\";", [(2, "gop-size: expected at most player-buffer (1048576 bytes")]),
         ("memory = \"8M\";\nframe-limit = \"5M\";", [(2, "frame-limit: expected at most player-buffer and half of memory")]),
         ("wait = 1;\nwait = 2;", [(2, "duplicate setting name")]),
         ("wait 1;", [(1, "syntax error; expected NAME = VALUE;")]),
         ("wait = 1;\nidle = ;", [(2, "syntax error; expected NAME = VALUE;")]),
         ("wait = \"1;\n\n", [(3, "syntax error")]),
+        ("rule = \"see * allow\";", [(1, "rule: expected publish, play, api or all at the beginning")]),
+        ("rule = [\"play *\"];", [(1, "rule: expected ACTIONS STREAM [from RANGES] WAYS")]),
+        ("rule = [\"play * from 10.0.0.1/8 allow\"];", [(1, "rule: expected an address or a range such as")]),
+        ("rule = [\"play * allow\",\n\"play * user\",\n\"all * token=k\"];",
+         [(2, "rule: expected a file of users"), (3, "rule: expected a file of keys")]),
+        ("rtsp = \"0.0.0.0:0\";\nrule = [\"play * allow\"];", [(1, "rtsp: expected a loopback address, or rules")]),
         # All of them at once.
         ("wait = -1;\nidle = 0;\nfoo = 1;\nstall = 1;\nhttp = \"1.2.3.4:5\";\n",
          [(1, "wait: "), (2, "idle: "), (3, "foo: "), (5, "http: expected a loopback address")]),

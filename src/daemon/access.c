@@ -1,0 +1,106 @@
+#include "daemon/access.h"
+
+#include <openssl/crypto.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/token.h"
+
+enum access_verdict access_judge(const struct access *access, const struct rule **ret_rule) {
+    const struct rules *rules = &access->options->rules;
+    if (rules->count == 0)
+        return ACCESS_GRANTED;
+    const struct rule *rule = rules_find(rules, access->action, access->stream.text, access->stream.length,
+                                         access->peer);
+    if (!rule)
+        return ACCESS_REFUSED;
+    if (rule->ways & RULE_ALLOW)
+        return ACCESS_GRANTED;
+    if (rule->ways & RULE_DENY)
+        return ACCESS_REFUSED;
+    *ret_rule = rule;
+    return ACCESS_ASK;
+}
+
+static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+static bool decode(const char *text, size_t length, char token[ACCESS_TOKEN]) {
+    size_t at = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        if (c == '%' && i + 2 < length && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0) {
+            c = (char)(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+            i += 2;
+        }
+        if (at == ACCESS_TOKEN - 1 || !c)
+            return false;
+        token[at++] = c;
+    }
+    token[at] = '\0';
+    return at > 0;
+}
+
+bool access_query_token(sluice_http_text query, char ret_token[ACCESS_TOKEN]) {
+    static const char name[] = "token=";
+    for (size_t at = 0; at < query.length;) {
+        const char *part = query.text + at, *end = memchr(part, '&', query.length - at);
+        size_t length = end ? (size_t)(end - part) : query.length - at;
+        if (length > sizeof name - 1 && memcmp(part, name, sizeof name - 1) == 0)
+            return decode(part + sizeof name - 1, length - (sizeof name - 1), ret_token);
+        at += length + 1;
+    }
+    return false;
+}
+
+static const char *action_name(enum rule_action action) {
+    return action == RULE_PUBLISH ? "publish" : "play";
+}
+
+bool access_token_is_right(const struct access *access, const struct rule *rule, const char *token) {
+    char stream[STREAM_NAME + 1];
+    bool right = false;
+    if (access->stream.length >= sizeof stream)
+        return false;
+    memcpy(stream, access->stream.text, access->stream.length);
+    stream[access->stream.length] = '\0';
+    for (size_t i = 0; i < rule->way_count; i++) {
+        const char *name = rule->way[i].name;
+        const struct user *key = rule->way[i].way & (RULE_TOKEN | RULE_SECRET) && access->options->keys
+                                     ? users_find(access->options->keys, name, strlen(name))
+                                     : NULL;
+        if (!key)
+            continue;
+        if (rule->way[i].way == RULE_TOKEN)
+            right |= token_is_valid(token, key->password, action_name(access->action), stream, (uint64_t)time(NULL));
+        else
+            right |= strlen(token) == strlen(key->password) && CRYPTO_memcmp(token, key->password, strlen(token)) == 0;
+    }
+    return right;
+}
+
+bool access_user_may(const struct access *access, const struct rule *rule, const char *name, unsigned rights) {
+    unsigned needed = access->action == RULE_PUBLISH ? USER_MAY_PUBLISH
+                      : access->action == RULE_PLAY  ? USER_MAY_PLAY
+                                                     : 0;
+    return (rights & needed) == needed && rule_names_user(rule, name);
+}
+
+const struct user *access_find_user(const struct options *options, sluice_http_text name, sluice_http_text password) {
+    static const struct user nobody = {.name = "", .password = ""};
+    const struct user *found = options->users ? users_find(options->users, name.text, name.length) : NULL;
+    const struct user *user = found ? found : &nobody;
+    bool right = password.length == strlen(user->password) &&
+                 CRYPTO_memcmp(password.text, user->password, password.length) == 0;
+    return right ? found : NULL;
+}
+
+bool access_is_guarded(const struct options *options, enum listener_protocol protocol) {
+    if (options->rules.count == 0)
+        return protocol == LISTENER_RTSP && options->users;
+    for (size_t i = 0; i < options->rules.count; i++)
+        if (options->rules.list[i].ways & RULE_ALLOW && options->rules.list[i].range_count == 0)
+            return false;
+    return true;
+}

@@ -1,0 +1,30 @@
+/* Ranges of addresses, 10.0.0.0/8 or fd00::/8, and addresses that may be in them. */
+#ifndef SLUICED_CIDR_H
+#define SLUICED_CIDR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* An IPv6 address; of an IPv4 one the mapped one. */
+struct cidr_address {
+    uint8_t bytes[16];
+};
+
+struct cidr {
+    struct cidr_address address;
+    unsigned bits; /* of the 128, that count */
+};
+
+/*
+ * An address alone is a range of one. IPv4 addresses are in no range of IPv6 ones, not even in ::/0.
+ * 0, -EINVAL (also where bits are set behind those that count)
+ */
+int cidr_parse(const char *text, struct cidr *ret_cidr);
+
+bool cidr_has(const struct cidr *cidr, const struct cidr_address *address);
+
+struct cidr_address cidr_address(const struct sockaddr_storage *address);
+
+#endif

@@ -1,0 +1,348 @@
+"""Who may publish and play: each action by each protocol with each kind of credentials, and what each is answered."""
+
+import base64
+import hashlib
+import hmac
+import itertools
+import os
+import re
+import signal
+import socket
+import tempfile
+import time
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher
+from rtsp import SDP, Client, Ended
+
+KEYS = {"k1": "schluessel-eins", "k2": "schluessel zwei"}
+USERS = "both:geheim:1\npublish camera:geheim2\nplay viewer:geheim3\n"
+
+RULES = [
+    "all allow/* allow",
+    "all deny/* deny",
+    "all user/* user=both,user=viewer",
+    "all any/* user",
+    "all token/* token=k1,token=k2",
+    "all secret/* secret=k1",
+    "all mixed/* user=both,token=k1",
+    "all near/* from 127.0.0.1,10.0.0.0/8 allow",
+    "all near/* deny",
+    "all far/* from 10.0.0.0/8,::1 allow",
+    "play half/* allow",
+]
+STREAMS = ["allow", "deny", "user", "any", "token", "secret", "mixed", "near", "far", "half", "other"]
+
+
+def sign(key, action, stream, expiry):
+    """A token, by another implementation."""
+    text = "v1\n%s\n%s\n%d" % (action, stream, expiry)
+    return "v1.%d.%s" % (expiry, hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest())
+
+
+def credentials(action, stream):
+    """What clients may show: name -> (a query's token or None, user and password or None)."""
+    now = int(time.time())
+    other = {"publish": "play", "play": "publish"}[action]
+    return {
+        "none": (None, None),
+        "both": (None, "both:geheim:1"),
+        "camera": (None, "camera:geheim2"),
+        "viewer": (None, "viewer:geheim3"),
+        "nobody": (None, "nobody:geheim:1"),
+        "wrong password": (None, "both:geheim"),
+        "no password": (None, "both:"),
+        "token of k1": (sign(KEYS["k1"], action, stream, now + 1000), None),
+        "token of k2": (sign(KEYS["k2"], action, stream, now + 1000), None),
+        "expired": (sign(KEYS["k1"], action, stream, now - 1), None),
+        "for another action": (sign(KEYS["k1"], other, stream, now + 1000), None),
+        "for another stream": (sign(KEYS["k1"], action, stream + "x", now + 1000), None),
+        "wrong key": (sign("schluessel", action, stream, now + 1000), None),
+        "the secret": (KEYS["k1"], None),
+        "another secret": (KEYS["k2"].replace(" ", "%20"), None),
+        "half a secret": (KEYS["k1"][:-1], None),
+    }
+
+
+RIGHT = {
+    "user": {"both": {"publish", "play"}, "viewer": {"play"}},
+    "any": {"both": {"publish", "play"}, "viewer": {"play"}, "camera": {"publish"}},
+    "token": {"token of k1": {"publish", "play"}, "token of k2": {"publish", "play"}},
+    "secret": {"the secret": {"publish", "play"}},
+    "mixed": {"both": {"publish", "play"}, "token of k1": {"publish", "play"}},
+}
+
+
+def expected(action, kind, shown):
+    """0: granted; or the status."""
+    if kind in ("allow", "near") or (kind, action) == ("half", "play"):
+        return 0
+    if kind not in RIGHT:
+        return 403
+    rights = RIGHT[kind].get(shown)
+    if rights is None and kind in ("user", "any", "mixed") and shown in ("both", "camera", "viewer"):
+        return 403  # a user, but none who may
+    return 401 if rights is None else 0 if action in rights else 403
+
+
+def basic(user):
+    return "Basic " + base64.b64encode(user.encode()).decode()
+
+
+class RightsCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.keys = self.write("keys", "".join("%s:%s\n" % pair for pair in KEYS.items()))
+        self.users = self.write("users", USERS)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(text)
+        return path
+
+    def arguments(self, rules):
+        return ["--token-keys", self.keys, "--rtsp-users", self.users] + ["--rule=" + rule for rule in rules]
+
+    def start(self, rules, listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"), *options):
+        daemon = Daemon(*self.arguments(rules), *options, listen=listen)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def check_secrets(self, daemon):
+        text = "\n".join(line.text for line in daemon.log())
+        for secret in ("geheim", "schluessel", basic("both:geheim:1")[6:], "v1."):
+            self.assertNotIn(secret, text)
+
+
+class MatrixTest(RightsCase):
+    def check(self, daemon, action, ask, refused):
+        for kind in STREAMS:
+            stream = kind + "/x"
+            for shown, (token, user) in credentials(action, stream).items():
+                with self.subTest(action=action, stream=kind, shown=shown):
+                    status, challenge = ask(daemon, stream, token, user)
+                    wanted = expected(action, kind, shown)
+                    if wanted:
+                        self.assertEqual(status, wanted)
+                        self.assertEqual(bool(challenge), wanted == 401)
+                    else:
+                        self.assertIn(status, refused)
+                    if challenge:
+                        self.assertEqual("Basic" in challenge, kind in ("user", "any", "mixed"))
+        daemon.blocks_settled()
+        self.check_secrets(daemon)
+
+    @staticmethod
+    def http(method):
+        def ask(daemon, stream, token, user):
+            path = "/%s.flv%s" % (stream, "?a=b&token=%s" % token if token else "")
+            status, headers, _ = daemon.request(method, path, headers={"Authorization": basic(user)} if user else None)
+            return status, headers.get("WWW-Authenticate")
+        return ask
+
+    @staticmethod
+    def rtsp(method):
+        def ask(daemon, stream, token, user):
+            with Client(daemon, stream) as client:
+                url = client.url + ("?token=%s" % token if token else "")
+                more = {"Authorization": basic(user)} if user else {}
+                if method == "SETUP":
+                    more["Transport"] = "RTP/AVP/TCP;unicast;interleaved=0-1"
+                reply = client.ask(method, url, SDP if method == "ANNOUNCE" else "", **more)
+                challenges = " ".join(value for name, value in reply.headers.items() if "www-authenticate" in name)
+                return reply.status, challenges
+        return ask
+
+    def test_http_play(self):
+        """Who may play a stream that is not there, is told that it is not."""
+        self.check(self.start(RULES), "play", self.http("HEAD"), {404})
+
+    def test_http_publish(self):
+        """Who may publish, and publishes nothing, is told that this is no stream."""
+        self.check(self.start(RULES), "publish", self.http("POST"), {200, 400})
+
+    def test_rtsp_play(self):
+        self.check(self.start(RULES), "play", self.rtsp("SETUP"), {404})
+
+    def test_rtsp_publish(self):
+        self.check(self.start(RULES), "publish", self.rtsp("ANNOUNCE"), {200})
+
+    def test_flv(self):
+        """It can show nothing, so what asks for something is closed to it."""
+        listen = ["--http", "127.0.0.1:0"] + ["--flv=127.0.0.1:0=%s/x" % kind for kind in STREAMS]
+        daemon = self.start(RULES, listen)
+        data = flv.header() + b"".join(tag.pack() for tag in flv.first_tags())
+        for at, kind in enumerate(STREAMS):
+            with self.subTest(kind), daemon.connect("flv", at) as peer:
+                if expected("publish", kind, "none") == 0:
+                    peer.sendall(data)
+                    daemon.wait_stream(kind + "/x")
+                else:
+                    self.assertEqual(harness.read_to_end(peer), b"")
+        daemon.wait_log("request refused", 9, proto="flv", status="403")
+        daemon.blocks_settled()
+
+
+class UseTest(RightsCase):
+    def test_bearer(self):
+        daemon = self.start(RULES)
+        token = sign(KEYS["k1"], "play", "token/x", int(time.time()) + 1000)
+        for said, status in (("Bearer " + token, 404), ("bearer  " + token, 404), ("Bearer " + token[:-1], 401),
+                             ("Bearer", 401), ("Basic " + token, 401), ("Bearer " + "x" * 1000, 401)):
+            self.assertEqual(daemon.request("HEAD", "/token/x.flv", headers={"Authorization": said})[0], status, said)
+
+    def test_play(self):
+        """A stream by HTTP, from a publisher with a token to a player with one, who goes on when it expires."""
+        daemon = self.start(RULES)
+        expiry = int(time.time()) + 3
+        publish, play = (sign(KEYS["k1"], action, "token/x", expiry) for action in ("publish", "play"))
+        with daemon.connect() as publisher, daemon.connect() as player:
+            publisher.sendall(b"POST /token/x.flv?token=%s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" %
+                              publish.encode())
+            player.sendall(b"GET /token/x.flv?token=%s HTTP/1.0\r\n\r\n" % play.encode())
+            daemon.wait_player("token/x")
+            parser, source = flv.Parser(), flv.frames()
+            sent = flv.first_tags()
+            data = flv.header() + b"".join(tag.pack() for tag in sent)
+            publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+            while time.time() <= expiry:
+                sent.append(next(source))
+                data = sent[-1].pack()
+                publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+                time.sleep(0.05)
+            status, _, rest = harness.read_head(player)
+            self.assertEqual(status, 200)
+            tags = parser.feed(rest)
+            while len(tags) < len(sent):
+                tags += parser.feed(player.recv(65536))
+            harness.check_same(tags, sent, "tags")
+            self.assertEqual(daemon.request("HEAD", "/token/x.flv?token=" + play)[0], 401)
+        daemon.blocks_settled()
+
+    def test_rtsp_connection(self):
+        """What was granted once is the connection's; another stream is asked for anew."""
+        daemon = self.start(RULES)
+        with Publisher(daemon, "allow/y", "http") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            for frame in itertools.islice(flv.frames(), 40):
+                publisher.send(frame)
+            daemon.wait_stream("allow/y")
+            with Client(daemon, "allow/y") as client:
+                self.assertEqual(client.ask("DESCRIBE").status, 200)
+                self.assertEqual(client.ask("DESCRIBE", client.url.replace("allow/y", "user/x")).status, 401)
+                self.assertEqual(client.setup(0).status, 200)
+                self.assertEqual(client.ask("PLAY").status, 200)
+        with Client(daemon, "token/x") as client:
+            token = sign(KEYS["k2"], "publish", "token/x", int(time.time()) + 1000)
+            self.assertEqual(client.ask("ANNOUNCE", client.url + "?token=" + token, SDP).status, 200)
+            self.assertEqual(client.setup(0, record=True).status, 200)
+            self.assertEqual(client.ask("RECORD").status, 200)
+        daemon.blocks_settled()
+
+    def test_rtsp_failures(self):
+        """Who guesses is disconnected after eight times."""
+        daemon = self.start(RULES)
+        for url, more in (("?token=%d", {}), ("", {"Authorization": basic("both:x")})):
+            with Client(daemon, "mixed/x") as client:
+                with self.assertRaises(Ended):
+                    for number in range(9):
+                        reply = client.ask("DESCRIBE", client.url + (url % number if url else ""), **more)
+                        self.assertEqual(reply.status, 401)
+
+    def test_ffmpeg(self):
+        """Tokens in the URLs of others' programs, by RTSP and by HTTP."""
+        if not harness.find_ffmpeg():
+            self.skipTest("no ffmpeg")
+        daemon = self.start(RULES)
+        file = harness.make_media(harness.find_ffmpeg(), " ".join([harness.VIDEO, "-t 5", harness.H264]))
+        expiry = int(time.time()) + 1000
+        publish, play = (sign(KEYS["k1"], action, "token/x", expiry) for action in ("publish", "play"))
+        rtsp = "rtsp://%s:%d/token/x?token=" % daemon.address("rtsp")
+        publisher = harness.Ffmpeg("ffmpeg", "-re", "-i", file, "-c", "copy", "-f", "rtsp", "-rtsp_transport", "tcp",
+                                   rtsp + publish)
+        self.addCleanup(publisher.kill)
+        daemon.wait_stream("token/x")
+        players = [harness.Ffmpeg("ffmpeg", *options, "-i", url + play, "-frames:v", "20", "-f", "null", "-")
+                   for options, url in ((("-rtsp_transport", "tcp"), rtsp), ((), daemon.url("token/x") + "?token="))]
+        for player in players:
+            self.addCleanup(player.kill)
+            player.wait()
+        publisher.wait()
+        self.check_secrets(daemon)
+
+    def test_sign(self):
+        """What --sign makes is what others make, and is taken."""
+        daemon = self.start(RULES)
+        for key in ("k1", "k2"):
+            status, out, err = harness.run_daemon("--token-keys", self.keys, "--sign", "play,token/x,100," + key)
+            self.assertEqual((status, err), (0, ""))
+            expiry = int(out.split(".")[1])
+            self.assertEqual(out.rstrip("\n"), sign(KEYS[key], "play", "token/x", expiry))
+            self.assertLessEqual(abs(expiry - time.time() - 100), 60)
+            self.assertEqual(daemon.request("HEAD", "/token/x.flv?token=" + out.strip())[0], 404)
+        self.assertEqual(harness.run_daemon("--token-keys", self.keys, "--sign", "play,token/x,100")[0], 0)
+        for what in ("play", "play,token/x", "see,a,1", "play,,1", "play,a,0", "play,a,x", "play,a,1,k3", "play,a,-1"):
+            status, out, err = harness.run_daemon("--token-keys", self.keys, "--sign", what)
+            self.assertEqual((status, out), (2, ""))
+            self.assertRegex(err, r"\Asluiced: --sign: expected .*\n\Z")
+        self.assertEqual(harness.run_daemon("--sign", "play,a,1")[0], 2)
+
+    def test_reload(self):
+        """Rules and keys change for those who come; who is there stays."""
+        config = self.write("r.conf", 'http = "127.0.0.1:0";\nflv = "127.0.0.1:0=live/a";\nrule = "all * allow";\n')
+        with Daemon("--config", config, listen=()) as daemon, harness.Steady(daemon, name="live/a") as steady:
+            self.write("r.conf", 'http = "127.0.0.1:0";\nflv = "127.0.0.1:0=live/a";\nrule = "play b allow";\n')
+            daemon.process.send_signal(signal.SIGHUP)
+            line = daemon.wait_log("setting changed")
+            self.assertIn("rule: ", line.fields["setting"])
+            daemon.wait_log("configuration reloaded")
+            self.assertEqual(daemon.request("HEAD", "/live/a.flv")[0], 403)
+            self.assertEqual(daemon.request("HEAD", "/b.flv")[0], 404)
+            steady.go_on()
+
+    def test_log(self):
+        """So many lines, and then how many more there were."""
+        daemon = self.start(RULES)
+        for _ in range(25):
+            self.assertEqual(daemon.request("HEAD", "/deny/x.flv")[0], 403)
+        self.assertEqual(len(daemon.log("request refused")), 20)
+        line = daemon.wait_log("requests refused, not logged")
+        self.assertEqual(line.fields["count"], "5")
+
+
+class RemoteTest(RightsCase):
+    def check(self, *arguments):
+        return harness.run_daemon(*arguments, "--check")[0]
+
+    def test_remote(self):
+        """Where anyone could come in without credentials, the daemon does not start."""
+        for rules, status in [
+                ([], {"flv": 2, "http": 2, "rtsp": 0}),
+                (["all * user"], {"flv": 0, "http": 0, "rtsp": 0}),
+                (["play a/* from 10.0.0.0/8 allow", "all * token=k1"], {"flv": 0, "http": 0, "rtsp": 0}),
+                (["play a/* allow"], {"flv": 2, "http": 2, "rtsp": 2})]:
+            for protocol, wanted in status.items():
+                for address in ("0.0.0.0:0", "[::]:0"):
+                    arguments = self.arguments(rules) + ["--%s=%s" % (protocol, address)]
+                    self.assertEqual(self.check(*arguments), wanted, arguments)
+                    self.assertEqual(self.check(*arguments, "--allow-remote"), 0)
+        self.assertEqual(self.check("--rtsp", "0.0.0.0:0"), 2)
+
+    def test_addresses(self):
+        """Of both families."""
+        daemon = self.start(["all a from 127.0.0.0/8 allow", "all b from ::/0 allow"],
+                            ("--http", "127.0.0.1:0", "--http", "[::1]:0"))
+        for at, host in enumerate(("127.0.0.1", "[::1]")):
+            for name, granted in (("a", at == 0), ("b", at == 1)):
+                with daemon.connect("http", at) as peer:
+                    peer.sendall(b"HEAD /%s.flv HTTP/1.0\r\n\r\n" % name.encode())
+                    self.assertEqual(harness.read_head(peer)[0], 404 if granted else 403, (host, name))
+
+
+if __name__ == "__main__":
+    harness.main()
