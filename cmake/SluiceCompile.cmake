@@ -11,6 +11,18 @@ if(SLUICE_SANITIZE)
     endif()
 endif()
 
+# What libFuzzer looks at, and what llvm-cov does; both are clang's.
+if((SLUICE_FUZZ OR SLUICE_COVERAGE) AND NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "SLUICE_FUZZ and SLUICE_COVERAGE need clang: configure with -DCMAKE_C_COMPILER=clang-14")
+endif()
+set(SLUICE_INSTRUMENT_FLAGS "")
+if(SLUICE_FUZZ)
+    list(APPEND SLUICE_INSTRUMENT_FLAGS -fsanitize=fuzzer-no-link)
+endif()
+if(SLUICE_COVERAGE)
+    list(APPEND SLUICE_INSTRUMENT_FLAGS -fprofile-instr-generate -fcoverage-mapping)
+endif()
+
 # Sources of ours: the language, the warnings, what hardens an optimised build.
 function(sluice_compile target)
     set_target_properties(${target} PROPERTIES
@@ -24,7 +36,8 @@ function(sluice_compile target)
         -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
         $<$<BOOL:${SLUICE_WERROR}>:-Werror>
         -fstack-protector-strong
-        ${SLUICE_SANITIZE_FLAGS})
+        ${SLUICE_SANITIZE_FLAGS}
+        ${SLUICE_INSTRUMENT_FLAGS})
     if(NOT SLUICE_SANITIZE)
         # The sanitizers check more themselves, and see less behind the fortified calls.
         set(optimised "$<CONFIG:Release,RelWithDebInfo,MinSizeRel>")
@@ -34,7 +47,7 @@ endfunction()
 
 # What is linked: the sanitizers' runtime, and relocations that are read-only from the start.
 function(sluice_link target)
-    target_link_options(${target} PRIVATE ${SLUICE_SANITIZE_FLAGS})
+    target_link_options(${target} PRIVATE ${SLUICE_SANITIZE_FLAGS} ${SLUICE_INSTRUMENT_FLAGS})
     get_target_property(type ${target} TYPE)
     if(NOT type STREQUAL STATIC_LIBRARY)
         target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now)

@@ -297,7 +297,10 @@ int sluice_sdp_next_attribute(sluice_http_text *rest, sluice_http_text *ret_name
         if (line.length < 2 || line.text[0] != 'a' || line.text[1] != '=')
             continue;
         line = (sluice_http_text){line.text + 2, line.length - 2};
-        *ret_name = text_trimmed(text_split(&line, ':'));
+        sluice_http_text name = text_trimmed(text_split(&line, ':'));
+        if (name.length == 0)
+            continue;
+        *ret_name = name;
         *ret_value = text_trimmed(line);
         return 1;
     }

@@ -197,6 +197,12 @@ int sluice_loop_run(sluice_loop *loop) {
     return error;
 }
 
+/* There is something that has to be waited for. */
+static bool is_in_use(sluice_loop *loop) {
+    return loop->open.first || !loop_list_is_empty(&loop->files.open) || loop->listeners ||
+           atomic_load(&loop->post_waits);
+}
+
 void sluice_loop_free(sluice_loop *loop) {
     if (!loop)
         return;
@@ -207,9 +213,8 @@ void sluice_loop_free(sluice_loop *loop) {
         listeners_close_all(loop);
         conns_close_all(loop);
         files_close_all(loop);
-        error = sluice_loop_turn(loop, 10);
-    } while (!error && (loop->open.first || !loop_list_is_empty(&loop->files.open) || loop->listeners ||
-                        atomic_load(&loop->post_waits)));
+        error = sluice_loop_turn(loop, is_in_use(loop) ? 10 : 0);
+    } while (!error && is_in_use(loop));
     /* What has ended the run, or posted the last call, may still be waking the loop. */
     pthread_mutex_lock(&loop->post_lock);
     pthread_mutex_unlock(&loop->post_lock);

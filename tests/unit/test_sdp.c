@@ -453,6 +453,19 @@ static void what_is_not_written(void **state) {
     }
 }
 
+/* Found by fuzzing: the walk gave "a=" and "a=:value" as attributes with an empty name. */
+static void an_attribute_without_a_name_is_none(void **state) {
+    (void)state;
+    sluice_sdp sdp;
+    sluice_http_text name, value;
+    read_good("v=0\na=\na=:value\na= \na=tool:t\na= :x\n", &sdp);
+    sluice_http_text rest = sdp.lines;
+    assert_int_equal(sluice_sdp_next_attribute(&rest, &name, &value), 1);
+    assert_text(name, "tool");
+    assert_text(value, "t");
+    assert_int_equal(sluice_sdp_next_attribute(&rest, &name, &value), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_ffmpeg_h264_aac),
@@ -467,6 +480,7 @@ int main(void) {
         cmocka_unit_test(binary_parameters),
         cmocka_unit_test(what_is_written_is_read_the_same),
         cmocka_unit_test(what_is_not_written),
+        cmocka_unit_test(an_attribute_without_a_name_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

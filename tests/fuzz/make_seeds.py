@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Writes the inputs with which fuzzing begins: tests/fuzz/corpus/TARGET/seed-*, from tests/vectors and from here.
+
+What fuzzing has found besides is kept next to them; see tests/README.md.
+"""
+
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).resolve().parent
+VECTORS = HERE.parent / "vectors"
+LIMIT = 3000  # bytes of a vector that are taken
+
+seeds = {}
+
+
+def seed(target, name, data, *settings):
+    """An input: the settings, zeros where there are none, and the stream."""
+    head = bytes(settings) + bytes(2 - len(settings))
+    seeds.setdefault(target, {})[name] = head + (data.encode("latin-1") if isinstance(data, str) else data)
+
+
+def vector(name, size=LIMIT):
+    return (VECTORS / name).read_bytes()[:size]
+
+
+def lines(*text):
+    return "".join(line + "\r\n" for line in text)
+
+
+def record(kind, data):
+    return bytes([kind]) + struct.pack(">H", len(data)) + data
+
+
+def interleaved(name):
+    """The frames of a session: channel and packet."""
+    data = (VECTORS / name).read_bytes()
+    at = data.index(b"\r\n\r\n", data.index(b"RECORD ")) + 4
+    while data[at : at + 1] == b"$":
+        length = struct.unpack(">H", data[at + 2 : at + 4])[0]
+        yield data[at + 1], data[at + 4 : at + 4 + length]
+        at += 4 + length
+
+
+def fmtps(name):
+    data = (VECTORS / name).read_bytes()
+    return [line.split(b" ", 1)[1] for line in data.split(b"\r\n") if line.startswith(b"a=fmtp:")]
+
+
+def records(name, channels, kind=lambda channel: channel, size=LIMIT):
+    out = b""
+    for channel, packet in interleaved(name):
+        if channel in channels and len(out) + len(packet) < size:
+            out += record(kind(channel), packet)
+    return out
+
+
+def flv():
+    for name in ("flv-h264-aac", "flv-h265-aac", "flv-h264-opus", "flv-pcma"):
+        seed("flv", name, vector(name + ".flv", 2000))
+        seed("flv_rtp", name, vector(name + ".flv", 3500), 0 if "h264-aac" in name else 2)
+    seed("flv", "skipped", b"FLV\1\5\0\0\0\x09\0\0\0\0" + b"\x08" + bytes(10) + b"\0\0\0\x0b" + b"\x0f\0\0\5" + bytes(7)
+         + b"12345" + b"\0\0\0\x10" + b"\x09\0\0\1\0\0\1\0\0\0\0\x17\0\0\0\x0c", 1)
+
+
+def rtsp():
+    for name in ("h264-aac.publish", "pcma.listen", "opus.publish"):
+        data = vector(name, 1600)
+        seed("rtsp", name, data)
+    seed("rtsp", "skip", vector("pcma.publish", 700) + b"\0\1\2noise"
+         + lines("OPTIONS * RTSP/1.0", "CSeq: 9", "").encode(), 1)
+    seed("rtsp", "headers", lines(
+        "SETUP rtsp://u:p@[::1]:8554/a/b?c RTSP/1.0", "CSeq: 3",
+        "Transport: RTP/AVP/TCP;unicast;interleaved=0-1;mode=record;ssrc=0A0B0C0D,RTP/AVP;multicast;client_port=5000-5001",
+        "Session: abc;timeout=30", "Range: npt=0:01:30.5-now", "Folded: a", "  b",
+        'Authorization: Digest username="u", realm="r", nonce="n", uri="x", response="y", qop=auth, nc=1, cnonce="q"',
+        "Proxy-Authorization: Basic dTpw", ""), 2, 4)
+    seed("rtsp", "reply", lines("RTSP/1.0 401 Unauthorized", "CSeq: 2", "Public: OPTIONS, DESCRIBE,PLAY",
+                                'WWW-Authenticate: Digest realm="r", nonce="n", stale=TRUE, Basic realm="x"',
+                                "Content-Length: 5", "") + "hello$\0\0\3abc" + "\r\n\r\n", 3)
+
+
+def http():
+    seed("http", "get", lines("GET /a/b?c=d HTTP/1.1", "Host: x", "Accept: */*", "") +
+         lines("GET http://y/ HTTP/1.0", "Host: y", "Connection: keep-alive", "") +
+         lines("CONNECT h:1 HTTP/1.1", "Host: h:1", ""))
+    seed("http", "length", lines("POST /p HTTP/1.1", "Host: x", "Content-Length: 11", "Expect: 100-continue", "") +
+         "hello world" + lines("OPTIONS * HTTP/1.1", "Host: x", "Connection: close", "") + "more", 2)
+    seed("http", "chunked", lines("PUT /p HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "", "5;a=b", "hello",
+                                  "00A \t;x", "0123456789", "0", "Trailer: v", "") +
+         lines("GET / HTTP/1.1", "Host: x", ""))
+    seed("http", "close", lines("POST /p HTTP/1.0", "") + "all the rest", 1)
+    seed("http", "websocket", lines(
+        "GET /chat HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: keep-alive, Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Protocol: superchat, chat", ""))
+
+
+def frame(opcode, payload, masked=True, last=True, width=0):
+    head = bytes([opcode | (0x80 if last else 0)])
+    mask = 0x80 if masked else 0
+    if width == 8:
+        head += bytes([mask | 127]) + struct.pack(">Q", len(payload))
+    elif width == 2 or len(payload) > 125:
+        head += bytes([mask | 126]) + struct.pack(">H", len(payload))
+    else:
+        head += bytes([mask | len(payload)])
+    if not masked:
+        return head + payload
+    key = b"\x37\xfa\x21\x3d"
+    return head + key + bytes(byte ^ key[i % 4] for i, byte in enumerate(payload))
+
+
+def websocket():
+    text = "κόσμε".encode()
+    for role, masked in ((0, True), (1, False)):
+        for pieces in (0, 2):
+            data = (frame(1, b"Hello", masked) + frame(2, bytes(range(200)), masked)
+                    + frame(1, text[:3], masked, last=False) + frame(9, b"ping", masked)
+                    + frame(0, text[3:7], masked, last=False) + frame(10, b"", masked) + frame(0, text[7:], masked)
+                    + frame(8, b"\x03\xe8bye", masked) + b"behind")
+            seed("websocket", f"messages-{role}{pieces}", data, role | pieces)
+        seed("websocket", f"long-{role}", frame(2, b"x" * 130, masked, width=0) + frame(2, b"x" * 70000, masked, width=8)
+             [:400], role)
+
+
+def resp():
+    reply = ("+OK\r\n-ERR no\r\n:-12\r\n$5\r\nhello\r\n$-1\r\n*3\r\n:1\r\n*2\r\n+a\r\n+b\r\n$0\r\n\r\n_\r\n#t\r\n,1.5e3\r\n"
+             ",-inf\r\n(12345678901234567890\r\n!5\r\nERR x\r\n=7\r\ntxt:abc\r\n%1\r\n+k\r\n~1\r\n:1\r\n|1\r\n+a\r\n+b\r\n"
+             ">2\r\n+message\r\n+x\r\n*-1\r\n")
+    for how in (0, 4, 12, 3):
+        seed("resp", f"all-{how}", reply, how)
+    seed("resp", "command", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", 16, 3)
+    seed("resp", "bulk", "$300\r\n" + "v" * 300 + "\r\n$2\r\nab\r\n*1\r\n$1\r\nx\r\n", 4)
+    hello = "%2\r\n+server\r\n+redis\r\n+proto\r\n:3\r\n"
+    seed("resp_client", "resp2", "+OK\r\n$5\r\nhello\r\n:7\r\n$40\r\n" + "w" * 40 + "\r\n", 3 << 2, 0b1010)
+    seed("resp_client", "resp3", hello + "+OK\r\n>3\r\n+message\r\n+a\r\n+x\r\n$5\r\nhello\r\n_\r\n", 1 | 4 << 2, 2)
+    seed("resp_client", "subscribe", "+OK\r\n+OK\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n"
+         "$1\r\nb\r\n:2\r\n*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nx\r\n+PONG\r\n", 2 | 3 << 2)
+    seed("resp_client", "error", hello.replace("%2", "-ERR") + "+OK\r\n", 1)
+
+
+def reader():
+    program = bytes([12, 80, 0, 0, 1, 4, 2, 3, 3, 0, 4, 9, 10, 40, 13, 1, 5, 6, 6, 9, 7, 20, 8, 5, 9, 7, 11, 40, 14, 0,
+                     13, 0, 10, 40])
+    stream = (b"\x01\x00\x00\x00\x02abc\x81\x01" + b"a line\r\n" + b"0123456789" * 6 + b"\nanother line\n"
+              + b"Host: x\r\nKey: value\r\n\r\n" + b"tail" * 20)
+    seed("reader", "all", program + stream, len(program) // 2)
+    seed("reader", "headers", bytes([14, 0, 14, 0]) + b"Host: x\r\nA:b\n\r\nBad : c\r\n\r\n", 2, 1)
+    seed("reader", "skip", bytes([12, 200, 5, 50, 13, 1, 5, 250, 0, 0, 13, 0, 3, 0]) + b"\x80\x80\x01" * 40, 7)
+
+
+def chain():
+    every = bytes(value for call in range(12) for value in (call | call % 3 << 4, call, 37 * call % 256))
+    seed("chain", "every", every * 4, 0, 1)
+    seed("chain", "receive", bytes([2, 0, 60, 18, 0, 60, 3, 1, 90, 2, 0, 99, 5, 1, 30, 4, 0, 20]) * 6, 2)
+    seed("chain", "large", bytes([0, 4, 255, 3, 2 | 0x20, 44, 6, 2, 0, 7, 3, 9, 5, 1, 80, 10, 2, 0]) * 5, 5)
+
+
+SDP = lines("v=0", "o=- 1 1 IN IP4 192.0.2.1", "s=x", "i=info", "c=IN IP4 0.0.0.0", "t=0 0", "a=tool:t", "a=control:*",
+            "a=range:npt=0-", "m=video 0 RTP/AVP 96 97", "a=rtpmap:96 H264/90000",
+            "a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z2QACqzZQg2wEQAAAwABAAADABQPEiWW,aO+Py/34+A==; "
+            "profile-level-id=64000A", "a=framerate:25.5", "a=recvonly", "a=control:streamid=0",
+            "m=audio 5004 RTP/AVP 98", "a=rtpmap:98 MPEG4-GENERIC/44100/2",
+            "a=fmtp:98 profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3; config=121056E500",
+            "m=audio 0 RTP/AVP 8")
+
+
+def sdp():
+    seed("sdp", "all", SDP)
+    seed("sdp", "lf", SDP.replace("\r\n", "\n").replace("MPEG4-GENERIC/44100/2", "MP4A-LATM/44100/2")
+         .replace("config=121056E500", "config=400024203fc0;cpresent=0"))
+    seed("sdp", "h265", "v=0\nm=video 0 RTP/AVP 99\na=rtpmap:99 H265/90000\na=fmtp:99 " + fmtps("h265.publish")[0].decode())
+    for name in ("flv-h264-aac", "flv-h265-aac", "opus"):
+        for i, text in enumerate(fmtps(name + ".publish")):
+            seed("codec", f"fmtp-{name}-{i}", text, {"flv-h264-aac": (0, 2), "flv-h265-aac": (1, 2),
+                                                       "opus": (3, 3)}[name][i], 1)
+
+
+def codec():
+    avc = bytes.fromhex("0164000affe100186764000aacd9420db01100000300010000030014 0f12259601000468ef8fcbfdf8f800")
+    seed("codec", "avc", avc, 0, 0)
+    seed("codec", "aac", bytes.fromhex("120856e500"), 2, 0)
+    seed("codec", "opus", b"OpusHead\1\2\x38\1\x80\xbb\0\0\0\0\0", 3, 0)
+    data = (VECTORS / "flv-h265-aac.flv").read_bytes()
+    at = data.index(b"\x90hvc1") if b"\x90hvc1" in data else -1
+    if at >= 0:
+        seed("codec", "hevc", data[at : at + 700], 1, 15)
+    seed("codec", "sets", record(0, avc[8:32]) + record(0, avc[35:39]) + record(0, avc[8:32]), 0, 2)
+
+
+def rtp():
+    for name, channels, how in (("h264-aac", (0, 1), 0), ("h265", (0, 1), 1), ("h264-aac", (2, 3), 2), ("opus", (0, 1), 3)):
+        data = records(name + ".publish", channels)
+        seed("rtp", f"{name}-{channels[0]}", data, how)
+        seed("rtp", f"{name}-{channels[0]}-limits", records(name + ".publish", channels, size=1000), how | 8 | 16 | 32)
+    aggregate = bytes.fromhex("80e0000100000001000000ff") + bytes.fromhex("7800056764000a11000468ef8fcb0003658801")
+    fragments = [bytes.fromhex(f"806000020000000200 0000ff7c{flags}aabbcc") for flags in ("85", "05", "45")]
+    seed("rtp", "aggregate", record(0, aggregate) + b"".join(record(0, packet) for packet in fragments))
+    seed("rtp", "rtcp", record(1, bytes.fromhex(
+        "81c8000c00000001e1e1e1e180000000000003e80000000a000000ff"
+        "000000020a0000050000000100000002000000030000000481ca00040000000101036140620000000000000081cb0002000000010362796500")))
+    for name, settings in (("flv-h264-aac", (0, 2)), ("flv-h265-aac", (1, 2)), ("flv-h264-opus", (0, 3)),
+                           ("flv-pcma", (4, 5))):
+        heads = b"".join(record(ord("f"), text) for text in fmtps(name + ".publish"))
+        kinds = {0: 0, 1: 1, 2: 2, 3: 3}
+        data = records(name + ".publish", (0, 1, 2, 3), lambda channel: kinds[channel] | 4, 3500)
+        seed("rtp_flv", name, heads + data, *settings)
+
+
+def text():
+    seed("text", "utf8", "κόσμε \U0001F600 é".encode())
+    seed("text", "base64", "aGVsbG8gd29ybGQ=")
+    seed("text", "hex", "0123456789abcdefABCDEF")
+    seed("text", "bytes", bytes(range(120, 256)))
+
+
+for make in (flv, rtsp, http, websocket, resp, reader, chain, sdp, codec, rtp, text):
+    make()
+for target, inputs in seeds.items():
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("seed-*"):
+        old.unlink()
+    for name, data in inputs.items():
+        (folder / f"seed-{name}").write_bytes(data)
