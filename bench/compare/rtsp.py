@@ -23,12 +23,15 @@ class RtspBench(FanoutBench):
         self.play = os.path.join(folder, "bench-rtsp-play")
 
     def plan(self, scenario, seconds):
-        """How many frames and bytes of media a stream has; the first frame of each track is sent before the span."""
-        done = subprocess.run([self.send, "--describe", *scenario.media_options(seconds)], capture_output=True, text=True,
-                              check=False)
+        """What a stream has: frames, of these those of the span, and bytes of media."""
+        frames, warm_up = scenario.packets(seconds), scenario.warm_up(seconds)
+        media = ["--rate", str(scenario.kbits)]
+        sending = [*media, "--frames", str(frames), "--warm-up", str(warm_up)]
+        done = subprocess.run([self.send, "--describe", *sending], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RunError(done.stderr.strip())
-        return json.loads(done.stdout.removeprefix("plan "))
+        return {**json.loads(done.stdout.removeprefix("plan ")), "frames": frames, "warm_up": warm_up, "sending": sending,
+                "playing": [*media, "--frames", str(frames + warm_up)]}
 
     @staticmethod
     def ways(scenario, variant):
@@ -44,33 +47,35 @@ class RtspBench(FanoutBench):
     def count(self, scenario, variant, seconds, plan):
         if not self.perf.traced:
             return {}
-        values, counted = self.measure(scenario, variant, seconds, plan, counters.SYSCALLS)
-        return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / values["frames"]} if counted else {}
+        _, counted = self.measure(scenario, variant, seconds, plan, counters.SYSCALLS)
+        frames = (plan["warm_up"] + plan["frames"]) * scenario.copies
+        return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / frames} if counted else {}
 
     def measure(self, scenario, variant, seconds, plan, events):
         """Figures of the daemon, and what perf has counted."""
         deadline = time.monotonic() + 20 * seconds + GRACE
         settings, publish, play = self.ways(scenario, variant)
-        media = scenario.media_options(seconds)
         with contextlib.ExitStack() as stack:
             ports, pid = self._daemon(stack, settings, deadline)
             listening = memory_kib(pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", ports[publish], "--protocol", publish, "--streams",
-                                                  str(scenario.connections), *media, *cpu(SENDER_CPU)], deadline))
+                                                  str(scenario.connections), *plan["sending"], *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
             self._wait_for(ports["http"], "streams", lambda state: sum(
                 one["frames"]["video"] and one["frames"]["audio"] and 1 for one in state["streams"]) == len(streams))
             published = memory_kib(pid)[1]
             player = None
             if scenario.players:
-                player = stack.enter_context(self._media_players(scenario, media, ports, play, streams, deadline))
+                player = stack.enter_context(self._media_players(scenario, plan, ports, play, streams, deadline))
             played = memory_kib(pid)[1]
             sends = -self._sends(ports)
             attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
             others = [one.process.pid for one in (sender, player) if one]
+            sender.say("go")
+            if plan["warm_up"]:
+                sender.expect("warm")
             begin, begun = processor_seconds(pid), time.monotonic()
             others_begin = sum(processor_seconds(other)[0] for other in others)
-            sender.say("go")
             sent = json.loads(sender.expect("result"))
             arrived = json.loads(player.expect("result")) if player else {}
             if not player:
@@ -112,10 +117,10 @@ class RtspBench(FanoutBench):
         found = daemon.find_in_log("".join(rf"proto={name} address=127.0.0.1:(\d+).*" for name in LISTENERS) + " ready ")
         return dict(zip(LISTENERS, found)), daemon.process.pid
 
-    def _media_players(self, scenario, media, ports, play, streams, deadline):
+    def _media_players(self, scenario, plan, ports, play, streams, deadline):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
         player = Program([self.play, "--port", ports["rtsp" if play == "rtsp" else "http"], "--protocol", play, "--players",
-                          str(scenario.players), *media, *cpu(SENDER_CPU), *streams], deadline)
+                          str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
             self._wait_for(ports["http"], "players", lambda state: sum(
@@ -142,9 +147,8 @@ def figures(scenario, plan, spans, wall, sends):
     """Of the span. All is by media: bytes and frames delivered (received, where there are no players), without what any
     protocol puts around them."""
     used, user, system = spans
-    copies = scenario.connections * max(scenario.players, 1)
-    gigabits = plan["span_bytes"] * copies * 8 / 1e9
-    frames = (plan["video"] + plan["audio"] - 2) * copies
+    gigabits = plan["span_bytes"] * scenario.copies * 8 / 1e9
+    frames = plan["frames"] * scenario.copies
     share = user / (user + system) if user + system else 0
     values = {
         "cpu_s": used,
@@ -158,6 +162,7 @@ def figures(scenario, plan, spans, wall, sends):
         "wall_s": wall,
     }
     if scenario.players:
-        values["sends_per_packet"] = sends / frames
-        values["us_per_send"] = used / sends * 1e6
+        # With those of the warm-up: the daemon is not to be asked while its time is taken.
+        values["sends_per_packet"] = sends / (plan["warm_up"] + plan["frames"]) / scenario.copies
+        values["us_per_send"] = values["us_per_frame"] / values["sends_per_packet"]
     return values

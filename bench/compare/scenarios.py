@@ -104,12 +104,19 @@ class Rtsp(Fanout):
     paced: bool = True
     figure = PER_GBIT
     FEWEST = 8  # Frames of a stream, so that both tracks have some.
+    WARM_UP = 75  # Frames: a group of pictures and more, so that the daemon has grown to what it caches.
 
     def packets(self, seconds):
         return max(self.FEWEST, super().packets(seconds))
 
-    def media_options(self, seconds):
-        return ["--rate", str(self.kbits), "--frames", str(self.packets(seconds))]
+    def warm_up(self, seconds):
+        """Frames; none where no time is to be taken."""
+        return self.WARM_UP if self.packets(seconds) > self.FEWEST else 0
+
+    @property
+    def copies(self):
+        """How often each frame is delivered, or received where there are no players."""
+        return self.connections * max(self.players, 1)
 
     def is_ours(self, variant):
         return super().is_ours(variant) and "flv" not in variant.split("+")

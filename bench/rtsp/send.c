@@ -32,7 +32,7 @@ typedef struct stream {
 static struct {
     uint16_t port;
     bool rtsp;
-    uint32_t streams, kbits, frames;
+    uint32_t streams, kbits, frames, warm_up;
     int cpu;
 } set = {.streams = 1, .kbits = 1000, .cpu = -1};
 
@@ -41,6 +41,7 @@ static wire bytes;
 static stream *streams;
 static stream **heap; /* those with frames to come, the one with the next frame first */
 static uint32_t heap_count, unsent;
+static uint64_t frames_cold; /* of all streams: still to be sent before the server is warm */
 static int epoll;
 static uint64_t start;
 
@@ -56,9 +57,10 @@ static void usage(FILE *out) {
         "\n"
         "  --streams N    1 to 10000 (1)\n"
         "  --rate KBITS   of each, both tracks (1000)\n"
+        "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
         "  --cpu N        stay on this processor\n"
-        "  --describe     only says what a stream has: frames of each track, bytes of media, and of\n"
-        "                 these what is sent behind the line\n");
+        "  --describe     only says what a stream has: frames of each track, bytes of media, and of these\n"
+        "                 what is sent behind the warm-up\n");
 }
 
 static uint64_t due_at(const stream *s) {
@@ -159,10 +161,16 @@ static void wait_for_room(int64_t ns) {
     }
 }
 
+static void say(const char *word) {
+    puts(word);
+    fflush(stdout);
+}
+
 /* How late the latest frame was given to the kernel, nanoseconds. */
 static uint64_t send_all(void) {
     uint64_t latest = 0;
     start = now_ns();
+    frames_cold = (uint64_t)set.warm_up * set.streams;
     while (heap_count > 0 || unsent > 0) {
         uint64_t now = now_ns();
         while (heap_count > 0 && due_at(heap[0]) <= now) {
@@ -175,6 +183,8 @@ static uint64_t send_all(void) {
                 heap[0] = heap[--heap_count];
             if (heap_count > 0)
                 sift_down();
+            if (frames_cold > 0 && --frames_cold == 0)
+                say("warm");
         }
         now = now_ns();
         if (heap_count == 0 && unsent == 0)
@@ -194,8 +204,7 @@ static void run(void) {
     printf("connected");
     for (uint32_t i = 0; i < set.streams; i++)
         printf(" %s", streams[i].name);
-    puts("");
-    fflush(stdout);
+    say("");
     if (getchar() == EOF)
         return;
     uint64_t begin = now_ns(), latest = send_all();
@@ -211,7 +220,7 @@ static void run(void) {
 
 static void describe(void) {
     uint64_t before = 0;
-    for (uint32_t i = 0; i < MEDIA_PREROLL; i++)
+    for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
         before += what.frames[i].size;
     printf("plan {\"video\": %" PRIu32 ", \"audio\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64
            "}\n",
@@ -225,15 +234,11 @@ static bool read_protocol(const char *text) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},
-        {"protocol", required_argument, NULL, 'r'},
-        {"streams", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"describe", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
+        {"streams", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},  {"cpu", required_argument, NULL, 'p'},
+        {"warm-up", required_argument, NULL, 'w'}, {"describe", no_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     bool has_protocol = false, only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -247,6 +252,8 @@ int main(int argc, char **argv) {
             set.kbits = (uint32_t)parse_number("--rate", optarg, 1, MEDIA_MOST_KBITS);
         else if (option == 'f')
             set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
+        else if (option == 'w')
+            set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else if (option == 'd')
@@ -260,7 +267,7 @@ int main(int argc, char **argv) {
         usage(stderr);
         return 2;
     }
-    media_make(&what, set.kbits, set.frames + MEDIA_PREROLL);
+    media_make(&what, set.kbits, MEDIA_PREROLL + set.warm_up + set.frames);
     if (only_describe)
         describe();
     else
