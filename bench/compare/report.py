@@ -53,8 +53,8 @@ PARTS = {
     scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
     scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.PER_MBIT: (("cpu_us_per_mbit",), "Daemon's CPU microseconds per Mbit"),
-    scenarios.PER_GBIT: (("user_s_per_gbit", "system_s_per_gbit"), "Daemon's CPU seconds per Gbit of media, or processors per "
-                         "Gbit/s: user (dark), system (light)"),
+    scenarios.PER_GBIT: (("user_s_per_gbit", "system_s_per_gbit"),
+                         "Daemon's processors per Gbit/s of media: user (dark), system (light)"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 
