@@ -34,16 +34,27 @@ DELAY = (
     ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
     ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("sender late us", "sender_latest_us", "{:.0f}"),
 )
-COLUMNS = {scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Relay: RELAY, scenarios.Latency: DELAY,
+MEDIA = (
+    ("CPU-s/Gbit", "cpu_s_per_gbit", "{:.4f}"), ("user", "user_s_per_gbit", "{:.4f}"),
+    ("system", "system_s_per_gbit", "{:.4f}"), ("us/frame", "us_per_frame", "{:.2f}"), ("us/send", "us_per_send", "{:.2f}"),
+    ("syscalls/frame", "syscalls_per_packet", "{:.4f}"), ("sends/frame", "sends_per_packet", "{:.3f}"),
+    ("copied B", "payload_bytes_copied", "{:.0f}"), ("wire/media", "wire_per_media", "{:.3f}"),
+    ("B/player", "private_bytes_per_player", "{:.0f}"), ("B/publisher", "private_bytes_per_publisher", "{:.0f}"),
+    ("RSS KiB", "resident_kib", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("Gbit/s", "gbit_per_s", "{:.3f}"),
+)
+COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Relay: RELAY, scenarios.Latency: DELAY,
            scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
-        scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit"}
+        scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit", scenarios.PER_GBIT: "CPU per Gbit"}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
     scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
     scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
     scenarios.PER_MBIT: (("cpu_us_per_mbit",), "Daemon's CPU microseconds per Mbit"),
+    scenarios.PER_GBIT: (("user_s_per_gbit", "system_s_per_gbit"),
+                         "Daemon's processors per Gbit/s of media: user (dark), system (light)"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 

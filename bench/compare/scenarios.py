@@ -7,6 +7,7 @@ PER_MBIT = "cpu_us_per_mbit"
 TIME = "ns_per_operation"
 CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
+PER_GBIT = "cpu_s_per_gbit"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,34 @@ class Fanout(Network):
 class Relay(Fanout):
     """What servers of this kind are compared by: processor time per Mbit, and memory of a publisher and a player."""
     figure = PER_MBIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Rtsp(Fanout):
+    """Media that comes and goes by RTSP or FLV; "+flv" in a variant: by FLV on both sides."""
+    publish: str = "rtsp"
+    play: str = "rtsp"
+    kbits: int = 1000  # of a stream
+    packets_per_second: float = 68  # 25 pictures, 43 frames of audio
+    paced: bool = True
+    figure = PER_GBIT
+    FEWEST = 8  # Frames of a stream, so that both tracks have some.
+    WARM_UP = 75  # Frames: a group of pictures and more, so that the daemon has grown to what it caches.
+
+    def packets(self, seconds):
+        return max(self.FEWEST, super().packets(seconds))
+
+    def warm_up(self, seconds):
+        """Frames; none where no time is to be taken."""
+        return self.WARM_UP if self.packets(seconds) > self.FEWEST else 0
+
+    @property
+    def copies(self):
+        """How often each frame is delivered, or received where there are no players."""
+        return self.connections * max(self.players, 1)
+
+    def is_ours(self, variant):
+        return super().is_ours(variant) and "flv" not in variant.split("+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +212,11 @@ MBIT = {"payload": 1823, "packets_per_second": 68, "paced": True}
 WINDOWS = tuple(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in (0, 20, 100, 350))
 
 
+WAYS = ("uring", "epoll", "uring+batch=0", "epoll+batch=0")
+WAYS_AND_FLV = WAYS + tuple(f"{way}+flv" for way in WAYS)
+UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in WAYS)
+
+
 def half_of(best, figure, *ours):
     """At most half of what the best of other servers was measured at, on a machine of this kind."""
     return tuple(Target(figure, one, None, best / 2) for one in ours)
@@ -236,6 +270,14 @@ SCENARIOS = (
             half_of(555, PER_MBIT, "uring") + half_of(95000, "private_bytes_per_publisher", "uring", "epoll"),
             connections=100, players=0, together=together, **MBIT)
       for name, how, together in (("", "each in its own time", False), ("-together", "all at the same time", True))),
+    Rtsp("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", WAYS_AND_FLV, UNCOPIED,
+         connections=100, players=0),
+    Rtsp("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", WAYS_AND_FLV, UNCOPIED,
+         players=1000),
+    Rtsp("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", WAYS_AND_FLV,
+         UNCOPIED, connections=10, players=20, kbits=4000, play="flv"),
+    Rtsp("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", WAYS_AND_FLV, UNCOPIED,
+         connections=10, players=20, kbits=4000, publish="flv"),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,

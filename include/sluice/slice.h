@@ -74,8 +74,9 @@ SLUICE_API size_t sluice_slice_copy(const sluice_slice *slice, size_t offset, vo
 SLUICE_API size_t sluice_slice_blocks(const sluice_slice *slice);
 
 /**
- * Blocks of the pool whose memory the slice holds, not counting one that @p before holds too when it ends where the
- * slice begins: summed over the slices of a stream in order, what they hold together.
+ * Blocks of the pool whose memory the slice holds, not counting those in which @p before begins or ends when the slice
+ * goes on there: summed over the slices of a stream in order, what they hold together. That is so, too, for slices that
+ * were put together of bytes of one block (headers) and bytes of others that follow each other.
  * @param before the slice that came before in the stream, or NULL
  */
 SLUICE_API size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *before);

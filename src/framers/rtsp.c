@@ -53,7 +53,7 @@ struct sluice_rtsp {
 
     sluice_slice held;           /* the block in which the last head was read in place */
     sluice_rtsp_message message; /* handed out by pointer, so that a consumer's keep() empties this very slice */
-    sluice_http_header headers[];
+    sluice_http_header *headers; /* as many as its head has lines: sessions send few messages and last for long */
 };
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) {
@@ -80,7 +80,7 @@ int sluice_rtsp_new(const sluice_rtsp_options *options, sluice_rtsp **ret_rtsp) 
         limits.channels = CHANNELS;
     if (limits.max_head > MOST_TEXT || limits.max_url > MOST_TEXT || limits.max_headers > MOST_HEADERS)
         return -EINVAL;
-    sluice_rtsp *rtsp = calloc(1, sizeof *rtsp + limits.max_headers * sizeof *rtsp->headers);
+    sluice_rtsp *rtsp = calloc(1, sizeof *rtsp);
     if (!rtsp)
         return -ENOMEM;
     rtsp->limits = limits;
@@ -90,9 +90,15 @@ int sluice_rtsp_new(const sluice_rtsp_options *options, sluice_rtsp **ret_rtsp) 
     return 0;
 }
 
+static void drop_headers(sluice_rtsp *rtsp) {
+    free(rtsp->headers);
+    rtsp->headers = NULL;
+}
+
 void sluice_rtsp_free(sluice_rtsp *rtsp) {
     if (!rtsp)
         return;
+    drop_headers(rtsp);
     sluice_slice_release(&rtsp->message.payload);
     sluice_slice_release(&rtsp->held);
     sluice_bytes_free(&rtsp->text);
@@ -355,6 +361,10 @@ static int parse_header(sluice_rtsp *rtsp, sluice_http_text line) {
 
 /* The search has seen to it that there are no more lines than there is room for. */
 static int parse_head(sluice_rtsp *rtsp, sluice_http_text head) {
+    drop_headers(rtsp);
+    rtsp->headers = calloc(rtsp->search.lines, sizeof *rtsp->headers);
+    if (!rtsp->headers)
+        return -ENOMEM;
     rtsp->message = (sluice_rtsp_message){.cseq = -1, .skipped = rtsp->skipped, .headers = rtsp->headers};
     rtsp->has_length = false;
     rtsp->content_length = 0;
@@ -415,6 +425,8 @@ static int step(sluice_rtsp *rtsp, sluice_chain *chain) {
 int sluice_rtsp_next(sluice_rtsp *rtsp, sluice_chain *chain, sluice_rtsp_message **ret_message) {
     sluice_slice_release(&rtsp->message.payload);
     sluice_slice_release(&rtsp->held);
+    if (rtsp->headers && rtsp->state != RTSP_BODY)
+        drop_headers(rtsp);
     bool in_text = rtsp->state == RTSP_HEAD || rtsp->state == RTSP_BODY;
     if (in_text && (rtsp->chain != chain || rtsp->at != chain_consumed(chain)))
         expect_message(rtsp);

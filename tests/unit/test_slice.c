@@ -399,13 +399,60 @@ static void the_end_stays_where_it_was(void **state) {
     free_pool(pool);
 }
 
+/*
+ * Slices that are put together, as frames are that came in packets: bytes of one block of headers before each part of
+ * what was received, the borders of which lie anywhere. Summed up, they hold what the pool says.
+ */
+static void footprints_add_up(void **state) {
+    (void)state;
+    enum { FRAMES = 12, HEADER = 15 };
+    for (size_t part = 1; part <= 2 * 512; part += 37) {
+        sluice_pool *pool = new_pool(128);
+        sluice_chain *headers, *received, *media;
+        sluice_slice frames[FRAMES], piece;
+        static const uint8_t bytes[FRAMES * 1024];
+        size_t sum = 0;
+        assert_int_equal(sluice_chain_new(pool, &headers), 0);
+        assert_int_equal(sluice_chain_new(pool, &received), 0);
+        assert_int_equal(sluice_chain_new(pool, &media), 0);
+        feed(headers, pool, bytes, 2 * FRAMES * HEADER, 0);
+        feed(received, pool, bytes, sizeof bytes, 0);
+        for (int i = 0; i < FRAMES; i++) {
+            /* Two headers and two parts. */
+            for (int j = 0; j < 2; j++) {
+                assert_int_equal(sluice_chain_take(headers, HEADER, &piece), 0);
+                assert_int_equal(sluice_chain_append_slice(media, &piece), 0);
+                sluice_slice_release(&piece);
+                assert_int_equal(sluice_chain_take(received, part / 2 + j, &piece), 0);
+                assert_int_equal(sluice_chain_append_slice(media, &piece), 0);
+                sluice_slice_release(&piece);
+            }
+            assert_int_equal(sluice_chain_take(media, sluice_chain_length(media), &frames[i]), 0);
+            sum += sluice_slice_footprint(&frames[i], i > 0 ? &frames[i - 1] : NULL);
+        }
+        sluice_chain_free(headers);
+        sluice_chain_free(received);
+        sluice_chain_free(media);
+        assert_int_equal(sum, counts(pool).held);
+        for (int i = 0; i < FRAMES; i++)
+            sluice_slice_release(&frames[i]);
+        free_pool(pool);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_from_every_offset),     cmocka_unit_test(copies_and_counts),
-        cmocka_unit_test(nothing_else_copies),          cmocka_unit_test(every_part),
-        cmocka_unit_test(a_part_holds_only_its_blocks), cmocka_unit_test(parts_beyond_the_end),
-        cmocka_unit_test(references_in_any_order),      cmocka_unit_test(the_empty_slice),
-        cmocka_unit_test(keep_moves_references),        cmocka_unit_test(the_end_stays_where_it_was),
+        cmocka_unit_test(pieces_from_every_offset),
+        cmocka_unit_test(copies_and_counts),
+        cmocka_unit_test(nothing_else_copies),
+        cmocka_unit_test(every_part),
+        cmocka_unit_test(a_part_holds_only_its_blocks),
+        cmocka_unit_test(parts_beyond_the_end),
+        cmocka_unit_test(references_in_any_order),
+        cmocka_unit_test(the_empty_slice),
+        cmocka_unit_test(keep_moves_references),
+        cmocka_unit_test(the_end_stays_where_it_was),
+        cmocka_unit_test(footprints_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,52 @@
+/* What a camera or an encoder sends, determined by a seed: pictures as large as those of H.264, and frames of AAC. */
+#ifndef BENCH_RTSP_MEDIA_H
+#define BENCH_RTSP_MEDIA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MEDIA_VIDEO = 0,
+    MEDIA_AUDIO = 1,
+    MEDIA_TRACKS = 2,
+    MEDIA_PREROLL = 2, /* frames: the first of each track, by which a server knows what the stream is */
+    MEDIA_VIDEO_CLOCK = 90000,
+    MEDIA_AUDIO_CLOCK = 44100,
+    MEDIA_MOST_KBITS = 100000,
+    MEDIA_MOST_FRAMES = 1000000,
+};
+
+typedef struct media_frame {
+    uint8_t track;
+    uint8_t nal;       /* video: the byte that its NAL unit begins with */
+    uint32_t size;     /* of the NAL unit or AAC frame */
+    uint32_t index;    /* in its track */
+    uint32_t clock;    /* when it is shown, in units of the track's clock */
+    uint64_t at_ns;    /* the same, in nanoseconds */
+    const uint8_t *at; /* video: the bytes behind the first; audio: all */
+} media_frame;
+
+typedef struct media {
+    media_frame *frames; /* of both tracks, in order of time */
+    uint32_t count;
+    uint32_t *tracks[MEDIA_TRACKS]; /* where each track's frames are among them */
+    uint32_t counts[MEDIA_TRACKS];
+    uint64_t bytes; /* of all frames */
+} media;
+
+/* H.264's parameter sets and AAC's configuration, and a description with them. */
+typedef struct media_bytes {
+    const uint8_t *bytes;
+    size_t size;
+} media_bytes;
+extern const media_bytes media_sps, media_pps, media_aac;
+extern const char media_sdp[];
+
+/* @param kbits of the stream per second, both tracks @param count frames of both tracks together */
+void media_make(media *made, uint32_t kbits, uint32_t count);
+
+static inline int media_is_key(const media_frame *frame) {
+    return (frame->nal & 0x1F) == 5;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* Players that look at all they get: see --help. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/process.h"
+#include "rtsp/check.h"
+#include "rtsp/client.h"
+#include "rtsp/media.h"
+
+enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 256 << 10 };
+
+typedef struct player {
+    int fd;
+    checker checker;
+    uint8_t *rest; /* of what has been received: the beginning of a frame */
+    size_t rest_size, rest_room;
+} player;
+
+static struct {
+    uint16_t port;
+    bool rtsp;
+    uint32_t each; /* players of a stream */
+    uint32_t kbits, frames;
+    int cpu;
+} set = {.each = 1, .kbits = 1000, .cpu = -1};
+
+static media what;
+static player *players;
+static uint32_t count;
+static uint64_t wire_bytes;
+
+static void usage(FILE *out) {
+    fprintf(
+        out,
+        "Usage: bench-rtsp-play --port N --protocol rtsp|flv --frames N [options] STREAM...\n"
+        "\n"
+        "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
+        "\"connected\" when all play (RTSP) or have asked (GET /STREAM.flv), and \"result\" and JSON when each has\n"
+        "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
+        "\n"
+        "  --players N    of each stream (1)\n"
+        "  --rate KBITS   of a stream (1000)\n"
+        "  --cpu N        stay on this processor\n");
+}
+
+static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
+    if (size > p->rest_room) {
+        free(p->rest);
+        p->rest_room = 2 * size;
+        p->rest = malloc(p->rest_room);
+        if (!p->rest)
+            fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    }
+    if (size > 0)
+        memcpy(p->rest, bytes, size);
+    p->rest_size = size;
+}
+
+/* Looks at all that is whole: true when it was the player's last frame. */
+static bool check(player *p, const uint8_t *bytes, size_t size) {
+    bool before = check_is_done(&p->checker);
+    size_t done = (set.rtsp ? check_rtp : check_flv)(&p->checker, bytes, size);
+    keep_rest(p, bytes + done, size - done);
+    return check_is_done(&p->checker) && !before;
+}
+
+static bool receive(player *p) {
+    /* One piece of memory for all, which stays in the cache. */
+    static uint8_t buffer[READ_SIZE];
+    size_t rest = p->rest_size;
+    if (rest >= sizeof buffer / 2)
+        fail(EXIT_FAILURE, "a frame that is too large");
+    if (rest > 0)
+        memcpy(buffer, p->rest, rest);
+    ssize_t n = recv(p->fd, buffer + rest, sizeof buffer - rest, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0)
+        fail(EXIT_FAILURE, "a player was ended: %s", n < 0 ? strerror(errno) : "");
+    wire_bytes += (uint64_t)n;
+    return check(p, buffer, rest + (size_t)n);
+}
+
+/* @return those that are done already */
+static uint32_t start_rtsp(char **names) {
+    rtsp_client *clients = calloc(count, sizeof *clients);
+    uint32_t done = 0;
+    if (!clients)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t i = 0; i < count; i++)
+        clients[i].name = names[i / set.each];
+    rtsp_clients_start(clients, count, set.port, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        players[i].fd = clients[i].fd;
+        wire_bytes += clients[i].have;
+        done += check(&players[i], (const uint8_t *)clients[i].in, clients[i].have);
+    }
+    free(clients);
+    return done;
+}
+
+static void start_flv(char **names) {
+    for (uint32_t i = 0; i < count; i++) {
+        int fd = players[i].fd = connect_to(set.port);
+        /* Tags without chunks around them. */
+        if (dprintf(fd, "GET /%s.flv HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n", names[i / set.each]) < 0 ||
+            fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+            fail(EXIT_FAILURE, "asking for %s: %s", names[i / set.each], strerror(errno));
+    }
+}
+
+static void play(uint32_t done) {
+    static struct epoll_event events[EVENTS];
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    for (uint32_t i = 0; i < count; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &players[i]};
+        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, players[i].fd, &event) < 0)
+            fail(EXIT_FAILURE, "epoll: %s", strerror(errno));
+    }
+    while (done < count) {
+        int ready = epoll_wait(epoll, events, EVENTS, -1);
+        for (int i = 0; i < ready; i++)
+            done += receive(events[i].data.ptr);
+    }
+}
+
+static void run(char **names) {
+    allow_descriptors(count + OTHER_DESCRIPTORS);
+    pin_to_cpu(set.cpu);
+    media_make(&what, set.kbits, set.frames + MEDIA_PREROLL);
+    players = calloc(count, sizeof *players);
+    if (!players)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t i = 0; i < count; i++)
+        players[i].checker.media = &what;
+    uint32_t done = 0;
+    if (set.rtsp)
+        done = start_rtsp(names);
+    else
+        start_flv(names);
+    puts("connected");
+    fflush(stdout);
+    play(done);
+    struct rusage usage;
+    uint64_t packets = 0;
+    getrusage(RUSAGE_SELF, &usage);
+    for (uint32_t i = 0; i < count; i++)
+        packets += players[i].checker.packets;
+    printf("result {\"players\": %" PRIu32 ", \"media_bytes\": %" PRIu64 ", \"wire_bytes\": %" PRIu64
+           ", \"wire_packets\": %" PRIu64 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
+           count, what.bytes * count, wire_bytes, packets, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec,
+           usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
+    fflush(stdout);
+    /* All stay until everything has been measured. */
+    while (getchar() != EOF)
+        continue;
+}
+
+static bool read_protocol(const char *text) {
+    set.rtsp = strcmp(text, "rtsp") == 0;
+    return set.rtsp || strcmp(text, "flv") == 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {
+        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
+        {"players", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},  {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    };
+    bool has_protocol = false;
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (option == 'o')
+            set.port = (uint16_t)parse_number("--port", optarg, 1, UINT16_MAX);
+        else if (option == 'r')
+            has_protocol = read_protocol(optarg);
+        else if (option == 'n')
+            set.each = (uint32_t)parse_number("--players", optarg, 1, MOST_PLAYERS);
+        else if (option == 'k')
+            set.kbits = (uint32_t)parse_number("--rate", optarg, 1, MEDIA_MOST_KBITS);
+        else if (option == 'f')
+            set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
+        else if (option == 'p')
+            set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else {
+            usage(option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 2;
+        }
+    }
+    uint64_t streams = (uint64_t)(argc - optind);
+    if (!set.port || !has_protocol || !set.frames || streams < 1 || streams > MOST_STREAMS ||
+        streams * set.each > MOST_PLAYERS) {
+        usage(stderr);
+        return 2;
+    }
+    count = (uint32_t)streams * set.each;
+    run(argv + optind);
+    return 0;
+}

@@ -1,0 +1,276 @@
+/* Publishers by RTSP, or of the same as FLV: see --help. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "common/process.h"
+#include "rtsp/client.h"
+#include "rtsp/media.h"
+#include "rtsp/wire.h"
+
+enum { EVENTS = 256, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 10000, NAME = 32, READ_SIZE = 1 << 20 };
+
+typedef struct stream {
+    int fd;
+    char name[NAME];
+    uint64_t sent;  /* bytes */
+    uint64_t due;   /* bytes that may be sent by now */
+    uint32_t next;  /* the frame that is due next */
+    uint64_t phase; /* of its frames: nanoseconds */
+} stream;
+
+static struct {
+    uint16_t port;
+    bool rtsp;
+    uint32_t streams, kbits, frames, warm_up;
+    int cpu;
+} set = {.streams = 1, .kbits = 1000, .cpu = -1};
+
+static media what;
+static wire bytes;
+static stream *streams;
+static stream **heap; /* those with frames to come, the one with the next frame first */
+static uint32_t heap_count, unsent;
+static uint64_t frames_cold; /* of all streams: still to be sent before the server is warm */
+static int epoll;
+static uint64_t start;
+
+static void usage(FILE *out) {
+    fprintf(
+        out,
+        "Usage: bench-rtsp-send --port N --protocol rtsp|flv --frames N [options]\n"
+        "\n"
+        "Publishes streams of 25 pictures and 43 frames of AAC a second to a server on 127.0.0.1, by RTSP or as raw\n"
+        "FLV: sends the first frame of each track, says \"connected\" and the streams' names, waits for a line on\n"
+        "its standard input, sends so many frames of each stream when they are due, one write each, says \"result\"\n"
+        "and JSON, and waits for the end of the input.\n"
+        "\n"
+        "  --streams N    1 to 10000 (1)\n"
+        "  --rate KBITS   of each, both tracks (1000)\n"
+        "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
+        "  --cpu N        stay on this processor\n"
+        "  --describe     only says what a stream has: frames of each track, bytes of media, and of these\n"
+        "                 what is sent behind the warm-up\n");
+}
+
+static uint64_t due_at(const stream *s) {
+    return start + s->phase + what.frames[s->next].at_ns - what.frames[MEDIA_PREROLL].at_ns;
+}
+
+/* The stream at the top of the heap has another time now: it goes down to where it belongs. */
+static void sift_down(void) {
+    stream *moved = heap[0];
+    uint64_t due = due_at(moved);
+    uint32_t at = 0;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= heap_count)
+            break;
+        if (child + 1 < heap_count && due_at(heap[child + 1]) < due_at(heap[child]))
+            child++;
+        if (due <= due_at(heap[child]))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+static void name_flv(stream *s) {
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    if (getsockname(s->fd, (struct sockaddr *)&address, &length) < 0)
+        fail(EXIT_FAILURE, "getsockname: %s", strerror(errno));
+    /* Servers name streams by the port they come from. */
+    snprintf(s->name, sizeof s->name, "live/flv-%u", ntohs(address.sin_port));
+}
+
+static void connect_streams(void) {
+    rtsp_client *clients = calloc(set.streams, sizeof *clients);
+    if (!clients)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t i = 0; i < set.streams; i++) {
+        snprintf(streams[i].name, sizeof streams[i].name, "live/rtsp-%u", i);
+        clients[i].name = streams[i].name;
+    }
+    if (set.rtsp)
+        rtsp_clients_start(clients, set.streams, set.port, media_sdp);
+    for (uint32_t i = 0; i < set.streams; i++) {
+        streams[i].fd = set.rtsp ? clients[i].fd : connect_to(set.port);
+        if (!set.rtsp)
+            name_flv(&streams[i]);
+    }
+    free(clients);
+}
+
+/* All connected, and the first frames sent: little enough for the socket to take it at once. */
+static void open_streams(void) {
+    uint64_t interval = what.frames[what.tracks[MEDIA_VIDEO][1]].at_ns;
+    streams = calloc(set.streams, sizeof *streams);
+    heap = calloc(set.streams, sizeof(stream *));
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (!streams || !heap || epoll < 0)
+        fail(EXIT_FAILURE, "%s", strerror(errno));
+    connect_streams();
+    for (uint32_t i = 0; i < set.streams; i++) {
+        stream *s = &streams[i];
+        struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = s};
+        s->phase = i * interval / set.streams;
+        s->next = MEDIA_PREROLL;
+        s->sent = s->due = bytes.ends[MEDIA_PREROLL - 1];
+        if (send(s->fd, bytes.bytes, s->sent, MSG_NOSIGNAL) != (ssize_t)s->sent ||
+            fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0)
+            fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+        heap[i] = s; /* in order: the phases ascend */
+    }
+    heap_count = set.streams;
+}
+
+static void write_once(stream *s) {
+    bool before = s->sent < s->due;
+    if (!before)
+        return;
+    ssize_t n = send(s->fd, bytes.bytes + s->sent, s->due - s->sent, MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+    s->sent += n > 0 ? (uint64_t)n : 0;
+    unsent -= s->sent == s->due;
+}
+
+/* Up to so many nanoseconds, for room; reports are thrown away. Negative: for any length. */
+static void wait_for_room(int64_t ns) {
+    struct epoll_event events[EVENTS];
+    const struct timespec timeout = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    int count = epoll_pwait2(epoll, events, EVENTS, ns < 0 ? NULL : &timeout, NULL);
+    for (int i = 0; i < count; i++) {
+        stream *s = events[i].data.ptr;
+        if (events[i].events & EPOLLIN && recv(s->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT) == 0)
+            fail(EXIT_FAILURE, "%s: the server has ended it", s->name);
+        if (events[i].events & EPOLLOUT)
+            write_once(s);
+    }
+}
+
+static void say(const char *word) {
+    puts(word);
+    fflush(stdout);
+}
+
+/* How late the latest frame was given to the kernel, nanoseconds. */
+static uint64_t send_all(void) {
+    uint64_t latest = 0;
+    start = now_ns();
+    frames_cold = (uint64_t)set.warm_up * set.streams;
+    while (heap_count > 0 || unsent > 0) {
+        uint64_t now = now_ns();
+        while (heap_count > 0 && due_at(heap[0]) <= now) {
+            stream *s = heap[0];
+            latest = now - due_at(s) > latest ? now - due_at(s) : latest;
+            unsent += s->sent == s->due;
+            s->due = bytes.ends[s->next++];
+            write_once(s);
+            if (s->next == what.count)
+                heap[0] = heap[--heap_count];
+            if (heap_count > 0)
+                sift_down();
+            if (frames_cold > 0 && --frames_cold == 0)
+                say("warm");
+        }
+        now = now_ns();
+        if (heap_count == 0 && unsent == 0)
+            break;
+        uint64_t at = heap_count > 0 ? due_at(heap[0]) : UINT64_MAX;
+        wait_for_room(at == UINT64_MAX ? -1 : at > now ? (int64_t)(at - now) : 0);
+    }
+    return latest;
+}
+
+static void run(void) {
+    allow_descriptors(set.streams + OTHER_DESCRIPTORS);
+    pin_to_cpu(set.cpu);
+    prctl(PR_SET_TIMERSLACK, 1UL);
+    (set.rtsp ? wire_make_rtp : wire_make_flv)(&bytes, &what);
+    open_streams();
+    printf("connected");
+    for (uint32_t i = 0; i < set.streams; i++)
+        printf(" %s", streams[i].name);
+    say("");
+    if (getchar() == EOF)
+        return;
+    uint64_t begin = now_ns(), latest = send_all();
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64 "}\n",
+           (double)(now_ns() - begin) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
+           usage.ru_stime.tv_usec, latest / 1000);
+    fflush(stdout);
+    while (getchar() != EOF)
+        continue;
+}
+
+static void describe(void) {
+    uint64_t before = 0;
+    for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
+        before += what.frames[i].size;
+    printf("plan {\"video\": %" PRIu32 ", \"audio\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64
+           "}\n",
+           what.counts[MEDIA_VIDEO], what.counts[MEDIA_AUDIO], what.bytes, what.bytes - before);
+}
+
+static bool read_protocol(const char *text) {
+    set.rtsp = strcmp(text, "rtsp") == 0;
+    return set.rtsp || strcmp(text, "flv") == 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct option known[] = {
+        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
+        {"streams", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},  {"cpu", required_argument, NULL, 'p'},
+        {"warm-up", required_argument, NULL, 'w'}, {"describe", no_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    };
+    bool has_protocol = false, only_describe = false;
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        if (option == 'o')
+            set.port = (uint16_t)parse_number("--port", optarg, 1, UINT16_MAX);
+        else if (option == 'r')
+            has_protocol = read_protocol(optarg);
+        else if (option == 'n')
+            set.streams = (uint32_t)parse_number("--streams", optarg, 1, MOST_STREAMS);
+        else if (option == 'k')
+            set.kbits = (uint32_t)parse_number("--rate", optarg, 1, MEDIA_MOST_KBITS);
+        else if (option == 'f')
+            set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
+        else if (option == 'w')
+            set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
+        else if (option == 'p')
+            set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else if (option == 'd')
+            only_describe = true;
+        else {
+            usage(option == 'h' ? stdout : stderr);
+            return option == 'h' ? 0 : 2;
+        }
+    }
+    if (optind != argc || !set.frames || (!only_describe && (!set.port || !has_protocol))) {
+        usage(stderr);
+        return 2;
+    }
+    media_make(&what, set.kbits, MEDIA_PREROLL + set.warm_up + set.frames);
+    if (only_describe)
+        describe();
+    else
+        run();
+    return 0;
+}

@@ -1,0 +1,141 @@
+#include "rtsp/wire.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/content.h"
+#include "common/process.h"
+
+enum {
+    SLACK = 4096,       /* what stands before the first frame */
+    RTP_PAYLOAD = 1388, /* of packets of 1400 bytes */
+    RTP_FRAME = 4 + 12, /* bytes before each payload */
+    AROUND = 64,        /* around a frame that is one packet, at most; with the parameter sets before a key picture */
+    SETS = 128,
+    FLV_AUDIO = 8,
+    FLV_VIDEO = 9,
+    FU_A = 28,
+};
+
+static uint8_t *put_be(uint8_t *to, uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; i++)
+        *to++ = (uint8_t)(value >> 8 * (bytes - 1 - i));
+    return to;
+}
+
+static uint8_t *put(uint8_t *to, const void *bytes, size_t size) {
+    if (size > 0)
+        memcpy(to, bytes, size);
+    return to + size;
+}
+
+static void make(wire *made, const media *of) {
+    uint64_t room = SLACK;
+    for (uint32_t i = 0; i < of->count; i++) {
+        uint32_t size = of->frames[i].size;
+        room += size + (size / (RTP_PAYLOAD - 2) + 1) * (RTP_FRAME + 2) + AROUND + SETS;
+    }
+    made->bytes = malloc(room);
+    made->ends = calloc(of->count, sizeof *made->ends);
+    if (!made->bytes || !made->ends)
+        fail(EXIT_FAILURE, "no memory for a stream of so many frames");
+}
+
+static uint8_t *put_tag_header(uint8_t *to, uint8_t type, size_t size, uint64_t at_ns) {
+    uint32_t milliseconds = (uint32_t)((at_ns + 500000) / 1000000);
+    *to++ = type;
+    to = put_be(to, (uint32_t)size, 3);
+    to = put_be(to, milliseconds, 3);
+    *to++ = (uint8_t)(milliseconds >> 24);
+    return put_be(to, 0, 3);
+}
+
+static uint8_t *put_tag(uint8_t *to, uint8_t type, const uint8_t *head, size_t head_size, const media_bytes *rest,
+                        uint64_t at_ns) {
+    to = put_tag_header(to, type, head_size + rest->size, at_ns);
+    to = put(to, head, head_size);
+    to = put(to, rest->bytes, rest->size);
+    return put_be(to, CONTENT_TAG_HEADER + (uint32_t)(head_size + rest->size), 4);
+}
+
+static uint8_t *put_flv_beginning(uint8_t *to) {
+    static const uint8_t audio[] = {0xAF, 0};
+    uint8_t record[64] = {0x17, 0, 0, 0, 0, 1, 0, 0, 0, 0xFF, 0xE1}, *end = record + 11;
+    memcpy(record + 6, media_sps.bytes + 1, 3); /* profile and level */
+    end = put_be(end, (uint32_t)media_sps.size, 2);
+    end = put(end, media_sps.bytes, media_sps.size);
+    end = put_be(end, 1, 1);
+    end = put_be(end, (uint32_t)media_pps.size, 2);
+    end = put(end, media_pps.bytes, media_pps.size);
+    to = put(to, content_file_header, CONTENT_FILE_HEADER);
+    to[4 - CONTENT_FILE_HEADER] = 5; /* audio and video */
+    to = put_tag(to, FLV_VIDEO, record, (size_t)(end - record), &(media_bytes){0}, 0);
+    return put_tag(to, FLV_AUDIO, audio, sizeof audio, &media_aac, 0);
+}
+
+void wire_make_flv(wire *made, const media *of) {
+    make(made, of);
+    uint8_t *to = put_flv_beginning(made->bytes);
+    for (uint32_t i = 0; i < of->count; i++) {
+        const media_frame *frame = &of->frames[i];
+        uint8_t video[] = {media_is_key(frame) ? 0x17 : 0x27, 1, 0, 0, 0, 0, 0, 0, 0, frame->nal};
+        static const uint8_t audio[] = {0xAF, 1};
+        put_be(video + 5, frame->size, 4);
+        if (frame->track == MEDIA_VIDEO)
+            to = put_tag(to, FLV_VIDEO, video, sizeof video, &(media_bytes){frame->at, frame->size - 1}, frame->at_ns);
+        else
+            to = put_tag(to, FLV_AUDIO, audio, sizeof audio, &(media_bytes){frame->at, frame->size}, frame->at_ns);
+        made->ends[i] = (uint64_t)(to - made->bytes);
+    }
+}
+
+/* Head and rest of one packet's payload. */
+static uint8_t *put_packet(uint8_t *to, const media_frame *frame, uint16_t *sequence, bool marker, const uint8_t *head,
+                           size_t head_size, const media_bytes *rest) {
+    *to++ = '$';
+    *to++ = (uint8_t)(2 * frame->track);
+    to = put_be(to, (uint32_t)(RTP_FRAME - 4 + head_size + rest->size), 2);
+    *to++ = 0x80;
+    *to++ = (uint8_t)(marker << 7 | (96 + frame->track));
+    to = put_be(to, (*sequence)++, 2);
+    to = put_be(to, frame->clock, 4);
+    to = put_be(to, 0x5EED0000u + frame->track, 4);
+    to = put(to, head, head_size);
+    return put(to, rest->bytes, rest->size);
+}
+
+static uint8_t *put_picture(uint8_t *to, const media_frame *frame, uint16_t *sequence) {
+    if (media_is_key(frame)) {
+        to = put_packet(to, frame, sequence, false, &frame->nal, 0, &media_sps);
+        to = put_packet(to, frame, sequence, false, &frame->nal, 0, &media_pps);
+    }
+    if (frame->size <= RTP_PAYLOAD)
+        return put_packet(to, frame, sequence, true, &frame->nal, 1, &(media_bytes){frame->at, frame->size - 1});
+    for (uint32_t done = 0, size = frame->size - 1; done < size;) {
+        uint32_t part = size - done < RTP_PAYLOAD - 2 ? size - done : RTP_PAYLOAD - 2;
+        bool last = done + part == size;
+        const uint8_t head[] = {(frame->nal & 0xE0) | FU_A,
+                                (uint8_t)((done == 0) << 7 | last << 6 | (frame->nal & 0x1F))};
+        to = put_packet(to, frame, sequence, last, head, sizeof head, &(media_bytes){frame->at + done, part});
+        done += part;
+    }
+    return to;
+}
+
+void wire_make_rtp(wire *made, const media *of) {
+    uint16_t sequences[MEDIA_TRACKS] = {1000, 2000};
+    make(made, of);
+    uint8_t *to = made->bytes;
+    for (uint32_t i = 0; i < of->count; i++) {
+        const media_frame *frame = &of->frames[i];
+        uint8_t head[4] = {0, 16};
+        put_be(head + 2, frame->size << 3, 2);
+        if (frame->track == MEDIA_VIDEO)
+            to = put_picture(to, frame, &sequences[MEDIA_VIDEO]);
+        else
+            to = put_packet(to, frame, &sequences[MEDIA_AUDIO], true, head, sizeof head,
+                            &(media_bytes){frame->at, frame->size});
+        made->ends[i] = (uint64_t)(to - made->bytes);
+    }
+}
