@@ -87,6 +87,11 @@ void json_real(struct json *json, const char *key, double value) {
     add_text(json, text);
 }
 
+void json_bool(struct json *json, const char *key, bool value) {
+    begin_value(json, key);
+    add_text(json, value ? "true" : "false");
+}
+
 void json_null(struct json *json, const char *key) {
     begin_value(json, key);
     add_text(json, "null");

@@ -19,6 +19,7 @@ void json_close(struct json *json, char bracket);                 /* '}' or ']' 
 void json_string(struct json *json, const char *key, const char *value);
 void json_unsigned(struct json *json, const char *key, uint64_t value);
 void json_real(struct json *json, const char *key, double value); /* not a number, or infinite: null */
+void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
 #endif
