@@ -1,11 +1,11 @@
-# What is installed: the shared libraries, the headers, the daemon, and what find_package and pkg-config look for.
+# What is installed: the shared libraries, the headers, the daemon and the tools, and what find_package and pkg-config look for.
 
 file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
-set_target_properties(sluiced PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+set_target_properties(sluiced ${tools} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
 
 set_target_properties(sluice_libevent PROPERTIES INSTALL_RPATH "$ORIGIN")
 
-install(TARGETS sluice sluice_libevent sluiced EXPORT sluice
+install(TARGETS sluice sluice_libevent sluiced ${tools} EXPORT sluice
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"

@@ -2,9 +2,9 @@
 #ifndef SLUICED_ADMIN_API_H
 #define SLUICED_ADMIN_API_H
 
-#include "daemon/json.h"
 #include "daemon/options.h"
 #include "daemon/snapshot.h"
+#include "shared/json.h"
 
 /* What the documents are made of. */
 struct admin_view {

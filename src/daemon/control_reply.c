@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/json.h"
+#include "shared/json.h"
 
 static const char *title(unsigned status) {
     switch (status) {

@@ -12,8 +12,8 @@
 
 #include "daemon/private_file.h"
 #include "daemon/pull_target.h"
-#include "daemon/rtsp_login.h"
 #include "daemon/stream_name.h"
+#include "shared/rtsp_login.h"
 
 enum { PULLS_MAX = 1000 };
 

@@ -181,7 +181,7 @@ static void proceed(struct pull_session *session, bool more) {
         ask_or_fail(session, SLUICE_RTSP_DESCRIBE, pull->target.url);
         break;
     case PULL_SETUP:
-        if (pull_control_url(session->base_url, session->source.sdp->media[session->track].control, url) < 0)
+        if (rtsp_control_url(session->base_url, session->source.sdp->media[session->track].control, url) < 0)
             fail(session, -EMSGSIZE, "a control URL is too long");
         else
             ask_or_fail(session, SLUICE_RTSP_SETUP, url);
@@ -227,7 +227,7 @@ static void on_described(struct pull_session *session, const sluice_rtsp_message
         return;
     }
     take_base(session, reply);
-    if (pull_control_url(session->base_url, session->source.sdp->control, session->control) < 0 ||
+    if (rtsp_control_url(session->base_url, session->source.sdp->control, session->control) < 0 ||
         !find_track(session, 0))
         fail(session, -EMSGSIZE, "a control URL is too long");
     else

@@ -6,7 +6,7 @@
 #define SLUICED_PULL_SESSION_H
 
 #include "daemon/pull.h"
-#include "daemon/rtsp_login.h"
+#include "shared/rtsp_login.h"
 
 /*
  * Asks the first question. The descriptor belongs to the session on success. @login: copied

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <sluice/http.h>
+#include "shared/rtsp_url.h"
 
-enum { PULL_URL = 2048, PULL_HOST = 255, PULL_PLACE = PULL_HOST + 16 };
+enum { PULL_URL = RTSP_URL, PULL_HOST = 255, PULL_PLACE = PULL_HOST + 16 };
 
 /* Where to connect to, and what to ask for there. */
 struct pull_target {
@@ -19,11 +19,5 @@ struct pull_target {
 
 /* Takes a URL apart, without its name and password. 0, or -EPROTO (not rtsp://), -EMSGSIZE (too long) */
 int pull_target_read(const char *url, size_t length, struct pull_target *ret_target);
-
-/*
- * A control URL of a description, which is absolute, or relative to a base. Cameras mean by that what is put behind the
- * base and a slash, also behind a query, whatever RFC 3986 says; nothing and "*" mean the base. 0, -EMSGSIZE
- */
-int pull_control_url(const char *base, sluice_http_text control, char ret_url[PULL_URL + 1]);
 
 #endif

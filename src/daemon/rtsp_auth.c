@@ -8,7 +8,7 @@
 
 #include <sluice/sdp.h>
 
-#include "daemon/rtsp_digest.h"
+#include "shared/rtsp_digest.h"
 
 enum { MAX_BASIC = 1024 };
 

@@ -9,8 +9,8 @@
 #include <sluice/sdp.h>
 
 #include "daemon/publisher.h"
-#include "daemon/rtp_input.h"
 #include "daemon/server.h"
+#include "shared/rtp_input.h"
 
 /* A track that has been set up. */
 struct rtsp_channel {

@@ -12,7 +12,7 @@
 
 #include "daemon/pull_option.h"
 #include "daemon/pull_state.h"
-#include "daemon/rtsp_login.h"
+#include "shared/rtsp_login.h"
 #include "support/http_feed.h"
 
 enum { START = 1000000 };
@@ -279,11 +279,11 @@ static void control_urls(void **state) {
     char url[PULL_URL + 1] = "before", text[PULL_URL + 1];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const sluice_http_text control = {rows[i][1], strlen(rows[i][1])};
-        assert_int_equal(pull_control_url(rows[i][0], control, url), 0);
+        assert_int_equal(rtsp_control_url(rows[i][0], control, url), 0);
         assert_string_equal(url, rows[i][2]);
     }
     memset(text, 'a', sizeof text);
-    assert_int_equal(pull_control_url("rtsp://h", (sluice_http_text){text, sizeof text}, url), -EMSGSIZE);
+    assert_int_equal(rtsp_control_url("rtsp://h", (sluice_http_text){text, sizeof text}, url), -EMSGSIZE);
     assert_string_equal(url, rows[6][2]);
 }
 

@@ -1,4 +1,4 @@
-#include "daemon/rtsp_digest.h"
+#include "shared/rtsp_digest.h"
 
 #include <openssl/evp.h>
 #include <stdarg.h>

@@ -5,8 +5,8 @@
  * A nonce is answered once: when a server refuses what was made of it, the password is wrong, unless it says that the
  * nonce was stale.
  */
-#ifndef SLUICED_RTSP_LOGIN_H
-#define SLUICED_RTSP_LOGIN_H
+#ifndef SHARED_RTSP_LOGIN_H
+#define SHARED_RTSP_LOGIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Writes JSON text (RFC 8259). Commas and escapes are taken care of; memory that runs out is found at the end. */
-#ifndef SLUICED_JSON_H
-#define SLUICED_JSON_H
+#ifndef SHARED_JSON_H
+#define SHARED_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "daemon/rtsp_login.h"
+#include "shared/rtsp_login.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include <sluice/sdp.h>
 
-#include "daemon/rtsp_digest.h"
+#include "shared/rtsp_digest.h"
 
 enum { STALE_MOST = 3 };
 

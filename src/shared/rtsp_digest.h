@@ -2,8 +2,8 @@
  * Digest's response (RFC 7616): what shows that one knows a password without telling it; with MD5 and SHA-256, in the
  * form without qop, which all cameras and players know, and with qop=auth. For both ends.
  */
-#ifndef SLUICED_RTSP_DIGEST_H
-#define SLUICED_RTSP_DIGEST_H
+#ifndef SHARED_RTSP_DIGEST_H
+#define SHARED_RTSP_DIGEST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "daemon/rtp_input.h"
+#include "shared/rtp_input.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "daemon/json.h"
+#include "shared/json.h"
 
 #include <math.h>
 #include <stdio.h>

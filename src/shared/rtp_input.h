@@ -2,8 +2,8 @@
  * What an RTSP publisher sends, as the tags that streams are made of: RTP packets are put together to frames, by
  * reference, and their clocks are brought together. Knows no sockets. The data plane's thread only.
  */
-#ifndef SLUICED_RTP_INPUT_H
-#define SLUICED_RTP_INPUT_H
+#ifndef SHARED_RTP_INPUT_H
+#define SHARED_RTP_INPUT_H
 
 #include <stdbool.h>
 

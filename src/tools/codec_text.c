@@ -1,0 +1,102 @@
+#include "tools/codec_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct name {
+    uint32_t number;
+    const char *name;
+};
+
+static const struct name codecs[] = {
+    {SLUICE_CODEC_H263, "flv1"},
+    {SLUICE_CODEC_VP6, "vp6f"},
+    {SLUICE_CODEC_H264, "h264"},
+    {SLUICE_CODEC_HEVC, "hevc"},
+    {SLUICE_CODEC_VVC, "vvc"},
+    {SLUICE_CODEC_AV1, "av1"},
+    {SLUICE_CODEC_VP8, "vp8"},
+    {SLUICE_CODEC_VP9, "vp9"},
+    {SLUICE_CODEC_AAC, "aac"},
+    {SLUICE_CODEC_MP3, "mp3"},
+    {SLUICE_CODEC_OPUS, "opus"},
+    {SLUICE_CODEC_FLAC, "flac"},
+    {SLUICE_CODEC_AC3, "ac3"},
+    {SLUICE_CODEC_EAC3, "eac3"},
+    {SLUICE_CODEC_PCMA, "pcm_alaw"},
+    {SLUICE_CODEC_PCMU, "pcm_mulaw"},
+    {SLUICE_CODEC_PCM, "pcm"},
+    {SLUICE_CODEC_ADPCM, "adpcm_swf"},
+    {SLUICE_CODEC_NELLYMOSER, "nellymoser"},
+    {SLUICE_CODEC_SPEEX, "speex"},
+};
+
+/* ITU-T H.264, annex A. */
+static const struct name h264_profiles[] = {
+    {66, "Baseline"},
+    {77, "Main"},
+    {88, "Extended"},
+    {100, "High"},
+    {110, "High 10"},
+    {122, "High 4:2:2"},
+    {244, "High 4:4:4 Predictive"},
+};
+
+/* ITU-T H.265, annex A. */
+static const struct name hevc_profiles[] = {{1, "Main"}, {2, "Main 10"}, {3, "Main Still Picture"}, {4, "Rext"}};
+
+/* ISO/IEC 14496-3, table 1.1. */
+static const struct name aac_objects[] = {
+    {1, "Main"}, {2, "LC"},        {3, "SSR"},  {4, "LTP"},      {5, "HE-AAC"},
+    {23, "LD"},  {29, "HE-AACv2"}, {39, "ELD"}, {42, "xHE-AAC"},
+};
+
+static const char *find(const struct name *names, size_t count, uint32_t number) {
+    for (size_t i = 0; i < count; i++)
+        if (names[i].number == number)
+            return names[i].name;
+    return NULL;
+}
+
+#define FIND(names, number) find(names, sizeof(names) / sizeof *(names), number)
+
+void codec_name(uint32_t codec, char text[CODEC_TEXT]) {
+    const char *name = FIND(codecs, codec);
+    if (name) {
+        snprintf(text, CODEC_TEXT, "%s", name);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        char c = (char)(codec >> (24 - 8 * i));
+        text[i] = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ? c : '?';
+    }
+    text[4] = '\0';
+    if (codec == SLUICE_CODEC_NONE)
+        snprintf(text, CODEC_TEXT, "unknown");
+}
+
+static void take_name(const char *name, uint32_t number, char profile[CODEC_TEXT]) {
+    if (name)
+        snprintf(profile, CODEC_TEXT, "%s", name);
+    else
+        snprintf(profile, CODEC_TEXT, "%u", number);
+}
+
+void codec_profile(const sluice_flv_tag *header, char profile[CODEC_TEXT], char level[CODEC_TEXT]) {
+    uint8_t record[16];
+    size_t size = sluice_slice_copy(&header->payload, header->view.header_size, record, sizeof record);
+    *profile = *level = '\0';
+    if (header->view.codec == SLUICE_CODEC_H264 && size >= 4) {
+        take_name(record[1] == 66 && record[2] & 0x40 ? "Constrained Baseline" : FIND(h264_profiles, record[1]),
+                  record[1], profile);
+        snprintf(level, CODEC_TEXT, "%u.%u", record[3] / 10, record[3] % 10);
+    } else if (header->view.codec == SLUICE_CODEC_HEVC && size >= 13) {
+        take_name(FIND(hevc_profiles, record[1] & 0x1F), record[1] & 0x1F, profile);
+        snprintf(level, CODEC_TEXT, "%u.%u", record[12] / 30, record[12] % 30 / 3);
+    } else if (header->view.codec == SLUICE_CODEC_AAC && size >= 2) {
+        uint32_t object = record[0] >> 3;
+        if (object == 31)
+            object = 32 + ((record[0] & 7u) << 3 | record[1] >> 5);
+        take_name(FIND(aac_objects, object), object, profile);
+    }
+}

@@ -1,0 +1,291 @@
+#include "tools/rtsp_client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    HEAD_MOST = 8192,
+    ALIVE_MS = 25000,     /* a session lasts a minute where nothing else is said */
+    SKIP_MOST = 16 * 1024 /* bytes between two messages that belong to none, as some cameras put there */
+};
+
+static const struct {
+    sluice_rtsp_method method;
+    const char *name;
+} methods[] = {
+    {SLUICE_RTSP_OPTIONS, "OPTIONS"},   {SLUICE_RTSP_DESCRIBE, "DESCRIBE"},
+    {SLUICE_RTSP_ANNOUNCE, "ANNOUNCE"}, {SLUICE_RTSP_SETUP, "SETUP"},
+    {SLUICE_RTSP_PLAY, "PLAY"},         {SLUICE_RTSP_RECORD, "RECORD"},
+    {SLUICE_RTSP_TEARDOWN, "TEARDOWN"}, {SLUICE_RTSP_GET_PARAMETER, "GET_PARAMETER"},
+};
+
+static const char *method_name(sluice_rtsp_method method) {
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (methods[i].method == method)
+            return methods[i].name;
+    return "OPTIONS";
+}
+
+void rtsp_client_end(struct rtsp_client *client, int error, const char *reason) {
+    if (client->ended)
+        return;
+    client->ended = true;
+    client->events->ended(client, error, reason, client->user);
+    sluice_conn_close(client->conn);
+}
+
+/* In the pieces that the writer takes; all or nothing. */
+static int queue(struct rtsp_client *client, const char *bytes, size_t size) {
+    if (sluice_writer_room(client->writer) < size)
+        return -ENOBUFS;
+    int error = 0;
+    for (size_t done = 0; done < size && !error;) {
+        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
+        error = sluice_writer_copy(client->writer, bytes + done, part);
+        done += part;
+    }
+    return error;
+}
+
+static int send_request(struct rtsp_client *client) {
+    const struct rtsp_request *asked = &client->asked;
+    const char *method = method_name(asked->method);
+    char buffer[HEAD_MOST];
+    sluice_rtsp_writer request;
+    sluice_rtsp_write_request(&request, buffer, sizeof buffer, method, client->asked_url, ++client->cseq);
+    sluice_rtsp_write_header(&request, "User-Agent", "sluice");
+    if (*client->id)
+        sluice_rtsp_write_header(&request, "Session", "%s", client->id);
+    int error = rtsp_login_write(&client->login, &request, method, client->asked_url);
+    if (asked->method == SLUICE_RTSP_DESCRIBE)
+        sluice_rtsp_write_header(&request, "Accept", "application/sdp");
+    else if (asked->method == SLUICE_RTSP_PLAY || asked->method == SLUICE_RTSP_RECORD)
+        sluice_rtsp_write_header(&request, "Range", "npt=0.000-");
+    else if (asked->method == SLUICE_RTSP_SETUP)
+        sluice_rtsp_write_transport(&request,
+                                    &(sluice_rtsp_transport){.tcp = true,
+                                                             .record = asked->record,
+                                                             .interleaved = {asked->channel, asked->channel + 1},
+                                                             .client_port = {-1, -1},
+                                                             .server_port = {-1, -1}});
+    int length = sluice_rtsp_write_end(&request, asked->body ? "application/sdp" : NULL, asked->body_size);
+    if (!error)
+        error = length < 0 ? length : queue(client, buffer, (size_t)length);
+    if (!error && asked->body)
+        error = queue(client, asked->body, asked->body_size);
+    explicit_bzero(buffer, sizeof buffer);
+    return error;
+}
+
+__attribute__((format(printf, 3, 4))) static void fail(struct rtsp_client *client, int error, const char *format, ...) {
+    char reason[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    rtsp_client_end(client, error, reason);
+}
+
+void rtsp_client_ask(struct rtsp_client *client, const struct rtsp_request *request) {
+    client->asked = *request;
+    client->alive_at = sluice_loop_now(sluice_conn_loop(client->conn));
+    if (snprintf(client->asked_url, sizeof client->asked_url, "%s", request->url) > RTSP_URL) {
+        rtsp_client_end(client, -EMSGSIZE, "a URL is too long");
+        return;
+    }
+    client->asked.url = client->asked_url;
+    rtsp_login_begin(&client->login);
+    int error = send_request(client);
+    if (error)
+        fail(client, error, "%s cannot be sent: %s", method_name(request->method), strerror(-error));
+}
+
+static void on_challenge(struct rtsp_client *client, const sluice_rtsp_message *reply) {
+    const char *method = method_name(client->asked.method);
+    int error = rtsp_login_take(&client->login, reply);
+    if (!error)
+        error = send_request(client);
+    if (error == -ENOKEY)
+        fail(client, error, "%s answered 401: the URL needs a name and a password", method);
+    else if (error == -EACCES)
+        fail(client, error, "%s answered 401: wrong name or password", method);
+    else if (error)
+        fail(client, error, "%s answered 401: %s", method, strerror(-error));
+}
+
+/* The session's id. False where it cannot be taken. */
+static bool take_session(struct rtsp_client *client, const sluice_rtsp_message *reply) {
+    sluice_rtsp_session session;
+    int error = sluice_rtsp_read_session(reply, &session);
+    if (error == -ENOENT)
+        return true;
+    if (error || session.id.length >= sizeof client->id)
+        return false;
+    memcpy(client->id, session.id.text, session.id.length);
+    client->id[session.id.length] = '\0';
+    if (session.timeout > 1 && session.timeout * 500u < client->alive_ms)
+        client->alive_ms = session.timeout * 500u;
+    return true;
+}
+
+static void on_good_reply(struct rtsp_client *client, const sluice_rtsp_message *reply) {
+    sluice_rtsp_method asked = client->asked.method;
+    bool keeps = *client->id && (asked == SLUICE_RTSP_GET_PARAMETER || asked == SLUICE_RTSP_OPTIONS);
+    client->asked.method = SLUICE_RTSP_OTHER;
+    if (asked == SLUICE_RTSP_OPTIONS)
+        client->has_get_parameter = sluice_rtsp_public(reply) & SLUICE_RTSP_GET_PARAMETER;
+    if (!take_session(client, reply)) {
+        rtsp_client_end(client, -EBADMSG, "malformed Session");
+        return;
+    }
+    if (asked == SLUICE_RTSP_TEARDOWN)
+        rtsp_client_end(client, 0, "ended");
+    else if (!keeps)
+        client->events->answered(client, asked, reply, client->user);
+}
+
+static void on_reply(struct rtsp_client *client, const sluice_rtsp_message *reply) {
+    /* Some servers forget CSeq. */
+    if (client->asked.method == SLUICE_RTSP_OTHER || (reply->cseq >= 0 && reply->cseq != client->cseq) ||
+        reply->status < 200)
+        return;
+    bool keeps = client->asked.method == SLUICE_RTSP_OPTIONS || client->asked.method == SLUICE_RTSP_GET_PARAMETER;
+    if (reply->status == 401)
+        on_challenge(client, reply);
+    else if (reply->status < 300 || (keeps && (reply->status == 405 || reply->status == 501)))
+        on_good_reply(client, reply);
+    else
+        fail(client, -ECONNREFUSED, "%s answered %u %s", method_name(client->asked.method), reply->status,
+             sluice_rtsp_reason(reply->status));
+}
+
+/* Servers may ask, too: whether somebody is there. */
+static void on_request(struct rtsp_client *client, const sluice_rtsp_message *request) {
+    sluice_rtsp_writer reply;
+    char buffer[256];
+    bool known = request->method_id == SLUICE_RTSP_OPTIONS || request->method_id == SLUICE_RTSP_GET_PARAMETER;
+    sluice_rtsp_write_reply(&reply, buffer, sizeof buffer, request->cseq < 0 ? 400 : known ? 200 : 501, request->cseq);
+    int length = sluice_rtsp_write_end(&reply, NULL, 0);
+    int error = length < 0 ? length : queue(client, buffer, (size_t)length);
+    if (error)
+        rtsp_client_end(client, error, "the server asks on and takes no answers");
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct rtsp_client *client = user;
+    sluice_rtsp_message *message;
+    int result = 0;
+    while (!client->ended && (result = sluice_rtsp_next(client->framer, sluice_conn_chain(conn), &message)) > 0) {
+        if (message->kind == SLUICE_RTSP_REPLY)
+            on_reply(client, message);
+        else if (message->kind == SLUICE_RTSP_REQUEST)
+            on_request(client, message);
+        else
+            client->events->frame(client, message, client->user);
+    }
+    if (client->ended)
+        return;
+    if (result < 0)
+        fail(client, -EBADMSG, "malformed RTSP, or over a limit: %s", strerror(-result));
+    else
+        sluice_conn_set_need(conn, sluice_rtsp_need(client->framer));
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct rtsp_client *client = user;
+    (void)conn;
+    bool leaving = client->asked.method == SLUICE_RTSP_TEARDOWN;
+    if (error == -ETIMEDOUT)
+        rtsp_client_end(client, leaving ? 0 : error, "nothing has come from the server for too long");
+    else
+        rtsp_client_end(client, leaving ? 0 : error, error ? strerror(-error) : "the server has ended the connection");
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    const struct rtsp_client *client = user;
+    (void)conn;
+    return sluice_writer_gather(client->writer, iov, max);
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct rtsp_client *client = user;
+    (void)conn;
+    sluice_writer_sent(client->writer, bytes);
+    if (client->events->sent && !client->ended)
+        client->events->sent(client, client->user);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct rtsp_client *client = user;
+    (void)conn;
+    /* The loop is being freed. */
+    if (!client->ended) {
+        client->ended = true;
+        client->events->ended(client, -ECANCELED, "stopped", client->user);
+    }
+    client->events->closed(client->user);
+    sluice_writer_free(client->writer);
+    sluice_rtsp_free(client->framer);
+    explicit_bzero(client, sizeof *client);
+    free(client);
+}
+
+static const sluice_conn_events events = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+int rtsp_client_new(sluice_loop *loop, int fd, const struct target *target, size_t limit,
+                    const struct rtsp_client_events *client_events, void *user, struct rtsp_client **ret_client) {
+    const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE, .max_skip = SKIP_MOST, .channels = 4};
+    struct rtsp_client *client = malloc(sizeof *client);
+    if (!client)
+        return -ENOMEM;
+    *client = (struct rtsp_client){
+        .events = client_events, .user = user, .target = *target, .alive_ms = ALIVE_MS, .ended = true};
+    if (*client->target.user)
+        client->login = (struct rtsp_login){.user = client->target.user, .password = client->target.password};
+    int error = target_url(target, client->url);
+    if (!error)
+        error = sluice_rtsp_new(&limits, &client->framer);
+    if (!error)
+        error = sluice_conn_new(loop, fd, &events, client, &client->conn);
+    if (error) {
+        sluice_rtsp_free(client->framer);
+        free(client);
+        return error;
+    }
+    /* From here on the connection owns it. */
+    client->ended = false;
+    error = sluice_writer_new(client->conn, limit, &client->writer);
+    *ret_client = client;
+    if (error)
+        fail(client, error, "%s", strerror(-error));
+    else
+        rtsp_client_ask(client, &(struct rtsp_request){.method = SLUICE_RTSP_OPTIONS, .url = client->url});
+    return 0;
+}
+
+void rtsp_client_tick(struct rtsp_client *client, uint64_t now) {
+    if (client->ended || !*client->id || client->asked.method != SLUICE_RTSP_OTHER ||
+        now - client->alive_at < client->alive_ms)
+        return;
+    sluice_rtsp_method method = client->has_get_parameter ? SLUICE_RTSP_GET_PARAMETER : SLUICE_RTSP_OPTIONS;
+    rtsp_client_ask(client, &(struct rtsp_request){.method = method, .url = client->url});
+}
+
+void rtsp_client_send_rtcp(struct rtsp_client *client, uint8_t channel, const uint8_t *packet, size_t size) {
+    char frame[SLUICE_RTSP_INTERLEAVED_SIZE + 512];
+    if (size == 0 || size > 512)
+        return;
+    sluice_rtsp_write_interleaved((uint8_t *)frame, channel, (uint16_t)size);
+    memcpy(frame + SLUICE_RTSP_INTERLEAVED_SIZE, packet, size);
+    (void)queue(client, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
+}

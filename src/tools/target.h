@@ -1,0 +1,41 @@
+/* What a tool is pointed at: a file, standard input, or a server by its URL. */
+#ifndef TOOLS_TARGET_H
+#define TOOLS_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/rtsp_login.h"
+#include "shared/rtsp_url.h"
+
+enum { TARGET_HOST = 255, TARGET_PATH = 1024 };
+
+enum target_kind { TARGET_FILE, TARGET_INPUT, TARGET_FLV, TARGET_HTTP, TARGET_RTSP };
+
+struct target {
+    enum target_kind kind;
+    char host[TARGET_HOST + 1]; /* without brackets */
+    uint16_t port;
+    char user[RTSP_LOGIN_USER + 1], password[RTSP_LOGIN_USER + 1]; /* decoded; empty where there are none */
+    char path[TARGET_PATH + 1];                                    /* with the query; "/" where there is none */
+};
+
+/*
+ * Reads "-", a URL (flv://, http://, rtsp://), or else the name of a file. 0, -EPROTO (malformed, or a scheme that is
+ * not known), -EMSGSIZE (too long)
+ */
+int target_read(const char *text, struct target *ret_target);
+
+/* HOST:PORT, an IPv6 address in brackets. */
+void target_place(const struct target *target, char *text, size_t size);
+
+/* The URL without name and password. 0, -EMSGSIZE */
+int target_url(const struct target *target, char url[RTSP_URL + 1]);
+
+/*
+ * Puts a number where "%d" is in the path. Without one, and with @always, "-N" comes behind the name, before ".flv".
+ * 0, -EMSGSIZE
+ */
+int target_number(struct target *target, unsigned number, int always);
+
+#endif
