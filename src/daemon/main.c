@@ -21,6 +21,8 @@ int main(int argc, char **argv) {
         break;
     }
     log_set_level((enum log_level)options.log_level);
+    log_set_format(options.log_format);
+    log_set_rate((uint32_t)options.log_rate);
     control_prepare();
 
     struct server *server;
@@ -30,6 +32,7 @@ int main(int argc, char **argv) {
     int error = control_run(server, options.status);
     server_free(server);
     pull_options_clear(&options.pulls);
+    log_flush();
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});
         return EXIT_FAILURE;

@@ -64,6 +64,9 @@ static const char help[] =
     "                             cannot be had; uring and epoll never turn to the other)\n"
     "  --status                   show a status line on standard error each second\n"
     "  --log-level LEVEL          error, warning, info or debug (default info)\n"
+    "  --log-format FORMAT        text or json, an object a line (default text)\n"
+    "  --log-rate N               most lines of the same message a second; what is left out is counted (default 200;\n"
+    "                             0 to 1000000, 0 for no limit)\n"
     "  --help                     show this text\n"
     "  --version                  show the version\n";
 
@@ -88,6 +91,8 @@ enum option_id {
     OPTION_BACKEND,
     OPTION_STATUS,
     OPTION_LOG_LEVEL,
+    OPTION_LOG_FORMAT,
+    OPTION_LOG_RATE,
     OPTION_HELP,
     OPTION_VERSION,
 };
@@ -113,6 +118,8 @@ static const struct option long_options[] = {
     {"backend", required_argument, NULL, OPTION_BACKEND},
     {"status", no_argument, NULL, OPTION_STATUS},
     {"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+    {"log-format", required_argument, NULL, OPTION_LOG_FORMAT},
+    {"log-rate", required_argument, NULL, OPTION_LOG_RATE},
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
@@ -146,6 +153,8 @@ static const struct number_option number_options[] = {
      offsetof(struct options, frame_limit)},
     {OPTION_MAX_CONNECTIONS, "--max-connections", "a number from 1 to 1000000", 1, 1, 1000000, false, false,
      offsetof(struct options, max_connections)},
+    {OPTION_LOG_RATE, "--log-rate", "a number up to 1000000", 1, 0, 1000000, false, false,
+     offsetof(struct options, log_rate)},
     {OPTION_WAIT, "--wait", "seconds from 0 to 86400", 1000, 0, 86400, false, true, offsetof(struct options, wait_ms)},
     {OPTION_IDLE, "--idle", "seconds from 1 to 86400", 1000, 1, 86400, false, true, offsetof(struct options, idle_ms)},
     {OPTION_STALL, "--stall", "seconds from 1 to 86400", 1000, 1, 86400, false, true,
@@ -314,6 +323,14 @@ static bool set_log_level(struct options *options, const char *text) {
     return options->log_level >= 0 || wrong("--log-level", text, "error, warning, info or debug");
 }
 
+static bool set_log_format(struct options *options, const char *text) {
+    bool is_json = strcmp(text, "json") == 0;
+    if (!is_json && strcmp(text, "text") != 0)
+        return wrong("--log-format", text, "text or json");
+    options->log_format = is_json ? LOG_JSON : LOG_TEXT;
+    return true;
+}
+
 static bool set(struct options *options, int id, const char *value) {
     switch (id) {
     case OPTION_FLV:
@@ -339,6 +356,8 @@ static bool set(struct options *options, int id, const char *value) {
         return options->status = true;
     case OPTION_LOG_LEVEL:
         return set_log_level(options, value);
+    case OPTION_LOG_FORMAT:
+        return set_log_format(options, value);
     default:
         return set_number(options, id, value);
     }
@@ -390,6 +409,7 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
         .stall_ms = 30000,
         .max_connections = 10000,
         .log_level = LOG_INFO,
+        .log_rate = 200,
         .backend = SLUICE_BACKEND_AUTO,
     };
     opterr = 0;

@@ -9,6 +9,7 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/log.h"
 #include "daemon/pull_option.h"
 #include "daemon/stream_name.h"
 
@@ -51,6 +52,8 @@ struct options {
     uint64_t max_connections;
     bool status;
     int log_level;
+    enum log_format log_format;
+    uint64_t log_rate; /* lines of the same message a second; 0: no limit */
 };
 
 /* What main() is to do after options_parse(). */
