@@ -126,6 +126,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
         log_set_level((enum log_level)reload->options->log_level);
+        log_set_rate((uint32_t)reload->options->log_rate);
     }
     finish(reload, error);
     if (reload->again) {

@@ -4,20 +4,39 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 1024, STATUS = 256 };
+enum {
+    LINE = 1024,
+    STATUS = 256,
+    MESSAGES = 64, /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
+    RATE = 200,    /* until it is set */
+};
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+/* How often a message came in this second. */
+struct message {
+    const char *text;
+    enum log_level level;
+    time_t second;
+    uint32_t count;
+};
 
 /* The process has one log. */
 static struct {
     pthread_mutex_t lock;
     enum log_level level;
+    enum log_format format;
+    bool to_journal;
+    uint32_t rate;
+    struct message messages[MESSAGES];
     char status[STATUS];
-} the_log = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO};
+} the_log = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO, .rate = RATE};
 
 typedef struct line {
     char text[LINE];
@@ -45,9 +64,27 @@ log_number log_unsigned(uint64_t value) {
     return number;
 }
 
-/* Keeps room for the end of the line: an overlong one is cut. */
+/* systemd tells which file the journal is, since standard error may have been turned elsewhere meanwhile. */
+static bool is_journal(void) {
+    const char *told = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat here;
+    return told && sscanf(told, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &here) == 0 &&
+           here.st_dev == device && here.st_ino == inode;
+}
+
+void log_set_format(enum log_format format) {
+    the_log.format = format;
+    the_log.to_journal = format == LOG_TEXT && is_journal();
+}
+
+void log_set_rate(uint32_t lines) {
+    the_log.rate = lines;
+}
+
+/* Keeps room for the end of the line: what is too long is cut. */
 static void add(line *out, char byte) {
-    if (out->length < LINE - 2)
+    if (out->length < LINE - 8)
         out->text[out->length++] = byte;
 }
 
@@ -65,12 +102,9 @@ static bool is_plain(const char *value) {
     return true;
 }
 
-static void add_value(line *out, const char *value) {
+/* In JSON the backslash of \xNN is itself escaped: both formats hold the same text. */
+static void add_quoted(line *out, const char *value) {
     static const char hex[] = "0123456789abcdef";
-    if (is_plain(value)) {
-        add_text(out, value);
-        return;
-    }
     add(out, '"');
     for (; *value; value++) {
         unsigned char byte = (unsigned char)*value;
@@ -78,7 +112,7 @@ static void add_value(line *out, const char *value) {
             add(out, '\\');
             add(out, (char)byte);
         } else if (byte < 0x20 || byte >= 0x7f) {
-            add_text(out, "\\x");
+            add_text(out, the_log.format == LOG_JSON ? "\\\\x" : "\\x");
             add(out, hex[byte >> 4]);
             add(out, hex[byte & 15]);
         } else {
@@ -88,15 +122,62 @@ static void add_value(line *out, const char *value) {
     add(out, '"');
 }
 
-static void add_time(line *out) {
-    struct timespec now;
+static void add_time(line *out, const struct timespec *now) {
     struct tm parts;
     char text[40];
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &parts);
+    gmtime_r(&now->tv_sec, &parts);
     size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    snprintf(text + length, sizeof text - length, ".%03ldZ ", now.tv_nsec / 1000000);
+    snprintf(text + length, sizeof text - length, ".%03ldZ", now->tv_nsec / 1000000);
     add_text(out, text);
+}
+
+static void add_text_line(line *out, const struct timespec *now, enum log_level level, const char *message,
+                          const log_field *fields, size_t count) {
+    if (the_log.to_journal) {
+        static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
+        add_text(out, priorities[level]);
+    } else {
+        add_time(out, now);
+        add(out, ' ');
+        add_text(out, level_names[level]);
+        for (size_t pad = strlen(level_names[level]); pad < 8; pad++)
+            add(out, ' ');
+    }
+    add_text(out, message);
+    for (size_t i = 0; i < count; i++) {
+        add(out, ' ');
+        add_text(out, fields[i].key);
+        add(out, '=');
+        if (is_plain(fields[i].value))
+            add_text(out, fields[i].value);
+        else
+            add_quoted(out, fields[i].value);
+    }
+}
+
+static void add_member(line *out, const char *key, const char *value) {
+    add_quoted(out, key);
+    add(out, ':');
+    add_quoted(out, value);
+}
+
+/* A field that does not fit is left out, so that the object stays one. */
+static void add_json_line(line *out, const struct timespec *now, enum log_level level, const char *message,
+                          const log_field *fields, size_t count) {
+    add_text(out, "{\"time\":\"");
+    add_time(out, now);
+    add_text(out, "\",");
+    add_member(out, "level", level_names[level]);
+    add(out, ',');
+    add_member(out, "message", message);
+    for (size_t i = 0; i < count; i++) {
+        size_t before = out->length;
+        add(out, ',');
+        add_member(out, fields[i].key, fields[i].value);
+        if (out->length == LINE - 8)
+            out->length = before;
+    }
+    add(out, '}');
 }
 
 static void write_all(const char *text, size_t length) {
@@ -115,29 +196,67 @@ static void show_status(void) {
     write_all(text, (size_t)length);
 }
 
-void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+static void show(enum log_level level, const struct timespec *now, const char *message, const log_field *fields,
+                 size_t count) {
     line out = {.length = 0};
-    if (level > the_log.level)
-        return;
-    add_time(&out);
-    add_text(&out, level_names[level]);
-    for (size_t pad = strlen(level_names[level]); pad < 8; pad++)
-        add(&out, ' ');
-    add_text(&out, message);
-    for (size_t i = 0; i < count; i++) {
-        add(&out, ' ');
-        add_text(&out, fields[i].key);
-        add(&out, '=');
-        add_value(&out, fields[i].value);
-    }
+    if (the_log.format == LOG_JSON)
+        add_json_line(&out, now, level, message, fields, count);
+    else
+        add_text_line(&out, now, level, message, fields, count);
     out.text[out.length++] = '\n';
 
-    pthread_mutex_lock(&the_log.lock);
     if (the_log.status[0])
         write_all("\r\033[K", 4);
     write_all(out.text, out.length);
     if (the_log.status[0])
         show_status();
+}
+
+/* Tells what was left out of the seconds that are over. */
+static void tell_suppressed(const struct timespec *now, time_t until) {
+    for (size_t i = 0; i < MESSAGES && the_log.messages[i].text; i++) {
+        struct message *message = &the_log.messages[i];
+        if (message->second >= until || the_log.rate == 0 || message->count <= the_log.rate)
+            continue;
+        const log_number left = log_unsigned(message->count - the_log.rate);
+        const log_field fields[] = {{"suppressed", message->text}, {"lines", left.text}};
+        message->count = 0;
+        show(message->level, now, "log lines left out", fields, sizeof fields / sizeof *fields);
+    }
+}
+
+static bool within_rate(enum log_level level, const char *text, time_t second) {
+    size_t at = 0;
+    while (at < MESSAGES && the_log.messages[at].text && strcmp(the_log.messages[at].text, text) != 0)
+        at++;
+    if (at == MESSAGES)
+        return true;
+    struct message *message = &the_log.messages[at];
+    message->text = text;
+    message->level = level;
+    if (message->second != second)
+        message->count = 0;
+    message->second = second;
+    return ++message->count <= the_log.rate || the_log.rate == 0;
+}
+
+void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+    struct timespec now;
+    if (level > the_log.level)
+        return;
+    pthread_mutex_lock(&the_log.lock);
+    clock_gettime(CLOCK_REALTIME, &now);
+    tell_suppressed(&now, now.tv_sec);
+    if (within_rate(level, message, now.tv_sec))
+        show(level, &now, message, fields, count);
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+void log_flush(void) {
+    struct timespec now;
+    pthread_mutex_lock(&the_log.lock);
+    clock_gettime(CLOCK_REALTIME, &now);
+    tell_suppressed(&now, now.tv_sec + 1);
     pthread_mutex_unlock(&the_log.lock);
 }
 

@@ -1,4 +1,8 @@
-/* Log lines on standard error: time, level, message, key=value. Any thread. */
+/*
+ * Log lines on standard error: time, level, message, key=value; or JSON, an object a line. Any thread.
+ * What is logged comes from peers in part: values are escaped, lines are bounded in length, and of one message there
+ * are only so many in a second, behind which a line says how many there would have been.
+ */
 #ifndef SLUICED_LOG_H
 #define SLUICED_LOG_H
 
@@ -6,6 +10,7 @@
 #include <stdint.h>
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
 
 typedef struct log_field {
     const char *key;
@@ -16,10 +21,16 @@ void log_set_level(enum log_level level);
 
 const char *log_level_name(enum log_level level);
 
+/* Where standard error is systemd's journal, text has the level in a form that it knows, and leaves the time to it. */
+void log_set_format(enum log_format format);
+
+/* Most lines of the same message in a second; 0: no limit. */
+void log_set_rate(uint32_t lines);
+
 /* -1 when there is no level of that name. */
 int log_level_of(const char *name);
 
-/* Values are quoted where they hold anything but plain characters; control bytes are escaped. */
+/* @message is a literal; a field's key is a word, of text values that are quoted where they are not plain. */
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count);
 
 #define LOG(level, message, ...)                                                                                       \
@@ -31,6 +42,9 @@ typedef struct log_number {
     char text[24];
 } log_number;
 log_number log_unsigned(uint64_t value);
+
+/* Says what the limit has left out so far: at the end, since otherwise the next line does. */
+void log_flush(void);
 
 /* The status line: rewritten in place on a terminal, below the log lines; a line of its own each time elsewhere. */
 void log_status(const char *text);

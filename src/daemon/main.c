@@ -21,6 +21,8 @@ static void complain(const char *line, void *user) {
 static int serve(const struct command_line *line, const struct options *options) {
     struct server *server;
     log_set_level((enum log_level)options->log_level);
+    log_set_format((enum log_format)options->log_format);
+    log_set_rate((uint32_t)options->log_rate);
     control_prepare();
     if (server_new(options, &server) < 0)
         return EXIT_FAILURE;
@@ -32,6 +34,7 @@ static int serve(const struct command_line *line, const struct options *options)
     int error = control_run(control);
     control_free(control);
     server_free(server);
+    log_flush();
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});
         return EXIT_FAILURE;

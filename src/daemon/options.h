@@ -66,7 +66,9 @@ struct options {
     uint64_t stall_ms;
     int backend; /* sluice_backend_choice */
     bool status;
-    int log_level; /* enum log_level */
+    int log_level;     /* enum log_level */
+    int log_format;    /* enum log_format */
+    uint64_t log_rate; /* lines of the same message a second; 0: no limit */
 };
 
 /* Any thread. The last one to let go frees it, and forgets the passwords. NULL is allowed. */

@@ -91,6 +91,13 @@ const struct setting settings[] = {
      .help = "show a status line on standard error each second"},
     {"log-level", SETTING_CHOICE, .detail = SETTING_LOG_LEVELS, FIELD(log_level), .preset = "info", .value = "LEVEL",
      .expected = "error, warning, info or debug", .help = "what is logged"},
+    {"log-format", SETTING_CHOICE, .detail = SETTING_LOG_FORMATS, FIELD(log_format), .preset = "text",
+     .value = "FORMAT", .expected = "text or json", .effect = SETTING_RESTART,
+     .help = "json is an object a line; text is in the form of systemd's journal where that is what takes it"},
+    {"log-rate", SETTING_COUNT, FIELD(log_rate), .most = 1000000, .preset = "200", .value = "N",
+     .expected = "a number up to 1000000",
+     .help = "most lines of the same message a second; what is left out is "
+             "counted; 0 for no limit"},
 
     {"config", SETTING_COMMAND, .detail = COMMAND_CONFIG, .value = "FILE",
      .section = "Configuration file (every setting above, by the same name; the command line wins over it)",

@@ -14,7 +14,8 @@ static const struct {
     {SETTING_BACKENDS, "auto", SLUICE_BACKEND_AUTO},   {SETTING_BACKENDS, "uring", SLUICE_BACKEND_URING},
     {SETTING_BACKENDS, "epoll", SLUICE_BACKEND_EPOLL}, {SETTING_LOG_LEVELS, "error", LOG_ERROR},
     {SETTING_LOG_LEVELS, "warning", LOG_WARNING},      {SETTING_LOG_LEVELS, "info", LOG_INFO},
-    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},
+    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},          {SETTING_LOG_FORMATS, "text", LOG_TEXT},
+    {SETTING_LOG_FORMATS, "json", LOG_JSON},
 };
 
 int setting_word_value(const struct setting *setting, const char *word) {

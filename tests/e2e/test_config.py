@@ -36,6 +36,8 @@ VALUES = {
     "player-buffer": ("33554432", ["32M"], '"32M"'),
     "frame-limit": ('"64K"', ["65536"], None),
     "max-connections": ("7", ["7"], None),
+    "log-format": ('"json"', ["json"], None),
+    "log-rate": ("0", ["0"], None),
     "batch": ("0.5", ["0.5"], None),
     "merge-window": ('["100", "live/a=5"]', ["100", "live/a=5"], None),
     "wait": ("1", ["1"], None),
