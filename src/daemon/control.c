@@ -17,11 +17,12 @@
 #include "daemon/control_connect.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
+#include "daemon/service.h"
 
 struct control {
     struct server *server;
     struct event_base *base;
-    struct event *events[5];
+    struct event *events[6];
     size_t event_count;
     struct connector *connector;
     struct reload *reload;
@@ -108,6 +109,7 @@ static void on_signal(evutil_socket_t number, short what, void *user) {
         return;
     }
     control->stopping = true;
+    service_stopping();
     log_status_end();
     LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
     server_stop(control->server);
@@ -119,6 +121,20 @@ static void on_second(evutil_socket_t fd, short what, void *user) {
     (void)what;
     if (!control->stopping)
         (void)server_query(control->server, take_status, control);
+}
+
+/* On the server's thread, which is what has to be alive. */
+static void say_alive(const struct server_status *status, void *user) {
+    (void)status;
+    (void)user;
+    service_alive();
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *user) {
+    struct control *control = user;
+    (void)fd;
+    (void)what;
+    (void)server_query(control->server, say_alive, NULL);
 }
 
 static bool add_event(struct control *control, evutil_socket_t fd, short what, event_callback_fn call,
@@ -143,6 +159,12 @@ static int open_control(struct control *control, const struct command_line *line
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
+    /* Twice as often as it is wanted, as sd_watchdog_enabled(3) asks for. */
+    const uint64_t watchdog_us = service_watchdog_us() / 2;
+    const struct timeval watchdog = {.tv_sec = (time_t)(watchdog_us / 1000000),
+                                     .tv_usec = (suseconds_t)(watchdog_us % 1000000)};
+    if (watchdog_us > 0)
+        added = added && add_event(control, -1, EV_PERSIST, on_watchdog, &watchdog);
     if (!added)
         return -ENOMEM;
     int error = asker_new(control->base, &control->server, 1, &control->asker);
@@ -195,6 +217,7 @@ int control_run(struct control *control) {
     if (error)
         return error;
     LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
+    service_ready();
     event_base_dispatch(control->base);
     pthread_join(thread, NULL);
     log_status_end();

@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/options_load.h"
 #include "daemon/server_reload.h"
+#include "daemon/service.h"
 
 /* What the server answers, and where: it may be that nobody waits for it any more. */
 struct answer {
@@ -91,6 +92,7 @@ static void finish(struct reload *reload, int error) {
     options_unref(reload->next);
     reload->next = NULL;
     problems_each(&lines, log_line, &error);
+    service_ready();
     if (!error)
         LOG(LOG_INFO, "configuration reloaded", {"changes", log_unsigned(lines.count).text});
     if (done)
@@ -185,6 +187,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
         return done ? -EBUSY : 0;
     }
     struct problems problems = {0};
+    service_reloading();
     reload->done = done;
     reload->user = user;
     reload->next = options_load(reload->line, reload->options, add_change, reload, &problems);
@@ -199,6 +202,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
         problems_clear(&reload->lines);
         options_unref(reload->next);
         reload->next = NULL;
+        service_ready();
     }
     return error;
 }

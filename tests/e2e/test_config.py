@@ -201,7 +201,7 @@ class ErrorTest(FileCase):
         ("wait 1;", [(1, "syntax error; expected NAME = VALUE;")]),
         ("wait = 1;\nidle = ;", [(2, "syntax error; expected NAME = VALUE;")]),
         ("wait = \"1;\n\n", [(3, "syntax error")]),
-        ("rule = \"see * allow\";", [(1, "rule: expected publish, play, api or all at the beginning")]),
+        ("rule = \"see * allow\";", [(1, "rule: expected publish, play or all at the beginning")]),
         ("rule = [\"play *\"];", [(1, "rule: expected ACTIONS STREAM [from RANGES] WAYS")]),
         ("rule = [\"play * from 10.0.0.1/8 allow\"];", [(1, "rule: expected an address or a range such as")]),
         ("rule = [\"play * allow\",\n\"play * user\",\n\"all * token=k\"];",

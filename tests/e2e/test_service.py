@@ -1,0 +1,75 @@
+"""What a service manager sees: the messages of sd_notify(3), on a socket that the test listens at."""
+
+import os
+import re
+import signal
+import socket
+import tempfile
+import time
+import unittest
+
+import harness
+
+LISTEN = 'http = "127.0.0.1:0";\n'
+
+
+class ServiceTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.config = os.path.join(folder.name, "sluiced.conf")
+        self.write(LISTEN)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.socket.close)
+        self.path = os.path.join(folder.name, "notify")
+        self.socket.bind(self.path)
+        self.socket.settimeout(harness.PATIENCE)
+
+    def write(self, text):
+        with open(self.config, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def start(self, **environment):
+        daemon = harness.Daemon("--config", self.config, listen=(), environment=dict(
+            environment, NOTIFY_SOCKET=self.path))
+        self.addCleanup(daemon.kill)
+        return daemon
+
+    def message(self):
+        return self.socket.recv(4096).decode().split("\n")
+
+    def test_life(self):
+        daemon = self.start()
+        self.assertEqual(self.message(), ["READY=1"])
+        for text, log in ((LISTEN + "idle = 20;", "configuration reloaded"), ("nonsense", "configuration refused")):
+            self.write(text)
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            daemon.process.send_signal(signal.SIGHUP)
+            state, since = self.message()
+            self.assertEqual(state, "RELOADING=1")
+            self.assertGreaterEqual(int(re.fullmatch(r"MONOTONIC_USEC=(\d+)", since)[1]), before)
+            self.assertEqual(self.message(), ["READY=1"])
+            daemon.wait_log(log)
+        daemon.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.message(), ["STOPPING=1"])
+        daemon.process.wait(harness.PATIENCE)
+
+    def test_watchdog(self):
+        """It says that it is alive, again and again."""
+        daemon = self.start(WATCHDOG_USEC="200000")
+        self.assertEqual(self.message(), ["READY=1"])
+        for _ in range(5):
+            self.assertEqual(self.message(), ["WATCHDOG=1"])
+        daemon.process.send_signal(signal.SIGTERM)
+        while self.message() != ["STOPPING=1"]:
+            pass
+
+    def test_without(self):
+        """Not told where, or where nobody listens, it runs all the same."""
+        for environment in ({}, {"NOTIFY_SOCKET": self.path + "x"}):
+            with harness.Daemon("--config", self.config, listen=(), environment=environment):
+                pass
+
+
+if __name__ == "__main__":
+    harness.main()
