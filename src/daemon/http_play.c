@@ -22,6 +22,8 @@ size_t http_play_head(char *buffer, size_t size, bool chunked) {
 
 /* The response's head and the FLV header, which is a chunk of its own in a chunked body. */
 static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
+    /* Ends a chunked body (RFC 9112, section 7.1). */
+    static const char last_chunk[] = "0\r\n\r\n";
     static const char chunk_line[] = "d\r\n", chunk_end[] = "\r\n";
     _Static_assert(SLUICE_FLV_HEADER_SIZE == 0xd, "the chunk line names the size");
     bool chunked = player->form.kind == PACKET_CHUNKED;
@@ -35,6 +37,8 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     if (chunked) {
         memcpy(buffer + at, chunk_end, sizeof chunk_end - 1);
         at += sizeof chunk_end - 1;
+        player->tail = last_chunk;
+        player->tail_size = sizeof last_chunk - 1;
     }
     return at;
 }
@@ -46,18 +50,22 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
         http_refuse(session, 503, "out of memory");
         return;
     }
+    player->begin = begin;
+    http_play_join(session, player, stream, request->minor_version >= 1 ? PACKET_CHUNKED : PACKET_PLAIN);
+}
+
+void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form) {
     session->player = player;
     session->state = HTTP_PLAYING;
     session->joined_at = server_now(session->base.server);
     player->conn = session->base.conn;
     player->user = session;
-    player->begin = begin;
-    player->form.kind = request->minor_version >= 1 ? PACKET_CHUNKED : PACKET_PLAIN;
+    player->form.kind = form;
     player->merge_window_ms = options_merge_window(session->base.server->options, stream->name,
                                                    session->base.merge_window_ms);
     player->progress_at = session->joined_at;
-    LOG(LOG_INFO, "player started", {"stream", stream->name}, {"peer", session->base.peer},
-        {"live", stream->live ? "yes" : "no"});
+    LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", session->websocket ? "websocket" : "http"},
+        {"peer", session->base.peer}, {"live", stream->live ? "yes" : "no"});
     stream_add_player(stream, player);
 }
 
@@ -128,6 +136,8 @@ void http_play_tick(struct http_session *session, uint64_t now) {
 }
 
 void http_play_drain(struct http_session *session) {
+    if (session->websocket)
+        http_websocket_drain(session);
     if (session->player->begun) {
         player_end(session->player);
         check_done(session);

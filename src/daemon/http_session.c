@@ -44,6 +44,8 @@ static const char *status_text(unsigned status) {
         return "Conflict";
     case 413:
         return "Content Too Large";
+    case 426:
+        return "Upgrade Required";
     case 414:
         return "URI Too Long";
     case 431:
@@ -95,6 +97,8 @@ static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
                        reply->allow, reply->allow);
     if (reply->challenge)
         at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
+    if (reply->upgrade)
+        at += snprintf(text + at, room - (size_t)at, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
     if (reply->status != 204)
         at += snprintf(text + at, room - (size_t)at, "Content-Type: %s\r\nContent-Length: %zu\r\n",
                        reply->type ? reply->type : "text/plain; charset=utf-8", body_size);
@@ -162,6 +166,22 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     sluice_conn_want_send(session->base.conn);
 }
 
+/* By the response's body, or where that is asked for by WebSocket. */
+static void play(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
+    int result = sluice_websocket_upgrade(request, accept);
+    if (result == -ENOENT) {
+        http_play_start(session, request, stream);
+    } else if (result == 0) {
+        http_websocket_start(session, request, stream, accept);
+    } else {
+        unsigned status = sluice_websocket_error_status(result);
+        const struct http_reply reply = {.status = status, .reason = "not WebSocket 13", .upgrade = status == 426};
+        stream_unref(stream);
+        refuse_with(session, &reply);
+    }
+}
+
 /* /NAME.flv: publish, play. */
 static void handle_stream(struct http_session *session, const sluice_http_request *request, size_t name_length,
                           bool keep_alive) {
@@ -193,7 +213,7 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
     else if (head)
         answer_head(session, request, stream);
     else
-        http_play_start(session, request, stream);
+        play(session, request, stream);
 }
 
 static void handle_request(struct http_session *session, const sluice_http_request *request) {
@@ -237,6 +257,8 @@ static void read_requests(struct http_session *session) {
     }
     if (session->state == HTTP_PUBLISHING && !session->base.closing)
         http_publish_feed(session);
+    else if (session->state == HTTP_PLAYING && session->websocket && !session->base.closing)
+        http_websocket_read(session);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -256,6 +278,11 @@ static void on_data(sluice_conn *conn, void *user) {
             sluice_conn_pause(conn);
         break;
     case HTTP_PLAYING:
+        if (session->websocket)
+            http_websocket_read(session);
+        else
+            sluice_chain_skip(chain, SIZE_MAX);
+        break;
     case HTTP_LINGERING:
         sluice_chain_skip(chain, SIZE_MAX);
         break;
@@ -287,7 +314,9 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     if (session->response)
         iov[count++] = (struct iovec){session->response + session->response_sent,
                                       session->response_size - session->response_sent};
-    if (session->state == HTTP_PLAYING)
+    if (session->state == HTTP_PLAYING && session->websocket)
+        count += http_websocket_gather(session, iov + count, max - count);
+    else if (session->state == HTTP_PLAYING)
         count += player_gather(session->player, iov + count, max - count);
     return count;
 }
@@ -316,6 +345,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         session->response_sent += bytes;
         if (session->response_sent == session->response_size)
             response_sent(session);
+    } else if (session->state == HTTP_PLAYING && session->websocket) {
+        http_websocket_sent(session, bytes);
     } else if (session->state == HTTP_PLAYING) {
         http_play_sent(session, bytes);
     }
@@ -326,6 +357,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     (void)conn;
     http_play_leave(session, "the server stops");
     http_play_free(session);
+    http_websocket_free(session);
     publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
     sluice_chain_free(session->payload);
     sluice_http_free(session->http);
@@ -356,6 +388,8 @@ static void tick(struct session *base, uint64_t now) {
         http_publish_tick(session, now);
         break;
     case HTTP_PLAYING:
+        if (session->websocket)
+            http_websocket_tick(session, now);
         http_play_tick(session, now);
         break;
     case HTTP_RESPONDING:

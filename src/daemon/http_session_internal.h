@@ -3,6 +3,7 @@
 #define SLUICED_HTTP_SESSION_INTERNAL_H
 
 #include <sluice/http.h>
+#include <sluice/websocket.h>
 
 #include "daemon/publisher.h"
 #include "daemon/server.h"
@@ -14,6 +15,19 @@ enum http_state {
     HTTP_RESPONDING, /* sends a whole response; set by http_respond() */
     HTTP_LINGERING,  /* all is sent: input is dropped until the peer closes, so that a reset cannot overtake the
                         response; set when a response or a played body has gone that ends the connection */
+};
+
+/* What a player by WebSocket has beside the player: messages of its own go between the tags. */
+struct http_websocket {
+    sluice_websocket *framer;
+    char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
+    uint8_t out[SLUICE_WEBSOCKET_CONTROL_SIZE];  /* a control frame that is being sent */
+    uint8_t next[SLUICE_WEBSOCKET_CONTROL_SIZE]; /* the one behind it; a newer one takes its place */
+    size_t out_size, out_sent, next_size;
+    bool closing; /* the next one is a close frame: nothing follows it */
+    uint8_t tail[SLUICE_WEBSOCKET_CONTROL_SIZE];
+    size_t gathered_rest, gathered_control; /* bytes, in the order in which they are sent */
+    uint64_t pinged_at;
 };
 
 struct http_session {
@@ -39,6 +53,7 @@ struct http_session {
     /* Playing: */
     struct player *player;
     uint64_t joined_at;
+    struct http_websocket *websocket; /* NULL: an HTTP body */
 };
 
 struct http_reply {
@@ -50,6 +65,7 @@ struct http_reply {
     char *body;            /* freed by the call; or NULL */
     size_t body_size;
     bool head_only; /* the request was HEAD */
+    bool upgrade;   /* 426: say to what */
     bool keep_alive;
 };
 
@@ -87,6 +103,19 @@ void http_play_tick(struct http_session *session, uint64_t now);
 void http_play_drain(struct http_session *session);
 void http_play_leave(struct http_session *session, const char *reason);
 void http_play_free(struct http_session *session);
+
+/* http_websocket.c: as http_play.c, where a player has come by an upgrade. */
+void http_websocket_start(struct http_session *session, const sluice_http_request *request, struct stream *stream,
+                          const char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]);
+void http_websocket_read(struct http_session *session);
+size_t http_websocket_gather(struct http_session *session, struct iovec *iov, size_t max);
+void http_websocket_sent(struct http_session *session, size_t bytes);
+void http_websocket_drain(struct http_session *session);
+void http_websocket_tick(struct http_session *session, uint64_t now);
+void http_websocket_free(struct http_session *session);
+
+/* Adds the player that the session has made; @form: what it is sent. */
+void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form);
 
 /* The head of a response that is a stream. Bytes written, at most @size. */
 size_t http_play_head(char *buffer, size_t size, bool chunked);

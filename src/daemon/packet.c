@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_PACKETS = 128 }; /* made at once; then as many again as there are */
 
@@ -86,6 +87,16 @@ static void write_chunk_line(struct packet *packet) {
     packet->chunk_line = (uint8_t)(packet->prefix + CHUNK_LINE - at);
 }
 
+/* The message that the whole tag is. */
+static void write_message(struct packet *packet) {
+    uint8_t header[SLUICE_WEBSOCKET_MAX_HEADER];
+    uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+    uint8_t *tag_header = packet->message + PACKET_MESSAGE - SLUICE_FLV_TAG_HEADER_SIZE;
+    packet->frame_header = (uint8_t)sluice_websocket_write_header(header, SLUICE_WEBSOCKET_BINARY, true, size, NULL);
+    memcpy(tag_header - packet->frame_header, header, packet->frame_header);
+    memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
+}
+
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload) {
     struct packet *packet = take(pool);
@@ -107,6 +118,7 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
     sluice_flv_write_trailer(packet->suffix, packet->size);
     packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
     packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
+    write_message(packet);
     return packet;
 }
 
@@ -196,25 +208,31 @@ bool packet_has(const struct packet *packet, const struct packet_form *form) {
     return form->kind != PACKET_RTP || (packet->rtp.wire_size > 0 && form->tracks[packet->rtp.track]);
 }
 
-static size_t prefix_size(const struct packet *packet, bool chunked) {
-    return SLUICE_FLV_TAG_HEADER_SIZE + (chunked ? packet->chunk_line : 0u);
+static size_t prefix_size(const struct packet *packet, enum packet_kind kind) {
+    size_t framing = kind == PACKET_CHUNKED ? packet->chunk_line : kind == PACKET_WEBSOCKET ? packet->frame_header : 0;
+    return framing + SLUICE_FLV_TAG_HEADER_SIZE;
 }
 
-static size_t suffix_size(bool chunked) {
-    return chunked ? PACKET_SUFFIX : SLUICE_FLV_TRAILER_SIZE;
+/* Its last byte is the tag header's. */
+static const uint8_t *prefix_end(const struct packet *packet, enum packet_kind kind) {
+    return kind == PACKET_WEBSOCKET ? packet->message + PACKET_MESSAGE : packet->prefix + PACKET_PREFIX;
+}
+
+static size_t suffix_size(enum packet_kind kind) {
+    return kind == PACKET_CHUNKED ? PACKET_SUFFIX : SLUICE_FLV_TRAILER_SIZE;
 }
 
 size_t packet_wire_size(const struct packet *packet, const struct packet_form *form) {
-    bool chunked = form->kind == PACKET_CHUNKED;
     if (form->kind == PACKET_RTP)
         return packet->rtp.wire_size;
-    return prefix_size(packet, chunked) + packet->size + suffix_size(chunked);
+    return prefix_size(packet, form->kind) + packet->size + suffix_size(form->kind);
 }
 
-static size_t tag_pieces(const struct packet *packet, bool chunked, size_t offset, struct iovec *iov, size_t max) {
+static size_t tag_pieces(const struct packet *packet, enum packet_kind kind, size_t offset, struct iovec *iov,
+                         size_t max) {
     size_t count = 0;
-    size_t prefix = prefix_size(packet, chunked), suffix = suffix_size(chunked);
-    const uint8_t *before = packet->prefix + PACKET_PREFIX - prefix;
+    size_t prefix = prefix_size(packet, kind), suffix = suffix_size(kind);
+    const uint8_t *before = prefix_end(packet, kind) - prefix;
 
     if (offset < prefix && max > 0) {
         iov[count++] = (struct iovec){(void *)(before + offset), prefix - offset};
@@ -270,5 +288,5 @@ size_t packet_pieces(const struct packet *packet, const struct packet_form *form
                      size_t max) {
     if (form->kind == PACKET_RTP)
         return rtp_pieces(packet, form->channels[packet->rtp.track], offset, iov, max);
-    return tag_pieces(packet, form->kind == PACKET_CHUNKED, offset, iov, max);
+    return tag_pieces(packet, form->kind, offset, iov, max);
 }

@@ -1,7 +1,7 @@
 /*
  * One FLV tag on its way to players: the payload by reference in the blocks it was received into, and the few bytes
  * around it. All players of a stream share the packet, whether they are sent it as it is, as a part of an HTTP chunked
- * body, or as RTP packets in RTSP's interleaved frames. The data plane's thread only.
+ * body, as a WebSocket message, or as RTP packets in RTSP's interleaved frames. The data plane's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
@@ -14,10 +14,12 @@
 #include <sluice/flv.h>
 #include <sluice/flv_rtp.h>
 #include <sluice/rtsp.h>
+#include <sluice/websocket.h>
 
 enum {
     CHUNK_LINE = 9, /* longest "size CRLF": seven digits */
     PACKET_PREFIX = CHUNK_LINE + SLUICE_FLV_TAG_HEADER_SIZE,
+    PACKET_MESSAGE = SLUICE_WEBSOCKET_MAX_HEADER - SLUICE_WEBSOCKET_MASK_SIZE + SLUICE_FLV_TAG_HEADER_SIZE,
     PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
     PACKET_TRACKS = 2, /* that are sent by RTP */
     RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
@@ -25,9 +27,10 @@ enum {
 
 /* What a player is sent. */
 enum packet_kind {
-    PACKET_PLAIN,   /* the tag */
-    PACKET_CHUNKED, /* the tag as a chunk */
-    PACKET_RTP,     /* the interleaved frames */
+    PACKET_PLAIN,     /* the tag */
+    PACKET_CHUNKED,   /* the tag as a chunk */
+    PACKET_WEBSOCKET, /* the tag as a message */
+    PACKET_RTP,       /* the interleaved frames */
 };
 
 struct packet_form {
@@ -77,9 +80,11 @@ struct packet {
     sluice_flv_type type;
     enum packet_role role;
     sluice_flv_view view;
-    uint8_t chunk_line;            /* bytes of it, right before the tag header */
-    uint8_t prefix[PACKET_PREFIX]; /* chunk line (to the right), tag header */
-    uint8_t suffix[PACKET_SUFFIX]; /* trailer, CRLF that ends the chunk */
+    uint8_t chunk_line;              /* bytes of it, right before the tag header */
+    uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */
+    uint8_t frame_header;            /* bytes of it, where the tag is a WebSocket message */
+    uint8_t message[PACKET_MESSAGE]; /* frame header (to the right), tag header */
+    uint8_t suffix[PACKET_SUFFIX];   /* trailer, CRLF that ends the chunk */
     sluice_slice payload;
     struct rtp_frame rtp;
     uint32_t blocks;          /* that this packet adds to what its stream holds */

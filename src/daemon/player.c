@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends a chunked body (RFC 9112, section 7.1). */
-static const char chunked_tail[] = "0\r\n\r\n";
-
 enum {
     QUEUE_LEAST = 16, /* slots */
     QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
@@ -186,13 +183,9 @@ void player_end(struct player *player) {
     sluice_conn_want_send(player->conn);
 }
 
-static size_t tail_size(const struct player *player) {
-    return player->begun && player->form.kind == PACKET_CHUNKED ? sizeof chunked_tail - 1 : 0;
-}
-
 bool player_is_done(const struct player *player) {
     return player->state == PLAYER_ENDING && player->count == 0 && player->preamble_sent == player->preamble_size &&
-           player->tail_sent == tail_size(player);
+           player->tail_sent == player->tail_size;
 }
 
 static size_t gather_packet(struct player *player, struct iovec *iov, size_t max) {
@@ -225,9 +218,9 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
         iov[count++] = (struct iovec){player->preamble + player->preamble_sent,
                                       player->preamble_size - player->preamble_sent};
     count += player_gather_more(player, iov + count, max - count);
-    size_t tail = tail_size(player) - player->tail_sent;
+    size_t tail = player->tail_size - player->tail_sent;
     if (player->state == PLAYER_ENDING && player->gathered == player->count && count < max && tail > 0)
-        iov[count++] = (struct iovec){(void *)(chunked_tail + player->tail_sent), tail};
+        iov[count++] = (struct iovec){(uint8_t *)player->tail + player->tail_sent, tail};
     return count;
 }
 

@@ -79,7 +79,8 @@ struct player {
 
     uint8_t preamble[PLAYER_PREAMBLE];
     size_t preamble_size, preamble_sent;
-    size_t tail_sent;
+    const void *tail; /* behind the last packet, once there was a preamble; its user's, set by begin() */
+    size_t tail_size, tail_sent;
 
     uint64_t bytes_sent; /* on the wire */
     uint64_t packets_sent;

@@ -1,0 +1,109 @@
+"""A headless Chromium, driven by its WebDriver over plain HTTP (https://www.w3.org/TR/webdriver2/)."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+
+import harness
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+
+
+class BrowserError(Exception):
+    """The driver refuses a command."""
+
+
+def find():
+    """The driver and the browser, or None."""
+    driver, browser = shutil.which("chromedriver"), shutil.which("chromium")
+    return (driver, browser) if driver and browser else None
+
+
+class Browser:
+    def __init__(self):
+        driver, browser = find()
+        self._folder = tempfile.TemporaryDirectory()
+        self._log = tempfile.TemporaryFile()
+        self._driver = subprocess.Popen([driver, "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=self._log, env=dict(os.environ, HOME=self._folder.name))
+        self._session = None
+        try:
+            for line in self._driver.stdout:
+                found = re.search(rb"started successfully on port (\d+)", line)
+                if found:
+                    break
+            else:
+                raise BrowserError("the driver has not started")
+            self._base = "http://127.0.0.1:%d" % int(found.group(1))
+            arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                         "--autoplay-policy=no-user-gesture-required", "--mute-audio", "--no-first-run",
+                         "--disable-background-networking", "--disable-component-update", "--window-size=1200,900",
+                         "--user-data-dir=" + os.path.join(self._folder.name, "profile")]
+            self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": {
+                "browserName": "chrome", "unhandledPromptBehavior": "accept",
+                "goog:loggingPrefs": {"browser": "ALL"},
+                "goog:chromeOptions": {"binary": browser, "args": arguments}}}})["sessionId"]
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _ask(self, method, path, body=None):
+        data = json.dumps(body or {}).encode() if method == "POST" else None
+        request = urllib.request.Request(self._base + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=harness.PATIENCE) as answer:
+                return json.loads(answer.read())["value"]
+        except urllib.error.HTTPError as error:
+            raise BrowserError(error.read().decode(errors="replace")[:500]) from None
+
+    def _command(self, method, path, body=None):
+        return self._ask(method, "/session/%s%s" % (self._session, path), body)
+
+    def open(self, url):
+        self._command("POST", "/url", {"url": url})
+
+    def run(self, script, *arguments):
+        """Runs a script in the page: what it returns."""
+        return self._command("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def click(self, path):
+        """Clicks the element of that XPath, as a user would."""
+        element = self._command("POST", "/element", {"using": "xpath", "value": path})[ELEMENT]
+        self._command("POST", "/element/%s/click" % element)
+
+    def accept(self):
+        """Says yes to the question that the page asks."""
+        self._command("POST", "/alert/accept")
+
+    def complaints(self):
+        """What the page and the browser have complained of, since it was last asked."""
+        return [entry["message"] for entry in self._command("POST", "/se/log", {"type": "browser"})
+                if entry["level"] in ("SEVERE", "WARNING")]
+
+    def screenshot(self):
+        """A PNG, in base64."""
+        return self._command("GET", "/screenshot")
+
+    def close(self):
+        if self._session:
+            try:
+                self._ask("DELETE", "/session/" + self._session)
+            except (BrowserError, OSError):
+                pass
+            self._session = None
+        self._driver.terminate()
+        self._driver.wait()
+        self._driver.stdout.close()
+        self._log.close()
+        self._folder.cleanup()

@@ -1,0 +1,149 @@
+"""The API's description is true: every route, every answer and every problem is as openapi.json has it.
+
+The description is checked with OpenAPI's own schema, answers with the schemas that it gives for them; a field that is not
+described, or described and not there, is an error.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+
+try:
+    import jsonschema
+except ImportError:
+    harness.skip_file("the Python package jsonschema is not installed: tools/install-deps test")
+
+
+def openapi_schema():
+    """OpenAPI's schema of 3.1, out of a package of which nothing else is used."""
+    package = importlib.util.find_spec("openapi_spec_validator")
+    if not package:
+        harness.skip_file("the Python package openapi-spec-validator is not installed: tools/install-deps test")
+    path = os.path.join(os.path.dirname(package.origin), "resources", "schemas", "v3.1", "schema.json")
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+class DescriptionTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        path = os.path.join(harness.SOURCE_DIR, "src", "daemon", "openapi.json")
+        with open(path, encoding="utf-8") as file:
+            cls.text = file.read()
+        cls.description = json.loads(cls.text)
+        cls.seen = set()
+
+    def resolve(self, node):
+        while "$ref" in node:
+            at = self.description
+            for key in node["$ref"].removeprefix("#/").split("/"):
+                at = at[key]
+            node = at
+        return node
+
+    def find(self, path):
+        for template, item in self.description["paths"].items():
+            if re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(template)), path):
+                return template, item
+        self.fail("%s is not described" % path)
+
+    def check(self, daemon, method, path, status, body=None, headers=None):
+        """One exchange: its status and its body are among those that are described."""
+        got, answer, content = daemon.admin(method, path, body, headers)
+        self.assertEqual(got, status, (method, path, content))
+        template, item = self.find(path.partition("?")[0])
+        response = self.resolve(item[method.lower()]["responses"][str(status)])
+        self.seen.add((template, method.lower(), str(status)))
+        if "content" not in response:
+            self.assertEqual(content, b"")
+            return None
+        (media, described), = response["content"].items()
+        self.assertEqual(answer["Content-Type"], media)
+        document = json.loads(content) if media.endswith("json") else content.decode()
+        schema = {"$ref": "#/schema", "schema": described["schema"], "components": self.description["components"]}
+        jsonschema.Draft202012Validator(schema).validate(document)
+        return document
+
+    def test_is_openapi(self):
+        jsonschema.Draft202012Validator(openapi_schema()).validate(self.description)
+        for name, schema in self.description["components"]["schemas"].items():
+            with self.subTest(name):
+                jsonschema.Draft202012Validator.check_schema(schema)
+
+    def test_is_served(self):
+        with Daemon() as daemon:
+            self.assertEqual(daemon.admin("GET", "/api/v1/openapi.json")[2].decode(), self.text)
+
+    def test_answers(self):
+        """All routes, with every kind of object there: streams with and without publisher, players, a pull."""
+        data, tags = flv.stream(40)
+        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled",
+                    listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http", "127.0.0.1:0,merge-window=20")) as daemon:
+            with Steady(daemon) as steady, Player(daemon, "live/waits"), Publisher(daemon, "live/a", "http") as publisher:
+                publisher.send(data)
+                daemon.wait_stream("live/a")
+                daemon.wait_player("live/waits")
+                daemon.wait_log("pull", state="waiting")
+                for path in self.description["paths"]:
+                    if "{" not in path and "get" in self.description["paths"][path]:
+                        with self.subTest(path):
+                            self.check(daemon, "GET", path, 200)
+                players = self.check(daemon, "GET", "/api/v1/players", 200)["players"]
+                self.assertEqual(len(players), 2)
+                self.check(daemon, "GET", "/api/v1/players/%d" % players[0]["id"], 200)
+                self.check(daemon, "GET", "/api/v1/streams/live%2Fwaits", 200)
+                self.check(daemon, "GET", "/api/v1/streams/" + steady.name.replace("/", "%2F"), 200)
+                self.assertEqual(self.check(daemon, "GET", "/api/v1/pulls", 200)["pulls"][0]["stream"], "live/pulled")
+                waiting, = [one for one in players if one["stream"] == "live/waits"]
+                self.check(daemon, "DELETE", "/api/v1/players/%d" % waiting["id"], 204)
+                self.check(daemon, "DELETE", "/api/v1/publishers/%d" % daemon.stream("live/a")["publisher"]["id"], 204)
+                self.check(daemon, "DELETE", "/api/v1/streams/" + steady.name.replace("/", "%2F") + "?ban=x", 400)
+                steady.go_on()
+            with Publisher(daemon, "live/b", "http") as publisher:
+                publisher.send(data)
+                daemon.wait_stream("live/b")
+                self.check(daemon, "DELETE", "/api/v1/streams/live%2Fb?ban=60", 204)
+            self.check_problems(daemon)
+
+    def check_problems(self, daemon):
+        for path in ("/api/v1/streams/none", "/api/v1/players/1"):
+            self.check(daemon, "GET", path, 404)
+        for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1"):
+            self.check(daemon, "DELETE", path, 404)
+        for path in ("/api/v1/players/1?ban=1", "/api/v1/publishers/1?ban=-1"):
+            self.check(daemon, "DELETE", path, 400)
+        self.check(daemon, "POST", "/api/v1/reload", 409)
+        self.check(daemon, "POST", "/api/v1/reload", 413, b"x" * 70000)
+        for template, item in self.description["paths"].items():
+            for method in ("get", "delete", "post"):
+                if method in item:
+                    path = template.replace("{name}", "none").replace("{id}", "1")
+                    self.check(daemon, method.upper(), path, 403, headers={"Host": "evil.example"})
+        # All but what takes a token, a configuration file or a worker that hangs to see.
+        described = {(path, method, status) for path, item in self.description["paths"].items()
+                     for method in ("get", "delete", "post") if method in item
+                     for status in item[method]["responses"]}
+        unseen = {one for one in described - self.seen if one[2] not in ("401", "422", "503")}
+        self.assertEqual(unseen - {("/api/v1/reload", "post", "204")}, set())
+
+    def test_no_route_is_left_out(self):
+        """The routes of the source, read there, are those of the description."""
+        with open(os.path.join(harness.SOURCE_DIR, "src", "daemon", "control_admin.c"), encoding="utf-8") as file:
+            source = file.read()
+        table = source[source.index("static const struct route routes[]"):]
+        table = table[:table.index("};")]
+        names = dict(re.findall(r'(\w+_path)\[\] = "([^"]+)"', source))
+        paths = [text or names[name] for text, name in re.findall(r'\{(?:"([^"]+)"|(\w+_path)), ', table)]
+        self.assertGreater(len(paths), 10)
+        described = {re.sub(r"\{\w+\}", "", path) for path in self.description["paths"]}
+        self.assertEqual(described, set(paths) | {"/api/v1/openapi.json"})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,92 @@
+"""/metrics, as Prometheus' own programs see it."""
+
+import os
+import subprocess
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+
+try:
+    from prometheus_client.parser import text_string_to_metric_families
+except ImportError:
+    harness.skip_file("the Python package prometheus-client is not installed: tools/install-deps test")
+
+PROMTOOL = os.path.join(harness.SOURCE_DIR, "build", "promtool", "usr", "bin", "promtool")
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def scrape(daemon):
+    """The text, and the values by name and labels."""
+    status, headers, body = daemon.admin("GET", "/metrics")
+    if (status, headers["Content-Type"]) != (200, TYPE):
+        raise AssertionError("%d %s" % (status, headers["Content-Type"]))
+    values = {}
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            key = (sample.name, *sorted(sample.labels.items()))
+            if key in values:
+                raise AssertionError("%s is there twice" % (key,))
+            values[key] = sample.value
+    return body, values
+
+
+class MetricsTest(unittest.TestCase):
+    def test_values(self):
+        data, tags = flv.stream(60)
+        with Daemon() as daemon:
+            with Publisher(daemon, "live/a", "http") as publisher, Player(daemon, "live/a") as player:
+                daemon.wait_player("live/a")
+                publisher.send(data)
+                player.wait_tags(len(tags))
+                _, values = scrape(daemon)
+                self.assertEqual(values["sluice_streams", ("state", "live")], 1)
+                self.assertEqual(values["sluice_players",], 1)
+                self.assertEqual(values["sluice_stream_players", ("stream", "live/a")], 1)
+                self.assertEqual(values["sluice_received_bytes_total",], len(data) - 13)
+                self.assertEqual(values["sluice_stream_received_bytes_total", ("stream", "live/a")], len(data) - 13)
+                frames = sum(values["sluice_received_frames_total", ("kind", kind)] for kind in ("audio", "video"))
+                self.assertEqual(frames, sum(tag.is_frame for tag in tags))
+                self.assertGreaterEqual(values["sluice_sent_bytes_total",], len(data))
+                self.assertGreater(values["sluice_pool_held_bytes", ("worker", "0")], 0)
+                self.assertEqual(values["sluice_payload_copied_bytes_total", ("worker", "0")], 0)
+                self.assertEqual(values["sluice_worker_up", ("worker", "0")], 1)
+            daemon.blocks_settled()
+
+    def test_totals_only_go_up(self):
+        """Publishers and players come and go: what they counted stays in the totals."""
+        data, tags = flv.stream(60)
+        with Daemon() as daemon:
+            before = scrape(daemon)[1]
+            for turn in range(3):
+                with Publisher(daemon, "live/a", "http") as publisher, Player(daemon, "live/a") as player:
+                    daemon.wait_player("live/a")
+                    publisher.send(data)
+                    player.wait_tags(len(tags))
+                    self.assertEqual(publisher.finish(), 200)
+                daemon.blocks_settled()
+                values = scrape(daemon)[1]
+                for key, value in before.items():
+                    if key[0].endswith("_total") and key in values:
+                        self.assertGreaterEqual(values[key], value, key)
+                self.assertEqual(values["sluice_received_bytes_total",], (turn + 1) * (len(data) - 13))
+                self.assertEqual((values["sluice_players_total",], values["sluice_publishers_total",]),
+                                 (turn + 1, turn + 1))
+                self.assertFalse(any(key[0].startswith("sluice_stream_") for key in values))
+                before = values
+
+    def test_promtool(self):
+        """The checker that comes with Prometheus finds nothing to complain of."""
+        if not os.access(PROMTOOL, os.X_OK):
+            self.skipTest("promtool is not installed: tools/install-deps test")
+        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+            with Steady(daemon):
+                text, _ = scrape(daemon)
+                done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False,
+                                      timeout=harness.PATIENCE)
+                self.assertEqual((done.returncode, done.stdout + done.stderr), (0, b""))
+
+
+if __name__ == "__main__":
+    harness.main()
