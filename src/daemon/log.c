@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static const char *const level_names[] = {"error", "warning", "info", "debug"};
 /* The process has one log. */
 static struct {
     pthread_mutex_t lock;
-    enum log_level level;
+    atomic_int level; /* a reload changes it */
     char status[STATUS];
 } the_log = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO};
 
@@ -25,7 +26,7 @@ typedef struct line {
 } line;
 
 void log_set_level(enum log_level level) {
-    the_log.level = level;
+    atomic_store_explicit(&the_log.level, (int)level, memory_order_relaxed);
 }
 
 int log_level_of(const char *name) {
@@ -113,7 +114,7 @@ static void show_status(void) {
 
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
     line out = {.length = 0};
-    if (level > the_log.level)
+    if ((int)level > atomic_load_explicit(&the_log.level, memory_order_relaxed))
         return;
     add_time(&out);
     add_text(&out, level_names[level]);
