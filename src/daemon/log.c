@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct message {
 /* The process has one log. */
 static struct {
     pthread_mutex_t lock;
-    enum log_level level;
+    atomic_int level; /* a reload changes it */
     enum log_format format;
     bool to_journal;
     uint32_t rate;
@@ -44,7 +45,7 @@ typedef struct line {
 } line;
 
 void log_set_level(enum log_level level) {
-    the_log.level = level;
+    atomic_store_explicit(&the_log.level, (int)level, memory_order_relaxed);
 }
 
 int log_level_of(const char *name) {
@@ -79,7 +80,9 @@ void log_set_format(enum log_format format) {
 }
 
 void log_set_rate(uint32_t lines) {
+    pthread_mutex_lock(&the_log.lock);
     the_log.rate = lines;
+    pthread_mutex_unlock(&the_log.lock);
 }
 
 /* Keeps room for the end of the line: what is too long is cut. */
@@ -242,7 +245,7 @@ static bool within_rate(enum log_level level, const char *text, time_t second) {
 
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
     struct timespec now;
-    if (level > the_log.level)
+    if ((int)level > atomic_load_explicit(&the_log.level, memory_order_relaxed))
         return;
     pthread_mutex_lock(&the_log.lock);
     clock_gettime(CLOCK_REALTIME, &now);

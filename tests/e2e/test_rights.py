@@ -33,6 +33,7 @@ RULES = [
     "all far/* from 10.0.0.0/8,::1 allow",
     "play half/* allow",
 ]
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 STREAMS = ["allow", "deny", "user", "any", "token", "secret", "mixed", "near", "far", "half", "other"]
 
 
@@ -108,7 +109,7 @@ class RightsCase(unittest.TestCase):
     def arguments(self, rules):
         return ["--token-keys", self.keys, "--rtsp-users", self.users] + ["--rule=" + rule for rule in rules]
 
-    def start(self, rules, listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"), *options):
+    def start(self, rules, listen=LISTEN, *options):
         daemon = Daemon(*self.arguments(rules), *options, listen=listen)
         self.addCleanup(daemon.stop)
         return daemon
@@ -258,7 +259,7 @@ class UseTest(RightsCase):
         """Tokens in the URLs of others' programs, by RTSP and by HTTP."""
         if not harness.find_ffmpeg():
             self.skipTest("no ffmpeg")
-        daemon = self.start(RULES)
+        daemon = self.start(RULES, LISTEN, "--wait", "2")
         file = harness.make_media(harness.find_ffmpeg(), " ".join([harness.VIDEO, "-t 5", harness.H264]))
         expiry = int(time.time()) + 1000
         publish, play = (sign(KEYS["k1"], action, "token/x", expiry) for action in ("publish", "play"))
