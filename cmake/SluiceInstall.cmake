@@ -1,4 +1,5 @@
-# What is installed: the shared libraries, the headers, the daemon and the tools, and what find_package and pkg-config look for.
+# What is installed: the shared libraries, the headers, the daemon and the tools with their man pages, and what
+# find_package and pkg-config look for.
 
 file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
 set_target_properties(sluiced ${tools} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
@@ -13,6 +14,15 @@ install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"
 
 # Not under etc, where an installation would overwrite what the operator has made of it.
 install(FILES src/daemon/sluiced.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# Man pages, and completions where the shells look for those of installed programs.
+foreach(section IN ITEMS 1 8)
+    file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/man/*.${section}")
+    install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}")
+endforeach()
+install(DIRECTORY src/completions/bash/ DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+install(DIRECTORY src/completions/zsh/ DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+install(DIRECTORY src/completions/fish/ DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/sluice")
 configure_package_config_file(cmake/sluice-config.cmake.in "${PROJECT_BINARY_DIR}/sluice-config.cmake"

@@ -1,0 +1,45 @@
+#include "tools/publish.h"
+
+int publish_new(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+                const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready) {
+    const struct publish_type *type = target->kind == TARGET_RTSP ? &publish_rtsp : &publish_flv;
+    struct publish *publish;
+    bool ready = false;
+    int error = type->create(loop, fd, target, media, &publish, &ready);
+    if (error)
+        return error;
+    /* Nothing is called before the loop's next turn. */
+    publish->events = events;
+    publish->user = user;
+    *ret_publish = publish;
+    *ret_ready = ready;
+    return 0;
+}
+
+int publish_tag(struct publish *publish, const struct media_tag *tag, uint32_t timestamp) {
+    return publish->type->tag(publish, tag, timestamp);
+}
+
+void publish_finish(struct publish *publish) {
+    publish->type->finish(publish);
+}
+
+void publish_abort(struct publish *publish) {
+    publish->type->abort(publish);
+}
+
+void publish_tick(struct publish *publish, uint64_t now) {
+    if (publish->type->tick)
+        publish->type->tick(publish, now);
+}
+
+uint64_t publish_bytes(const struct publish *publish) {
+    return publish->type->bytes(publish);
+}
+
+void publish_ended(struct publish *publish, int error, const char *reason) {
+    if (publish->ended)
+        return;
+    publish->ended = true;
+    publish->events->ended(error, reason, publish->user);
+}

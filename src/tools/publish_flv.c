@@ -1,0 +1,234 @@
+/* Publishers in FLV: raw on the connection, or as the body of a POST, a chunk for each tag. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/conn.h>
+#include <sluice/flv.h>
+#include <sluice/sdp.h>
+#include <sluice/writer.h>
+
+#include "tools/http_response.h"
+#include "tools/publish.h"
+
+enum { HEAD_MOST = 2 * TARGET_PATH, FRAMING = 64 };
+
+struct flv_publish {
+    struct publish base;
+    sluice_conn *conn;
+    sluice_writer *writer;
+    struct http_response response;
+    bool http, finishing, finished;
+};
+
+static struct flv_publish *of(struct publish *base) {
+    return (struct flv_publish *)base;
+}
+
+static void end(struct flv_publish *publish, int error, const char *reason) {
+    publish_ended(&publish->base, error, reason);
+    sluice_conn_close(publish->conn);
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct flv_publish *publish = user;
+    char reason[128];
+    if (!publish->http) {
+        sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
+        return;
+    }
+    int result = http_response_next(&publish->response);
+    if (result == 0)
+        return;
+    snprintf(reason, sizeof reason, "the server answered %u %s", publish->response.status, publish->response.reason);
+    if (result < 0)
+        end(publish, result, "what answers is no HTTP server");
+    else if (publish->response.status >= 300)
+        end(publish, -ECONNREFUSED, reason);
+    else
+        end(publish, publish->finished ? 0 : -ECONNRESET, publish->finished ? reason : "answered before the end");
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct flv_publish *publish = user;
+    (void)conn;
+    if (error == -ETIMEDOUT)
+        end(publish, error, "the server does not answer to the end");
+    else if (error)
+        end(publish, error, strerror(-error));
+    else if (publish->finished && !publish->http)
+        end(publish, 0, "ended");
+    else
+        end(publish, -ECONNRESET, "the server has ended the connection");
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    const struct flv_publish *publish = user;
+    (void)conn;
+    return sluice_writer_gather(publish->writer, iov, max);
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct flv_publish *publish = user;
+    sluice_writer_sent(publish->writer, bytes);
+    if (publish->base.ended)
+        return;
+    if (publish->finishing && !publish->finished && sluice_writer_queued(publish->writer) == 0) {
+        publish->finished = true;
+        (void)sluice_conn_set_timeout(conn, PUBLISH_ANSWER_MS);
+        /* HTTP has said where its body ends, and waits for the answer. */
+        if (!publish->http && sluice_conn_finish(conn) < 0)
+            end(publish, 0, "ended");
+        return;
+    }
+    publish->base.events->room(publish->base.user);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct flv_publish *publish = user;
+    (void)conn;
+    publish_ended(&publish->base, -ECANCELED, "stopped");
+    sluice_writer_free(publish->writer);
+    http_response_clear(&publish->response);
+    free(publish);
+}
+
+static const sluice_conn_events events = {
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+/* The request's head, up to where the body's first chunk begins. */
+static int write_head(const struct target *target, char *head, size_t size) {
+    char place[TARGET_HOST + 16], plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8] = "";
+    target_place(target, place, sizeof place);
+    int length = snprintf(plain, sizeof plain, "%s:%s", target->user, target->password);
+    if (*target->user && sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0)
+        return -EMSGSIZE;
+    length = snprintf(head, size,
+                      "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice\r\nContent-Type: video/x-flv\r\n%s%s%s"
+                      "Transfer-Encoding: chunked\r\n\r\n",
+                      target->path, place, *login ? "Authorization: Basic " : "", login, *login ? "\r\n" : "");
+    explicit_bzero(plain, sizeof plain);
+    explicit_bzero(login, sizeof login);
+    return length < (int)size ? length : -EMSGSIZE;
+}
+
+/* The writer takes no more than SLUICE_WRITER_COPY_MAX at once. */
+static int copy(struct flv_publish *publish, const char *bytes, size_t size) {
+    int error = 0;
+    for (size_t done = 0; done < size && !error;) {
+        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
+        error = sluice_writer_copy(publish->writer, bytes + done, part);
+        done += part;
+    }
+    return error;
+}
+
+static int begin(struct flv_publish *publish, const struct target *target, const struct media *media) {
+    char head[HEAD_MOST];
+    uint8_t header[SLUICE_FLV_HEADER_SIZE];
+    int length = publish->http ? write_head(target, head, sizeof head) : 0;
+    int error = length < 0 ? length : copy(publish, head, (size_t)length);
+    sluice_flv_write_header(header, (uint8_t)((media->has[MEDIA_VIDEO] ? SLUICE_FLV_HAS_VIDEO : 0) |
+                                              (media->has[MEDIA_AUDIO] ? SLUICE_FLV_HAS_AUDIO : 0)));
+    if (!error && publish->http)
+        error = copy(publish, "d\r\n", 3);
+    if (!error)
+        error = copy(publish, (const char *)header, sizeof header);
+    if (!error && publish->http)
+        error = copy(publish, "\r\n", 2);
+    explicit_bzero(head, sizeof head);
+    return error;
+}
+
+static int create(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+                  struct publish **ret_publish, bool *ret_ready) {
+    struct flv_publish *publish = calloc(1, sizeof *publish);
+    if (!publish)
+        return -ENOMEM;
+    publish->base.type = &publish_flv;
+    publish->http = target->kind == TARGET_HTTP;
+    int error = sluice_conn_new(loop, fd, &events, publish, &publish->conn);
+    if (error) {
+        free(publish);
+        return error;
+    }
+    /* From here on the connection owns it; what fails is told as an end. */
+    error = sluice_writer_new(publish->conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
+    if (!error && publish->http)
+        error = http_response_init(&publish->response, sluice_conn_chain(publish->conn));
+    if (!error)
+        error = begin(publish, target, media);
+    *ret_publish = &publish->base;
+    *ret_ready = !error;
+    if (error)
+        sluice_conn_close(publish->conn);
+    return 0;
+}
+
+static int send_tag(struct publish *base, const struct media_tag *tag, uint32_t timestamp) {
+    struct flv_publish *publish = of(base);
+    char framing[FRAMING];
+    uint8_t trailer[SLUICE_FLV_TRAILER_SIZE + 2];
+    uint32_t size = (uint32_t)sluice_slice_length(&tag->payload);
+    if (base->ended)
+        return -EPIPE;
+    size_t queued = sluice_writer_queued(publish->writer);
+    if (queued > 0 && queued + size > PUBLISH_QUEUE)
+        return -ENOBUFS;
+    int length = publish->http ? snprintf(framing, sizeof framing, "%x\r\n",
+                                          size + SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE)
+                               : 0;
+    sluice_flv_write_tag_header((uint8_t *)framing + length, tag->type, size, timestamp);
+    sluice_flv_write_trailer(trailer, size);
+    trailer[SLUICE_FLV_TRAILER_SIZE] = '\r';
+    trailer[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
+    int error = sluice_writer_copy(publish->writer, framing, (size_t)length + SLUICE_FLV_TAG_HEADER_SIZE);
+    if (!error)
+        error = sluice_writer_slice(publish->writer, &tag->payload);
+    if (!error)
+        error = sluice_writer_copy(publish->writer, trailer, SLUICE_FLV_TRAILER_SIZE + (publish->http ? 2 : 0));
+    /* Half a tag cannot be taken back. */
+    if (error)
+        end(publish, error, strerror(-error));
+    return error;
+}
+
+static void finish(struct publish *base) {
+    struct flv_publish *publish = of(base);
+    publish->finishing = true;
+    int error = publish->http ? sluice_writer_copy(publish->writer, "0\r\n\r\n", 5) : 0;
+    if (error) {
+        end(publish, error, strerror(-error));
+    } else if (sluice_writer_queued(publish->writer) == 0) {
+        publish->finished = true;
+        (void)sluice_conn_set_timeout(publish->conn, PUBLISH_ANSWER_MS);
+        if (sluice_conn_finish(publish->conn) < 0)
+            end(publish, 0, "ended");
+    }
+}
+
+static void stop(struct publish *base) {
+    end(of(base), -ECANCELED, "stopped");
+}
+
+static uint64_t bytes(const struct publish *base) {
+    const struct flv_publish *publish = (const struct flv_publish *)base;
+    sluice_writer_stats stats = {0};
+    if (publish->writer)
+        sluice_writer_get_stats(publish->writer, &stats);
+    return stats.sent_bytes;
+}
+
+const struct publish_type publish_flv = {
+    .create = create,
+    .tag = send_tag,
+    .finish = finish,
+    .abort = stop,
+    .bytes = bytes,
+};
