@@ -442,6 +442,50 @@ static void a_camera_without_sprop(void **state) {
     flv_media_free(out);
 }
 
+/* Parameter sets may be as large as to come in fragments, whose NAL unit header RTP has taken apart. */
+static void sets_in_fragments(void **state) {
+    sluice_pool *pool = *state;
+    flv_media_track track = {0};
+    flv_media *out = calloc(1, sizeof *out);
+    assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
+    sluice_rtp_flv *flv = session_new(pool, &track, 1);
+    push_packet(pool, flv, 1, 1, 0, false, BYTES(0x7C, 0x87, 66, 0), out); /* FU-A: of an SPS, the first */
+    push_packet(pool, flv, 1, 2, 0, false, BYTES(0x7C, 0x07, 10, 0xDA), out);
+    push_packet(pool, flv, 1, 3, 0, false, BYTES(0x7C, 0x47, 0x79), out);
+    push_packet(pool, flv, 1, 4, 0, false, BYTES(0x68, 0xE0), out);
+    push_packet(pool, flv, 1, 5, 0, true, BYTES(0x65, 1, 2), out);
+    assert_int_equal(out->count, 2);
+    assert_int_equal(out->frames[0].view.packet, SLUICE_FLV_SEQUENCE_HEADER);
+    const uint8_t sets[] = {0xE1, 0, 6, 0x67, 66, 0, 10, 0xDA, 0x79, 1, 0, 2, 0x68, 0xE0};
+    assert_true(out->frames[0].size >= 5 + sizeof sets);
+    assert_memory_equal(out->frames[0].bytes + 5, sets, sizeof sets);
+    assert_well_formed(&out->frames[1]);
+    assert_int_equal(out->frames[1].size, 4 + 3); /* the sets have left the picture */
+    sluice_rtp_flv_free(flv);
+    flv_media_free(out);
+}
+
+/* It was taken note of, so that it was dropped as a duplicate when it was given again. */
+static void a_packet_that_came_too_early_is_no_duplicate(void **state) {
+    sluice_pool *pool = *state;
+    flv_media_track track = {0};
+    flv_media *out = calloc(1, sizeof *out);
+    const uint8_t first[] = {0x80, 0x88, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 5},
+                  second[] = {0x80, 8, 0, 2, 0, 0, 0, 80, 0, 0, 0, 1, 6};
+    assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_PCMA, 8000, 1), 0);
+    sluice_rtp_flv *flv = session_new(pool, &track, 1);
+    assert_int_equal(push_bytes(pool, flv, 0, first, sizeof first, 0), 0);
+    assert_int_equal(push_bytes(pool, flv, 0, second, sizeof second, 0), -EBUSY);
+    drain(flv, out);
+    assert_int_equal(out->count, 1);
+    assert_int_equal(push_bytes(pool, flv, 0, second, sizeof second, 0), 0);
+    drain(flv, out);
+    assert_int_equal(out->count, 2);
+    assert_int_equal(out->frames[1].bytes[0], 6);
+    sluice_rtp_flv_free(flv);
+    flv_media_free(out);
+}
+
 static void reports(void **state) {
     sluice_pool *pool = *state;
     flv_media_track track = {0};
@@ -635,6 +679,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(there_and_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sets_among_the_pictures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_camera_without_sprop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sets_in_fragments, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_packet_that_came_too_early_is_no_duplicate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
         cmocka_unit_test(no_memory),
