@@ -5,6 +5,7 @@
 
 #include "framers/codec.h"
 #include "framers/flv_view.h"
+#include "framers/rtp_unpack.h"
 #include "reader/cursor.h"
 
 enum {
@@ -147,7 +148,8 @@ int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned number, const sluice_slice
         track->stats.malformed++;
         return error;
     }
-    if (track->unit)
+    /* Before the packet is taken note of: it will be given again, and is no duplicate then. */
+    if (track->unit || track->unpacker->has_packet)
         return -EBUSY;
     if (!is_of_source(track, packet.ssrc))
         return 0;

@@ -28,6 +28,7 @@ static void show_unit(fuzz_run *run, sluice_rtp_unit *unit) {
         fuzz_show(run, "nal", nal->type);
         fuzz_show_bytes(run, "header", nal->header, nal->header_size);
         for (size_t k = 0; k < nal->count; k++) {
+            FUZZ_CHECK(sluice_slice_length(&unit->pieces[nal->first + k]) > 0);
             in_nal += sluice_slice_length(&unit->pieces[nal->first + k]);
             fuzz_gather(run, &unit->pieces[nal->first + k]);
             fuzz_keep(run, &unit->pieces[nal->first + k]);

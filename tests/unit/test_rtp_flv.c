@@ -465,8 +465,8 @@ static void sets_in_fragments(void **state) {
     flv_media_free(out);
 }
 
-/* A packet is finished before the next one comes; the one that comes too early may be given again. */
-static void one_packet_at_a_time(void **state) {
+/* It was taken note of, so that it was dropped as a duplicate when it was given again. */
+static void a_packet_that_came_too_early_is_no_duplicate(void **state) {
     sluice_pool *pool = *state;
     flv_media_track track = {0};
     flv_media *out = calloc(1, sizeof *out);
@@ -680,7 +680,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(sets_among_the_pictures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_camera_without_sprop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sets_in_fragments, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_packet_at_a_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_packet_that_came_too_early_is_no_duplicate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
         cmocka_unit_test(no_memory),

@@ -568,6 +568,24 @@ static void resync_is_not_deceived(void **state) {
     http_feed_pool_done(pool);
 }
 
+/* A URL over its limit ends a stream; among bytes to skip it is but one more of them. */
+static void a_long_start_line_while_skipping_is_skipped(void **state) {
+    (void)state;
+    static const char bytes[] = "\1PLAY 0123456789012345 RTSP/1.0\r\n$\0\0\1\x80\r";
+    const sluice_rtsp_options skipping = {.max_skip = 1000, .channels = 2, .max_url = 10};
+    const size_t n = sizeof bytes - 1;
+    sluice_pool *pool = http_feed_pool(4096, 512);
+    run_pieces(pool, &skipping, bytes, n, &HTTP_FEED_WHOLE, &whole);
+    assert_int_equal(whole.result, 0);
+    assert_int_equal(whole.count, 1);
+    assert_memory_equal(whole.text, "kind=2\nskipped=33\n", 18);
+    run_pieces(pool, &skipping, bytes, n, &HTTP_FEED_BYTEWISE, &other);
+    assert_same(bytes, n);
+    run_pieces(pool, &skipping, bytes + 1, n - 1, &HTTP_FEED_WHOLE, &whole);
+    assert_int_equal(whole.result, -ENAMETOOLONG);
+    http_feed_pool_done(pool);
+}
+
 /* A head in one block is read there; nothing is copied, and the block is given back by the next call. */
 static void heads_are_read_in_place(void **state) {
     (void)state;
@@ -708,6 +726,7 @@ int main(void) {
         cmocka_unit_test(stray_line_ends),
         cmocka_unit_test(rtsp_resync_looks_for_the_right_byte),
         cmocka_unit_test(resync_is_not_deceived),
+        cmocka_unit_test(a_long_start_line_while_skipping_is_skipped),
         cmocka_unit_test(heads_are_read_in_place),
         cmocka_unit_test(search_is_linear),
         cmocka_unit_test(the_search_follows_the_chain),

@@ -453,6 +453,35 @@ static void what_is_not_written(void **state) {
     }
 }
 
+/* RFC 3551, tables 4 and 5: what a payload type is without an rtpmap. */
+static void static_payload_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *encoding;
+        uint32_t rate, channels;
+    } types[36] = {
+        [0] = {"PCMU", 8000, 1},   [3] = {"GSM", 8000, 1},    [4] = {"G723", 8000, 1},   [5] = {"DVI4", 8000, 1},
+        [6] = {"DVI4", 16000, 1},  [7] = {"LPC", 8000, 1},    [8] = {"PCMA", 8000, 1},   [9] = {"G722", 8000, 1},
+        [10] = {"L16", 44100, 2},  [11] = {"L16", 44100, 1},  [12] = {"QCELP", 8000, 1}, [13] = {"CN", 8000, 1},
+        [14] = {"MPA", 90000, 1},  [15] = {"G728", 8000, 1},  [16] = {"DVI4", 11025, 1}, [17] = {"DVI4", 22050, 1},
+        [18] = {"G729", 8000, 1},  [25] = {"CelB", 90000, 0}, [26] = {"JPEG", 90000, 0}, [28] = {"nv", 90000, 0},
+        [31] = {"H261", 90000, 0}, [32] = {"MPV", 90000, 0},  [33] = {"MP2T", 90000, 0}, [34] = {"H263", 90000, 0},
+    };
+    for (size_t type = 0; type < sizeof types / sizeof *types; type++) {
+        char text[64];
+        sluice_sdp sdp;
+        bool video = types[type].encoding && types[type].channels == 0;
+        sprintf(text, "v=0\nm=%s 0 RTP/AVP %zu\n", video ? "video" : "audio", type);
+        read_good(text, &sdp);
+        const sluice_sdp_format *format = &sdp.media[0].formats[0];
+        assert_int_equal(format->payload_type, type);
+        assert_text(format->encoding, types[type].encoding ? types[type].encoding : "");
+        assert_int_equal(format->clock_rate, types[type].rate);
+        if (types[type].encoding)
+            assert_int_equal(format->channels, types[type].channels);
+    }
+}
+
 /* Found by fuzzing: the walk gave "a=" and "a=:value" as attributes with an empty name. */
 static void an_attribute_without_a_name_is_none(void **state) {
     (void)state;
@@ -480,6 +509,7 @@ int main(void) {
         cmocka_unit_test(binary_parameters),
         cmocka_unit_test(what_is_written_is_read_the_same),
         cmocka_unit_test(what_is_not_written),
+        cmocka_unit_test(static_payload_types),
         cmocka_unit_test(an_attribute_without_a_name_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,152 @@
+/* Access units that are too large, or without memory: dropped whole and at once, and the next one is well. */
+#include <sluice/rtp.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/slices.h"
+
+/* The linker puts this in the place of the call (--wrap). */
+void *__real_reallocarray(void *memory, size_t count, size_t size);
+void *__wrap_reallocarray(void *memory, size_t count, size_t size);
+
+static unsigned fail_at; /* counted down; the one that reaches 0 fails */
+
+void *__wrap_reallocarray(void *memory, size_t count, size_t size) {
+    if (fail_at > 0 && --fail_at == 0)
+        return NULL;
+    return __real_reallocarray(memory, count, size);
+}
+
+typedef struct receiver {
+    sluice_pool *pool;
+    sluice_rtp_unpacker *unpacker;
+    uint64_t sequence;
+} receiver;
+
+static receiver receiver_new(const sluice_rtp_unpacker_options *options) {
+    receiver r = {.pool = http_feed_pool(4096, 16)};
+    assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_H264, options, &r.unpacker), 0);
+    return r;
+}
+
+static void receiver_free(receiver *r) {
+    sluice_rtp_unpacker_free(r->unpacker);
+    http_feed_pool_done(r->pool);
+}
+
+static uint32_t held(const receiver *r) {
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(r->pool, &stats);
+    return stats.held;
+}
+
+/* Gives the next packet; what next() says first. */
+static int give(receiver *r, bool marker, uint32_t timestamp, const char *payload, size_t size,
+                sluice_rtp_unit **ret_unit) {
+    uint8_t bytes[64];
+    sluice_rtp_packet view = {.marker = marker, .sequence = (uint16_t)++r->sequence, .timestamp = timestamp};
+    sluice_rtp_write(bytes, &view);
+    memcpy(bytes + SLUICE_RTP_HEADER_SIZE, payload, size);
+    sluice_slice slice = slice_of(r->pool, bytes, SLUICE_RTP_HEADER_SIZE + size, 0);
+    assert_int_equal(sluice_rtp_read(&slice, &view), 0);
+    assert_int_equal(sluice_rtp_unpacker_push(r->unpacker, &slice, &view, r->sequence), 0);
+    sluice_slice_release(&slice);
+    return sluice_rtp_unpacker_next(r->unpacker, ret_unit);
+}
+
+static void end(receiver *r) {
+    sluice_rtp_unit *unit;
+    assert_int_equal(sluice_rtp_unpacker_next(r->unpacker, &unit), 0);
+}
+
+/* A unit of one NAL unit, which is the first after a loss. */
+static void assert_goes_on(receiver *r, uint32_t timestamp) {
+    sluice_rtp_unit *unit;
+    assert_int_equal(give(r, true, timestamp, "\x65xy", 3, &unit), 1);
+    assert_true(unit->timestamp == timestamp && unit->length == 3 && unit->nal_count == 1 && unit->piece_count == 1);
+    end(r);
+    assert_int_equal(held(r), 0);
+}
+
+static void what_is_over_a_limit_is_given_back_at_once(void **state) {
+    (void)state;
+    receiver r = receiver_new(&(sluice_rtp_unpacker_options){.max_unit = 10});
+    sluice_rtp_unit *unit;
+    assert_int_equal(give(&r, false, 1, "\x41yyyyyy", 7, &unit), 0);
+    assert_int_equal(held(&r), 1);
+    assert_int_equal(give(&r, false, 1, "\x41zzz", 4, &unit), -EMSGSIZE);
+    end(&r);
+    assert_int_equal(held(&r), 0);
+    /* What is still to come of it is dropped too. */
+    assert_int_equal(give(&r, true, 1, "\x41z", 2, &unit), 0);
+    assert_goes_on(&r, 2);
+    receiver_free(&r);
+}
+
+/* Each of the two lists of a unit cannot grow: the unit is dropped, whose other packets are dropped with it. */
+static void without_memory_a_unit_is_dropped_whole(void **state) {
+    (void)state;
+    for (unsigned at = 1; at <= 2; at++) {
+        receiver r = receiver_new(NULL);
+        sluice_rtp_unit *unit;
+        fail_at = at;
+        assert_int_equal(give(&r, false, 1, "\x41y", 2, &unit), -ENOMEM);
+        assert_int_equal(fail_at, 0);
+        end(&r);
+        assert_int_equal(held(&r), 0);
+        assert_int_equal(give(&r, true, 1, "\x41z", 2, &unit), 0);
+        assert_goes_on(&r, 2);
+        receiver_free(&r);
+    }
+}
+
+/* The list of pieces, by default 16,384: fragments of a byte each. */
+static void as_many_pieces_as_by_default(void **state) {
+    (void)state;
+    enum { MOST = 16384 };
+    for (int more = 0; more < 2; more++) {
+        sluice_pool *pool = http_feed_pool(4096, MOST + 16);
+        receiver r = {.pool = pool};
+        sluice_rtp_unit *unit;
+        int result = 0;
+        assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_H264, NULL, &r.unpacker), 0);
+        assert_int_equal(give(&r, false, 1, "\x7C\x85y", 3, &unit), 0);
+        for (int i = 2; i < MOST + more; i++)
+            assert_int_equal(give(&r, false, 1, "\x7C\x05y", 3, &unit), 0);
+        result = give(&r, true, 1, "\x7C\x45y", 3, &unit);
+        assert_int_equal(result, more ? -EMSGSIZE : 1);
+        if (!more)
+            assert_int_equal(unit->piece_count, MOST);
+        end(&r);
+        assert_int_equal(held(&r), 0);
+        receiver_free(&r);
+    }
+}
+
+/* A fragment may be empty; nothing is referred to for it. */
+static void an_empty_fragment_is_no_piece(void **state) {
+    (void)state;
+    receiver r = receiver_new(NULL);
+    sluice_rtp_unit *unit;
+    assert_int_equal(give(&r, false, 1, "\x7C\x85y", 3, &unit), 0);
+    assert_int_equal(give(&r, false, 1, "\x7C\x05", 2, &unit), 0);
+    assert_int_equal(give(&r, true, 1, "\x7C\x45z", 3, &unit), 1);
+    assert_true(unit->piece_count == 2 && unit->length == 3);
+    receiver_free(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_over_a_limit_is_given_back_at_once),
+        cmocka_unit_test(without_memory_a_unit_is_dropped_whole),
+        cmocka_unit_test(as_many_pieces_as_by_default),
+        cmocka_unit_test(an_empty_fragment_is_no_piece),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
