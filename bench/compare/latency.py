@@ -6,9 +6,10 @@ from compare.measure import FanoutBench
 
 ENOUGH = 0.85  # Of a processor: from there on what is left is reckoned.
 AIM = 0.95
-STEPS = 5
+STEPS = 6
 FIRST_STREAMS = 20
-MOST_STREAMS = 1500
+MOST_STREAMS = 1000  # As many as bench-play takes.
+MOST_GROWTH = 4  # From step to step: a light load tells little of a heavy one.
 MOST_SECONDS = 0.5  # Of a step.
 
 
@@ -37,7 +38,7 @@ class LatencyBench(FanoutBench):
             step += 1
             if load >= ENOUGH or step == STEPS or streams == MOST_STREAMS:
                 return streams / load
-            streams = min(MOST_STREAMS, max(streams + 1, round(streams * AIM / load)))
+            streams = min(MOST_STREAMS, MOST_GROWTH * streams, max(streams + 1, round(streams * AIM / load)))
 
     def run(self, scenario, variant, seconds, plan):
         loaded = dataclasses.replace(scenario, connections=plan["streams"])

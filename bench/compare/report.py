@@ -47,6 +47,13 @@ COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: 
            scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
         scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit", scenarios.PER_GBIT: "CPU per Gbit"}
+# Of figures that have a bound of their own.
+UNITS = {
+    "syscalls_per_packet": "system calls a packet", "private_bytes_per_connection": "bytes of memory a connection",
+    "private_bytes_per_player": "bytes of memory a player", "private_bytes_per_publisher": "bytes of memory a publisher",
+    "allocations_per_operation": "allocations a packet", scenarios.LATENCY: "p99, us", scenarios.TIME: "ns",
+    scenarios.PER_MBIT: "us/Mbit",
+}
 # The parts of the figure that are plotted, and what they are.
 PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),

@@ -453,8 +453,12 @@ static uint32_t collect(uring *u) {
     return count;
 }
 
-/* How long to wait, and for how many completions: see sluice_loop_options.batch_us. */
-static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *ret_wait) {
+/*
+ * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without limit has no time at
+ * all (*ret_wait is NULL), for which the kernel starts no timer; else it is put to @wait.
+ */
+static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
+                          struct __kernel_timespec **ret_wait) {
     unsigned completions = 1;
     for (uint32_t i = 0; i < u->ring_count; i++) {
         if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
@@ -468,9 +472,8 @@ static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_ti
         timeout_us = window_left(&u->window, timeout_us);
         completions = BATCH_COMPLETIONS;
     }
-    if (timeout_us < 0)
-        timeout_us = INT32_MAX;
-    *ret_wait = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
+    *wait = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
+    *ret_wait = timeout_us < 0 ? NULL : wait;
     return completions;
 }
 
@@ -510,15 +513,15 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     uring_receive_prepare(u);
 
     struct io_uring_cqe *cqe;
-    struct __kernel_timespec wait;
-    unsigned completions = plan_wait(u, timeout_us, &wait);
+    struct __kernel_timespec wait, *limit;
+    unsigned completions = plan_wait(u, timeout_us, &wait, &limit);
     bool windowed = completions > 1;
     if (windowed && u->dribbles)
         completions = sleep_window(u, &wait);
     u->receives = 0;
     u->received = 0;
     u->stats.enters++;
-    error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, &wait, NULL);
+    error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
     window_open(&u->window);

@@ -100,7 +100,7 @@ static int read_start(sluice_flv *flv, sluice_chain *chain) {
     if (offset < FILE_HEADER_MIN || offset > FILE_HEADER_MAX)
         return fail(flv, -EPROTO);
     flv->need = offset + SLUICE_FLV_TRAILER_SIZE;
-    if (sluice_chain_length(chain) < flv->need)
+    if (chain_length(chain) < flv->need)
         return 0;
     flv->flags = flags;
     sluice_chain_skip(chain, flv->need);
@@ -160,7 +160,7 @@ static int read_tag(sluice_flv *flv, sluice_chain *chain) {
     }
     if (size > flv->limit)
         return fail(flv, -EMSGSIZE);
-    if (sluice_chain_length(chain) < whole) {
+    if (chain_length(chain) < whole) {
         flv->need = whole;
         return 0;
     }
@@ -179,7 +179,7 @@ int sluice_flv_next(sluice_flv *flv, sluice_chain *chain, sluice_flv_tag **ret_t
     if (flv->tag.payload.first)
         sluice_slice_release(&flv->tag.payload);
     /* Each round raises the need or consumes. */
-    while (sluice_chain_length(chain) >= flv->need) {
+    while (chain_length(chain) >= flv->need) {
         int result = 0;
         if (flv->state == FLV_TAG)
             result = read_tag(flv, chain);

@@ -29,14 +29,20 @@ enum {
     PACKET_SEQUENCE_HEADER = 0, /* the second byte of AVC, HEVC and AAC */
     PACKET_DATA = 1,
     PACKET_SEQUENCE_END = 2,
+
+    LEGACY_HEADER = 5, /* bytes of a frame of AVC or HEVC before its data: two, and the composition time */
 };
 
 /* Signed 24 bit. */
+static int32_t composition_time(uint32_t value) {
+    return (int32_t)(value ^ 0x800000) - 0x800000;
+}
+
 static bool read_composition_time(sluice_cursor *cursor, sluice_flv_view *view) {
     uint32_t value;
     if (!cursor_be24(cursor, &value))
         return false;
-    view->composition_time = (int32_t)(value ^ 0x800000) - 0x800000;
+    view->composition_time = composition_time(value);
     return true;
 }
 
@@ -170,6 +176,29 @@ static bool read_legacy_video(sluice_cursor *cursor, uint8_t id, sluice_flv_view
     return true;
 }
 
+/*
+ * The five bytes of a frame of H.264 or HEVC in its old form, which is what most tags are, where one block has them:
+ * the same as below without a check for each. False where it is something else.
+ */
+static bool read_usual_video(const sluice_slice *payload, sluice_flv_view *view) {
+    const sluice_block *block = payload->first;
+    if (payload->length < LEGACY_HEADER || (block != payload->last && block->length - payload->offset < LEGACY_HEADER))
+        return false;
+    const uint8_t *bytes = block->data + payload->offset;
+    uint8_t id = bytes[0] & 0x0F, frame_type = bytes[0] >> 4;
+    if (frame_type >= FRAME_COMMAND || (id != VIDEO_AVC && id != VIDEO_HEVC) || bytes[1] != PACKET_DATA)
+        return false;
+    *view = (sluice_flv_view){
+        .codec = id == VIDEO_AVC ? SLUICE_CODEC_H264 : SLUICE_CODEC_HEVC,
+        .packet = SLUICE_FLV_FRAME,
+        .frame_type = frame_type,
+        .key_frame = frame_type == FRAME_KEY,
+        .composition_time = composition_time((uint32_t)bytes[2] << 16 | (uint32_t)bytes_be16(bytes + 3)),
+        .header_size = LEGACY_HEADER,
+    };
+    return true;
+}
+
 static bool read_video(sluice_cursor *cursor, sluice_flv_view *view) {
     uint8_t first;
     if (!cursor_u8(cursor, &first))
@@ -254,6 +283,8 @@ static bool read_audio(sluice_cursor *cursor, sluice_flv_view *view) {
 }
 
 void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
+    if (type == SLUICE_FLV_VIDEO && read_usual_video(payload, ret_view))
+        return;
     *ret_view = (sluice_flv_view){.packet = SLUICE_FLV_METADATA};
     if (type == SLUICE_FLV_SCRIPT)
         return;
