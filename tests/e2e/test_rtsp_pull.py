@@ -220,8 +220,8 @@ class AskTest(unittest.TestCase):
 
     def test_credentials(self):
         kinds = [("MD5", False), ("MD5", True), ("SHA-256", False), ("SHA-256", True), ("Basic", False)]
-        cameras = [Camera(self, user=("admin", "p:@ s"), scheme=scheme, qop=qop, timeout=2) for scheme, qop in kinds]
-        daemon = puller(self, *(camera.url(user="admin:p%3A%40%20s") + "=live/%d" % at
+        cameras = [Camera(self, user=("keeper", "p:@ s"), scheme=scheme, qop=qop, timeout=2) for scheme, qop in kinds]
+        daemon = puller(self, *(camera.url(user="keeper:p%3A%40%20s") + "=live/%d" % at
                                 for at, camera in enumerate(cameras)))
         for at, camera in enumerate(cameras):
             camera.start()
@@ -235,7 +235,7 @@ class AskTest(unittest.TestCase):
             camera.wait_request("GET_PARAMETER", count + 4)
         self.assertEqual(daemon.log("pull", state="waiting"), [])
         shown = str(daemon.api()) + str(daemon.log())
-        for secret in ("admin", "p:@", "p%3A", "cGtnOg"):
+        for secret in ("keeper", "p:@", "p%3A", "a2VlcGVy"):
             self.assertNotIn(secret, shown)
 
     def test_keep_alive(self):
