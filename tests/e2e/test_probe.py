@@ -336,7 +336,7 @@ class RefusalTest(unittest.TestCase):
                                ("http://127.0.0.1:%d/a.flv" % closed, "refused"),
                                ("http://%s:%d/a.flv" % (host, port), "HTTP"),
                                ("/nowhere/none.flv", "No such file"),
-                               (daemon.url("").replace(".flv", "api/v1/streams"), "FLV")):
+                               ("http://%s:%d/api/v1/streams" % daemon.address("admin"), "FLV")):
                 status, out, errors = probe(url)
                 self.assertEqual((status, out), (3, ""), (url, errors))
                 self.assertIn(words, errors, url)
