@@ -5,6 +5,7 @@ set_target_properties(sluiced PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
 
 set_target_properties(sluice_libevent PROPERTIES INSTALL_RPATH "$ORIGIN")
 
+install(TARGETS sluicectl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(TARGETS sluice sluice_libevent sluiced EXPORT sluice
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
