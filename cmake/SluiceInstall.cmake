@@ -6,6 +6,7 @@ set_target_properties(sluiced ${tools} PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_t
 
 set_target_properties(sluice_libevent PROPERTIES INSTALL_RPATH "$ORIGIN")
 
+install(TARGETS sluicectl RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(TARGETS sluice sluice_libevent sluiced ${tools} EXPORT sluice
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")

@@ -1,0 +1,133 @@
+#include "ctl/print.h"
+
+#include <string.h>
+
+const json_t *ctl_member(const json_t *object, const char *name) {
+    return json_object_get(object, name);
+}
+
+double ctl_number(const json_t *object, const char *name) {
+    return json_number_value(ctl_member(object, name));
+}
+
+const char *ctl_text(const json_t *object, const char *name) {
+    const char *text = json_string_value(ctl_member(object, name));
+    return text ? text : "-";
+}
+
+void ctl_bits(double per_second, char text[CTL_WORDS]) {
+    if (per_second >= 1e6)
+        snprintf(text, CTL_WORDS, "%.2f Mbit/s", per_second / 1e6);
+    else
+        snprintf(text, CTL_WORDS, "%.0f kbit/s", per_second / 1e3);
+}
+
+void ctl_bytes(double count, char text[CTL_WORDS]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (; count >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        count /= 1024;
+    snprintf(text, CTL_WORDS, unit ? "%.1f %s" : "%.0f %s", count, units[unit]);
+}
+
+void ctl_duration(double seconds, char text[CTL_WORDS]) {
+    unsigned long long whole = (unsigned long long)seconds;
+    if (whole < 60)
+        snprintf(text, CTL_WORDS, "%llu s", whole);
+    else if (whole < 3600)
+        snprintf(text, CTL_WORDS, "%llu min", whole / 60);
+    else if (whole < 86400)
+        snprintf(text, CTL_WORDS, "%llu h %llu min", whole / 3600, whole / 60 % 60);
+    else
+        snprintf(text, CTL_WORDS, "%llu d %llu h", whole / 86400, whole / 3600 % 24);
+}
+
+void ctl_print_status(FILE *out, const json_t *snapshot) {
+    const json_t *pool = ctl_member(snapshot, "pool"), *one;
+    size_t index, live = 0, waiting = 0, slow = 0, silent_workers = 0;
+    double rate = 0;
+    char text[CTL_WORDS], most[CTL_WORDS];
+    json_array_foreach(ctl_member(snapshot, "streams"), index, one) {
+        bool is_live = strcmp(ctl_text(one, "state"), "live") == 0;
+        live += is_live;
+        waiting += !is_live;
+        rate += ctl_number(one, "bits_per_second");
+    }
+    json_array_foreach(ctl_member(snapshot, "players"), index, one) slow += json_is_true(ctl_member(one, "slow"));
+    json_array_foreach(ctl_member(snapshot, "workers"), index, one)
+        silent_workers += !json_is_true(ctl_member(one, "answers"));
+    ctl_duration(ctl_number(snapshot, "uptime_seconds"), text);
+    fprintf(out, "sluiced %s, up %s\n", ctl_text(snapshot, "version"), text);
+    ctl_bits(rate, text);
+    fprintf(out, "streams   %zu live, %zu waiting, %s in\n", live, waiting, text);
+    fprintf(out, "players   %zu, %zu slow\n", json_array_size(ctl_member(snapshot, "players")), slow);
+    ctl_bytes(ctl_number(pool, "bytes_held"), text);
+    ctl_bytes(ctl_number(pool, "bytes_max"), most);
+    fprintf(out, "memory    %s of %s held\n", text, most);
+    fprintf(out, "workers   %zu", json_array_size(ctl_member(snapshot, "workers")));
+    if (silent_workers > 0)
+        fprintf(out, ", %zu not answering", silent_workers);
+    fputc('\n', out);
+}
+
+void ctl_print_streams(FILE *out, const json_t *streams, size_t most) {
+    const json_t *stream;
+    size_t index;
+    fprintf(out, "%-28s %-8s %-10s %-22s %14s %8s %6s\n", "STREAM", "STATE", "BY", "PUBLISHER", "IN", "PLAYERS",
+            "LOST");
+    json_array_foreach(streams, index, stream) {
+        const json_t *publisher = ctl_member(stream, "publisher");
+        char rate[CTL_WORDS];
+        if (most > 0 && index == most)
+            break;
+        ctl_bits(ctl_number(stream, "bits_per_second"), rate);
+        fprintf(out, "%-28s %-8s %-10s %-22s %14s %8.0f %6.0f\n", ctl_text(stream, "name"), ctl_text(stream, "state"),
+                ctl_text(publisher, "protocol"), ctl_text(publisher, "address"), rate,
+                ctl_number(stream, "subscribers"), ctl_number(stream, "frames_dropped"));
+    }
+}
+
+void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t most) {
+    const json_t *player;
+    size_t index, shown = 0;
+    fprintf(out, "%8s %-28s %-22s %-10s %-9s %5s %12s %10s %9s %8s\n", "ID", "STREAM", "ADDRESS", "BY", "STATE", "SLOW",
+            "QUEUED", "", "STALLED", "DROPPED");
+    json_array_foreach(players, index, player) {
+        bool slow = json_is_true(ctl_member(player, "slow"));
+        char queued[CTL_WORDS];
+        if (slow_only && !slow)
+            continue;
+        if (most > 0 && shown++ == most)
+            break;
+        ctl_bytes(ctl_number(player, "queued_bytes"), queued);
+        fprintf(out, "%8.0f %-28s %-22s %-10s %-9s %5s %12s %8.1f s %7.1f s %8.0f\n", ctl_number(player, "id"),
+                ctl_text(player, "stream"), ctl_text(player, "address"), ctl_text(player, "protocol"),
+                ctl_text(player, "state"), slow ? "slow" : "", queued, ctl_number(player, "queued_ms") / 1000,
+                ctl_number(player, "stalled_ms") / 1000, ctl_number(player, "frames_dropped"));
+    }
+}
+
+void ctl_print_publishers(FILE *out, const json_t *publishers) {
+    const json_t *publisher;
+    size_t index;
+    fprintf(out, "%8s %-28s %-22s %-10s %14s %12s %12s\n", "ID", "STREAM", "ADDRESS", "BY", "IN", "CONNECTED",
+            "SILENT");
+    json_array_foreach(publishers, index, publisher) {
+        char rate[CTL_WORDS], connected[CTL_WORDS], silent[CTL_WORDS];
+        ctl_bits(ctl_number(publisher, "bits_per_second"), rate);
+        ctl_duration(ctl_number(publisher, "connected_seconds"), connected);
+        ctl_duration(ctl_number(publisher, "silent_seconds"), silent);
+        fprintf(out, "%8.0f %-28s %-22s %-10s %14s %12s %12s\n", ctl_number(publisher, "id"),
+                ctl_text(publisher, "stream"), ctl_text(publisher, "address"), ctl_text(publisher, "protocol"), rate,
+                connected, silent);
+    }
+}
+
+void ctl_print_pulls(FILE *out, const json_t *pulls) {
+    const json_t *pull;
+    size_t index;
+    fprintf(out, "%-28s %-32s %-12s %8s  %s\n", "STREAM", "FROM", "STATE", "FAILURES", "REASON");
+    json_array_foreach(pulls, index, pull)
+        fprintf(out, "%-28s %-32s %-12s %8.0f  %s\n", ctl_text(pull, "stream"), ctl_text(pull, "from"),
+                ctl_text(pull, "state"), ctl_number(pull, "failures"), ctl_text(pull, "reason"));
+}

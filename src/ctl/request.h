@@ -1,0 +1,29 @@
+/* One exchange with the administration of a running sluiced. */
+#ifndef CTL_REQUEST_H
+#define CTL_REQUEST_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+/* Where it is, and how to be let in. */
+struct ctl_server {
+    const char *address; /* ADDR:PORT, or unix:PATH */
+    char *token;         /* or NULL */
+};
+
+struct ctl_answer {
+    unsigned status;
+    json_t *document; /* what came, where it is JSON; or NULL. The caller's: json_decref() */
+};
+
+enum { CTL_ERROR = 256 };
+
+/* 0, or -1 with a text that says what went wrong: there has been no answer then. */
+int ctl_ask(const struct ctl_server *server, const char *method, const char *path, struct ctl_answer *ret_answer,
+            char error[CTL_ERROR]);
+
+/* Reads the first line of a file. 0, or -1 with a text. */
+int ctl_read_token(const char *path, char **ret_token, char error[CTL_ERROR]);
+
+#endif

@@ -1,0 +1,13 @@
+/* A live view of the whole screen, until q or an interrupt. */
+#ifndef CTL_TOP_H
+#define CTL_TOP_H
+
+#include "ctl/request.h"
+
+/*
+ * @interval_ms: between two looks; @count: looks, 0: until it is ended.
+ * 0, or -1 with a text when the server has gone.
+ */
+int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned count, char error[CTL_ERROR]);
+
+#endif

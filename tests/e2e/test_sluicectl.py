@@ -1,0 +1,158 @@
+"""sluicectl: what it shows, what it does, and how it says that it cannot."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import subprocess
+import tempfile
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+
+SLUICECTL = os.environ.get("SLUICECTL") or os.path.join(harness.BUILD_DIR, "sluicectl")
+
+
+def run(daemon, *arguments, environment=None):
+    """(status, standard output, standard error)"""
+    where = ("--admin", "%s:%d" % daemon.address("admin")) if daemon else ()
+    done = subprocess.run([SLUICECTL, *where, *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                          timeout=harness.PATIENCE, env=dict(os.environ, **(environment or {})))
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class SluicectlTest(unittest.TestCase):
+    def check(self, daemon, *arguments, **options):
+        status, out, err = run(daemon, *arguments, **options)
+        self.assertEqual((status, err), (0, ""), arguments)
+        return out
+
+    def row(self, text, word):
+        return next(line.split() for line in text.splitlines() if word in line.split())
+
+    def test_lists(self):
+        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+            with Steady(daemon) as steady:
+                player, = daemon.api()["players"]
+                text = self.check(daemon)
+                self.assertIn("streams   1 live, 0 waiting", text)
+                self.assertIn("players   1, 0 slow", text)
+                self.assertEqual(self.row(self.check(daemon, "streams"), steady.name)[1:4],
+                                 ["live", "flv", steady.publisher.address])
+                row = self.row(self.check(daemon, "players"), steady.name)
+                self.assertEqual(row[:5], [str(player["id"]), steady.name, player["address"], "http", "playing"])
+                self.assertEqual(len(self.check(daemon, "players", "--slow").splitlines()), 1)
+                self.assertIn(steady.publisher.address, self.check(daemon, "publishers"))
+                self.assertIn("rtsp://127.0.0.1:1", self.check(daemon, "pulls"))
+                text = self.check(daemon, "stream", steady.name)
+                self.assertEqual(self.row(text, steady.name)[1], "live")
+                self.assertIn(player["address"], text)
+                for command in ("status", "streams", "players", "publishers", "pulls", "config", "version", "workers"):
+                    self.assertIsInstance(json.loads(self.check(daemon, "--json", command)), dict)
+                self.assertEqual(json.loads(self.check(daemon, "stream", "--json", steady.name))["name"], steady.name)
+                steady.go_on()
+
+    def test_kick(self):
+        data, tags = flv.stream(40)
+        with Daemon() as daemon:
+            with Steady(daemon) as steady, Player(daemon, steady.name) as player:
+                daemon.wait_player(steady.name, 2)
+                one, = [one for one in daemon.api()["players"] if one["address"] == player.address]
+                self.assertEqual(self.check(daemon, "kick", "player", str(one["id"])), "")
+                player.wait_end()
+                steady.go_on()
+            for what in ("publisher", "stream"):
+                with Publisher(daemon, "live/" + what, "http") as publisher:
+                    publisher.send(data)
+                    daemon.wait_stream("live/" + what)
+                    name = "live/stream"
+                    if what == "publisher":
+                        name = str(daemon.stream("live/publisher")["publisher"]["id"])
+                    self.check(daemon, "kick", what, name, "--ban", "3600")
+                    self.assertEqual(harness.read_head(publisher.peer)[0], 403)
+                with Publisher(daemon, "live/" + what, "http") as again:
+                    self.assertEqual(harness.read_head(again.peer)[0], 403)
+            daemon.blocks_settled()
+
+    def test_refusals(self):
+        with Daemon() as daemon:
+            for arguments in (("kick", "player", "1"), ("kick", "publisher", "x"), ("kick", "stream", "live/none"),
+                              ("stream", "live/none"), ("stream", "../../x y?z"), ("kick", "player", "1", "--ban", "1"),
+                              ("reload",)):
+                status, out, err = run(daemon, *arguments)
+                self.assertEqual((status, out), (1, ""), arguments)
+                self.assertRegex(err, r"\Asluicectl: 4\d\d: [^\n]+\n\Z")
+        for arguments in ((), ("top",), ("reload",), ("kick", "player", "1")):
+            status, out, err = run(None, "--admin", "127.0.0.1:1", *arguments)
+            self.assertEqual(status, 3, arguments)
+            self.assertRegex(err, r"\Asluicectl: 127.0.0.1:1: [^\n]+\n\Z")
+        self.assertEqual(run(None, "--admin", "unix:/nonexistent/socket")[0], 3)
+
+    def test_command_line(self):
+        for arguments in (("nonsense",), ("--nonsense",), ("status", "x"), ("kick",), ("kick", "all", "1"), ("stream",),
+                          ("--ban", "x"), ("--interval", "0"), ("--count", "-1"), ("--admin",),
+                          ("--token-file", "/nonexistent")):
+            status, out, err = run(None, *arguments)
+            self.assertEqual((status, out), (2, ""), arguments)
+            self.assertRegex(err, r"\Asluicectl: [^\n]+\n\Z")
+        status, out, err = run(None, "--help")
+        self.assertEqual((status, err), (0, ""))
+        self.assertLessEqual(max(map(len, out.splitlines())), 120)
+        self.assertRegex(run(None, "--version")[1], r"\Asluicectl \d+\.\d+\.\d+\n\Z")
+
+    def test_token_and_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder:
+            token, path = os.path.join(folder, "token"), os.path.join(folder, "admin")
+            with open(token, "w", encoding="ascii", opener=lambda *where: os.open(*where, 0o600)) as file:
+                file.write("0123456789abcdef\nmore\n")
+            with Daemon("--admin", "127.0.0.1:0", "--admin", "unix:" + path, "--admin-token-file", token) as daemon:
+                status, _, err = run(daemon, "version")
+                self.assertEqual(status, 1)
+                self.assertIn("401", err)
+                self.check(daemon, "version", "--token-file", token)
+                self.check(None, "version", environment={"SLUICED_ADMIN": "unix:" + path})
+
+    def test_something_else_answers(self):
+        """What is no sluiced is said to be none."""
+        with Daemon() as daemon:
+            status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
+            self.assertEqual(status, 1)
+            self.assertIn("404", err)
+
+    def test_top(self):
+        """On a terminal: the streams and players are there, it is redrawn, and q leaves the screen as it was."""
+        with Daemon() as daemon:
+            with Steady(daemon) as steady:
+                master, slave = pty.openpty()
+                process = subprocess.Popen([SLUICECTL, "--admin", "%s:%d" % daemon.address("admin"), "--interval",
+                                            "0.2", "top"], stdin=slave, stdout=slave, stderr=slave, close_fds=True)
+                os.close(slave)
+                try:
+                    text = self.read_until(master, lambda text: text.count(b"\033[H") >= 3)
+                    self.assertTrue(text.startswith(b"\033[?1049h"))
+                    self.assertIn(steady.name.encode(), text)
+                    self.assertIn(b"playing", text)
+                    os.write(master, b"q")
+                    text = self.read_until(master, lambda text: b"\033[?1049l" in text)
+                    self.assertEqual(process.wait(harness.PATIENCE), 0)
+                finally:
+                    process.kill()
+                    process.wait()
+                    os.close(master)
+                steady.go_on()
+
+    def read_until(self, master, condition):
+        text, patience = b"", harness.Patience()
+        while not condition(text):
+            ready = select.select([master], [], [], patience.left())[0]
+            self.assertTrue(ready, text[-2000:])
+            with contextlib.suppress(OSError):
+                text += os.read(master, 65536)
+        return text
+
+
+if __name__ == "__main__":
+    harness.main()
