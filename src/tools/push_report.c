@@ -28,7 +28,7 @@ void push_note_failure(struct push *push, const char *format, ...) {
 
 /* All publishers, or all players, together. */
 struct sums {
-    uint32_t active, served, failed, begun, ended;
+    uint32_t active, served, failed, begun;
     uint64_t reconnects, failures, frames, late, bytes, lost, unmatched, back, rtp_lost;
 };
 
@@ -53,7 +53,6 @@ static void add_watchers(const struct push *push, bool stalled, struct sums *sum
             continue;
         sums->active += watcher->state == WATCHER_PLAYING;
         sums->begun += watcher->has_begun;
-        sums->ended += watcher->has_begun && watcher->failures > 0;
         sums->served += watcher->state == WATCHER_DONE && watcher->started && watcher->failures == 0 &&
                         watcher->follow.lost == 0 && watcher->rtp_lost == 0 && watcher->back == 0;
         sums->failed += watcher->state == WATCHER_FAILED;
@@ -205,7 +204,6 @@ static void print_total_json(const struct push *push, const struct sums *sent, c
     json_open(&json, "stalled", '{');
     json_unsigned(&json, "count", push->options->stalled);
     json_unsigned(&json, "begun", stalled->begun);
-    json_unsigned(&json, "ended", stalled->ended);
     json_close(&json, '}');
     json_unsigned(&json, "payload_bytes_copied", copied(push));
     json_open(&json, "failures", '[');
@@ -240,8 +238,7 @@ static void print_total(const struct push *push, const struct sums *sent, const 
     print_times("start", &push->startup);
     print_times("latency", &push->latency);
     if (push->options->stalled > 0)
-        printf("  stalled: %" PRIu32 " of %" PRIu32 " had begun; the server has ended %" PRIu32 "\n", stalled->begun,
-               push->options->stalled, stalled->ended);
+        printf("  stalled: %" PRIu32 " of %" PRIu32 " had begun\n", stalled->begun, push->options->stalled);
     for (uint32_t i = 0; i < push->failure_count && i < PUSH_FAILURES; i++)
         printf("  %s\n", push->failures[i].text);
     if (push->failure_count > PUSH_FAILURES)
