@@ -242,6 +242,41 @@ static void parameter_sets(void **state) {
     assert_true(sluice_codec_write_fmtp(&config, fmtp, sizeof fmtp) > 2048);
 }
 
+/* Numbers of a PPS go to 255. */
+static void the_last_number_of_a_set(void **state) {
+    (void)state;
+    static const uint8_t pps_255[] = {0x68, 0, 0x80, 0x60}, pps_256[] = {0x68, 0, 0x80, 0xE0},
+                         pps_257[] = {0x68, 0, 0x81, 0x60};
+    sluice_codec_config config;
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_H264, 0, 0), 0);
+    assert_int_equal(sluice_codec_add_set(&config, pps_255, sizeof pps_255), 1);
+    assert_int_equal(config.sets[0].id, 255);
+    assert_int_equal(sluice_codec_add_set(&config, pps_256, sizeof pps_256), -EPROTO);
+    assert_int_equal(sluice_codec_add_set(&config, pps_257, sizeof pps_257), -EPROTO);
+}
+
+/* What is known of a codec before its configuration has come. */
+static void what_the_codec_alone_says(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t codec, clock_rate, frame_duration;
+        uint8_t channels;
+    } cases[] = {
+        {SLUICE_CODEC_H264, 90000, 0, 0}, {SLUICE_CODEC_HEVC, 90000, 0, 0}, {SLUICE_CODEC_OPUS, 48000, 0, 2},
+        {SLUICE_CODEC_PCMA, 8000, 0, 1},  {SLUICE_CODEC_PCMU, 8000, 0, 1},
+    };
+    sluice_codec_config config;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(sluice_codec_init(&config, cases[i].codec, 0, 0), 0);
+        assert_int_equal(config.clock_rate, cases[i].clock_rate);
+        assert_int_equal(config.frame_duration, cases[i].frame_duration);
+        assert_int_equal(config.channels, cases[i].channels);
+    }
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, 44100, 2), 0);
+    assert_int_equal(config.frame_duration, 1024);
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_VP9, 0, 0), -EOPNOTSUPP);
+}
+
 static void parameters_of_sdp(void **state) {
     (void)state;
     sluice_codec_config config;
@@ -363,6 +398,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(records_of_ffmpeg, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_records, set_up, tear_down),
         cmocka_unit_test(parameter_sets),
+        cmocka_unit_test(the_last_number_of_a_set),
+        cmocka_unit_test(what_the_codec_alone_says),
         cmocka_unit_test(latm_configurations),
         cmocka_unit_test(parameters_of_sdp),
     };
