@@ -30,7 +30,7 @@ typedef struct sluice_file_writer sluice_file_writer;
 
 enum {
     SLUICE_FILE_WRITER_COPY_MAX = 32,     /**< Most bytes of one sluice_file_writer_copy(). */
-    SLUICE_FILE_WRITER_ITEMS_MAX = 65536, /**< Most items in one queue. */
+    SLUICE_FILE_WRITER_ITEMS_MAX = 65536, /**< Most items in one queue. Bytes copied one after another share an item. */
 };
 
 /** Settings of a writer. Zero in any field means its default. */
@@ -142,7 +142,7 @@ SLUICE_API void sluice_file_writer_close(sluice_file_writer *writer);
 /** Bytes queued that are not in the file yet. */
 SLUICE_API size_t sluice_file_writer_queued(const sluice_file_writer *writer);
 
-/** Bytes that can be queued now; 0 also when there are too many items. */
+/** Bytes that can be queued now; 0 also where there is not room for 16 items more. */
 SLUICE_API size_t sluice_file_writer_room(const sluice_file_writer *writer);
 
 /** Where in the file the next byte goes. */

@@ -1,6 +1,7 @@
 #include "daemon/api.h"
 
 #include <ctype.h>
+#include <string.h>
 
 #include <sluice/version.h>
 
@@ -82,6 +83,30 @@ static void add_tracks(struct json *json, const struct stream *stream) {
     }
 }
 
+static void add_recording(struct json *json, const struct stream *stream) {
+    const struct recorder *recorder = stream->recorder;
+    if (!recorder) {
+        json_null(json, "recording");
+        return;
+    }
+    json_open(json, "recording", '{');
+    json_string(json, "state", recorder_state_name(recorder));
+    if (*recorder->file)
+        json_string(json, "file", recorder->file);
+    else
+        json_null(json, "file");
+    json_unsigned(json, "files", recorder->files);
+    json_unsigned(json, "bytes", recorder->bytes);
+    json_unsigned(json, "frames", recorder->frames);
+    json_unsigned(json, "frames_dropped", recorder->frames_dropped);
+    json_unsigned(json, "queued_bytes", recorder_queued(recorder));
+    if (recorder->error)
+        json_string(json, "error", strerror(-recorder->error));
+    else
+        json_null(json, "error");
+    json_close(json, '}');
+}
+
 struct context {
     struct json *json;
     struct server *server;
@@ -114,6 +139,7 @@ static void add_stream(struct stream *stream, void *user) {
     json_unsigned(json, "frames", stream->gop.count);
     json_unsigned(json, "bytes", stream->gop.bytes);
     json_close(json, '}');
+    add_recording(json, stream);
     json_unsigned(json, "payload_bytes_copied", context->copied);
     json_close(json, '}');
 }

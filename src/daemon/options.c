@@ -67,6 +67,15 @@ static const char help[] =
     "  --help                     show this text\n"
     "  --version                  show the version\n";
 
+static const char record_help[] =
+    "\n"
+    "Recording:\n"
+    "  --record PATTERN=DIR       record the streams that match PATTERN, such as 'live/*', to DIR/STREAM/TIME.flv\n"
+    "                             (repeatable, the first that matches holds), and play what is there by HTTP at\n"
+    "                             /recordings/STREAM/TIME.flv, listed at /recordings/STREAM\n"
+    "  --record-segment SECONDS   begin a new file at the first key frame after so long (default 3600; 0: never)\n"
+    "  --record-size SIZE         or when a file has this size (default 0: never; up to 1024G)\n";
+
 enum option_id {
     OPTION_FLV = 256,
     OPTION_HTTP,
@@ -75,6 +84,9 @@ enum option_id {
     OPTION_PULL,
     OPTION_PULL_FILE,
     OPTION_ALLOW_REMOTE,
+    OPTION_RECORD,
+    OPTION_RECORD_SEGMENT,
+    OPTION_RECORD_SIZE,
     OPTION_MEMORY,
     OPTION_GOP_SIZE,
     OPTION_PLAYER_BUFFER,
@@ -100,6 +112,9 @@ static const struct option long_options[] = {
     {"pull", required_argument, NULL, OPTION_PULL},
     {"pull-file", required_argument, NULL, OPTION_PULL_FILE},
     {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
+    {"record", required_argument, NULL, OPTION_RECORD},
+    {"record-segment", required_argument, NULL, OPTION_RECORD_SEGMENT},
+    {"record-size", required_argument, NULL, OPTION_RECORD_SIZE},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
     {"player-buffer", required_argument, NULL, OPTION_PLAYER_BUFFER},
@@ -136,6 +151,10 @@ struct number_option {
 };
 
 static const struct number_option number_options[] = {
+    {OPTION_RECORD_SEGMENT, "--record-segment", "seconds from 0 to 604800", 1000, 0, 604800, false, true,
+     offsetof(struct options, record.segment_ms)},
+    {OPTION_RECORD_SIZE, "--record-size", "a size up to 1024G", 1, 0, 1099511627776.0, true, false,
+     offsetof(struct options, record.segment_bytes)},
     {OPTION_MEMORY, "--memory", "a size from 4M to 64G", 1, 4194304.0, 68719476736.0, true, false,
      offsetof(struct options, memory)},
     {OPTION_GOP_SIZE, "--gop-size", "a size up to 1G", 1, 0, 1073741824.0, true, false,
@@ -287,6 +306,11 @@ static bool add_pull(struct options *options, const char *url, const char *name)
     return !wrong;
 }
 
+static bool add_record(struct options *options, const char *text) {
+    const char *expected = record_options_add(&options->record, text);
+    return !expected || wrong("--record", text, expected);
+}
+
 static bool load_pulls(struct options *options, const char *path) {
     char error[PRIVATE_FILE_ERROR];
     if (pull_options_load(&options->pulls, path, error) == 0)
@@ -327,6 +351,8 @@ static bool set(struct options *options, int id, const char *value) {
         return true;
     case OPTION_PULL_FILE:
         return load_pulls(options, value);
+    case OPTION_RECORD:
+        return add_record(options, value);
     case OPTION_ALLOW_REMOTE:
         return options->allow_remote = true;
     case OPTION_BATCH:
@@ -380,6 +406,7 @@ static bool complete(struct options *options) {
 
 enum options_result options_parse(int argc, char **argv, struct options *ret_options) {
     *ret_options = (struct options){
+        .record.segment_ms = 3600000,
         .memory = 256 * MIB,
         .gop_size = DEPENDS,
         .player_buffer = 16 * MIB,
@@ -402,6 +429,7 @@ enum options_result options_parse(int argc, char **argv, struct options *ret_opt
         }
         if (id == OPTION_HELP || id == OPTION_VERSION) {
             fputs(id == OPTION_HELP ? help : "sluiced " SLUICE_VERSION "\n", stdout);
+            fputs(id == OPTION_HELP ? record_help : "", stdout);
             return OPTIONS_DONE;
         }
         bool done;

@@ -10,6 +10,7 @@
 #include <sluice/loop.h>
 
 #include "daemon/pull_option.h"
+#include "daemon/records.h"
 #include "daemon/stream_name.h"
 
 enum { OPTIONS_MAX_LISTENERS = 64, OPTIONS_MAX_MERGES = 1024, OPTIONS_MERGE_UNSET = UINT16_MAX };
@@ -34,6 +35,7 @@ struct options {
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
     struct pull_options pulls; /* to be cleared */
+    struct record_options record;
     bool allow_remote;
     const char *rtsp_users; /* file; or NULL */
     uint64_t memory;        /* bytes */

@@ -11,6 +11,7 @@
 
 #include "daemon/options.h"
 #include "daemon/pull.h"
+#include "daemon/recorder.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 #include "daemon/users.h"
@@ -21,6 +22,8 @@ struct server {
     sluice_loop *loop;
     struct registry *registry;
     struct pulls *pulls;
+    struct records *records; /* NULL: nothing is recorded */
+    struct recorders recorders;
     struct users *rtsp_users; /* NULL: everybody */
     struct server_listener *listeners;
     struct session *sessions;

@@ -455,15 +455,29 @@ int sluice_file_writer_slice(sluice_file_writer *writer, sluice_slice *slice) {
     return 0;
 }
 
+/* Where copied bytes can go on; NULL when a new item must begin. */
+static item *last_bytes(const sluice_file_writer *writer, size_t size) {
+    item *last = writer->count > 0 ? item_at(writer, writer->count - 1) : NULL;
+    return last && last->kind == ITEM_BYTES && last->size + size <= sizeof last->bytes ? last : NULL;
+}
+
 int sluice_file_writer_copy(sluice_file_writer *writer, const void *data, size_t size) {
-    item copy = {.kind = ITEM_BYTES, .size = (uint8_t)size};
-    if (size > sizeof copy.bytes)
+    if (size > SLUICE_FILE_WRITER_COPY_MAX)
         return -EMSGSIZE;
     int error = make_room(writer, size);
     if (error || size == 0)
         return error;
-    memcpy(copy.bytes, data, size);
-    put(writer, &copy);
+    /* The kernel may be reading what is there; what comes behind it is none of its business. */
+    item *last = last_bytes(writer, size);
+    if (!last) {
+        put(writer, &(item){.kind = ITEM_BYTES});
+        last = item_at(writer, writer->count - 1);
+    }
+    memcpy(last->bytes + last->size, data, size);
+    last->size = (uint8_t)(last->size + size);
+    writer->queued += size;
+    if (!waits(writer))
+        look_again(writer);
     return 0;
 }
 
@@ -544,7 +558,7 @@ size_t sluice_file_writer_queued(const sluice_file_writer *writer) {
 }
 
 size_t sluice_file_writer_room(const sluice_file_writer *writer) {
-    if (writer->closing || writer->finishing || writer->count == SLUICE_FILE_WRITER_ITEMS_MAX)
+    if (writer->closing || writer->finishing || writer->count + ITEMS_LEAST > SLUICE_FILE_WRITER_ITEMS_MAX)
         return 0;
     return writer->limit - writer->queued;
 }
