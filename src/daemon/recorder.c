@@ -16,7 +16,7 @@
 enum {
     RETRY_MS = 5000,   /* until a disk that took nothing is tried again */
     GATHER = 64 << 10, /* bytes of a write, unless they wait for too long */
-    OPEN_MOST = 4,     /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
+    OPEN_MOST = 32,    /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
     TAG_AROUND = SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE,
     SPARE = 64, /* bytes for a file header and the like */
 };
@@ -155,10 +155,13 @@ static int open_part(int fd, void *user) {
     return record_part_create(recording->root->fd, recording->path);
 }
 
-static uint64_t wall_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+/* The time by the wall's clock; never the same twice, since files are named by it. */
+static uint64_t name_time(struct recorders *owner) {
+    struct timespec clock;
+    clock_gettime(CLOCK_REALTIME, &clock);
+    uint64_t now = (uint64_t)clock.tv_sec * 1000 + (uint64_t)clock.tv_nsec / 1000000;
+    owner->named = now > owner->named ? now : owner->named + 1;
+    return owner->named;
 }
 
 /* Room for the key frames of the usual distance, or more. */
@@ -210,7 +213,7 @@ static int make(struct recorder *recorder, struct recording **ret_recording) {
     recording->owner = owner;
     recording->recorder = recorder;
     recording->root = recorder->root;
-    record_file_name(wall_clock(), name);
+    record_file_name(name_time(owner), name);
     snprintf(recording->path, sizeof recording->path, "%s/%s", recorder->stream->name, name);
     describe_tracks(recording, recorder->stream);
     recording->next = owner->recordings;

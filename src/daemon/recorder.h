@@ -33,6 +33,7 @@ struct recorders {
     uint64_t queued;              /* bytes that are */
     struct recording *recordings; /* all that are not closed */
     uint32_t count;
+    uint64_t named; /* the last name given, milliseconds since 1970 */
 };
 
 /* What is to be recorded of a stream. */
