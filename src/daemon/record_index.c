@@ -61,6 +61,8 @@ static void thin(struct record_index *index) {
 static void enter_key(struct record_index *index, uint32_t timestamp, uint64_t place) {
     if (index->count > 0 && timestamp - index->keys[index->count - 1].time < index->gap)
         return;
+    if (index->count == index->room && index->room < 2)
+        return;
     if (index->count == index->room)
         thin(index);
     index->keys[index->count++] = (struct record_key){timestamp, place};
