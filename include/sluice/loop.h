@@ -143,6 +143,16 @@ typedef void sluice_loop_fn(void *user);
  */
 SLUICE_API int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user);
 
+/**
+ * Has something done that may block, such as opening a file: @p run on a thread of the loop's, then @p done on the
+ * loop's own. There is one such thread, made when it is first needed; it takes no signals, and does one thing after
+ * another. Both calls are made in any case, by sluice_loop_free() at the latest, which waits for them.
+ * On the loop's thread.
+ * @param run  must not use the loop
+ * @return 0, -ENOMEM
+ */
+SLUICE_API int sluice_loop_work(sluice_loop *loop, sluice_loop_fn *run, sluice_loop_fn *done, void *user);
+
 /** Milliseconds of CLOCK_MONOTONIC at the beginning of this turn's handling. */
 SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
 

@@ -10,6 +10,7 @@
 #include <sluice/codec.h>
 #include <sluice/conn.h>
 #include <sluice/file.h>
+#include <sluice/file_writer.h>
 #include <sluice/flv.h>
 #include <sluice/flv_rtp.h>
 #include <sluice/headers.h>

@@ -31,6 +31,34 @@ typedef struct io_read {
     struct io_read *next; /* epoll's alone: in its queue */
 } io_read;
 
+/* What else can be asked for of a file. */
+enum io_call_kind {
+    IO_WRITE,
+    IO_SYNC,
+    IO_RENAME, /* a name, which need not be the descriptor's */
+    IO_CLOSE,
+    IO_RUN, /* a call that may block, on a thread */
+};
+
+#define IO_NO_PLACE UINT64_MAX /* of a write to what has no places, such as a pipe */
+
+/* One of these under way at a time. It belongs to who asks for it, and is the backend's until call_done(). */
+typedef struct io_call {
+    sluice_io *io;
+    enum io_call_kind kind;
+    int fd;                     /* of the io, when it was asked for */
+    const struct iovec *pieces; /* IO_WRITE: count of them; they and their memory stay as they are */
+    uint32_t count;
+    uint64_t offset; /* IO_WRITE: in the file, or IO_NO_PLACE */
+    int directory;   /* IO_RENAME: that both names begin at */
+    unsigned flags;  /* IO_RENAME: of renameat2(2) */
+    const char *from, *to;
+    int (*run)(int fd, void *user); /* IO_RUN */
+    void *user;
+    int result;           /* the thread's alone */
+    struct io_call *next; /* likewise: in its queue */
+} io_call;
+
 /* What a backend tells of one descriptor. After cancel() only idle() is called. */
 struct io_events {
     void (*accepted)(sluice_io *io, int fd);
@@ -41,6 +69,7 @@ struct io_events {
     void (*sent)(sluice_io *io, size_t bytes);
     void (*send_failed)(sluice_io *io, int error);
     void (*read_done)(sluice_io *io, io_read *read, int result); /* more bytes, 0 at the file's end, or -errno */
+    void (*call_done)(sluice_io *io, io_call *call, int result); /* what the call returns, or -errno */
     void (*idle)(sluice_io *io);                                 /* no operation is left; the memory may go */
 };
 
@@ -163,6 +192,9 @@ struct backend_operations {
      * send(). False when there is no room to submit it before the next turn.
      */
     bool (*read)(sluice_backend *backend, io_read *read);
+
+    /* Does that; call_done() follows from a turn, unless cancelled. False when there is no room to submit it. */
+    bool (*call)(sluice_backend *backend, io_call *call);
 
     /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
     void (*cancel)(sluice_backend *backend, sluice_io *io);

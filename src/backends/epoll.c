@@ -65,6 +65,7 @@ static int open_descriptors(epoll *e) {
 }
 
 static void discard(epoll *e) {
+    io_thread_end(&e->thread);
     if (e->fd >= 0)
         close(e->fd);
     if (e->wake_fd >= 0)
@@ -79,6 +80,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     if (!e)
         return -ENOMEM;
     e->base = (sluice_backend){&epoll_backend, pool};
+    io_thread_init(&e->thread, &e->base);
     e->fd = e->wake_fd = -1;
     e->window.length = options->batch_us;
     epoll_class_open(e, pool);
@@ -200,6 +202,11 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
 
 static bool start_read(sluice_backend *backend, io_read *read) {
     epoll_read(of(backend), read);
+    return true;
+}
+
+static bool start_call(sluice_backend *backend, io_call *call) {
+    io_thread_add(&of(backend)->thread, call);
     return true;
 }
 
@@ -353,6 +360,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     e->unread |= count == EPOLL_EVENTS;
     handled += tell_all(e);
     handled += dispatch_all(e, count > 0 ? count : 0);
+    /* Behind the wake-up that announces them. */
+    handled += io_thread_collect(&e->thread);
     e->busy = handled > 0;
     e->stats.completions += handled;
     report_idle(e);
@@ -384,6 +393,7 @@ const struct backend_operations epoll_backend = {
     .room = send_room,
     .send = start_send,
     .read = start_read,
+    .call = start_call,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

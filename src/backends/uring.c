@@ -166,6 +166,7 @@ static int allocate(uring *u, const backend_options *options) {
 }
 
 static void discard(uring *u) {
+    io_thread_end(&u->thread);
     uring_rings_free(u);
     if (u->wake_fd >= 0)
         close(u->wake_fd);
@@ -185,6 +186,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     if (!u)
         return -ENOMEM;
     u->base = (sluice_backend){&uring_backend, pool};
+    io_thread_init(&u->thread, &u->base);
     u->wake_fd = -1;
     atomic_init(&u->notice_fd, -1);
     struct io_uring_params params;
@@ -357,6 +359,10 @@ static bool start_read(sluice_backend *backend, io_read *read) {
     return uring_read(of(backend), read);
 }
 
+static bool start_call(sluice_backend *backend, io_call *call) {
+    return uring_call(of(backend), call);
+}
+
 static void cancel(sluice_backend *backend, sluice_io *io) {
     uring *u = of(backend);
     uring_receive_stop_into(u, io);
@@ -433,6 +439,9 @@ static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
         break;
     case URING_TAG_READ:
         uring_read_completed((io_read *)(void *)io, result);
+        break;
+    case URING_TAG_CALL:
+        io_call_completed((io_call *)(void *)io, result);
         break;
     case URING_TAG_NONE:
     case URING_TAG_MASK:
@@ -530,6 +539,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     if (io_uring_cq_has_overflow(&u->ring))
         u->stats.overflows++;
     uint32_t count = collect(u);
+    /* Behind the wake-up that announces them. */
+    count += io_thread_collect(&u->thread);
     u->busy = count > 0;
     if (windowed)
         judge_window(u);
@@ -559,6 +570,7 @@ const struct backend_operations uring_backend = {
     .room = send_room,
     .send = start_send,
     .read = start_read,
+    .call = start_call,
     .cancel = cancel,
     .turn = turn,
     .wake = wake,

@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "backends/io_queue.h"
+#include "backends/io_thread.h"
 #include "backends/uring_abi.h"
 #include "backends/window.h"
 #include "memory/pool.h"
@@ -75,6 +76,8 @@ typedef struct uring {
     size_t iovecs_used;
     size_t messages_used;
 
+    io_thread thread; /* for what the ring does not do */
+
     int wake_fd;
     bool wake_armed;
     uint64_t wake_value;
@@ -103,6 +106,7 @@ enum uring_tag {
     URING_TAG_SEND,
     URING_TAG_WAKE,
     URING_TAG_READ, /* beside the io_read's address */
+    URING_TAG_CALL, /* beside the io_call's */
     URING_TAG_MASK = 7,
 };
 
@@ -146,8 +150,9 @@ void uring_receive_one_block(uring *u, sluice_io *io, bool is_most);
 void uring_receive_into(uring *u, sluice_io *io);
 bool uring_receive_stop_into(uring *u, sluice_io *io);
 
-/* Reading files: uring_file.c */
+/* Files: uring_file.c */
 bool uring_read(uring *u, io_read *read);
 void uring_read_completed(io_read *read, int result);
+bool uring_call(uring *u, io_call *call);
 
 #endif

@@ -40,3 +40,25 @@ void uring_read_completed(io_read *read, int result) {
     if (!io->cancelled)
         io->events->read_done(io, read, result);
 }
+
+/* liburing names the ring's own calls; what the ring cannot do goes to the thread. */
+bool uring_call(uring *u, io_call *call) {
+    if (call->kind == IO_RUN) {
+        io_thread_add(&u->thread, call);
+        return true;
+    }
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (!sqe)
+        return false;
+    if (call->kind == IO_WRITE)
+        io_uring_prep_writev(sqe, call->fd, call->pieces, call->count, call->offset);
+    else if (call->kind == IO_SYNC)
+        io_uring_prep_fsync(sqe, call->fd, IORING_FSYNC_DATASYNC);
+    else if (call->kind == IO_RENAME)
+        io_uring_prep_renameat(sqe, call->directory, call->from, call->directory, call->to, call->flags);
+    else
+        io_uring_prep_close(sqe, call->fd);
+    sqe->user_data = (uint64_t)(uintptr_t)call | URING_TAG_CALL;
+    call->io->operations++;
+    return true;
+}

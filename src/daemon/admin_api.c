@@ -52,6 +52,29 @@ static void add_audio(const struct snapshot_stream *stream, struct json *json) {
     json_close(json, '}');
 }
 
+static void add_recording(const struct snapshot_stream *stream, struct json *json) {
+    if (!stream->is_recorded) {
+        json_null(json, "recording");
+        return;
+    }
+    json_open(json, "recording", '{');
+    json_string(json, "state", stream->record_state);
+    if (*stream->record_file)
+        json_string(json, "file", stream->record_file);
+    else
+        json_null(json, "file");
+    json_unsigned(json, "files", stream->record_files);
+    json_unsigned(json, "bytes", stream->record_bytes);
+    json_unsigned(json, "frames", stream->record_frames);
+    json_unsigned(json, "frames_dropped", stream->record_dropped);
+    json_unsigned(json, "queued_bytes", stream->record_queued);
+    if (stream->record_error)
+        json_string(json, "error", strerror(stream->record_error));
+    else
+        json_null(json, "error");
+    json_close(json, '}');
+}
+
 static void add_stream_fields(const struct snapshot_stream *stream, struct json *json) {
     json_unsigned(json, "id", stream->id);
     json_string(json, "name", stream->name);
@@ -78,6 +101,7 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
     json_unsigned(json, "frames", stream->gop_frames);
     json_unsigned(json, "bytes", stream->gop_bytes);
     json_close(json, '}');
+    add_recording(stream, json);
 }
 
 static void add_player(const struct snapshot_player *player, struct json *json) {

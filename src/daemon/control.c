@@ -44,6 +44,8 @@ static const int handled_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 void control_prepare(void) {
     signal(SIGPIPE, SIG_IGN);
+    /* A recording that may not grow any more is an error of that recording. */
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static void tell(struct control *control) {

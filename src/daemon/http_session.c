@@ -229,6 +229,8 @@ static void handle_request(struct http_session *session, const sluice_http_reque
         const struct http_reply reply = {
             .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
         http_respond(session, &reply);
+    } else if (http_record_wants(session->base.server, path)) {
+        http_record_start(session, request, keep_alive);
     } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&
                memcmp(path->text + path->length - suffix_length, suffix, suffix_length) == 0) {
         handle_stream(session, request, path->length - suffix_length - 1, keep_alive);
@@ -271,8 +273,9 @@ static void on_data(sluice_conn *conn, void *user) {
     case HTTP_PUBLISHING:
         http_publish_feed(session);
         break;
+    case HTTP_LOOKING:
     case HTTP_RESPONDING:
-        if (!session->keep_alive)
+        if (!session->keep_alive && session->state == HTTP_RESPONDING)
             sluice_chain_skip(chain, SIZE_MAX);
         else if (sluice_chain_length(chain) > PIPELINE_MOST)
             sluice_conn_pause(conn);
@@ -297,7 +300,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         http_publish_peer_ended(session, error);
         if (error)
             http_close(session);
-    } else if (error || session->state != HTTP_RESPONDING) {
+    } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
         http_play_leave(session, error ? "connection lost" : "the player left");
         http_close(session);
     }
@@ -314,6 +317,8 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     if (session->response)
         iov[count++] = (struct iovec){session->response + session->response_sent,
                                       session->response_size - session->response_sent};
+    if (session->file)
+        count += http_record_gather(session, iov + count, max - count);
     if (session->state == HTTP_PLAYING && session->websocket)
         count += http_websocket_gather(session, iov + count, max - count);
     else if (session->state == HTTP_PLAYING)
@@ -322,8 +327,6 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
 }
 
 static void response_sent(struct http_session *session) {
-    free(session->response);
-    session->response = NULL;
     if (!session->keep_alive) {
         http_linger(session);
         return;
@@ -342,8 +345,18 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     session->continue_left -= part;
     bytes -= part;
     if (session->response) {
-        session->response_sent += bytes;
-        if (session->response_sent == session->response_size)
+        part = session->response_size - session->response_sent;
+        part = bytes < part ? bytes : part;
+        session->response_sent += part;
+        bytes -= part;
+        if (session->response_sent < session->response_size)
+            return;
+        free(session->response);
+        session->response = NULL;
+        if (!session->file || http_record_sent(session, bytes))
+            response_sent(session);
+    } else if (session->file) {
+        if (http_record_sent(session, bytes))
             response_sent(session);
     } else if (session->state == HTTP_PLAYING && session->websocket) {
         http_websocket_sent(session, bytes);
@@ -358,6 +371,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     http_play_leave(session, "the server stops");
     http_play_free(session);
     http_websocket_free(session);
+    http_record_free(session);
     publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
     sluice_chain_free(session->payload);
     sluice_http_free(session->http);
@@ -392,6 +406,12 @@ static void tick(struct session *base, uint64_t now) {
             http_websocket_tick(session, now);
         http_play_tick(session, now);
         break;
+    case HTTP_LOOKING:
+        if (late) {
+            http_record_free(session);
+            http_refuse(session, 503, "the disk does not answer");
+        }
+        break;
     case HTTP_RESPONDING:
     case HTTP_LINGERING:
         if (late)
@@ -415,6 +435,7 @@ static void drain(struct session *base) {
     case HTTP_RESPONDING:
         session->keep_alive = false;
         break;
+    case HTTP_LOOKING:
     case HTTP_LINGERING:
         break;
     }

@@ -12,7 +12,8 @@ enum http_state {
     HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
     HTTP_PUBLISHING, /* the request's body is FLV; set by http_publish_start() */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
-    HTTP_RESPONDING, /* sends a whole response; set by http_respond() */
+    HTTP_LOOKING,    /* for a recording; set by http_record_start() */
+    HTTP_RESPONDING, /* sends a whole response, or a recording; set by http_respond(), and when that is found */
     HTTP_LINGERING,  /* all is sent: input is dropped until the peer closes, so that a reset cannot overtake the
                         response; set when a response or a played body has gone that ends the connection */
 };
@@ -54,6 +55,10 @@ struct http_session {
     struct player *player;
     uint64_t joined_at;
     struct http_websocket *websocket; /* NULL: an HTTP body */
+
+    /* Sending a recording: */
+    struct http_record *record; /* what is looked for */
+    struct http_file *file;     /* the body of the response */
 };
 
 struct http_reply {
@@ -116,6 +121,14 @@ void http_websocket_free(struct http_session *session);
 
 /* Adds the player that the session has made; @form: what it is sent. */
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form);
+/* http_record.c. Whether a path is a recording's. */
+bool http_record_wants(const struct server *server, const sluice_http_text *path);
+void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive);
+
+/* The body of a response that is a file: its pieces, and how far it has gone. True when that is all. */
+size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max);
+bool http_record_sent(struct http_session *session, size_t bytes);
+void http_record_free(struct http_session *session);
 
 /* The head of a response that is a stream. Bytes written, at most @size. */
 size_t http_play_head(char *buffer, size_t size, bool chunked);

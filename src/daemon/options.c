@@ -25,6 +25,7 @@ void options_unref(const struct options *options) {
     if (!mine || atomic_fetch_sub_explicit(&mine->references, 1, memory_order_acq_rel) > 1)
         return;
     pull_options_clear(&mine->pulls);
+    record_options_clear(&mine->record);
     users_free(mine->users);
     users_free(mine->keys);
     rules_clear(&mine->rules);

@@ -17,6 +17,7 @@
 #include "daemon/admin_option.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
+#include "daemon/records.h"
 #include "daemon/rule.h"
 #include "daemon/setting.h"
 #include "daemon/stream_name.h"
@@ -51,6 +52,7 @@ struct options {
     struct rules rules;
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */
+    struct record_options record;
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */

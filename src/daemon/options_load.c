@@ -179,6 +179,12 @@ static void keep_field(struct options *options, const struct options *in_force, 
         options->admin = in_force->admin;
         return;
     }
+    if (setting->kind == SETTING_RECORD) {
+        record_options_clear(&options->record);
+        for (size_t i = 0; i < in_force->record.rule_count; i++)
+            (void)record_options_add(&options->record, in_force->record.rules[i].text);
+        return;
+    }
     void *to = (char *)options + setting->field;
     const void *from = (const char *)in_force + setting->field;
     memcpy(to, from,

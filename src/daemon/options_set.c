@@ -202,6 +202,11 @@ static bool set_admin_token(const struct setting_reader *reader, const struct se
     return true;
 }
 
+static bool add_record(const struct setting_reader *reader, const char *text) {
+    const char *expected = record_options_add(&reader->options->record, text);
+    return !expected || wrong(reader, text, expected);
+}
+
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     switch (setting->kind) {
     case SETTING_COMMAND:
@@ -212,6 +217,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_admin(reader, setting, text);
     case SETTING_ADMIN_TOKEN:
         return set_admin_token(reader, setting, text);
+    case SETTING_RECORD:
+        return add_record(reader, text);
     case SETTING_PULL:
         return add_pull(reader, text);
     case SETTING_PULL_FILE:

@@ -63,6 +63,13 @@ static void put_admin(FILE *out, const struct admin_options *admin) {
     end_list(out, count);
 }
 
+static void put_records(FILE *out, const struct record_options *record) {
+    size_t count = 0;
+    for (size_t i = 0; i < record->rule_count; i++)
+        put_item(out, &count, record->rules[i].text);
+    end_list(out, count);
+}
+
 /* Host and port alone: cameras take passwords in paths, too. */
 static void put_pulls(FILE *out, const struct options *options) {
     size_t count = 0;
@@ -122,6 +129,9 @@ static void put_value(FILE *out, const struct options *options, const struct set
         break;
     case SETTING_ADMIN_TOKEN:
         put_string(out, options->admin.token_file);
+        break;
+    case SETTING_RECORD:
+        put_records(out, &options->record);
         break;
     case SETTING_PULL:
         put_pulls(out, options);

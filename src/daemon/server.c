@@ -15,8 +15,10 @@
 
 enum {
     TICK_MS = 500,      /* deadlines are looked at so often */
+    DRAIN_TICK_MS = 50, /* and so often while the server stops */
     TICKS_PER_RATE = 2, /* rates are taken each so many ticks */
     DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
+    RECORD_MS = 10000,  /* and for recordings: what is left then is repaired at the next start */
     SLAB_BYTES = 4 << 20,
     BLOCK_BYTES = 4096,
     SMALL_BYTES = 512,
@@ -95,19 +97,22 @@ static void close_session(struct session *session, uint64_t now) {
 static void tick(sluice_timer *timer, void *user) {
     struct server *server = user;
     uint64_t now = server_now(server);
-    sluice_timer_start(timer, TICK_MS);
+    sluice_timer_start(timer, server->draining ? DRAIN_TICK_MS : TICK_MS);
     if (++server->ticks % TICKS_PER_RATE == 0) {
         registry_tick(server->registry, now - server->ticked_at);
         server->ticked_at = now;
     }
     pulls_tick(server->pulls, now);
     denials_tick(&server->denials, now);
+    recorders_tick(&server->recorders);
     each_session(server, tick_session);
     if (!server->draining)
         return;
     if (now >= server->drain_deadline)
         each_session(server, close_session);
-    if (server->session_count == 0)
+    if (now >= server->drain_deadline + RECORD_MS)
+        recorders_give_up(&server->recorders);
+    if (server->session_count == 0 && server->recorders.count == 0)
         sluice_loop_stop(server->loop);
 }
 
@@ -178,6 +183,15 @@ static int open_loop(struct server *server) {
     return error;
 }
 
+static int open_records(struct server *server) {
+    int error = records_new(&server->begun_with->record, &server->records);
+    if (error)
+        return error;
+    recorders_init(&server->recorders, server->records, server->loop, server->options->player_buffer);
+    registry_record(server->registry, &server->recorders);
+    return 0;
+}
+
 static void want(struct stream *stream, void *user) {
     const struct server *server = user;
     pulls_want(server->pulls, stream);
@@ -202,7 +216,10 @@ int server_new(const struct options *options, struct server **ret_server) {
     if (!server)
         return -ENOMEM;
     server->options = options_ref(options);
+    server->begun_with = options_ref(options);
     int error = open_loop(server);
+    if (!error)
+        error = open_records(server);
     if (!error)
         error = open_pulls(server);
     if (!error)
@@ -230,9 +247,11 @@ void server_free(struct server *server) {
         pulls_stop(server->pulls);
     sluice_loop_free(server->loop);
     pulls_free(server->pulls);
+    records_free(server->records);
     registry_free(server->registry);
     sluice_pool_free(server->pool);
     options_unref(server->options);
+    options_unref(server->begun_with);
     free(server);
 }
 

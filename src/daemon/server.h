@@ -13,15 +13,19 @@
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
+#include "daemon/recorder.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
 struct server {
-    const struct options *options; /* a reference of its own; another one after a reload */
+    const struct options *options;    /* a reference of its own; another one after a reload */
+    const struct options *begun_with; /* what a reload does not change points into these */
     sluice_pool *pool;
     sluice_loop *loop;
     struct registry *registry;
     struct pulls *pulls;
+    struct records *records; /* NULL: nothing is recorded */
+    struct recorders recorders;
     struct listeners *listeners;
     struct session *sessions;
     uint32_t session_count;

@@ -53,6 +53,18 @@ const struct setting settings[] = {
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "
          "one that allows all addresses. Anyone who reaches them may publish and play"},
 
+    {"record", SETTING_RECORD, true, .value = "PATTERN=DIR",
+     .expected = "PATTERN=DIRECTORY, such as live/*=/var/lib/sluice", .effect = SETTING_RESTART, .section = "Recording",
+     .help =
+         "record the streams that match PATTERN, such as live/*, to DIR/STREAM/TIME.flv (repeatable, the first that "
+         "matches holds), and play what is there by HTTP at /recordings/STREAM/TIME.flv, listed at "
+         "/recordings/STREAM"},
+    {"record-segment", SETTING_SECONDS, FIELD(record.segment_ms), .most = 604800, .preset = "3600", .value = "SECONDS",
+     .expected = "seconds from 0 to 604800", .effect = SETTING_RESTART,
+     .help = "begin a new file at the first key frame after so long; 0: never"},
+    {"record-size", SETTING_SIZE, FIELD(record.segment_bytes), .most = 1099511627776.0, .preset = "0", .value = "SIZE",
+     .expected = "a size up to 1024G", .effect = SETTING_RESTART, .help = "or when a file has this size; 0: never"},
+
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .preset = "256M",
      .value = "SIZE", .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
      .section = "Limits (SIZE in bytes, or with K, M, G for powers of 1024)",

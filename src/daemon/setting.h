@@ -17,6 +17,7 @@ enum setting_kind {
     SETTING_LISTENER,     /* ADDR:PORT and more; detail: enum listener_protocol */
     SETTING_ADMIN,        /* ADDR:PORT, or unix:PATH */
     SETTING_ADMIN_TOKEN,  /* a file */
+    SETTING_RECORD,       /* PATTERN=DIR */
     SETTING_PULL,         /* URL=NAME */
     SETTING_PULL_FILE,    /* a file of them */
     SETTING_USERS,        /* a file of names and passwords */

@@ -80,6 +80,18 @@ static void take_media(const struct stream *stream, struct snapshot_stream *to) 
     to->frame_rate = stream->metadata.frame_rate;
 }
 
+static void take_recording(const struct recorder *recorder, struct snapshot_stream *to) {
+    to->is_recorded = true;
+    to->record_state = recorder_state_name(recorder);
+    memcpy(to->record_file, recorder->file, sizeof to->record_file);
+    to->record_files = recorder->files;
+    to->record_bytes = recorder->bytes;
+    to->record_frames = recorder->frames;
+    to->record_dropped = recorder->frames_dropped;
+    to->record_queued = recorder_queued(recorder);
+    to->record_error = -recorder->error;
+}
+
 static void take_stream(struct stream *stream, void *user) {
     const struct context *context = user;
     uint64_t now = server_now(context->server);
@@ -101,6 +113,8 @@ static void take_stream(struct stream *stream, void *user) {
         .gop_bytes = stream->gop.bytes,
     };
     memcpy(to->name, stream->name, sizeof to->name);
+    if (stream->recorder)
+        take_recording(stream->recorder, to);
     if (!stream->live)
         return;
     to->publisher_id = stream->publisher_id;

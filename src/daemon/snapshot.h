@@ -46,6 +46,12 @@ struct snapshot_stream {
     uint64_t sends;
     uint64_t blocks_held;
     uint64_t gop_frames, gop_bytes;
+
+    bool is_recorded; /* if so: */
+    const char *record_state;
+    char record_file[RECORD_PATH]; /* empty: none yet */
+    uint64_t record_files, record_bytes, record_frames, record_dropped, record_queued;
+    int record_error; /* a positive errno, or 0 */
 };
 
 struct snapshot_player {

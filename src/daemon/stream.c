@@ -27,6 +27,7 @@ struct registry {
     struct stream_totals gone; /* of publishers and players that are no more */
     void (*wanted)(struct stream *stream, void *user);
     void *wanted_user;
+    struct recorders *recorders; /* or NULL */
 };
 
 int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry) {
@@ -89,6 +90,10 @@ struct stream *registry_find(const struct registry *registry, const char *name) 
 void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
     registry->wanted = call;
     registry->wanted_user = user;
+}
+
+void registry_record(struct registry *registry, struct recorders *recorders) {
+    registry->recorders = recorders;
 }
 
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream) {
@@ -226,6 +231,8 @@ void stream_detach(struct stream *stream, uint64_t now) {
     stream->source.session = NULL;
     stream->left_at = now;
     stream->bits_per_second = 0;
+    recorder_stop(stream->recorder);
+    stream->recorder = NULL;
     forget_media(stream);
     flush_merges(stream);
     for (struct player *player = stream->players; player; player = player->next)
@@ -412,6 +419,8 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
     if (!stream->settled)
         return;
     begin_rtp(stream);
+    if (stream->registry->recorders)
+        recorder_start(stream->registry->recorders, stream);
     /* Who is told may leave. */
     for (struct player *player = stream->players, *next; player; player = next) {
         next = player->next;
@@ -427,6 +436,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
 static void lose_frame(struct stream *stream) {
     stream->frames_dropped++;
     gop_drop(&stream->gop);
+    recorder_lose(stream->recorder);
     for (struct player *player = stream->players; player; player = player->next)
         player_drop(player, DROP_NO_MEMORY);
 }
@@ -461,6 +471,8 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
         gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
         for (struct player *player = stream->players; player; player = player->next)
             player_push(player, packet, &stream->headers, has_video);
+        if (stream->recorder)
+            recorder_push(stream->recorder, packet, &stream->headers);
         gather(stream, packet);
     } else {
         open_stream(stream, packet, flags);

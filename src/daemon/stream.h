@@ -16,6 +16,7 @@
 #include "daemon/gop.h"
 #include "daemon/merge.h"
 #include "daemon/player.h"
+#include "daemon/recorder.h"
 #include "daemon/stream_name.h"
 
 struct registry;
@@ -54,6 +55,9 @@ struct stream {
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
     struct rtp_output *rtp; /* made for the first of them; or NULL */
     struct merge *merges;   /* players with a merge window, by window */
+
+    enum record_wish record;
+    struct recorder *recorder; /* while it is recorded; or NULL */
 
     struct stream_headers headers;
     struct gop gop;
@@ -104,6 +108,9 @@ struct stream *registry_find(const struct registry *registry, const char *name);
 
 /* Calls for each stream that a player comes to while it has no publisher. */
 void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
+
+/* Has streams recorded. */
+void registry_record(struct registry *registry, struct recorders *recorders);
 
 /* Calls for each stream. */
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);

@@ -56,6 +56,11 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     loop_list_init(&loop->files.due);
     loop_list_init(&loop->files.starving);
     loop_list_init(&loop->files.ready);
+    loop_list_init(&loop->file_writers.open);
+    loop_list_init(&loop->file_writers.due);
+    loop_list_init(&loop->file_writers.ready);
+    loop_list_init(&loop->works.open);
+    loop_list_init(&loop->works.ready);
     loop->now = loop_clock();
     *ret_loop = loop;
     return 0;
@@ -117,7 +122,9 @@ uint64_t loop_heard_at(sluice_loop *loop) {
 /* Something is to be told or done that no completion will bring. */
 static bool has_work(const sluice_loop *loop) {
     return atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first ||
-           !loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.ready);
+           !loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.ready) ||
+           !loop_list_is_empty(&loop->file_writers.due) || !loop_list_is_empty(&loop->file_writers.ready) ||
+           !loop_list_is_empty(&loop->works.ready);
 }
 
 /* Milliseconds; negative: for any length. */
@@ -151,11 +158,14 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     loop->again = false;
     conns_flush(loop);
     files_prepare(loop);
+    file_writers_prepare(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
     loop->now = loop_clock();
     if (!error) {
         conns_dispatch(loop);
         files_dispatch(loop);
+        file_writers_dispatch(loop);
+        works_dispatch(loop);
         timers_run(loop);
         run_posted(loop);
     }
@@ -199,20 +209,22 @@ int sluice_loop_run(sluice_loop *loop) {
 
 /* There is something that has to be waited for. */
 static bool is_in_use(sluice_loop *loop) {
-    return loop->open.first || !loop_list_is_empty(&loop->files.open) || loop->listeners ||
-           atomic_load(&loop->post_waits);
+    return loop->open.first || !loop_list_is_empty(&loop->files.open) ||
+           !loop_list_is_empty(&loop->file_writers.open) || !loop_list_is_empty(&loop->works.open) ||
+           !loop_list_is_empty(&loop->works.ready) || loop->listeners || atomic_load(&loop->post_waits);
 }
 
 void sluice_loop_free(sluice_loop *loop) {
     if (!loop)
         return;
-    /* Calls and closes may give rise to more of both. */
+    /* Calls, work and closes may give rise to more of both. */
     int error = 0;
     do {
         run_posted(loop);
         listeners_close_all(loop);
         conns_close_all(loop);
         files_close_all(loop);
+        file_writers_close_all(loop);
         error = sluice_loop_turn(loop, is_in_use(loop) ? 10 : 0);
     } while (!error && is_in_use(loop));
     /* What has ended the run, or posted the last call, may still be waking the loop. */

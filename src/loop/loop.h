@@ -46,6 +46,15 @@ struct sluice_loop {
         loop_list starving; /* their consumers wait, and there is no block to read into */
         loop_list ready;    /* to be told of data or an end */
     } files;
+    struct {
+        loop_list open;
+        loop_list due;   /* to be looked at before the next wait: there may be something to do */
+        loop_list ready; /* to be told of what was done */
+    } file_writers;
+    struct {
+        loop_list open;  /* with the backend */
+        loop_list ready; /* to be told that it is done */
+    } works;
 
     pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
     struct posted_call *posted, **posted_end;
@@ -100,6 +109,14 @@ void conns_close_all(sluice_loop *loop);
 void files_prepare(sluice_loop *loop);  /* starts the reads that there is room for */
 void files_dispatch(sluice_loop *loop); /* tells those who are ready */
 void files_close_all(sluice_loop *loop);
+
+/* file_writer.c */
+void file_writers_prepare(sluice_loop *loop);  /* starts what there is to be done */
+void file_writers_dispatch(sluice_loop *loop); /* tells those who are ready */
+void file_writers_close_all(sluice_loop *loop);
+
+/* work.c */
+void works_dispatch(sluice_loop *loop); /* tells those whose work is done */
 
 /* listener.c */
 void listeners_close_all(sluice_loop *loop);

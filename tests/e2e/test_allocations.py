@@ -193,6 +193,9 @@ class AllocationTest(unittest.TestCase):
     def test_http(self):
         self.measure("http")
 
+    def test_recorded(self):
+        self.measure("http", "--record", "*=" + self.folder)
+
     def test_large_frames(self):
         self.measure("http", size=60000)
 

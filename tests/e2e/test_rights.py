@@ -293,6 +293,20 @@ class UseTest(RightsCase):
             self.assertRegex(err, r"\Asluiced: --sign: expected .*\n\Z")
         self.assertEqual(harness.run_daemon("--sign", "play,a,1")[0], 2)
 
+    def test_recordings(self):
+        """Whoever may play a stream may see what was recorded of it, and nobody else."""
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = self.start(["play live/open allow", "play live/shut user=viewer"], LISTEN,
+                                "--record", "live/*=" + folder)
+            for file in ("", "/", "/2026-01-01T00-00-00.000Z.flv"):
+                path = "/recordings/live/%s" + file
+                self.assertEqual(daemon.request("GET", path % "none")[0], 403)
+                self.assertEqual(daemon.request("GET", path % "shut")[0], 401)
+                good = daemon.request("GET", path % "shut", headers={"Authorization": basic("viewer:geheim3")})[0]
+                self.assertEqual(good, 404)
+                self.assertEqual(daemon.request("GET", path % "open")[0], 404)
+            self.assertEqual(daemon.request("GET", "/recordings/live/open/../shut")[0], 404)
+
     def test_reload(self):
         """Rules and keys change for those who come; who is there stays."""
         config = self.write("r.conf", 'http = "127.0.0.1:0";\nflv = "127.0.0.1:0=live/a";\nrule = "all * allow";\n')

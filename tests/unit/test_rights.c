@@ -101,8 +101,7 @@ static void test_patterns(void **state) {
 /* The first one that fits the action, the stream and the address. */
 static void test_first_decides(void **state) {
     static const char *const texts[] = {"publish live/* from 10.0.0.0/8,fd00::/8 allow",
-                                        "publish live/* user=a,token=k", "all * from 10.0.0.0/8 deny",
-                                        "play * user"};
+                                        "publish live/* user=a,token=k", "all * from 10.0.0.0/8 deny", "play * user"};
     struct rules rules = {0};
     const struct cidr_address near = address_of("10.1.1.1"), far = address_of("192.0.2.1"), six = address_of("fd00::9");
     (void)state;

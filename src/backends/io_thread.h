@@ -1,0 +1,40 @@
+/*
+ * A thread for what the kernel does not do without blocking. It is made when it is first needed, and does one call
+ * after another; what came of them is told by turns of the backend.
+ */
+#ifndef SLUICE_BACKENDS_IO_THREAD_H
+#define SLUICE_BACKENDS_IO_THREAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backends/backend.h"
+
+typedef struct io_thread {
+    sluice_backend *backend; /* to be woken */
+    pthread_t thread;
+    bool started;
+    atomic_bool has_done;
+
+    pthread_mutex_t lock; /* of the fields below */
+    pthread_cond_t news;
+    io_call *todo_first, *todo_last;
+    io_call *done_first, *done_last;
+    bool ending;
+} io_thread;
+
+void io_thread_init(io_thread *thread, sluice_backend *backend);
+
+/* When nothing is under way: waits for the thread's end. */
+void io_thread_end(io_thread *thread);
+
+/* Does the call. */
+void io_thread_add(io_thread *thread, io_call *call);
+
+/* Once a turn, behind what has been woken by: tells what is done. How many. */
+uint32_t io_thread_collect(io_thread *thread);
+
+/* Tells the result of a call, wherever it was made. */
+void io_call_completed(io_call *call, int result);
+
+#endif

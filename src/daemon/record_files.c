@@ -1,0 +1,191 @@
+#include "daemon/record_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    FOLDERS = 4,        /* of a stream's name, one in the other */
+    LIST_MOST = 100000, /* recordings of a stream that are listed */
+};
+
+static const char suffix[] = RECORD_PART;
+
+void record_file_name(uint64_t time_ms, char ret_name[RECORD_FILE]) {
+    time_t seconds = (time_t)(time_ms / 1000);
+    struct tm parts;
+    gmtime_r(&seconds, &parts);
+    size_t at = strftime(ret_name, RECORD_FILE, "%Y-%m-%dT%H-%M-%S", &parts);
+    snprintf(ret_name + at, RECORD_FILE - at, ".%03uZ.flv", (unsigned)(time_ms % 1000));
+}
+
+bool record_file_name_is_valid(const char *name, size_t length) {
+    static const char form[] = "dddd-dd-ddTdd-dd-dd.dddZ.flv";
+    if (length != sizeof form - 1)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (form[i] == 'd' ? name[i] < '0' || name[i] > '9' : name[i] != form[i])
+            return false;
+    return true;
+}
+
+int record_root_open(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int record_open(int root, const char *path, int flags) {
+    const struct open_how how = {
+        .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+/* The folder that a path lies in, made where it is missing. A descriptor, or -errno. */
+static int open_folder(int root, const char *path) {
+    char folder[RECORD_PATH];
+    int fd = -EINVAL;
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+        if (mkdirat(root, folder, 0777) < 0 && errno != EEXIST)
+            return -errno;
+        if (strchr(slash + 1, '/'))
+            continue;
+        fd = record_open(root, folder, O_RDONLY | O_DIRECTORY);
+    }
+    return fd;
+}
+
+static int create_in(int folder, const char *name) {
+    char part[RECORD_FILE + sizeof suffix];
+    snprintf(part, sizeof part, "%s%s", name, suffix);
+    if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST;
+    int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return -errno;
+    /* Nobody else can have it yet; a file system without locks has nobody who tells parts by them. */
+    (void)flock(fd, LOCK_EX | LOCK_NB);
+    return fd;
+}
+
+int record_part_create(int root, const char *path) {
+    int folder = open_folder(root, path);
+    if (folder < 0)
+        return folder;
+    int fd = create_in(folder, strrchr(path, '/') + 1);
+    close(folder);
+    return fd;
+}
+
+int record_part_keep(int root, const char *path) {
+    char part[RECORD_PATH];
+    snprintf(part, sizeof part, "%s%s", path, suffix);
+    if (renameat2(root, part, root, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return -errno;
+    /* A file system that cannot promise not to replace. */
+    return renameat(root, part, root, path) < 0 ? -errno : 0;
+}
+
+struct walk {
+    int root;
+    bool (*call)(int root, const char *path, void *user);
+    void *user;
+    bool ended;
+};
+
+static bool is_part(const char *name) {
+    size_t length = strlen(name), end = sizeof suffix - 1;
+    return length > end && strcmp(name + length - end, suffix) == 0 && record_file_name_is_valid(name, length - end);
+}
+
+static void walk_folder(struct walk *walk, const char *folder, unsigned depth) {
+    int fd = record_open(walk->root, *folder ? folder : ".", O_RDONLY | O_DIRECTORY);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    if (!entries) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *entry; !walk->ended && (entry = readdir(entries));) {
+        char path[RECORD_PATH];
+        int length = snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", entry->d_name);
+        if (entry->d_name[0] == '.' || length < 0 || (size_t)length >= sizeof path)
+            continue;
+        if (*folder && is_part(entry->d_name))
+            walk->ended = !walk->call(walk->root, path, walk->user);
+        else if (depth < FOLDERS && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN))
+            walk_folder(walk, path, depth + 1);
+    }
+    closedir(entries);
+}
+
+void record_parts_each(int root, bool (*call)(int root, const char *path, void *user), void *user) {
+    struct walk walk = {.root = root, .call = call, .user = user};
+    walk_folder(&walk, "", 0);
+}
+
+static int compare(const void *a, const void *b) {
+    const struct record_entry *one = a, *other = b;
+    return strcmp(one->name, other->name);
+}
+
+static int list_in(DIR *entries, struct record_entry **list, size_t *count) {
+    size_t capacity = 0;
+    for (struct dirent *entry; *count < LIST_MOST && (entry = readdir(entries));) {
+        struct stat status;
+        if (!record_file_name_is_valid(entry->d_name, strlen(entry->d_name)) ||
+            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
+            continue;
+        if (*count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            struct record_entry *grown = realloc(*list, capacity * sizeof *grown);
+            if (!grown)
+                return -ENOMEM;
+            *list = grown;
+        }
+        struct record_entry *added = &(*list)[(*count)++];
+        strcpy(added->name, entry->d_name);
+        added->bytes = (uint64_t)status.st_size;
+        added->modified = status.st_mtim.tv_sec;
+    }
+    return 0;
+}
+
+int record_list(int root, const char *stream, struct record_entry **ret_entries, size_t *ret_count) {
+    struct record_entry *list = NULL;
+    size_t count = 0;
+    int fd = record_open(root, stream, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        return fd;
+    DIR *entries = fdopendir(fd);
+    if (!entries) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    int error = list_in(entries, &list, &count);
+    closedir(entries);
+    if (error) {
+        free(list);
+        return error;
+    }
+    if (count > 0)
+        qsort(list, count, sizeof *list, compare);
+    *ret_entries = list;
+    *ret_count = count;
+    return 0;
+}

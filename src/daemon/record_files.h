@@ -1,0 +1,57 @@
+/*
+ * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part is locked by who
+ * writes it, so whoever can lock one knows that it was left behind.
+ *
+ * All of this may block: it is for threads that may.
+ */
+#ifndef SLUICED_RECORD_FILES_H
+#define SLUICED_RECORD_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/stream_name.h"
+
+enum {
+    RECORD_FILE = sizeof "2026-11-21T20-15-03.123Z.flv", /* with the terminating zero */
+    RECORD_PATH = STREAM_NAME + 1 + RECORD_FILE + sizeof ".part",
+};
+
+#define RECORD_PART ".part"
+
+/* The name of a recording that begins at this time, milliseconds since 1970. */
+void record_file_name(uint64_t time_ms, char ret_name[RECORD_FILE]);
+
+/* Whether a name is one that recordings have. */
+bool record_file_name_is_valid(const char *name, size_t length);
+
+/* The directory to record to. A descriptor, or -errno. */
+int record_root_open(const char *path);
+
+/* What lies below a directory, by a path that neither leaves it nor goes through a link. A descriptor, or -errno. */
+int record_open(int root, const char *path, int flags);
+
+/*
+ * Makes the part at this path, and the folders that lead to it, locked and for writing. A descriptor, or -errno:
+ * -EEXIST where there is a part or a recording of that name.
+ */
+int record_part_create(int root, const char *path);
+
+/* Renames a part that is done, replacing nothing. 0 or -errno. */
+int record_part_keep(int root, const char *path);
+
+/* Calls for each part below a directory, with its path, as long as the call returns true. */
+void record_parts_each(int root, bool (*call)(int root, const char *path, void *user), void *user);
+
+/* A recording, as a list of them shows it. */
+struct record_entry {
+    char name[RECORD_FILE];
+    uint64_t bytes;
+    int64_t modified; /* seconds since 1970 */
+};
+
+/* Those of one stream, in the order of their names; to be freed. 0, -ENOENT (none), or -errno. */
+int record_list(int root, const char *stream, struct record_entry **ret_entries, size_t *ret_count);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * What a recording says of itself at its beginning: the onMetaData by which players know how long it is and where they
+ * can seek to. It is rewritten when the recording ends, so its size is the same from the start, with room for so many
+ * key frames. Where there are more, every second one is forgotten, again and again.
+ */
+#ifndef SLUICED_RECORD_INDEX_H
+#define SLUICED_RECORD_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/flv.h>
+
+enum { RECORD_INDEX_LEAST = 64, RECORD_INDEX_MOST = 4096 }; /* key frames */
+
+struct record_key {
+    uint32_t time;  /* milliseconds */
+    uint64_t place; /* of its tag in the file */
+};
+
+struct record_track {
+    bool present;
+    uint32_t number; /* of its codec, as onMetaData names it */
+    uint32_t last;   /* time of the last frame */
+    uint32_t step;   /* between the last two */
+};
+
+struct record_index {
+    struct record_key *keys;
+    size_t count, room;
+    uint32_t gap; /* a key frame that is nearer to the last one is not entered */
+    struct record_track video, audio;
+    double width, height, frame_rate;
+    uint64_t frames;
+};
+
+/* 0, -ENOMEM */
+int record_index_init(struct record_index *index, size_t room);
+void record_index_clear(struct record_index *index);
+
+/* Enters a tag that lies at this place of the file. */
+void record_index_add(struct record_index *index, sluice_flv_type type, const sluice_flv_view *view, uint32_t timestamp,
+                      uint64_t place);
+
+/* Bytes of the payload, with room for so many key frames. */
+size_t record_index_size(size_t room);
+
+/* How many key frames a payload of this size has room for; 0 when it is too small for one. */
+size_t record_index_room(size_t size);
+
+/* Writes the payload, whose size is that of the index's room or larger. @file_size: 0 while it is not known. */
+void record_index_write(const struct record_index *index, uint64_t file_size, uint8_t *payload, size_t size);
+
+/* Milliseconds from 0 to the end of the last frame, as far as can be told. */
+uint32_t record_index_duration(const struct record_index *index);
+
+#endif

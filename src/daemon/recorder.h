@@ -1,0 +1,86 @@
+/*
+ * Records a stream: takes its packets as a player does, and writes them as FLV to one file after another. Each begins
+ * with a key frame (or, without video, with any frame) at 0, and with what decoders need before it.
+ *
+ * The disk never holds up the stream. What it is behind is bounded; then frames are left out up to a key frame, and
+ * counted. While it is full nothing is written, and it is tried again every few seconds. The data plane's thread only.
+ */
+#ifndef SLUICED_RECORDER_H
+#define SLUICED_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/loop.h>
+
+#include "daemon/gop.h"
+#include "daemon/record_files.h"
+#include "daemon/records.h"
+
+struct recorder;
+struct recording;
+struct registry;
+struct stream;
+
+/* All recordings of one loop. */
+struct recorders {
+    struct records *records;
+    sluice_loop *loop;
+    sluice_pool *pool;
+    uint64_t limit;               /* bytes that may be queued for one recording */
+    uint64_t budget;              /* and for all of them */
+    uint32_t blocks_kept;         /* that recordings leave to others */
+    uint64_t queued;              /* bytes that are */
+    struct recording *recordings; /* all that are not closed */
+    uint32_t count;
+    uint64_t named; /* the last name given, milliseconds since 1970 */
+};
+
+/* What is to be recorded of a stream. */
+enum record_wish { RECORD_BY_RULE, RECORD_ON, RECORD_OFF };
+
+struct recorder {
+    struct recorders *owner;
+    const struct stream *stream;
+    const struct record_root *root;
+    struct recording *current; /* NULL while there is none */
+    bool behind;               /* frames are left out up to the next key frame: there was no room for one */
+    uint32_t open;             /* recordings of this recorder that are not closed, the current one included */
+    int error;                 /* that has been logged, while nothing has been written since; or 0 */
+    uint64_t hold_to;          /* loop time: no recording begins before */
+    char file[RECORD_PATH];    /* the last one that was begun; or empty */
+    uint64_t files, bytes, frames, frames_dropped;
+};
+
+/* @records: NULL when nothing is recorded. @limit: bytes that may be queued for one recording. */
+void recorders_init(struct recorders *recorders, struct records *records, sluice_loop *loop, uint64_t limit);
+
+/* Twice a second: writes what has come, and tries again what has failed. */
+void recorders_tick(struct recorders *recorders);
+
+/* The server stops: those that cannot be ended now are left for the next start. */
+void recorders_give_up(struct recorders *recorders);
+
+/* Begins to record a stream whose tracks are known, if it is to be: with the group, which may be empty. */
+void recorder_start(struct recorders *recorders, struct stream *stream);
+
+/* One packet, in order. */
+void recorder_push(struct recorder *recorder, const struct packet *packet, const struct stream_headers *headers);
+
+/* A frame has been lost for everybody. */
+void recorder_lose(struct recorder *recorder);
+
+/* Ends the recording: it is completed while the stream may go. The recorder is freed. NULL is allowed. */
+void recorder_stop(struct recorder *recorder);
+
+/*
+ * Records a stream or does not, from now on, whatever the rules say; until it goes, or RECORD_BY_RULE. 0, -ENOENT
+ * (there is no such stream), -EOPNOTSUPP (there is no directory to record to)
+ */
+int recorders_wish(struct recorders *recorders, struct registry *registry, const char *stream, enum record_wish wish);
+
+/* Bytes that the disk is behind. */
+uint64_t recorder_queued(const struct recorder *recorder);
+const char *recorder_state_name(const struct recorder *recorder);
+
+#endif
