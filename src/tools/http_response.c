@@ -1,5 +1,6 @@
 #include "tools/http_response.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ static int begin_body(struct http_response *response) {
         snprintf(text, sizeof text, "%.*s", (int)length->value_length, length->value);
         delimited.body = SLUICE_HTTP_BODY_LENGTH;
         delimited.content_length = strtoull(text, &end, 10);
-        if (end == text || *end)
+        if (!isdigit((unsigned char)*text) || *end)
             return -EPROTO;
     }
     sluice_http_body_begin(&response->body, &delimited, true);

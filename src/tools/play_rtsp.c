@@ -160,7 +160,8 @@ static void on_frame(struct rtsp_client *client, sluice_rtsp_message *frame, voi
 static void on_ended(struct rtsp_client *client, int error, const char *reason, void *user) {
     struct rtsp_play *play = user;
     (void)client;
-    if (play->input && !play->stopping)
+    /* What is described is no stream yet: parameter sets alone are nothing to show. */
+    if (play->playing && !play->stopping)
         rtp_input_flush(play->input);
     play_ended(&play->base, error, reason);
 }

@@ -10,6 +10,7 @@ import unittest
 import flv
 import harness
 import tool
+from camera import Camera
 from harness import Daemon, Publisher
 
 H264_B = "-c:v libx264 -preset veryfast -g 25 -bf 2 -pix_fmt yuv420p"
@@ -295,7 +296,9 @@ class ServerTest(unittest.TestCase):
         with Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
             with harness.Steady(daemon) as steady:
                 host, port = daemon.address("rtsp")
-                for url in (daemon.url(steady.name), "rtsp://%s:%d/%s" % (host, port, steady.name)):
+                # A name may have addresses at which nobody listens: "localhost" is ::1, too.
+                for url in (daemon.url(steady.name).replace("127.0.0.1", "localhost"),
+                            "rtsp://%s:%d/%s" % (host, port, steady.name)):
                     status, said = summary("--count", 30, url)
                     self.assertEqual((status, sum(track["frames"] for track in said["tracks"])), (0, 30))
                     with tool.Running("sluice-probe", "--frames", "--json", url) as running:
@@ -320,6 +323,40 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(said["tags"], len(self.tags) - 1)
         self.assertEqual([fault["what"] for fault in said["faults"]][0], "truncated")
+
+
+class CameraTest(unittest.TestCase):
+    """RTSP servers that are others than the daemon."""
+
+    def test_logins_and_keep_alives(self):
+        """Asked in each way for a name; a session of two seconds is kept for longer."""
+        for scheme, qop, public in (("MD5", False, "OPTIONS, DESCRIBE, SETUP, PLAY"),
+                                    ("SHA-256", True, "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER"),
+                                    ("Basic", False, "OPTIONS, GET_PARAMETER")):
+            with self.subTest(scheme):
+                camera = Camera(self, user=("admin", "p:@ s"), scheme=scheme, qop=qop, timeout=2, public=public)
+                camera.start()
+                keeps = "GET_PARAMETER" if "GET_PARAMETER" in public else "OPTIONS"
+                with tool.Running("sluice-probe", "--json", camera.url("cam", "admin:p%3A%40%20s")) as running:
+                    camera.wait_request(keeps, 3)
+                    running.process.send_signal(signal.SIGINT)
+                    status, out, errors = running.wait()
+                self.assertEqual((status, errors), (0, ""), out)
+                said = json.loads(out)
+                self.assertEqual([(track["type"], track["codec"], track["width"]) for track in said["tracks"]],
+                                 [("video", "h264", 128)])
+                self.assertGreater(said["tracks"][0]["frames"], 10)
+                camera.wait_request("TEARDOWN")
+
+    def test_refusals(self):
+        for replies, words in (({"DESCRIBE": 404}, "DESCRIBE answered 404 Not Found"),
+                               ({"SETUP": 453}, "SETUP answered 453"),
+                               ({"PLAY": None}, "nothing has come")):
+            with self.subTest(words):
+                camera = Camera(self, **replies).start()
+                status, out, errors = probe("--timeout", 1, camera.url())
+                self.assertEqual((status, out), (3, ""))
+                self.assertIn(words, errors)
 
 
 class RefusalTest(unittest.TestCase):
