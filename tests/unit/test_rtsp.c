@@ -568,6 +568,22 @@ static void resync_is_not_deceived(void **state) {
     http_feed_pool_done(pool);
 }
 
+/* Where nothing is said of channels, all 256 of them may be what bytes are skipped up to. */
+static void channels_that_frames_are_believed_of(void **state) {
+    (void)state;
+    static const char last[] = "\1$\xFF\0\1\x80$\0\0\1\x80$";
+    const sluice_rtsp_options all = {.max_skip = 100}, fewer = {.max_skip = 100, .channels = 255};
+    const size_t n = sizeof last - 1;
+    sluice_pool *pool = http_feed_pool(4096, 512);
+    run_pieces(pool, &all, last, n, &HTTP_FEED_WHOLE, &whole);
+    assert_int_equal(whole.count, 2);
+    assert_memory_equal(whole.text, "kind=2\nskipped=1\n", 17);
+    run_pieces(pool, &fewer, last, n, &HTTP_FEED_WHOLE, &whole);
+    assert_int_equal(whole.count, 1);
+    assert_memory_equal(whole.text, "kind=2\nskipped=6\n", 17);
+    http_feed_pool_done(pool);
+}
+
 /* A URL over its limit ends a stream; among bytes to skip it is but one more of them. */
 static void a_long_start_line_while_skipping_is_skipped(void **state) {
     (void)state;
@@ -726,6 +742,7 @@ int main(void) {
         cmocka_unit_test(stray_line_ends),
         cmocka_unit_test(rtsp_resync_looks_for_the_right_byte),
         cmocka_unit_test(resync_is_not_deceived),
+        cmocka_unit_test(channels_that_frames_are_believed_of),
         cmocka_unit_test(a_long_start_line_while_skipping_is_skipped),
         cmocka_unit_test(heads_are_read_in_place),
         cmocka_unit_test(search_is_linear),
