@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/control_connect.h"
+#include "daemon/control_hook.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
 
@@ -20,6 +21,7 @@ struct control {
     size_t event_count;
     struct connector *connector;
     struct reload *reload;
+    struct asker *asker;
     int wake_fd; /* the server's thread has something to tell */
     bool stopping;
 
@@ -133,6 +135,7 @@ static bool open_control(struct control *control, const struct command_line *lin
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, &control->connector) == 0;
+    added = added && asker_new(control->base, &control->asker) == 0;
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
@@ -140,6 +143,7 @@ static bool open_control(struct control *control, const struct command_line *lin
 }
 
 static void close_control(struct control *control) {
+    asker_free(control->asker);
     reload_free(control->reload);
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
@@ -158,6 +162,8 @@ int control_run(struct server *server, const struct command_line *line, const st
     int error = open_control(&control, line, options) ? 0 : -ENOMEM;
     if (!error) {
         pulls_set_connector(server->pulls, connector_take, control.connector);
+        server->ask = asker_take;
+        server->asker = control.asker;
         /* The server's thread takes no signals: they are the control plane's. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -14,6 +14,7 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/hook_url.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
 #include "daemon/rule.h"
@@ -49,6 +50,8 @@ struct options {
     struct rules rules;
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */
+    struct hook_url hook_publish, hook_play;
+    uint64_t hook_ms;
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */

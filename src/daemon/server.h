@@ -10,6 +10,7 @@
 #include <sluice/pool.h>
 
 #include "daemon/denials.h"
+#include "daemon/hook.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
@@ -27,6 +28,8 @@ struct server {
     uint32_t session_count;
     uint64_t refused; /* connections over the limit */
     struct denials denials;
+    hook_fn *ask; /* who asks hooks; set before the server runs */
+    void *asker;
     uint64_t started_at;
     sluice_timer *ticker;
     uint64_t ticked_at;
