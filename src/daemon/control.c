@@ -15,6 +15,7 @@
 #include "daemon/control_admin.h"
 #include "daemon/control_ask.h"
 #include "daemon/control_connect.h"
+#include "daemon/control_hook.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
 #include "daemon/service.h"
@@ -27,6 +28,7 @@ struct control {
     struct connector *connector;
     struct reload *reload;
     struct asker *asker;
+    struct hook_asker *hook_asker;
     struct admin *admin;
     int wake_fd; /* the server's thread has something to tell */
     bool stopping;
@@ -158,6 +160,7 @@ static int open_control(struct control *control, const struct command_line *line
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, &control->connector) == 0;
+    added = added && hook_asker_new(control->base, &control->hook_asker) == 0;
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
@@ -176,6 +179,7 @@ static int open_control(struct control *control, const struct command_line *line
 void control_free(struct control *control) {
     if (!control)
         return;
+    hook_asker_free(control->hook_asker);
     asker_free(control->asker);
     reload_free(control->reload);
     admin_free(control->admin);
@@ -204,6 +208,8 @@ int control_new(struct server *server, const struct command_line *line, const st
         return error;
     }
     pulls_set_connector(server->pulls, connector_take, control->connector);
+    server->ask_hook = hook_asker_take;
+    server->hook_asker = control->hook_asker;
     *ret_control = control;
     return 0;
 }

@@ -11,11 +11,14 @@
 #include "daemon/log.h"
 #include "daemon/publisher.h"
 
+enum { ASKING_MOST = 65536 }; /* bytes that wait for a hook's answer */
+
 struct flv_session {
     struct session base;
     struct publisher *publisher;
     uint64_t received;    /* bytes, when the tick last looked */
     uint64_t received_at; /* loop time at which that had grown */
+    bool peer_ended;      /* before the hook has answered */
 };
 
 static struct flv_session *of(struct session *session) {
@@ -33,6 +36,11 @@ static void end(struct flv_session *session, int error) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct flv_session *session = user;
+    if (session->base.hook) {
+        if (sluice_chain_length(sluice_conn_chain(conn)) > ASKING_MOST)
+            sluice_conn_pause(conn);
+        return;
+    }
     int error = publisher_feed(session->publisher, sluice_conn_chain(conn));
     if (error)
         end(session, error);
@@ -41,8 +49,30 @@ static void on_data(sluice_conn *conn, void *user) {
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
+    struct flv_session *session = user;
     (void)conn;
-    end(user, error);
+    session->peer_ended = true;
+    if (error || !session->base.hook)
+        end(session, error);
+}
+
+/* What came meanwhile is published now. */
+static void on_answered(struct session *base, bool granted) {
+    struct flv_session *session = of(base);
+    if (base->closing)
+        return;
+    if (!granted) {
+        end(session, -EPERM);
+        return;
+    }
+    session->received_at = server_now(base->server);
+    int error = publisher_feed(session->publisher, sluice_conn_chain(base->conn));
+    if (error || session->peer_ended) {
+        end(session, error);
+        return;
+    }
+    sluice_conn_set_need(base->conn, publisher_need(session->publisher));
+    sluice_conn_resume(base->conn);
 }
 
 static void on_closed(sluice_conn *conn, void *user) {
@@ -62,7 +92,7 @@ static void tick(struct session *base, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (now - session->received_at >= base->server->options->idle_ms) {
+    } else if (!base->hook && now - session->received_at >= base->server->options->idle_ms) {
         end(session, -ETIMEDOUT);
     }
 }
@@ -97,7 +127,7 @@ static int make_publisher(struct flv_session *session, const char *name) {
     const struct rule *rule;
     /* What a rule asks for cannot be said in FLV. */
     if (access_judge(&access, &rule) != ACCESS_GRANTED)
-        return -EACCES;
+        return -EPERM;
     int error = registry_get(server->registry, name, strlen(name), server_now(server), &stream);
     if (error)
         return error;
@@ -120,10 +150,13 @@ void flv_session_start(struct server *server, int fd, const struct sockaddr_stor
     if (!error)
         error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
     if (!error) {
+        const char *name = publisher_stream_name(session->publisher);
         server_add(server, &session->base);
+        if (hook_ask(&session->base, HOOK_PUBLISH, (sluice_http_text){name, strlen(name)}, "flv", on_answered) < 0)
+            end(session, -ENOMEM);
         return;
     }
-    if (error == -EACCES)
+    if (error == -EPERM)
         denials_log(&server->denials, server_now(server), "flv", session->base.peer, 403);
     else
         LOG(LOG_ERROR, "connection refused", {"proto", "flv"}, {"reason", strerror(-error)});

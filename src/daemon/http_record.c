@@ -325,6 +325,14 @@ void http_record_start(struct http_session *session, const sluice_http_request *
         .session = session, .records = server->records, .fd = -1, .head_only = head, .keep_alive = keep_alive};
     http_conditions_read(request, &record->conditions);
     bool valid = read_path(record, request->path.text + sizeof prefix - 1, request->path.length - (sizeof prefix - 1));
+    /* A hook decides about streams that are live; of who may see what was recorded it knows nothing. */
+    if (*server->options->hook_play.host) {
+        free(record);
+        reply.status = 403;
+        reply.reason = "recordings are not served where a hook says who may play";
+        http_respond(session, &reply);
+        return;
+    }
     /* Who may play a stream may play what was recorded of it. */
     const sluice_http_text stream = {record->stream, strlen(record->stream)};
     if (valid && !http_authorize(session, request, RULE_PLAY, stream)) {

@@ -63,6 +63,7 @@ void http_close(struct http_session *session) {
     if (session->base.closing)
         return;
     session->base.closing = true;
+    hook_cancel(&session->base);
     http_play_leave(session, "connection lost");
     sluice_conn_close(session->base.conn);
 }
@@ -139,6 +140,23 @@ void http_refuse(struct http_session *session, unsigned status, const char *reas
     refuse_with(session, &reply);
 }
 
+/* A request has been handled, or a part of it has come. */
+static void go_on(struct http_session *session) {
+    /* Its texts are needed still. */
+    if (session->state == HTTP_ASKING)
+        return;
+    /* What comes of the request may last long: do not hold its block meanwhile. */
+    sluice_http_release(session->http);
+    if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
+        sluice_http_free(session->http);
+        session->http = NULL;
+    }
+    if (session->state == HTTP_PUBLISHING && !session->base.closing)
+        http_publish_feed(session);
+    else if (session->state == HTTP_PLAYING && session->websocket && !session->base.closing)
+        http_websocket_read(session);
+}
+
 static bool text_is(const sluice_http_text *text, const char *word) {
     return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
 }
@@ -182,14 +200,75 @@ static void play(struct http_session *session, const sluice_http_request *reques
     }
 }
 
+/* What is asked for may be had. */
+static void serve_stream(struct http_session *session, const sluice_http_request *request, sluice_http_text name) {
+    struct server *server = session->base.server;
+    struct stream *stream;
+    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    if (error)
+        http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
+    else if (text_is(&request->method, "HEAD"))
+        answer_head(session, request, stream);
+    else if (text_is(&request->method, "GET"))
+        play(session, request, stream);
+    else
+        http_publish_start(session, request, stream);
+}
+
+static void forget_asked(struct http_session *session) {
+    hook_cancel(&session->base);
+    free(session->asked);
+    session->asked = NULL;
+}
+
+static void on_answered(struct session *base, bool granted) {
+    struct http_session *session = of(base);
+    sluice_http_request *request = session->asked;
+    if (base->closing || session->state != HTTP_ASKING)
+        return;
+    session->asked = NULL;
+    session->state = HTTP_HEAD;
+    if (granted) {
+        const sluice_http_text name = {request->path.text + 1, request->path.length - strlen("/.flv")};
+        serve_stream(session, request, name);
+    } else {
+        const struct http_reply reply = {.status = 403, .reason = "no right to do that"};
+        http_respond(session, &reply);
+    }
+    free(request);
+    bool is_late = session->peer_ended && session->state == HTTP_PUBLISHING;
+    sluice_conn_resume(base->conn);
+    go_on(session);
+    if (is_late && session->state == HTTP_PUBLISHING)
+        http_publish_peer_ended(session, 0);
+}
+
+/* Whether there is something to wait for: a hook's answer, or the end of a refusal. */
+static bool ask_hook(struct http_session *session, const sluice_http_request *request, bool publish,
+                     sluice_http_text name) {
+    if (!stream_name_is_valid(name.text, name.length))
+        return false;
+    session->asked = malloc(sizeof *session->asked);
+    int asks = session->asked ? hook_ask(&session->base, publish ? HOOK_PUBLISH : HOOK_PLAY, name, "http", on_answered)
+                              : -ENOMEM;
+    if (asks > 0) {
+        *session->asked = *request;
+        session->state = HTTP_ASKING;
+        return true;
+    }
+    free(session->asked);
+    session->asked = NULL;
+    if (asks < 0)
+        http_refuse(session, 503, "out of memory");
+    return asks < 0;
+}
+
 /* /NAME.flv: publish, play. */
 static void handle_stream(struct http_session *session, const sluice_http_request *request, size_t name_length,
                           bool keep_alive) {
-    struct server *server = session->base.server;
     const sluice_http_text *method = &request->method;
     bool publish = text_is(method, "POST") || text_is(method, "PUT");
     bool head = text_is(method, "HEAD");
-    struct stream *stream;
 
     if (!publish && !head && !text_is(method, "GET")) {
         const struct http_reply reply = {.status = 405,
@@ -203,17 +282,8 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
     if (stream_name_is_valid(name.text, name.length) &&
         !http_authorize(session, request, publish ? RULE_PUBLISH : RULE_PLAY, name))
         return;
-    int error = registry_get(server->registry, request->path.text + 1, name_length, server_now(server), &stream);
-    if (error) {
-        http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
-        return;
-    }
-    if (publish)
-        http_publish_start(session, request, stream);
-    else if (head)
-        answer_head(session, request, stream);
-    else
-        play(session, request, stream);
+    if (head || !ask_hook(session, request, publish, name))
+        serve_stream(session, request, name);
 }
 
 static void handle_request(struct http_session *session, const sluice_http_request *request) {
@@ -251,16 +321,7 @@ static void read_requests(struct http_session *session) {
         http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
     else if (result > 0)
         handle_request(session, &request);
-    /* What comes of the request may last long: do not hold its block meanwhile. */
-    sluice_http_release(session->http);
-    if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
-        sluice_http_free(session->http);
-        session->http = NULL;
-    }
-    if (session->state == HTTP_PUBLISHING && !session->base.closing)
-        http_publish_feed(session);
-    else if (session->state == HTTP_PLAYING && session->websocket && !session->base.closing)
-        http_websocket_read(session);
+    go_on(session);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -272,6 +333,10 @@ static void on_data(sluice_conn *conn, void *user) {
         break;
     case HTTP_PUBLISHING:
         http_publish_feed(session);
+        break;
+    case HTTP_ASKING:
+        if (sluice_chain_length(chain) > PIPELINE_MOST)
+            sluice_conn_pause(conn);
         break;
     case HTTP_LOOKING:
     case HTTP_RESPONDING:
@@ -300,6 +365,9 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         http_publish_peer_ended(session, error);
         if (error)
             http_close(session);
+    } else if (!error && session->state == HTTP_ASKING && !text_is(&session->asked->method, "GET")) {
+        /* A short stream, which may all be there. */
+        return;
     } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
         http_play_leave(session, error ? "connection lost" : "the player left");
         http_close(session);
@@ -376,6 +444,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     sluice_chain_free(session->payload);
     sluice_http_free(session->http);
     free(session->response);
+    free(session->asked);
     server_remove(session->base.server, &session->base);
     free(session);
 }
@@ -397,6 +466,8 @@ static void tick(struct session *base, uint64_t now) {
             http_refuse(session, 408, "the request did not come");
         else if (late)
             http_close(session);
+        break;
+    case HTTP_ASKING:
         break;
     case HTTP_PUBLISHING:
         http_publish_tick(session, now);
@@ -425,6 +496,10 @@ static void drain(struct session *base) {
     switch (session->state) {
     case HTTP_HEAD:
         http_close(session);
+        break;
+    case HTTP_ASKING:
+        forget_asked(session);
+        http_refuse(session, 503, "the server stops");
         break;
     case HTTP_PUBLISHING:
         http_publish_end(session, -ESHUTDOWN, 503);

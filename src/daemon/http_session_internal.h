@@ -10,6 +10,7 @@
 
 enum http_state {
     HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
+    HTTP_ASKING,     /* waits for a hook's answer; set when a request is such that one is asked */
     HTTP_PUBLISHING, /* the request's body is FLV; set by http_publish_start() */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
     HTTP_LOOKING,    /* for a recording; set by http_record_start() */
@@ -37,6 +38,7 @@ struct http_session {
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */
     bool peer_ended;
+    sluice_http_request *asked; /* in HTTP_ASKING: what the hook is asked about; its texts are the framer's */
 
     /* The response that is being sent, and the interim one before it. */
     size_t continue_left;

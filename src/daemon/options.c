@@ -49,6 +49,8 @@ uint32_t options_merge_window(const struct options *options, const char *stream,
 static bool has_same_secrets(const struct options *a, const struct options *b, const struct setting *setting) {
     if (setting->kind == SETTING_USERS)
         return users_equal(a->users, b->users);
+    if (setting->kind == SETTING_HOOK)
+        return memcmp((const char *)a + setting->field, (const char *)b + setting->field, sizeof(struct hook_url)) == 0;
     if (setting->kind == SETTING_KEYS)
         return users_equal(a->keys, b->keys);
     if (setting->kind == SETTING_PULL || setting->kind == SETTING_PULL_FILE)

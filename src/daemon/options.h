@@ -15,6 +15,7 @@
 #include <sluice/loop.h>
 
 #include "daemon/admin_option.h"
+#include "daemon/hook_url.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
 #include "daemon/records.h"
@@ -53,6 +54,8 @@ struct options {
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */
     struct record_options record;
+    struct hook_url hook_publish, hook_play;
+    uint64_t hook_ms;
     bool allow_remote;
     uint64_t memory;          /* bytes */
     uint64_t gop_size;        /* bytes */

@@ -82,6 +82,12 @@ static bool set_users(const struct setting_reader *reader, const struct setting 
     return true;
 }
 
+static bool set_hook(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    /* The text is not shown: it may hold a password. */
+    return hook_url_parse(text, field_of(reader, setting)) == 0 ||
+           problems_add(reader->problems, "%s: expected %s", reader->where, setting->expected);
+}
+
 static bool add_rule(const struct setting_reader *reader, const char *text) {
     const char *error = rules_add(&reader->options->rules, text, reader->where);
     return !error || problems_add(reader->problems, "%s: %s, got \"%s\"", reader->where, error, text);
@@ -223,6 +229,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_pull(reader, text);
     case SETTING_PULL_FILE:
         return set_pull_file(reader, setting, text);
+    case SETTING_HOOK:
+        return set_hook(reader, setting, text);
     case SETTING_RULE:
         return add_rule(reader, text);
     case SETTING_KEYS:

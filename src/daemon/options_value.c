@@ -96,6 +96,15 @@ static void put_merges(FILE *out, const struct options *options) {
     end_list(out, count);
 }
 
+/* Without the path: it may hold a password. */
+static void put_hook(FILE *out, const struct hook_url *url) {
+    bool is_v6 = strchr(url->host, ':');
+    if (*url->host)
+        fprintf(out, "\"http://%s%s%s:%u/...\"", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port);
+    else
+        fputs("\"\"", out);
+}
+
 static void put_rules(FILE *out, const struct options *options) {
     size_t count = 0;
     for (size_t i = 0; i < options->rules.count; i++)
@@ -140,6 +149,9 @@ static void put_value(FILE *out, const struct options *options, const struct set
     case SETTING_KEYS:
     case SETTING_USERS:
         put_string(out, *(char *const *)field ? *(char *const *)field : "");
+        break;
+    case SETTING_HOOK:
+        put_hook(out, field);
         break;
     case SETTING_RULE:
         put_rules(out, options);

@@ -84,6 +84,8 @@ const char *publisher_error_text(int error) {
         return "not FLV version 1";
     case -EMSGSIZE:
         return "a tag is larger than the limit";
+    case -EPERM:
+        return "no right to publish";
     case -EACCES:
         return "encrypted tags are not supported";
     case -EPIPE:
@@ -113,6 +115,9 @@ static void log_end(const struct publisher *publisher, int error) {
     const struct stream *stream = publisher->stream;
     const char *reason = publisher_error_text(error);
     bool regular = error == 0 || error == -ESHUTDOWN;
+    /* That has been logged, at a limited rate. */
+    if (!publisher->attached && error == -EPERM)
+        return;
     if (!publisher->attached) {
         LOG(LOG_WARNING, "publish refused", {"stream", stream->name}, {"proto", publisher->source.protocol},
             {"peer", publisher->source.peer}, {"reason", reason});

@@ -26,6 +26,7 @@ void rtsp_close(struct rtsp_session *session) {
     if (session->base.closing)
         return;
     session->base.closing = true;
+    hook_cancel(&session->base);
     rtsp_publish_leave(session, -ECONNRESET);
     rtsp_play_leave(session, "connection lost");
     sluice_conn_close(session->base.conn);
@@ -40,6 +41,7 @@ static void finish(struct rtsp_session *session) {
 void rtsp_end(struct rtsp_session *session) {
     if (session->base.closing || session->state == RTSP_ENDING)
         return;
+    hook_cancel(&session->base);
     session->state = RTSP_ENDING;
     session->active_at = server_now(session->base.server);
     sluice_conn_set_need(session->base.conn, 0);
@@ -264,19 +266,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     return false;
 }
 
-static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    session->active_at = server_now(session->base.server);
-    unsigned status = rtsp_admit(session->state, session->id, request);
-    if (status == 551) {
-        refuse_option(session, request);
-        return;
-    }
-    if (status) {
-        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
-        return;
-    }
-    if (!authorize(session, request))
-        return;
+static void dispatch(struct rtsp_session *session, const sluice_rtsp_message *request) {
     bool publishes = session->state >= RTSP_ANNOUNCED;
     switch (request->method_id) {
     case SLUICE_RTSP_OPTIONS:
@@ -312,6 +302,67 @@ static void handle_request(struct rtsp_session *session, const sluice_rtsp_messa
     }
 }
 
+static unsigned action_of(const sluice_rtsp_message *request) {
+    return request->method_id == SLUICE_RTSP_ANNOUNCE ? RULE_PUBLISH : RULE_PLAY;
+}
+
+static bool is_hooked(const struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name) {
+    return session->hooked_actions == action_of(request) && strlen(session->hooked) == name.length &&
+           memcmp(session->hooked, name.text, name.length) == 0;
+}
+
+static void on_answered(struct session *base, bool granted) {
+    struct rtsp_session *session = of(base);
+    const sluice_rtsp_message *request = session->asked;
+    struct rtsp_target target;
+    session->asked = NULL;
+    if (base->closing || session->state == RTSP_ENDING || rtsp_play_read_target(request, &target) < 0)
+        return;
+    if (granted) {
+        memcpy(session->hooked, target.name.text, target.name.length);
+        session->hooked[target.name.length] = '\0';
+        session->hooked_actions = action_of(request);
+        dispatch(session, request);
+    } else {
+        rtsp_respond(session, 403, request->cseq);
+    }
+    if (base->closing)
+        return;
+    sluice_conn_resume(base->conn);
+    rtsp_read(session);
+}
+
+/* Whether there is an answer to be waited for, or the request has been answered. */
+static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    struct rtsp_target target;
+    if (!begins(session, request) || rtsp_play_read_target(request, &target) < 0 ||
+        !stream_name_is_valid(target.name.text, target.name.length) || is_hooked(session, request, target.name))
+        return false;
+    int asks = hook_ask(&session->base, action_of(request) == RULE_PUBLISH ? HOOK_PUBLISH : HOOK_PLAY, target.name,
+                        "rtsp", on_answered);
+    if (asks < 0)
+        rtsp_refuse(session, 503, request->cseq, "out of memory");
+    session->asked = asks > 0 ? request : NULL;
+    return asks != 0;
+}
+
+static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    session->active_at = server_now(session->base.server);
+    unsigned status = rtsp_admit(session->state, session->id, request);
+    if (status == 551) {
+        refuse_option(session, request);
+        return;
+    }
+    if (status) {
+        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
+        return;
+    }
+    if (!authorize(session, request))
+        return;
+    if (!ask_hook(session, request))
+        dispatch(session, request);
+}
+
 static void fail(struct rtsp_session *session, int error) {
     unsigned status = sluice_rtsp_error_status(error);
     rtsp_publish_leave(session, error == -EPROTO ? -EBADMSG : error);
@@ -324,7 +375,8 @@ void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_rtsp_message *message;
     int result = 0;
-    while (!session->base.closing && session->state != RTSP_WAITING && session->state != RTSP_ENDING) {
+    while (!session->base.closing && !session->base.hook && session->state != RTSP_WAITING &&
+           session->state != RTSP_ENDING) {
         result = sluice_rtsp_next(session->framer, chain, &message);
         if (result <= 0)
             break;
@@ -338,9 +390,10 @@ void rtsp_read(struct rtsp_session *session) {
     if (result < 0)
         fail(session, result);
     else
-        sluice_conn_set_need(session->base.conn, session->state < RTSP_ENDING && session->state != RTSP_WAITING
-                                                     ? sluice_rtsp_need(session->framer)
-                                                     : 0);
+        sluice_conn_set_need(session->base.conn,
+                             session->state < RTSP_ENDING && session->state != RTSP_WAITING && !session->base.hook
+                                 ? sluice_rtsp_need(session->framer)
+                                 : 0);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -348,7 +401,7 @@ static void on_data(sluice_conn *conn, void *user) {
     sluice_chain *chain = sluice_conn_chain(conn);
     if (session->state == RTSP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
-    else if (session->state != RTSP_WAITING)
+    else if (session->state != RTSP_WAITING && !session->base.hook)
         rtsp_read(session);
     else if (sluice_chain_length(chain) > PIPELINE_MOST)
         sluice_conn_pause(conn);

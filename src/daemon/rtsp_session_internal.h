@@ -33,6 +33,9 @@ struct rtsp_session {
     uint64_t received;  /* bytes, when the tick last looked */
     uint64_t reported_at;
     bool peer_ended;
+    const sluice_rtsp_message *asked; /* while a hook is asked: the request, which is the framer's */
+    char hooked[STREAM_NAME + 1];     /* what a hook has granted last */
+    unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
     size_t gathered_rest, gathered_text;

@@ -58,6 +58,7 @@ void server_add(struct server *server, struct session *session) {
 }
 
 void server_remove(struct server *server, struct session *session) {
+    hook_cancel(session);
     if (session->prev)
         session->prev->next = session->next;
     else

@@ -10,6 +10,7 @@
 #include <sluice/pool.h>
 
 #include "daemon/denials.h"
+#include "daemon/hook.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
@@ -31,6 +32,8 @@ struct server {
     uint32_t session_count;
     uint64_t refused; /* connections over the limit */
     struct denials denials;
+    hook_fn *ask_hook; /* who asks hooks; set before the server runs */
+    void *hook_asker;
     uint64_t started_at;
     sluice_timer *ticker;
     uint64_t ticked_at;

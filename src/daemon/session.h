@@ -10,6 +10,7 @@
 #include "daemon/address.h"
 #include "daemon/cidr.h"
 
+struct hook_job;
 struct server;
 struct session;
 
@@ -35,6 +36,7 @@ struct session {
     struct cidr_address peer_address;
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
+    struct hook_job *hook; /* the answer that it waits for; or NULL */
 };
 
 #endif

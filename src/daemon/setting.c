@@ -48,6 +48,16 @@ const struct setting settings[] = {
      .help =
          "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
          "\"play NAME:PASSWORD\", and nobody else may read it"},
+    {"hook-publish", SETTING_HOOK, FIELD(hook_publish), .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish", .effect = SETTING_LATER,
+     .help =
+         "ask there who may publish: POST with JSON, once the rules allow it; any answer but 2xx is a refusal, and so "
+         "is none"},
+    {"hook-play", SETTING_HOOK, FIELD(hook_play), .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/play", .effect = SETTING_LATER,
+     .help = "the same for players; recordings are not served then"},
+    {"hook-timeout", SETTING_SECONDS, FIELD(hook_ms), .least = 0.1, .most = 60, .preset = "5", .value = "SECONDS",
+     .expected = "seconds from 0.1 to 60", .effect = SETTING_LATER, .help = "how long a hook is waited for"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
      .help =
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "

@@ -30,6 +30,9 @@ VALUES = {
     "allow-remote": ("true", [], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),
+    "hook-publish": ('"http://127.0.0.1/x?geheim"', ["http://127.0.0.1/x?geheim"], '"http://127.0.0.1:80/..."'),
+    "hook-play": ('"http://[::1]:8/x"', ["http://[::1]:8/x"], '"http://[::1]:8/..."'),
+    "hook-timeout": ("0.5", ["0.5"], None),
     "token-keys": ('"KEYS"', ["KEYS"], None),
     "memory": ('"1G"', ["1G"], None),
     "gop-size": ("1000", ["1000"], None),
@@ -104,7 +107,7 @@ class SampleTest(FileCase):
         shown, defaults = self.printed("--config", config), self.printed()
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("admin-token-file", "rtsp-users", "token-keys", "pull-file"):
+            if name not in ("admin-token-file", "rtsp-users", "token-keys", "pull-file", "hook-publish", "hook-play"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -204,6 +207,8 @@ class ErrorTest(FileCase):
         ("wait 1;", [(1, "syntax error; expected NAME = VALUE;")]),
         ("wait = 1;\nidle = ;", [(2, "syntax error; expected NAME = VALUE;")]),
         ("wait = \"1;\n\n", [(3, "syntax error")]),
+        ("hook-play = \"http://a:1/geheim\";", [(1, "hook-play: expected http://ADDR[:PORT]/PATH")]),
+        ("hook-play = \"https://1.1.1.1/\";", [(1, "hook-play: expected http://ADDR[:PORT]/PATH")]),
         ("rule = \"see * allow\";", [(1, "rule: expected publish, play or all at the beginning")]),
         ("rule = [\"play *\"];", [(1, "rule: expected ACTIONS STREAM [from RANGES] WAYS")]),
         ("rule = [\"play * from 10.0.0.1/8 allow\"];", [(1, "rule: expected an address or a range such as")]),

@@ -306,6 +306,8 @@ class UseTest(RightsCase):
                 self.assertEqual(good, 404)
                 self.assertEqual(daemon.request("GET", path % "open")[0], 404)
             self.assertEqual(daemon.request("GET", "/recordings/live/open/../shut")[0], 404)
+            daemon = self.start(["all * allow"], LISTEN, "--record", "live/*=" + folder, "--hook-play", "http://127.0.0.1:9/")
+            self.assertEqual(daemon.request("GET", "/recordings/live/open")[0], 403)
 
     def test_reload(self):
         """Rules and keys change for those who come; who is there stays."""

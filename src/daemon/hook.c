@@ -1,0 +1,56 @@
+#include "daemon/hook.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/denials.h"
+#include "daemon/server.h"
+
+/* On the session's thread. */
+static void come_back(struct hook_job *job) {
+    struct session *session = job->session;
+    bool granted = job->granted;
+    if (session) {
+        struct server *server = session->server;
+        session->hook = NULL;
+        if (!granted)
+            denials_log(&server->denials, server_now(server), job->protocol, job->peer, 403);
+        job->answered(session, granted);
+    }
+    free(job);
+}
+
+int hook_ask(struct session *session, enum hook_event event, sluice_http_text stream, const char *protocol,
+             hook_answered_fn *answered) {
+    struct server *server = session->server;
+    const struct options *options = server->options;
+    const struct hook_url *url = event == HOOK_PUBLISH ? &options->hook_publish : &options->hook_play;
+    if (!*url->host)
+        return 0;
+    struct hook_job *job = calloc(1, sizeof *job);
+    if (!job || stream.length > STREAM_NAME) {
+        free(job);
+        return -ENOMEM;
+    }
+    *job = (struct hook_job){.event = event,
+                             .url = *url,
+                             .timeout_ms = options->hook_ms,
+                             .protocol = protocol,
+                             .loop = server->loop,
+                             .done = come_back,
+                             .session = session,
+                             .answered = answered};
+    memcpy(job->stream, stream.text, stream.length);
+    memcpy(job->peer, session->peer, sizeof job->peer);
+    session->hook = job;
+    server->ask_hook(server->hook_asker, job);
+    return 1;
+}
+
+void hook_cancel(struct session *session) {
+    if (!session->hook)
+        return;
+    session->hook->session = NULL;
+    session->hook = NULL;
+}

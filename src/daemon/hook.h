@@ -1,0 +1,56 @@
+/*
+ * Hooks: an HTTP server of the operator's is asked whether a client may publish or play. The data plane may wait for
+ * nothing, so the control plane asks (control_hook.h), and the answer comes back by a posted call; the session waits
+ * for it, and does nothing else meanwhile. No answer, and any but 2xx, is a refusal.
+ */
+#ifndef SLUICED_HOOK_H
+#define SLUICED_HOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/http.h>
+#include <sluice/loop.h>
+
+#include "daemon/address.h"
+#include "daemon/hook_url.h"
+#include "daemon/stream_name.h"
+
+struct session;
+
+enum hook_event { HOOK_PUBLISH, HOOK_PLAY };
+
+typedef void hook_answered_fn(struct session *session, bool granted);
+
+/* A question on its way. The asker's from when it is given until it comes back, but for the session. */
+struct hook_job {
+    struct hook_job *next; /* the asker's */
+    enum hook_event event;
+    struct hook_url url;
+    uint64_t timeout_ms;
+    char stream[STREAM_NAME + 1];
+    char peer[ADDRESS_TEXT];
+    const char *protocol;
+    sluice_loop *loop;                  /* on which it comes back */
+    void (*done)(struct hook_job *job); /* exactly once */
+    bool granted;
+
+    struct session *session; /* NULL: it does not wait any more */
+    hook_answered_fn *answered;
+};
+
+/* Takes a question. Any thread. */
+typedef void hook_fn(void *asker, struct hook_job *job);
+
+/*
+ * Asks, where the options have a hook for that: 1, and @answered will be called unless hook_cancel() is; 0: there is
+ * nothing to wait for; -ENOMEM
+ */
+int hook_ask(struct session *session, enum hook_event event, sluice_http_text stream, const char *protocol,
+             hook_answered_fn *answered);
+
+/* The session waits no more. May be called where it does not. */
+void hook_cancel(struct session *session);
+
+#endif
