@@ -465,6 +465,26 @@ static void sets_in_fragments(void **state) {
     flv_media_free(out);
 }
 
+/* A payload that cannot be: counted, and nothing else; the next picture is well. */
+static void a_malformed_payload_is_counted(void **state) {
+    sluice_pool *pool = *state;
+    flv_media_track track = {0};
+    flv_media *out = calloc(1, sizeof *out);
+    sluice_rtp_flv_stats stats;
+    assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
+    sluice_rtp_flv *flv = session_new(pool, &track, 1);
+    push_packet(pool, flv, 1, 1, 0, false, SETS(10), out);
+    push_packet(pool, flv, 1, 2, 0, true, BYTES(0x65, 1), out);
+    assert_int_equal(out->count, 2);
+    push_packet(pool, flv, 1, 3, 3600, true, BYTES(0x7C, 0x05, 1), out); /* a fragment without a beginning */
+    push_packet(pool, flv, 1, 4, 7200, true, BYTES(0x41, 1), out);
+    assert_int_equal(out->count, 3);
+    assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
+    assert_true(stats.malformed == 1 && stats.packets == 4 && stats.lost == 0 && stats.frames == 2);
+    sluice_rtp_flv_free(flv);
+    flv_media_free(out);
+}
+
 /* It was taken note of, so that it was dropped as a duplicate when it was given again. */
 static void a_packet_that_came_too_early_is_no_duplicate(void **state) {
     sluice_pool *pool = *state;
@@ -680,6 +700,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(sets_among_the_pictures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_camera_without_sprop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sets_in_fragments, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_malformed_payload_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_packet_that_came_too_early_is_no_duplicate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
