@@ -40,7 +40,7 @@ struct admin {
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
     size_t count;
-    reload_fn *reload;
+    admin_reload_fn *reload;
     void *reload_user;
 };
 
@@ -159,13 +159,13 @@ static bool read_query(struct evhttp_request *request, struct command *command) 
     return good;
 }
 
-static void send_document(const struct pending *pending, struct json *json) {
+static void send_document(struct evhttp_request *request, struct json *json) {
     if (json->failed) {
         free(json->text);
-        reply_problem(pending->request, 503, "out of memory");
+        reply_problem(request, 503, "out of memory");
         return;
     }
-    reply_text(pending->request, "application/json", json->text, json->length);
+    reply_text(request, "application/json", json->text, json->length);
 }
 
 static void send_metrics(const struct pending *pending, const struct admin_view *view) {
@@ -195,7 +195,7 @@ static void answer_get(const struct answer *answer, void *user) {
         else
             found = admin_player(&view, pending->command.id, &json);
         if (found)
-            send_document(pending, &json);
+            send_document(pending->request, &json);
         else
             reply_problem(pending->request, 404, "there is no such object, or not any more");
     }
@@ -230,14 +230,37 @@ static void ask(struct admin *admin, struct evhttp_request *request, const struc
     reply_problem(request, 503, error == -EAGAIN ? "too many requests at a time" : "out of memory");
 }
 
-static void reload(struct admin *admin, struct evhttp_request *request) {
-    char text[ADMIN_ERROR] = "";
-    if (!admin->reload)
-        reply_problem(request, 409, "started without a configuration file: there is nothing to read again");
-    else if (admin->reload(admin->reload_user, text) < 0)
+/* The lines of the text, as they are. */
+static void reloaded(int error, const char *text, void *user) {
+    struct evhttp_request *request = user;
+    struct json json = {0};
+    if (error) {
         reply_problem(request, 422, text);
-    else
-        reply_done(request);
+        return;
+    }
+    json_open(&json, NULL, '{');
+    json_open(&json, "changes", '[');
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        char *line = strndup(text, length);
+        json_string(&json, NULL, line ? line : "");
+        free(line);
+        text += length + (text[length] == '\n');
+    }
+    json_close(&json, ']');
+    json_close(&json, '}');
+    send_document(request, &json);
+}
+
+static void reload(struct admin *admin, struct evhttp_request *request) {
+    if (!admin->reload) {
+        reply_problem(request, 409, "started without a configuration file: there is nothing to read again");
+        return;
+    }
+    int error = admin->reload(admin->reload_user, reloaded, request);
+    if (error)
+        reply_problem(request, error == -EBUSY ? 409 : 503,
+                      error == -EBUSY ? "a reload is under way" : "out of memory");
 }
 
 /* True when the request may go on; it has been answered otherwise. */
@@ -392,7 +415,7 @@ void admin_free(struct admin *admin) {
     free(admin);
 }
 
-void admin_set_reload(struct admin *admin, reload_fn *call, void *user) {
+void admin_set_reload(struct admin *admin, admin_reload_fn *call, void *user) {
     admin->reload = call;
     admin->reload_user = user;
 }

@@ -10,10 +10,17 @@
 struct admin;
 struct event_base;
 
-enum { ADMIN_ERROR = 256 };
+/*
+ * What has come of a reload. @error: 0, or -errno when the settings are as they were.
+ * @text: lines: what is wrong, or what has changed
+ */
+typedef void admin_reload_done(int error, const char *text, void *user);
 
-/* Reads the configuration again. 0, or -errno with a text that says what is wrong. */
-typedef int reload_fn(void *user, char error[ADMIN_ERROR]);
+/*
+ * Reads the configuration again, and calls @done once, before it returns or later, on the control plane's thread.
+ * 0, -EBUSY (one is under way), -ENOMEM: then nothing is called.
+ */
+typedef int admin_reload_fn(void *user, admin_reload_done *done, void *done_user);
 
 /* Listens. Says on the log what is wrong. @options, @asker: must outlive it. 0, -errno */
 int admin_new(struct event_base *base, const struct options *options, struct asker *asker, struct admin **ret_admin);
@@ -22,6 +29,6 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
 void admin_free(struct admin *admin);
 
 /* What POST /api/v1/reload does; without it, nothing can be read again, and it says so. */
-void admin_set_reload(struct admin *admin, reload_fn *reload, void *user);
+void admin_set_reload(struct admin *admin, admin_reload_fn *reload, void *user);
 
 #endif
