@@ -48,7 +48,7 @@ static void codec_text(uint32_t codec, char text[16]) {
     text[4] = '\0';
 }
 
-static void add_publisher(struct json *json, const struct stream *stream) {
+static void add_publisher(struct json *json, const struct stream_snapshot *stream) {
     if (!stream->live) {
         json_null(json, "publisher");
         return;
@@ -59,9 +59,9 @@ static void add_publisher(struct json *json, const struct stream *stream) {
     json_close(json, '}');
 }
 
-static void add_tracks(struct json *json, const struct stream *stream) {
+static void add_tracks(struct json *json, const struct stream_snapshot *stream) {
     char codec[16];
-    if (stream->live && (stream->seen & SLUICE_FLV_HAS_VIDEO)) {
+    if (stream->live && (stream->tracks & SLUICE_FLV_HAS_VIDEO)) {
         json_open(json, "video", '{');
         codec_text(stream->video_codec, codec);
         json_string(json, "codec", codec);
@@ -72,7 +72,7 @@ static void add_tracks(struct json *json, const struct stream *stream) {
     } else {
         json_null(json, "video");
     }
-    if (stream->live && (stream->seen & SLUICE_FLV_HAS_AUDIO)) {
+    if (stream->live && (stream->tracks & SLUICE_FLV_HAS_AUDIO)) {
         json_open(json, "audio", '{');
         codec_text(stream->audio_codec, codec);
         json_string(json, "codec", codec);
@@ -82,22 +82,14 @@ static void add_tracks(struct json *json, const struct stream *stream) {
     }
 }
 
-struct context {
-    struct json *json;
-    struct server *server;
-    uint64_t copied; /* payload bytes that the pool's users have copied: the same for all streams */
-};
-
-static void add_stream(struct stream *stream, void *user) {
-    const struct context *context = user;
-    struct json *json = context->json;
-    uint64_t since = stream->live ? stream->source.since : stream->left_at;
-
+/* @copied: payload bytes that the pools' users have copied, the same for all streams */
+static void add_stream(struct json *json, const struct stream_snapshot *stream, uint32_t worker, uint64_t copied) {
     json_open(json, NULL, '{');
     json_string(json, "name", stream->name);
     json_string(json, "state", stream->live ? "live" : "waiting");
+    json_unsigned(json, "worker", worker);
     add_publisher(json, stream);
-    json_real(json, "uptime_seconds", (double)(server_now(context->server) - since) / 1000);
+    json_real(json, "uptime_seconds", (double)stream->state_ms / 1000);
     json_unsigned(json, "bytes_received", stream->bytes);
     json_open(json, "frames", '{');
     json_unsigned(json, "video", stream->video_frames);
@@ -105,74 +97,48 @@ static void add_stream(struct stream *stream, void *user) {
     json_close(json, '}');
     add_tracks(json, stream);
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
-    json_unsigned(json, "subscribers", stream->player_count);
-    json_unsigned(json, "merge_window_ms", options_merge_window(context->server->options, stream->name, NULL));
+    json_unsigned(json, "subscribers", stream->players);
+    json_unsigned(json, "merge_window_ms", stream->merge_window_ms);
     json_unsigned(json, "sends", stream->sends);
     json_unsigned(json, "frames_dropped", stream->frames_dropped);
     json_unsigned(json, "blocks_held", stream->blocks_held);
     json_open(json, "gop", '{');
-    json_unsigned(json, "frames", stream->gop.count);
-    json_unsigned(json, "bytes", stream->gop.bytes);
+    json_unsigned(json, "frames", stream->gop_frames);
+    json_unsigned(json, "bytes", stream->gop_bytes);
     json_close(json, '}');
-    json_unsigned(json, "payload_bytes_copied", context->copied);
+    json_unsigned(json, "payload_bytes_copied", copied);
     json_close(json, '}');
 }
 
-static const char *player_state_text(const struct player *player) {
-    switch (player->state) {
-    case PLAYER_PAUSED:
-        return "paused";
-    case PLAYER_ASKING:
-    case PLAYER_WAITING:
-        return "waiting";
-    case PLAYER_PLAYING:
-        return "playing";
-    case PLAYER_BEHIND:
-        return "dropping";
-    case PLAYER_ENDING:
-        return "ending";
-    }
-    return "";
-}
-
-static void add_players(struct stream *stream, void *user) {
-    const struct context *context = user;
-    struct json *json = context->json;
-    for (const struct player *player = stream->players; player; player = player->next) {
-        const struct session *session = player->user;
-        json_open(json, NULL, '{');
-        json_string(json, "stream", stream->name);
-        json_string(json, "address", session->peer);
-        json_string(json, "protocol", player->form.kind == PACKET_RTP ? "rtsp" : "http");
-        json_string(json, "state", player_state_text(player));
-        json_unsigned(json, "bytes_sent", player->bytes_sent);
-        json_unsigned(json, "frames_sent", player->packets_sent);
-        json_unsigned(json, "sends", player->sends);
-        json_unsigned(json, "merge_window_ms", player->merge_window_ms);
-        json_unsigned(json, "frames_dropped", player->packets_dropped);
-        json_unsigned(json, "queued_bytes", player->queued_bytes);
-        json_close(json, '}');
-    }
-}
-
-static void add_pull(const struct pull *pull, void *user) {
-    const struct context *context = user;
-    struct json *json = context->json;
-    const struct pull_machine *machine = &pull->machine;
-    uint64_t now = server_now(context->server);
+static void add_player(struct json *json, const struct player_snapshot *player, const char *stream) {
     json_open(json, NULL, '{');
-    json_string(json, "stream", pull->option->name);
-    json_string(json, "from", pull->target.place);
-    json_string(json, "state", pull_state_name(machine->state));
-    json_real(json, "state_seconds", (double)(now - machine->since) / 1000);
-    json_string(json, "mode", machine->on_demand ? "on-demand" : "always");
-    json_unsigned(json, "failures", machine->failures);
+    json_string(json, "stream", stream);
+    json_string(json, "address", player->peer);
+    json_string(json, "protocol", player->protocol);
+    json_string(json, "state", player->state);
+    json_unsigned(json, "bytes_sent", player->bytes_sent);
+    json_unsigned(json, "frames_sent", player->frames_sent);
+    json_unsigned(json, "sends", player->sends);
+    json_unsigned(json, "merge_window_ms", player->merge_window_ms);
+    json_unsigned(json, "frames_dropped", player->frames_dropped);
+    json_unsigned(json, "queued_bytes", player->queued_bytes);
+    json_close(json, '}');
+}
+
+static void add_pull(struct json *json, const struct pull_snapshot *pull) {
+    json_open(json, NULL, '{');
+    json_string(json, "stream", pull->name);
+    json_string(json, "from", pull->from);
+    json_string(json, "state", pull->state);
+    json_real(json, "state_seconds", (double)pull->state_ms / 1000);
+    json_string(json, "mode", pull->on_demand ? "on-demand" : "always");
+    json_unsigned(json, "failures", pull->failures);
     if (*pull->reason)
         json_string(json, "reason", pull->reason);
     else
         json_null(json, "reason");
-    if (machine->state == PULL_BACKOFF)
-        json_real(json, "retry_seconds", machine->retry_at > now ? (double)(machine->retry_at - now) / 1000 : 0);
+    if (pull->waits)
+        json_real(json, "retry_seconds", (double)pull->retry_ms / 1000);
     else
         json_null(json, "retry_seconds");
     json_close(json, '}');
@@ -194,40 +160,95 @@ static void add_pool(struct json *json, const sluice_pool_stats *pool) {
     json_close(json, '}');
 }
 
-static void add_loop(struct json *json, const sluice_loop *loop) {
-    sluice_loop_stats stats;
-    sluice_loop_get_stats(loop, &stats);
+static void add_loop(struct json *json, const sluice_loop_stats *loop) {
     json_open(json, "loop", '{');
-    json_string(json, "backend", stats.backend);
-    json_string(json, "features", stats.features);
-    json_unsigned(json, "connections", stats.connections);
-    json_unsigned(json, "turns", stats.turns);
-    json_unsigned(json, "system_calls", stats.enters);
-    json_unsigned(json, "completions", stats.completions);
-    json_unsigned(json, "starved", stats.starved);
-    json_unsigned(json, "aimed", stats.aimed);
-    json_unsigned(json, "overflows", stats.overflows);
+    json_string(json, "backend", loop->backend);
+    json_string(json, "features", loop->features);
+    json_unsigned(json, "connections", loop->connections);
+    json_unsigned(json, "turns", loop->turns);
+    json_unsigned(json, "system_calls", loop->enters);
+    json_unsigned(json, "completions", loop->completions);
+    json_unsigned(json, "starved", loop->starved);
+    json_unsigned(json, "aimed", loop->aimed);
+    json_unsigned(json, "overflows", loop->overflows);
     json_close(json, '}');
 }
 
-void api_streams(struct server *server, struct json *json) {
-    sluice_pool_stats pool;
-    sluice_pool_get_stats(server->pool, &pool);
-    struct context context = {json, server, pool.bytes_copied};
-
+static void add_worker(struct json *json, const struct worker_snapshot *worker) {
+    sluice_loop_stats loop = worker->loop;
+    loop.features = worker->features;
     json_open(json, NULL, '{');
+    json_unsigned(json, "connections", worker->connections);
+    json_unsigned(json, "streams", worker->stream_count);
+    json_unsigned(json, "players", worker->player_count);
+    json_unsigned(json, "bits_per_second", worker->bits_per_second);
+    add_pool(json, &worker->pool);
+    add_loop(json, &loop);
+    json_close(json, '}');
+}
+
+/* The sums of all workers. What is said in words, or is a size, is the same for all of them. */
+static void add_totals(struct json *json, const struct snapshot *snapshot) {
+    sluice_pool_stats pool = snapshot->workers[0].pool;
+    sluice_loop_stats loop = snapshot->workers[0].loop;
+    loop.features = snapshot->workers[0].features;
+    for (uint32_t i = 1; i < snapshot->worker_count; i++) {
+        const sluice_pool_stats *more = &snapshot->workers[i].pool;
+        const sluice_loop_stats *other = &snapshot->workers[i].loop;
+        pool.max += more->max;
+        pool.total += more->total;
+        pool.free += more->free;
+        pool.kernel += more->kernel;
+        pool.held += more->held;
+        pool.peak_held += more->peak_held;
+        pool.reserve += more->reserve;
+        pool.bytes_held += more->bytes_held;
+        pool.views += more->views;
+        pool.bytes_copied += more->bytes_copied;
+        loop.connections += other->connections;
+        loop.turns += other->turns;
+        loop.enters += other->enters;
+        loop.completions += other->completions;
+        loop.starved += other->starved;
+        loop.aimed += other->aimed;
+        loop.overflows += other->overflows;
+    }
+    add_pool(json, &pool);
+    add_loop(json, &loop);
+}
+
+static void add_lists(struct json *json, const struct snapshot *snapshot) {
+    uint64_t copied = 0;
+    for (uint32_t i = 0; i < snapshot->worker_count; i++)
+        copied += snapshot->workers[i].pool.bytes_copied;
     json_open(json, "streams", '[');
-    registry_each(server->registry, add_stream, &context);
+    for (uint32_t i = 0; i < snapshot->worker_count; i++)
+        for (size_t k = 0; k < snapshot->workers[i].stream_count; k++)
+            add_stream(json, &snapshot->workers[i].streams[k], i, copied);
     json_close(json, ']');
     json_open(json, "players", '[');
-    registry_each(server->registry, add_players, &context);
+    for (uint32_t i = 0; i < snapshot->worker_count; i++) {
+        const struct worker_snapshot *worker = &snapshot->workers[i];
+        for (size_t k = 0; k < worker->player_count; k++)
+            add_player(json, &worker->players[k], worker->streams[worker->players[k].stream].name);
+    }
     json_close(json, ']');
     json_open(json, "pulls", '[');
-    pulls_each(server->pulls, add_pull, &context);
+    for (uint32_t i = 0; i < snapshot->worker_count; i++)
+        for (size_t k = 0; k < snapshot->workers[i].pull_count; k++)
+            add_pull(json, &snapshot->workers[i].pulls[k]);
     json_close(json, ']');
-    add_pool(json, &pool);
-    add_loop(json, server->loop);
+}
+
+void api_streams(const struct snapshot *snapshot, struct json *json) {
+    json_open(json, NULL, '{');
+    add_lists(json, snapshot);
+    add_totals(json, snapshot);
+    json_open(json, "workers", '[');
+    for (uint32_t i = 0; i < snapshot->worker_count; i++)
+        add_worker(json, &snapshot->workers[i]);
+    json_close(json, ']');
     json_string(json, "version", SLUICE_VERSION);
-    json_real(json, "uptime_seconds", (double)(server_now(server) - server->started_at) / 1000);
+    json_real(json, "uptime_seconds", (double)snapshot->uptime_ms / 1000);
     json_close(json, '}');
 }

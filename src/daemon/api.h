@@ -3,9 +3,9 @@
 #define SLUICED_API_H
 
 #include "daemon/json.h"
-#include "daemon/server.h"
+#include "daemon/snapshot.h"
 
-/* GET /api/v1/streams */
-void api_streams(struct server *server, struct json *json);
+/* GET /api/v1/streams. @snapshot: with all of its lists */
+void api_streams(const struct snapshot *snapshot, struct json *json);
 
 #endif

@@ -11,6 +11,13 @@
 
 #include "daemon/control_connect.h"
 #include "daemon/log.h"
+#include "daemon/snapshot.h"
+
+/* What the status line shows. */
+struct status {
+    uint32_t live, blocks_held, blocks_max;
+    uint64_t players, bits_per_second, frames;
+};
 
 struct control {
     struct server *server;
@@ -22,7 +29,7 @@ struct control {
     bool stopping;
 
     pthread_mutex_t lock; /* of the fields below */
-    struct server_status status;
+    struct status status;
     bool has_status;
     bool ended;
     int error;
@@ -52,22 +59,35 @@ static void *serve(void *user) {
     return NULL;
 }
 
-static void take_status(const struct server_status *status, void *user) {
+/* On a worker's thread. */
+static void take_status(const struct snapshot *snapshot, void *user) {
     struct control *control = user;
+    struct status status = {0};
+    if (!snapshot)
+        return;
+    for (uint32_t i = 0; i < snapshot->worker_count; i++) {
+        const struct worker_snapshot *worker = &snapshot->workers[i];
+        status.live += worker->live;
+        status.players += worker->player_count;
+        status.bits_per_second += worker->bits_per_second;
+        status.frames += worker->frames;
+        status.blocks_held += worker->pool.held;
+        status.blocks_max += worker->pool.max;
+    }
     pthread_mutex_lock(&control->lock);
-    control->status = *status;
+    control->status = status;
     control->has_status = true;
     pthread_mutex_unlock(&control->lock);
     tell(control);
 }
 
-static void show_status(struct control *control, const struct server_status *status) {
+static void show_status(struct control *control, const struct status *status) {
     char line[256];
     uint64_t frames = status->frames > control->frames ? status->frames - control->frames : 0;
     control->frames = status->frames;
-    snprintf(line, sizeof line, "streams %u | %.2f Mbit/s | %llu frames/s | blocks held %u / %u | subscribers %u",
-             status->streams, (double)status->bits_per_second / 1e6, (unsigned long long)frames, status->blocks_held,
-             status->blocks_max, status->subscribers);
+    snprintf(line, sizeof line, "streams %u | %.2f Mbit/s | %llu frames/s | blocks held %u / %u | subscribers %llu",
+             status->live, (double)status->bits_per_second / 1e6, (unsigned long long)frames, status->blocks_held,
+             status->blocks_max, (unsigned long long)status->players);
     log_status(line);
 }
 
@@ -77,7 +97,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
     (void)what;
     (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&control->lock);
-    struct server_status status = control->status;
+    struct status status = control->status;
     bool has_status = control->has_status, ended = control->ended;
     control->has_status = false;
     pthread_mutex_unlock(&control->lock);
@@ -103,7 +123,7 @@ static void on_second(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     if (!control->stopping)
-        (void)server_query(control->server, take_status, control);
+        (void)server_snapshot(control->server, 0, NULL, take_status, control);
 }
 
 static bool add_event(struct control *control, evutil_socket_t fd, short what, event_callback_fn call,
@@ -147,7 +167,7 @@ int control_run(struct server *server, bool status) {
     sigset_t all, before;
     int error = open_control(&control, status) ? 0 : -ENOMEM;
     if (!error) {
-        pulls_set_connector(server->pulls, connector_take, control.connector);
+        server_set_connector(server, connector_take, control.connector);
         /* The server's thread takes no signals: they are the control plane's. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/publisher.h"
@@ -23,7 +22,7 @@ static struct flv_session *of(struct session *session) {
 /* Ends the publisher, with one log line, and the connection. */
 static void end(struct flv_session *session, int error) {
     size_t left = sluice_chain_length(sluice_conn_chain(session->base.conn));
-    publisher_end(session->publisher, error, left, server_now(session->base.server));
+    publisher_end(session->publisher, error, left, worker_now(session->base.worker));
     session->publisher = NULL;
     session->base.closing = true;
     sluice_conn_close(session->base.conn);
@@ -46,8 +45,8 @@ static void on_end(sluice_conn *conn, int error, void *user) {
 static void on_closed(sluice_conn *conn, void *user) {
     struct flv_session *session = user;
     (void)conn;
-    publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
-    server_remove(session->base.server, &session->base);
+    publisher_end(session->publisher, -ESHUTDOWN, 0, worker_now(session->base.worker));
+    worker_end_session(&session->base);
     free(session);
 }
 
@@ -60,7 +59,7 @@ static void tick(struct session *base, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (now - session->received_at >= base->server->options->idle_ms) {
+    } else if (now - session->received_at >= base->worker->options->idle_ms) {
         end(session, -ETIMEDOUT);
     }
 }
@@ -69,46 +68,49 @@ static void drain(struct session *base) {
     end(of(base), -ESHUTDOWN);
 }
 
-static const struct session_type flv_session_type = {.tick = tick, .drain = drain};
+static const struct session_type flv_session_type = {
+    .protocol = "flv", .events = &events, .tick = tick, .drain = drain};
+
+void flv_session_name(const struct listener_option *listener, uint16_t peer_port, char name[STREAM_NAME + 1]) {
+    if (*listener->stream)
+        snprintf(name, STREAM_NAME + 1, "%s", listener->stream);
+    else
+        snprintf(name, STREAM_NAME + 1, "live/flv-%u", peer_port);
+}
 
 static int make_publisher(struct flv_session *session, const char *name) {
-    struct server *server = session->base.server;
-    struct stream_source source = {.protocol = "flv", .since = server_now(server)};
-    char from_port[32];
+    struct worker *worker = session->base.worker;
+    struct stream_source source = {.protocol = "flv", .since = worker_now(worker)};
     struct stream *stream;
 
-    snprintf(source.peer, sizeof source.peer, "%s", session->base.peer);
-    if (!*name) {
-        snprintf(from_port, sizeof from_port, "live/flv-%u", session->base.peer_port);
-        name = from_port;
-    }
-    int error = registry_get(server->registry, name, strlen(name), server_now(server), &stream);
+    memcpy(source.peer, session->base.peer, sizeof source.peer);
+    int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
     if (error)
         return error;
-    error = publisher_new(stream, &source, (uint32_t)server->options->frame_limit, &session->publisher);
+    error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, &session->publisher);
     if (error)
         stream_unref(stream);
     return error;
 }
 
-void flv_session_start(struct server *server, int fd, const struct sockaddr_storage *peer, const char *stream) {
+int flv_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                      const struct listener_option *listener) {
+    char name[STREAM_NAME + 1];
     struct flv_session *session = calloc(1, sizeof *session);
-    int error = session ? 0 : -ENOMEM;
-    if (!error) {
-        session->base = (struct session){.type = &flv_session_type, .server = server, .peer_port = address_port(peer)};
-        address_format(peer, session->base.peer);
-        session->received_at = server_now(server);
-        error = make_publisher(session, stream);
-    }
+    if (!session)
+        return -ENOMEM;
+    session->base = (struct session){.type = &flv_session_type, .worker = worker, .peer_port = address_port(peer)};
+    address_format(peer, session->base.peer);
+    session->received_at = worker_now(worker);
+    flv_session_name(listener, session->base.peer_port, name);
+    int error = make_publisher(session, name);
     if (!error)
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
-    if (!error) {
-        server_add(server, &session->base);
-        return;
+        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+    if (error) {
+        publisher_end(session->publisher, error, 0, worker_now(worker));
+        free(session);
+        return error;
     }
-    LOG(LOG_ERROR, "connection refused", {"proto", "flv"}, {"reason", strerror(-error)});
-    if (session)
-        publisher_end(session->publisher, error, 0, server_now(server));
-    free(session);
-    close(fd);
+    worker_add(worker, &session->base);
+    return 0;
 }

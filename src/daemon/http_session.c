@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "daemon/api.h"
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
+#include "daemon/move.h"
+#include "daemon/server.h"
 
 enum {
     HEAD_MS = 10000,       /* for a request's head to come */
@@ -59,13 +59,14 @@ void http_close(struct http_session *session) {
     if (session->base.closing)
         return;
     session->base.closing = true;
+    http_api_leave(session);
     http_play_leave(session, "connection lost");
     sluice_conn_close(session->base.conn);
 }
 
 void http_linger(struct http_session *session) {
     session->state = HTTP_LINGERING;
-    session->deadline = server_now(session->base.server) + LINGER_MS;
+    session->deadline = worker_now(session->base.worker) + LINGER_MS;
     if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0) {
         http_close(session);
         return;
@@ -114,13 +115,13 @@ void http_respond(struct http_session *session, const struct http_reply *reply) 
     session->response_sent = 0;
     session->keep_alive = reply->keep_alive && !session->peer_ended;
     session->state = HTTP_RESPONDING;
-    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);
 }
 
-static void refuse_with(struct http_session *session, const struct http_reply *reply) {
+void http_refuse_with(struct http_session *session, const struct http_reply *reply) {
     LOG(LOG_WARNING, "request refused", {"peer", session->base.peer}, {"status", log_unsigned(reply->status).text},
         {"reason", reply->reason});
     http_respond(session, reply);
@@ -128,40 +129,29 @@ static void refuse_with(struct http_session *session, const struct http_reply *r
 
 void http_refuse(struct http_session *session, unsigned status, const char *reason) {
     const struct http_reply reply = {.status = status, .reason = reason};
-    refuse_with(session, &reply);
+    http_refuse_with(session, &reply);
 }
 
-static bool text_is(const sluice_http_text *text, const char *word) {
+bool http_text_is(const sluice_http_text *text, const char *word) {
     return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
 }
 
-static void answer_api(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
-    struct http_reply reply = {
-        .status = 200,
-        .type = "application/json",
-        .keep_alive = keep_alive,
-        .head_only = text_is(&request->method, "HEAD"),
-    };
-    struct json json = {0};
-    if (!reply.head_only && !text_is(&request->method, "GET")) {
-        reply = (struct http_reply){.status = 405,
-                                    .reason = "only GET, HEAD and OPTIONS here",
-                                    .allow = "GET, HEAD, OPTIONS",
-                                    .keep_alive = keep_alive};
-        refuse_with(session, &reply);
-        return;
-    }
-    /* So that the counts do not name the block of the request that asks for them. */
-    sluice_http_release(session->http);
-    api_streams(session->base.server, &json);
-    if (json.failed) {
-        free(json.text);
+/* The connection goes to the worker whose the stream is, which goes on with the request; or the request is refused. */
+static void move(struct http_session *session, const sluice_http_request *request, struct worker *owner) {
+    session->request = malloc(sizeof *session->request);
+    int error = session->request ? session_move(&session->base, owner) : -ENOMEM;
+    if (error) {
+        free(session->request);
+        session->request = NULL;
         http_refuse(session, 503, "out of memory");
         return;
     }
-    reply.body = json.text;
-    reply.body_size = json.length;
-    http_respond(session, &reply);
+    *session->request = *request;
+    session->state = HTTP_MOVING;
+    session->deadline = worker_now(session->base.worker) + HEAD_MS;
+    /* Its pool is this worker's. It is empty: between requests there is no payload. */
+    sluice_chain_free(session->payload);
+    session->payload = NULL;
 }
 
 /* HEAD: what GET would answer now, without waiting for a publisher. */
@@ -170,7 +160,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     stream_unref(stream);
     if (!live) {
         const struct http_reply reply = {.status = 404, .reason = "no such stream", .head_only = true};
-        refuse_with(session, &reply);
+        http_refuse_with(session, &reply);
         return;
     }
     char *head = malloc(PLAYER_PREAMBLE);
@@ -183,28 +173,34 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     session->response_sent = 0;
     session->keep_alive = false;
     session->state = HTTP_RESPONDING;
-    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
     sluice_conn_want_send(session->base.conn);
 }
 
 /* /NAME.flv: publish, play. */
 static void handle_stream(struct http_session *session, const sluice_http_request *request, size_t name_length,
                           bool keep_alive) {
-    struct server *server = session->base.server;
+    struct worker *worker = session->base.worker;
     const sluice_http_text *method = &request->method;
-    bool publish = text_is(method, "POST") || text_is(method, "PUT");
-    bool head = text_is(method, "HEAD");
+    bool publish = http_text_is(method, "POST") || http_text_is(method, "PUT");
+    bool head = http_text_is(method, "HEAD");
     struct stream *stream;
 
-    if (!publish && !head && !text_is(method, "GET")) {
+    if (!publish && !head && !http_text_is(method, "GET")) {
         const struct http_reply reply = {.status = 405,
                                          .reason = "publish with POST or PUT, play with GET",
                                          .allow = "GET, HEAD, POST, PUT, OPTIONS",
                                          .keep_alive = keep_alive};
-        refuse_with(session, &reply);
+        http_refuse_with(session, &reply);
         return;
     }
-    int error = registry_get(server->registry, request->path.text + 1, name_length, server_now(server), &stream);
+    const char *name = request->path.text + 1;
+    struct worker *owner = server_owner(worker->server, name, name_length);
+    if (owner != worker && stream_name_is_valid(name, name_length)) {
+        move(session, request, owner);
+        return;
+    }
+    int error = registry_get(worker->registry, name, name_length, worker_now(worker), &stream);
     if (error) {
         http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
         return;
@@ -226,18 +222,29 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     /* A body that nobody reads ends the connection behind the response. */
     bool keep_alive = request->keep_alive && !has_body;
 
-    if (text_is(&request->method, "OPTIONS")) {
+    if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {
             .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
         http_respond(session, &reply);
-    } else if (text_is(path, api_path)) {
-        answer_api(session, request, keep_alive);
+    } else if (http_text_is(path, api_path)) {
+        http_api_start(session, request, keep_alive);
     } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&
                memcmp(path->text + path->length - suffix_length, suffix, suffix_length) == 0) {
         handle_stream(session, request, path->length - suffix_length - 1, keep_alive);
     } else {
         http_refuse(session, 404, "nothing here: streams are at /APP/NAME.flv, the API at /api/v1/streams");
     }
+}
+
+static void finish_request(struct http_session *session) {
+    /* What comes of the request may last long: do not hold its block meanwhile. */
+    sluice_http_release(session->http);
+    if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
+        sluice_http_free(session->http);
+        session->http = NULL;
+    }
+    if (session->state == HTTP_PUBLISHING && !session->base.closing)
+        http_publish_feed(session);
 }
 
 static void read_requests(struct http_session *session) {
@@ -252,14 +259,22 @@ static void read_requests(struct http_session *session) {
         http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
     else if (result > 0)
         handle_request(session, &request);
-    /* What comes of the request may last long: do not hold its block meanwhile. */
-    sluice_http_release(session->http);
-    if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
-        sluice_http_free(session->http);
-        session->http = NULL;
-    }
-    if (session->state == HTTP_PUBLISHING && !session->base.closing)
-        http_publish_feed(session);
+    if (session->state != HTTP_MOVING)
+        finish_request(session);
+}
+
+/* The session has come to the worker whose the stream is that its request asks for. */
+static void moved(struct session *base) {
+    struct http_session *session = of(base);
+    sluice_http_request *request = session->request;
+    session->request = NULL;
+    session->state = HTTP_HEAD;
+    if (base->worker->draining)
+        http_refuse(session, 503, "the server stops");
+    else
+        handle_request(session, request);
+    free(request);
+    finish_request(session);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -272,8 +287,11 @@ static void on_data(sluice_conn *conn, void *user) {
     case HTTP_PUBLISHING:
         http_publish_feed(session);
         break;
+    case HTTP_MOVING:
+        break;
+    case HTTP_ASKING:
     case HTTP_RESPONDING:
-        if (!session->keep_alive)
+        if (session->state == HTTP_RESPONDING && !session->keep_alive)
             sluice_chain_skip(chain, SIZE_MAX);
         else if (sluice_chain_length(chain) > PIPELINE_MOST)
             sluice_conn_pause(conn);
@@ -293,7 +311,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         http_publish_peer_ended(session, error);
         if (error)
             http_close(session);
-    } else if (error || session->state != HTTP_RESPONDING) {
+    } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_ASKING)) {
         http_play_leave(session, error ? "connection lost" : "the player left");
         http_close(session);
     }
@@ -323,7 +341,7 @@ static void response_sent(struct http_session *session) {
         return;
     }
     session->state = HTTP_HEAD;
-    session->deadline = server_now(session->base.server) + HEAD_MS;
+    session->deadline = worker_now(session->base.worker) + HEAD_MS;
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     read_requests(session);
@@ -344,17 +362,24 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     }
 }
 
+static void discard(struct session *base) {
+    struct http_session *session = of(base);
+    http_api_leave(session);
+    sluice_chain_free(session->payload);
+    sluice_http_free(session->http);
+    free(session->request);
+    free(session->response);
+    free(session);
+}
+
 static void on_closed(sluice_conn *conn, void *user) {
     struct http_session *session = user;
     (void)conn;
     http_play_leave(session, "the server stops");
     http_play_free(session);
-    publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
-    sluice_chain_free(session->payload);
-    sluice_http_free(session->http);
-    free(session->response);
-    server_remove(session->base.server, &session->base);
-    free(session);
+    publisher_end(session->publisher, -ESHUTDOWN, 0, worker_now(session->base.worker));
+    worker_end_session(&session->base);
+    discard(&session->base);
 }
 
 static const sluice_conn_events events = {
@@ -381,6 +406,8 @@ static void tick(struct session *base, uint64_t now) {
     case HTTP_PLAYING:
         http_play_tick(session, now);
         break;
+    case HTTP_MOVING:
+    case HTTP_ASKING:
     case HTTP_RESPONDING:
     case HTTP_LINGERING:
         if (late)
@@ -393,6 +420,7 @@ static void drain(struct session *base) {
     struct http_session *session = of(base);
     switch (session->state) {
     case HTTP_HEAD:
+    case HTTP_MOVING:
         http_close(session);
         break;
     case HTTP_PUBLISHING:
@@ -401,6 +429,7 @@ static void drain(struct session *base) {
     case HTTP_PLAYING:
         http_play_drain(session);
         break;
+    case HTTP_ASKING:
     case HTTP_RESPONDING:
         session->keep_alive = false;
         break;
@@ -409,26 +438,25 @@ static void drain(struct session *base) {
     }
 }
 
-static const struct session_type http_session_type = {.tick = tick, .drain = drain};
+static const struct session_type http_session_type = {
+    .protocol = "http", .events = &events, .tick = tick, .drain = drain, .moved = moved, .discard = discard};
 
-void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
-                        const struct listener_option *listener) {
+int http_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                       const struct listener_option *listener) {
     struct http_session *session = calloc(1, sizeof *session);
-    int error = session ? 0 : -ENOMEM;
-    if (!error) {
-        session->base = (struct session){.type = &http_session_type, .server = server};
-        session->base.peer_port = address_port(peer);
-        session->listener = listener;
-        address_format(peer, session->base.peer);
-        session->state = HTTP_HEAD;
-        session->deadline = server_now(server) + HEAD_MS;
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+    if (!session)
+        return -ENOMEM;
+    session->base = (struct session){.type = &http_session_type, .worker = worker};
+    session->base.peer_port = address_port(peer);
+    session->listener = listener;
+    address_format(peer, session->base.peer);
+    session->state = HTTP_HEAD;
+    session->deadline = worker_now(worker) + HEAD_MS;
+    int error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+    if (error) {
+        free(session);
+        return error;
     }
-    if (!error) {
-        server_add(server, &session->base);
-        return;
-    }
-    LOG(LOG_ERROR, "connection refused", {"proto", "http"}, {"reason", strerror(-error)});
-    free(session);
-    close(fd);
+    worker_add(worker, &session->base);
+    return 0;
 }

@@ -5,10 +5,12 @@
 #include <sluice/http.h>
 
 #include "daemon/publisher.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 enum http_state {
     HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
+    HTTP_MOVING,     /* goes to the worker of the stream that was asked for; set by http_move(). Its request waits */
+    HTTP_ASKING,     /* the workers are asked for what the API shows; set by http_ask() */
     HTTP_PUBLISHING, /* the request's body is FLV; set by http_publish_start() */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
     HTTP_RESPONDING, /* sends a whole response; set by http_respond() */
@@ -23,6 +25,8 @@ struct http_session {
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */
     bool peer_ended;
+    sluice_http_request *request; /* moving: to go on with; its texts are the framer's */
+    struct api_question *asked;   /* asking: what is told when this has gone */
 
     /* The response that is being sent, and the interim one before it. */
     size_t continue_left;
@@ -42,6 +46,8 @@ struct http_session {
     uint64_t joined_at;
 };
 
+struct api_question;
+
 struct http_reply {
     unsigned status;
     const char *reason; /* a few words; the body where there is no other */
@@ -56,13 +62,20 @@ struct http_reply {
 /* Sends a whole response, then reads the next request, or ends the connection. */
 void http_respond(struct http_session *session, const struct http_reply *reply);
 
-/* Logs the refusal of a request and answers it; the connection ends. */
+/* Logs the refusal of a request and answers it; the connection ends, unless the reply says otherwise. */
+void http_refuse_with(struct http_session *session, const struct http_reply *reply);
 void http_refuse(struct http_session *session, unsigned status, const char *reason);
+
+bool http_text_is(const sluice_http_text *text, const char *word);
 
 /* Everything is sent: ends the connection in a way that lets the peer read it. */
 void http_linger(struct http_session *session);
 
 void http_close(struct http_session *session);
+
+/* http_api.c: GET and HEAD of the API. http_api_leave(): nobody waits for the answer any more. */
+void http_api_start(struct http_session *session, const sluice_http_request *request, bool keep_alive);
+void http_api_leave(struct http_session *session);
 
 /* http_publish.c */
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream);

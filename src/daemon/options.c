@@ -1,6 +1,7 @@
 #include "daemon/options.h"
 
 #include <getopt.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +42,16 @@ static const char help[] =
     "                             play, except by RTSP with --rtsp-users\n"
     "\n"
     "Limits (SIZE in bytes, or with K, M, G for powers of 1024):\n"
-    "  --memory SIZE              most memory for received blocks (default 256M, 4M to 64G)\n"
+    "  --workers N                threads that share the work; a stream is one worker's, and the memory is divided\n"
+    "                             (default: the cores that sluiced may use; 1 to 256)\n"
+    "  --memory SIZE              most memory for received blocks (default 256M, or 64M for each worker where that is\n"
+    "                             more; 4M to 64G, and at least 1M for each worker)\n"
     "  --gop-size SIZE            most block memory for one stream's cached group of pictures (default 8M, up to 1G)\n"
     "  --player-buffer SIZE       most payload queued for one player before it loses frames up to a key frame\n"
     "                             (default 16M, 64K to 1G; at least --gop-size)\n"
     "  --frame-limit SIZE         largest tag payload (default 8M, 1K to 16777215; at most --player-buffer and half "
     "of\n"
-    "                             --memory, which lower the default too)\n"
+    "                             a worker's share of --memory, which lower the default too)\n"
     "  --max-connections N        most connections at a time (default 10000, 1 to 1000000)\n"
     "\n"
     "Time:\n"
@@ -75,6 +79,7 @@ enum option_id {
     OPTION_PULL,
     OPTION_PULL_FILE,
     OPTION_ALLOW_REMOTE,
+    OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_GOP_SIZE,
     OPTION_PLAYER_BUFFER,
@@ -100,6 +105,7 @@ static const struct option long_options[] = {
     {"pull", required_argument, NULL, OPTION_PULL},
     {"pull-file", required_argument, NULL, OPTION_PULL_FILE},
     {"allow-remote", no_argument, NULL, OPTION_ALLOW_REMOTE},
+    {"workers", required_argument, NULL, OPTION_WORKERS},
     {"memory", required_argument, NULL, OPTION_MEMORY},
     {"gop-size", required_argument, NULL, OPTION_GOP_SIZE},
     {"player-buffer", required_argument, NULL, OPTION_PLAYER_BUFFER},
@@ -136,6 +142,8 @@ struct number_option {
 };
 
 static const struct number_option number_options[] = {
+    {OPTION_WORKERS, "--workers", "a number from 1 to 256", 1, 1, OPTIONS_MAX_WORKERS, false, false,
+     offsetof(struct options, workers)},
     {OPTION_MEMORY, "--memory", "a size from 4M to 64G", 1, 4194304.0, 68719476736.0, true, false,
      offsetof(struct options, memory)},
     {OPTION_GOP_SIZE, "--gop-size", "a size up to 1G", 1, 0, 1073741824.0, true, false,
@@ -348,6 +356,18 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* The cores that this process may run on. */
+static uint64_t usable_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) < 0)
+        return 1;
+    return least((uint64_t)CPU_COUNT(&set), OPTIONS_MAX_WORKERS);
+}
+
+static uint64_t most(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 /* What only all options together can say, or get wrong. */
 static bool complete(struct options *options) {
     if (options->listener_count == 0 && !(add_listener(options, LISTENER_FLV, "127.0.0.1:9000") &&
@@ -361,17 +381,27 @@ static bool complete(struct options *options) {
             return wrong(listeners[options->listeners[i].protocol].option, text,
                          "a loopback address, or --allow-remote (HTTP and raw FLV have no authentication yet)");
     }
+    if (options->memory == DEPENDS)
+        options->memory = most(256 * MIB, options->workers * 64 * MIB);
+    uint64_t share = options->memory / options->workers;
+    if (share < MIB) {
+        fprintf(stderr, "sluiced: --memory: expected at least 1M for each of %llu workers, got %llu bytes\n",
+                (unsigned long long)options->workers, (unsigned long long)options->memory);
+        return false;
+    }
     if (options->gop_size == DEPENDS)
         options->gop_size = least(8 * MIB, options->player_buffer);
     if (options->frame_limit == DEPENDS)
-        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, options->memory / 2));
+        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, share / 2));
     if (options->gop_size > options->player_buffer) {
         fprintf(stderr, "sluiced: --gop-size: expected at most --player-buffer (%llu bytes), got %llu\n",
                 (unsigned long long)options->player_buffer, (unsigned long long)options->gop_size);
         return false;
     }
-    if (options->frame_limit > options->player_buffer || options->frame_limit > options->memory / 2) {
-        fprintf(stderr, "sluiced: --frame-limit: expected at most --player-buffer and half of --memory, got %llu\n",
+    if (options->frame_limit > options->player_buffer || options->frame_limit > share / 2) {
+        fprintf(stderr,
+                "sluiced: --frame-limit: expected at most --player-buffer and half of a worker's share of --memory, "
+                "got %llu\n",
                 (unsigned long long)options->frame_limit);
         return false;
     }
@@ -380,7 +410,8 @@ static bool complete(struct options *options) {
 
 enum options_result options_parse(int argc, char **argv, struct options *ret_options) {
     *ret_options = (struct options){
-        .memory = 256 * MIB,
+        .workers = usable_cores(),
+        .memory = DEPENDS,
         .gop_size = DEPENDS,
         .player_buffer = 16 * MIB,
         .frame_limit = DEPENDS,

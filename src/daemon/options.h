@@ -12,7 +12,12 @@
 #include "daemon/pull_option.h"
 #include "daemon/stream_name.h"
 
-enum { OPTIONS_MAX_LISTENERS = 64, OPTIONS_MAX_MERGES = 1024, OPTIONS_MERGE_UNSET = UINT16_MAX };
+enum {
+    OPTIONS_MAX_LISTENERS = 64,
+    OPTIONS_MAX_MERGES = 1024,
+    OPTIONS_MAX_WORKERS = 256,
+    OPTIONS_MERGE_UNSET = UINT16_MAX,
+};
 
 enum listener_protocol { LISTENER_FLV, LISTENER_HTTP, LISTENER_RTSP };
 
@@ -36,7 +41,8 @@ struct options {
     struct pull_options pulls; /* to be cleared */
     bool allow_remote;
     const char *rtsp_users; /* file; or NULL */
-    uint64_t memory;        /* bytes */
+    uint64_t workers;       /* threads */
+    uint64_t memory;        /* bytes, of all workers together */
     uint64_t gop_size;      /* bytes */
     uint64_t player_buffer; /* bytes */
     uint64_t frame_limit;   /* bytes */

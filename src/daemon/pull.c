@@ -23,7 +23,11 @@ struct pulls {
 
 static void connected(struct connect_job *job);
 
-int pulls_new(struct server *server, const struct pull_options *options, struct pulls **ret_pulls) {
+static bool is_ours(const struct worker *worker, const struct pull_option *option) {
+    return server_owner(worker->server, option->name, strlen(option->name)) == worker;
+}
+
+int pulls_new(struct worker *worker, const struct pull_options *options, struct pulls **ret_pulls) {
     struct pulls *pulls = calloc(1, sizeof *pulls);
     if (pulls && options->count > 0)
         pulls->list = calloc(options->count, sizeof *pulls->list);
@@ -31,14 +35,15 @@ int pulls_new(struct server *server, const struct pull_options *options, struct 
         free(pulls);
         return -ENOMEM;
     }
-    pulls->count = options->count;
-    for (size_t i = 0; i < pulls->count; i++) {
-        struct pull *pull = &pulls->list[i];
-        pull->server = server;
+    for (size_t i = 0; i < options->count; i++) {
+        if (!is_ours(worker, &options->list[i]))
+            continue;
+        struct pull *pull = &pulls->list[pulls->count++];
+        pull->worker = worker;
         pull->option = &options->list[i];
         pull->target = pull->option->target;
-        pull->job = (struct connect_job){.loop = server->loop, .done = connected, .user = pull, .fd = -1};
-        pull_machine_init(&pull->machine, pull->option->on_demand, server_now(server));
+        pull->job = (struct connect_job){.loop = worker->loop, .done = connected, .user = pull, .fd = -1};
+        pull_machine_init(&pull->machine, pull->option->on_demand, worker_now(worker));
     }
     *ret_pulls = pulls;
     return 0;
@@ -77,17 +82,17 @@ void pull_fail(struct pull *pull, const char *reason) {
     pull->session = NULL;
     (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
-    pull_failed(&pull->machine, server_now(pull->server), random);
+    pull_failed(&pull->machine, worker_now(pull->worker), random);
     pull_log_state(pull);
 }
 
 static bool is_taken(const struct pull *pull) {
-    const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
     return stream && stream->live;
 }
 
 static void begin_connecting(struct pull *pull) {
-    const struct pulls *pulls = pull->server->pulls;
+    const struct pulls *pulls = pull->worker->pulls;
     pull_log_state(pull);
     if (pull->job_is_out) {
         /* A name server that takes its time: there is one question at a time. */
@@ -109,7 +114,7 @@ static void begin(struct pull *pull) {
 
 void pull_redirect(struct pull *pull, const struct pull_target *target) {
     pull->session = NULL;
-    if (pull_redirected(&pull->machine, server_now(pull->server)) < 0) {
+    if (pull_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
         pull_fail(pull, "too many redirects");
         return;
     }
@@ -142,7 +147,7 @@ static void connected(struct connect_job *job) {
     job->fd = -1;
     pull->job_is_out = false;
     bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
-                   job->port == pull->target.port && !pull->server->draining;
+                   job->port == pull->target.port && !pull->worker->draining;
     if (!current) {
         if (fd >= 0)
             close(fd);
@@ -196,7 +201,7 @@ static void obey(struct pull *pull, enum pull_order order) {
 void pulls_tick(struct pulls *pulls, uint64_t now) {
     for (size_t i = 0; i < pulls->count; i++) {
         struct pull *pull = &pulls->list[i];
-        const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+        const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
         obey(pull, pull_tick(&pull->machine, now, stream && stream->player_count > 0));
     }
 }
@@ -205,7 +210,7 @@ void pulls_want(struct pulls *pulls, const struct stream *stream) {
     for (size_t i = 0; i < pulls->count; i++) {
         struct pull *pull = &pulls->list[i];
         if (strcmp(pull->option->name, stream->name) == 0)
-            obey(pull, pull_wanted(&pull->machine, server_now(pull->server)));
+            obey(pull, pull_wanted(&pull->machine, worker_now(pull->worker)));
     }
 }
 
@@ -213,7 +218,7 @@ void pulls_stop(struct pulls *pulls) {
     for (size_t i = 0; i < pulls->count; i++) {
         struct pull *pull = &pulls->list[i];
         leave(pull, -ESHUTDOWN);
-        pull_stop(&pull->machine, server_now(pull->server));
+        pull_stop(&pull->machine, worker_now(pull->worker));
         pull_log_state(pull);
     }
 }

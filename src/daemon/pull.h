@@ -1,6 +1,6 @@
 /*
- * Pulls: streams that the server fetches by RTSP, from cameras and other servers. A pull lives as long as the server
- * and makes one connection after the other; see pull_session.h for what is said on it. The data plane's thread only.
+ * Pulls: streams that the server fetches by RTSP, from cameras and other servers. A pull lives as long as its stream's
+ * worker and makes one connection after the other; see pull_session.h for what is said on it. The worker's thread only.
  */
 #ifndef SLUICED_PULL_H
 #define SLUICED_PULL_H
@@ -12,11 +12,11 @@
 enum { PULL_REASON = 128 };
 
 struct pull_session;
-struct server;
+struct worker;
 struct stream;
 
 struct pull {
-    struct server *server;
+    struct worker *worker;
     const struct pull_option *option;
     struct pull_machine machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
@@ -28,8 +28,8 @@ struct pull {
 
 struct pulls;
 
-/* 0, -ENOMEM. @options must outlive the pulls. */
-int pulls_new(struct server *server, const struct pull_options *options, struct pulls **ret_pulls);
+/* Those of the options whose streams are the worker's. 0, -ENOMEM. @options must outlive the pulls. */
+int pulls_new(struct worker *worker, const struct pull_options *options, struct pulls **ret_pulls);
 
 /* When the loop is gone. NULL is allowed. */
 void pulls_free(struct pulls *pulls);

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "daemon/server.h"
 
 enum {
     IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
@@ -40,7 +40,7 @@ void rtsp_end(struct rtsp_session *session) {
     if (session->base.closing || session->state == RTSP_ENDING)
         return;
     session->state = RTSP_ENDING;
-    session->active_at = server_now(session->base.server);
+    session->active_at = worker_now(session->base.worker);
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
@@ -240,7 +240,8 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     bool publishes;
     if (!needs_rights(session, request->method_id, &publishes))
         return true;
-    unsigned status = rtsp_authorize(&session->auth, session->base.server->rtsp_users, request, publishes);
+    unsigned status = rtsp_authorize(&session->auth, server_rtsp_users(session->base.worker->server), request,
+                                     publishes);
     if (status == 0)
         return true;
     if (status != 401) {
@@ -263,8 +264,8 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     return false;
 }
 
-static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    session->active_at = server_now(session->base.server);
+void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    session->active_at = worker_now(session->base.worker);
     unsigned status = rtsp_admit(session->state, session->id, request);
     if (status == 551) {
         refuse_option(session, request);
@@ -274,7 +275,7 @@ static void handle_request(struct rtsp_session *session, const sluice_rtsp_messa
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
         return;
     }
-    if (!authorize(session, request))
+    if (!authorize(session, request) || rtsp_move(session, request))
         return;
     bool publishes = session->state >= RTSP_ANNOUNCED;
     switch (request->method_id) {
@@ -319,16 +320,22 @@ static void fail(struct rtsp_session *session, int error) {
     rtsp_end(session);
 }
 
+/* Whether requests are handled now: they wait while an answer is owed. */
+static bool is_reading(const struct rtsp_session *session) {
+    return !session->base.closing && !session->moving && session->state != RTSP_WAITING &&
+           session->state != RTSP_ENDING;
+}
+
 void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_rtsp_message *message;
     int result = 0;
-    while (!session->base.closing && session->state != RTSP_WAITING && session->state != RTSP_ENDING) {
+    while (is_reading(session)) {
         result = sluice_rtsp_next(session->framer, chain, &message);
         if (result <= 0)
             break;
         if (message->kind == SLUICE_RTSP_REQUEST)
-            handle_request(session, message);
+            rtsp_handle(session, message);
         else if (message->kind == SLUICE_RTSP_INTERLEAVED)
             rtsp_publish_frame(session, message);
     }
@@ -337,9 +344,7 @@ void rtsp_read(struct rtsp_session *session) {
     if (result < 0)
         fail(session, result);
     else
-        sluice_conn_set_need(session->base.conn, session->state < RTSP_ENDING && session->state != RTSP_WAITING
-                                                     ? sluice_rtsp_need(session->framer)
-                                                     : 0);
+        sluice_conn_set_need(session->base.conn, is_reading(session) ? sluice_rtsp_need(session->framer) : 0);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -347,7 +352,7 @@ static void on_data(sluice_conn *conn, void *user) {
     sluice_chain *chain = sluice_conn_chain(conn);
     if (session->state == RTSP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
-    else if (session->state != RTSP_WAITING)
+    else if (is_reading(session))
         rtsp_read(session);
     else if (sluice_chain_length(chain) > PIPELINE_MOST)
         sluice_conn_pause(conn);
@@ -396,13 +401,15 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     /* To the player, what came before the text and behind it is one. */
     if (session->player) {
         if (bytes > 0)
-            session->player->progress_at = server_now(session->base.server);
+            session->player->progress_at = worker_now(session->base.worker);
         session->player->stream->sends += bytes > text;
         player_sent(session->player, bytes - text);
     }
     if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
         (!session->player || session->player->count == 0))
         finish(session);
+    if (session->moving)
+        rtsp_try_move(session);
 }
 
 static void free_session(struct rtsp_session *session) {
@@ -419,8 +426,12 @@ static void on_closed(sluice_conn *conn, void *user) {
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
     rtsp_play_free(session);
-    server_remove(session->base.server, &session->base);
+    worker_end_session(&session->base);
     free_session(session);
+}
+
+static void discard(struct session *base) {
+    free_session(of(base));
 }
 
 static const sluice_conn_events events = {
@@ -457,6 +468,10 @@ static void tick(struct session *base, uint64_t now) {
 
 static void drain(struct session *base) {
     struct rtsp_session *session = of(base);
+    if (session->moving) {
+        rtsp_close(session);
+        return;
+    }
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
     if (session->state == RTSP_WAITING)
@@ -464,33 +479,33 @@ static void drain(struct session *base) {
     rtsp_end(session);
 }
 
-static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain};
+static const struct session_type rtsp_session_type = {
+    .protocol = "rtsp", .events = &events, .tick = tick, .drain = drain, .moved = rtsp_moved, .discard = discard};
 
-void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
-                        const struct listener_option *listener) {
+int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                       const struct listener_option *listener) {
     const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE};
     struct rtsp_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
-        session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
+        session->base = (struct session){.type = &rtsp_session_type, .worker = worker, .peer_port = address_port(peer)};
         address_format(peer, session->base.peer);
         session->listener = listener;
         session->state = RTSP_INIT;
-        session->active_at = server_now(server);
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+        session->active_at = worker_now(worker);
+        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
     }
     if (error) {
-        LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
         if (session)
             sluice_rtsp_free(session->framer);
         free(session);
-        close(fd);
-        return;
+        return error;
     }
-    server_add(server, &session->base);
+    worker_add(worker, &session->base);
     error = sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
     if (error) {
         LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
         rtsp_close(session);
     }
+    return 0;
 }

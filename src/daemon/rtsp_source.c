@@ -31,17 +31,17 @@ static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     publisher_publish(from->publisher, tag, flags);
 }
 
-int rtsp_source_prepare(struct rtsp_source *source, struct server *server) {
-    return rtp_input_new(server_small_pool(server), source->sdp, take_tag, source, &source->input);
+int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker) {
+    return rtp_input_new(worker_small_pool(worker), source->sdp, take_tag, source, &source->input);
 }
 
-int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer) {
-    struct stream_source from = {.protocol = "rtsp", .since = server_now(server)};
+int rtsp_source_publish(struct rtsp_source *source, struct worker *worker, sluice_http_text name, const char *peer) {
+    struct stream_source from = {.protocol = "rtsp", .since = worker_now(worker)};
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, peer, strnlen(peer, sizeof from.peer - 1));
-    uint32_t frame_limit = (uint32_t)server->options->frame_limit;
-    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    uint32_t frame_limit = (uint32_t)worker->options->frame_limit;
+    int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
     error = publisher_new(stream, &from, frame_limit, &publisher);
@@ -51,7 +51,7 @@ int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluic
     }
     error = publisher_attach(publisher);
     if (error)
-        publisher_end(publisher, error, 0, server_now(server));
+        publisher_end(publisher, error, 0, worker_now(worker));
     else
         source->publisher = publisher;
     return error;

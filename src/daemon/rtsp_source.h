@@ -10,7 +10,7 @@
 
 #include "daemon/publisher.h"
 #include "daemon/rtp_input.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 /* A track that has been set up. */
 struct rtsp_channel {
@@ -34,10 +34,10 @@ struct rtsp_source {
 int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
 
 /* Makes the input for what is described. 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM */
-int rtsp_source_prepare(struct rtsp_source *source, struct server *server);
+int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker);
 
 /* Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -ENOMEM */
-int rtsp_source_publish(struct rtsp_source *source, struct server *server, sluice_http_text name, const char *peer);
+int rtsp_source_publish(struct rtsp_source *source, struct worker *worker, sluice_http_text name, const char *peer);
 
 /* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,

@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,24 +15,154 @@
 #include "daemon/log.h"
 #include "daemon/rtsp_session.h"
 
-enum {
-    TICK_MS = 500,      /* deadlines are looked at so often */
-    TICKS_PER_RATE = 2, /* rates are taken each so many ticks */
-    DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
-    SLAB_BYTES = 4 << 20,
-    BLOCK_BYTES = 4096,
-    SMALL_BYTES = 512,
-};
-
 struct server_listener {
     struct server *server;
     const struct listener_option *option;
     sluice_listener *listener;
 };
 
+struct server {
+    const struct options *options;
+    struct users *rtsp_users; /* NULL: everybody */
+    uint32_t worker_count;
+    struct worker *workers;
+    uint64_t started_at;
+
+    /* The first worker's: it accepts for all. */
+    struct server_listener *listeners;
+    uint32_t next; /* worker for a connection that may be anybody's */
+
+    /* Any thread's: */
+    atomic_uint holds; /* one for each worker that does not stop yet, each connection, and each question */
+    atomic_bool stopping;
+    _Atomic uint64_t refused; /* connections over the limit */
+};
+
+const struct options *server_options(const struct server *server) {
+    return server->options;
+}
+
+const struct users *server_rtsp_users(const struct server *server) {
+    return server->rtsp_users;
+}
+
+uint32_t server_worker_count(const struct server *server) {
+    return server->worker_count;
+}
+
+struct worker *server_worker(struct server *server, uint32_t index) {
+    return &server->workers[index];
+}
+
+uint64_t server_started_at(const struct server *server) {
+    return server->started_at;
+}
+
+struct worker *server_owner(struct server *server, const char *name, size_t length) {
+    return &server->workers[(uint64_t)stream_name_hash(name, length) * server->worker_count >> 32];
+}
+
+/* Holds. */
+
+static void stop_loop(void *user) {
+    const struct worker *worker = user;
+    sluice_loop_stop(worker->loop);
+}
+
+/* By a call and not at once: what the workers have closed last is still to go. */
+static void stop_loops(struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        sluice_loop_post_call(server->workers[i].loop, &server->workers[i].stop_call, stop_loop, &server->workers[i]);
+}
+
+bool server_hold(struct server *server) {
+    unsigned holds = atomic_load(&server->holds);
+    while (holds > 0)
+        if (atomic_compare_exchange_weak(&server->holds, &holds, holds + 1))
+            return true;
+    return false;
+}
+
+void server_release(struct server *server) {
+    if (atomic_load_explicit(&server->refused, memory_order_relaxed) > 0) {
+        uint64_t refused = atomic_exchange(&server->refused, 0);
+        if (refused > 0)
+            LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(refused).text});
+    }
+    if (atomic_fetch_sub(&server->holds, 1) == 1)
+        stop_loops(server);
+}
+
+/* Accepting. */
+
 static const char *protocol_name(enum listener_protocol protocol) {
     static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
     return names[protocol];
+}
+
+static void refuse(struct server *server, int fd, const struct listener_option *option, int error) {
+    if (error != -ESHUTDOWN)
+        LOG(LOG_ERROR, "connection refused", {"proto", protocol_name(option->protocol)}, {"reason", strerror(-error)});
+    close(fd);
+    server_release(server);
+}
+
+/* A connection begins, on the worker's thread. */
+static void begin(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                  const struct listener_option *option) {
+    int error = -ESHUTDOWN;
+    if (!worker->draining && option->protocol == LISTENER_FLV)
+        error = flv_session_start(worker, fd, peer, option);
+    else if (!worker->draining && option->protocol == LISTENER_RTSP)
+        error = rtsp_session_start(worker, fd, peer, option);
+    else if (!worker->draining)
+        error = http_session_start(worker, fd, peer, option);
+    if (error)
+        refuse(worker->server, fd, option, error);
+}
+
+/* A connection on its way to a worker. */
+struct arrival {
+    sluice_call call;
+    struct worker *worker;
+    const struct listener_option *option;
+    struct sockaddr_storage peer;
+    int fd;
+};
+
+static void arrive(void *user) {
+    struct arrival *arrival = user;
+    begin(arrival->worker, arrival->fd, &arrival->peer, arrival->option);
+    free(arrival);
+}
+
+/* The worker that is to begin with a connection: its stream's owner where that is known, else each in turn. */
+static struct worker *choose(struct server *server, const struct listener_option *option,
+                             const struct sockaddr_storage *peer) {
+    if (option->protocol == LISTENER_FLV) {
+        char name[STREAM_NAME + 1];
+        flv_session_name(option, address_port(peer), name);
+        return server_owner(server, name, strlen(name));
+    }
+    uint32_t next = server->next;
+    server->next = (next + 1) % server->worker_count;
+    return &server->workers[next];
+}
+
+static void hand_over(struct server *server, int fd, const struct sockaddr_storage *peer,
+                      const struct listener_option *option) {
+    struct worker *worker = choose(server, option, peer);
+    if (worker->index == 0) {
+        begin(worker, fd, peer, option);
+        return;
+    }
+    struct arrival *arrival = malloc(sizeof *arrival);
+    if (!arrival) {
+        refuse(server, fd, option, -ENOMEM);
+        return;
+    }
+    *arrival = (struct arrival){.worker = worker, .option = option, .peer = *peer, .fd = fd};
+    sluice_loop_post_call(worker->loop, &arrival->call, arrive, arrival);
 }
 
 static void accepted(sluice_listener *listener, int fd, void *user) {
@@ -40,86 +173,20 @@ static void accepted(sluice_listener *listener, int fd, void *user) {
     const int on = 1;
     (void)listener;
 
-    if (server->draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
+    if (server->workers[0].draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
         close(fd);
         return;
     }
-    if (server->session_count >= server->options->max_connections) {
+    if (atomic_load(&server->holds) - server->worker_count >= server->options->max_connections) {
         close(fd);
-        if (server->refused++ == 0)
+        if (atomic_fetch_add(&server->refused, 1) == 0)
             LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
         return;
     }
+    /* The worker, which does not drain, holds the run itself. */
+    (void)server_hold(server);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (from->option->protocol == LISTENER_FLV)
-        flv_session_start(server, fd, &peer, from->option->stream);
-    else if (from->option->protocol == LISTENER_RTSP)
-        rtsp_session_start(server, fd, &peer, from->option);
-    else
-        http_session_start(server, fd, &peer, from->option);
-}
-
-void server_add(struct server *server, struct session *session) {
-    session->next = server->sessions;
-    if (session->next)
-        session->next->prev = session;
-    server->sessions = session;
-    server->session_count++;
-}
-
-void server_remove(struct server *server, struct session *session) {
-    if (session->prev)
-        session->prev->next = session->next;
-    else
-        server->sessions = session->next;
-    if (session->next)
-        session->next->prev = session->prev;
-    server->session_count--;
-    if (server->refused > 0) {
-        LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(server->refused).text});
-        server->refused = 0;
-    }
-}
-
-/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
-static void each_session(struct server *server, void (*call)(struct session *session, uint64_t now)) {
-    uint64_t now = server_now(server);
-    for (struct session *session = server->sessions; session; session = session->next)
-        if (!session->closing)
-            call(session, now);
-}
-
-static void tick_session(struct session *session, uint64_t now) {
-    session->type->tick(session, now);
-}
-
-static void drain_session(struct session *session, uint64_t now) {
-    (void)now;
-    session->type->drain(session);
-}
-
-static void close_session(struct session *session, uint64_t now) {
-    (void)now;
-    session->closing = true;
-    sluice_conn_close(session->conn);
-}
-
-static void tick(sluice_timer *timer, void *user) {
-    struct server *server = user;
-    uint64_t now = server_now(server);
-    sluice_timer_start(timer, TICK_MS);
-    if (++server->ticks % TICKS_PER_RATE == 0) {
-        registry_tick(server->registry, now - server->ticked_at);
-        server->ticked_at = now;
-    }
-    pulls_tick(server->pulls, now);
-    each_session(server, tick_session);
-    if (!server->draining)
-        return;
-    if (now >= server->drain_deadline)
-        each_session(server, close_session);
-    if (server->session_count == 0)
-        sluice_loop_stop(server->loop);
+    hand_over(server, fd, &peer, from->option);
 }
 
 static int open_listener(struct server *server, const struct listener_option *option, struct server_listener *ret) {
@@ -128,7 +195,7 @@ static int open_listener(struct server *server, const struct listener_option *op
     struct sockaddr_storage bound;
 
     *ret = (struct server_listener){.server = server, .option = option};
-    int error = sluice_listener_new(server->loop, address, address_length(&option->address), accepted, ret,
+    int error = sluice_listener_new(server->workers[0].loop, address, address_length(&option->address), accepted, ret,
                                     &ret->listener);
     if (!error)
         error = sluice_listener_address(ret->listener, &bound);
@@ -154,65 +221,7 @@ static int open_listeners(struct server *server) {
     return 0;
 }
 
-/* Why io_uring cannot be used, and what to do about it. */
-static const char *loop_hint(int error) {
-    switch (error) {
-    case -ENOSYS:
-        return "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or newer, or allow it there";
-    case -EPERM:
-    case -EACCES:
-        return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
-    case -EOPNOTSUPP:
-        return "this kernel's io_uring is too old: use Linux 5.19 or newer";
-    case -ENOMEM:
-        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring: see ulimit -l";
-    default:
-        return strerror(-error);
-    }
-}
-
-static int make_loop(struct server *server) {
-    const sluice_loop_options options = {.batch_us = server->options->batch_us, .backend = server->options->backend};
-    sluice_loop_stats stats;
-    int error = sluice_loop_new(server->pool, &options, &server->loop);
-    if (error && options.backend == SLUICE_BACKEND_URING)
-        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
-    else if (error)
-        LOG(LOG_ERROR, "cannot make the loop", {"reason", strerror(-error)});
-    if (error)
-        return error;
-    sluice_loop_get_stats(server->loop, &stats);
-    if (stats.fallback_error)
-        LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
-    LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
-    return 0;
-}
-
-static int open_loop(struct server *server) {
-    const struct options *options = server->options;
-    const sluice_pool_options pool = {
-        .block_size = BLOCK_BYTES,
-        .slab_blocks = SLAB_BYTES / BLOCK_BYTES,
-        .max_blocks = (uint32_t)(options->memory / BLOCK_BYTES),
-        .class_sizes = {SMALL_BYTES},
-    };
-    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
-
-    int error = sluice_pool_new(&pool, &server->pool);
-    if (error) {
-        LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
-        return error;
-    }
-    error = make_loop(server);
-    if (error)
-        return error;
-    error = registry_new(server->loop, &limits, &server->registry);
-    if (!error)
-        error = sluice_timer_new(server->loop, tick, server, &server->ticker);
-    if (error)
-        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-    return error;
-}
+/* Its life. */
 
 static int load_users(struct server *server) {
     char text[USERS_ERROR];
@@ -224,17 +233,11 @@ static int load_users(struct server *server) {
     return error;
 }
 
-static void want(struct stream *stream, void *user) {
-    const struct server *server = user;
-    pulls_want(server->pulls, stream);
-}
-
-static int open_pulls(struct server *server) {
-    int error = pulls_new(server, &server->options->pulls, &server->pulls);
-    if (error)
-        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-    else
-        registry_on_wanted(server->registry, want, server);
+static int open_workers(struct server *server) {
+    server->workers = calloc(server->worker_count, sizeof *server->workers);
+    int error = server->workers ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < server->worker_count && !error; i++)
+        error = worker_open(&server->workers[i], server, i);
     return error;
 }
 
@@ -243,19 +246,18 @@ int server_new(const struct options *options, struct server **ret_server) {
     if (!server)
         return -ENOMEM;
     server->options = options;
+    server->worker_count = (uint32_t)options->workers;
+    atomic_init(&server->holds, server->worker_count);
     int error = load_users(server);
     if (!error)
-        error = open_loop(server);
-    if (!error)
-        error = open_pulls(server);
+        error = open_workers(server);
     if (!error)
         error = open_listeners(server);
     if (error) {
         server_free(server);
         return error;
     }
-    server->started_at = server->ticked_at = server_now(server);
-    sluice_timer_start(server->ticker, TICK_MS);
+    server->started_at = worker_now(&server->workers[0]);
     *ret_server = server;
     return 0;
 }
@@ -263,77 +265,81 @@ int server_new(const struct options *options, struct server **ret_server) {
 void server_free(struct server *server) {
     if (!server)
         return;
-    sluice_timer_free(server->ticker);
-    /* What the connector has sent back and nobody has taken is not begun any more. */
-    if (server->pulls)
-        pulls_stop(server->pulls);
-    sluice_loop_free(server->loop);
-    pulls_free(server->pulls);
-    registry_free(server->registry);
-    sluice_pool_free(server->pool);
+    for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
+        worker_close(&server->workers[i]);
     users_free(server->rtsp_users);
     free(server->listeners);
+    free(server->workers);
     free(server);
 }
 
-sluice_pool *server_small_pool(struct server *server) {
-    sluice_pool *small;
-    return sluice_pool_class(server->pool, SMALL_BYTES, &small) < 0 ? server->pool : small;
+void server_set_connector(struct server *server, connect_fn *connect, void *connector) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        pulls_set_connector(server->workers[i].pulls, connect, connector);
+}
+
+/* Without one worker the others are of no use. */
+static void stop_others(struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        sluice_loop_stop(server->workers[i].loop);
+}
+
+static int run_worker(struct worker *worker) {
+    int error = sluice_loop_run(worker->loop);
+    if (error)
+        stop_others(worker->server);
+    return error;
+}
+
+static void *run_thread(void *user) {
+    struct worker *worker = user;
+    worker->error = run_worker(worker);
+    return NULL;
+}
+
+/* Not bound to a core: the kernel knows better where there is one to spare. */
+static int start_thread(struct worker *worker) {
+    char name[16];
+    int error = -pthread_create(&worker->thread, NULL, run_thread, worker);
+    if (error) {
+        LOG(LOG_ERROR, "cannot start a worker", {"reason", strerror(-error)});
+        return error;
+    }
+    snprintf(name, sizeof name, "worker %u", worker->index % 10000);
+    (void)pthread_setname_np(worker->thread, name);
+    return 0;
 }
 
 int server_run(struct server *server) {
-    return sluice_loop_run(server->loop);
+    uint32_t started = 1;
+    int error = 0;
+    for (; started < server->worker_count && !error; started += !error)
+        error = start_thread(&server->workers[started]);
+    if (error)
+        stop_others(server);
+    else
+        error = run_worker(&server->workers[0]);
+    for (uint32_t i = 1; i < started; i++) {
+        (void)pthread_join(server->workers[i].thread, NULL);
+        error = error ? error : server->workers[i].error;
+    }
+    return error;
 }
 
-static void start_drain(void *user) {
-    struct server *server = user;
-    server->draining = true;
-    server->drain_deadline = server_now(server) + DRAIN_MS;
-    for (size_t i = 0; i < server->options->listener_count; i++)
+/* Stopping: the first worker, which accepts, before the others. */
+
+static void drain(void *user) {
+    struct worker *worker = user;
+    struct server *server = worker->server;
+    for (size_t i = 0; worker->index == 0 && i < server->options->listener_count; i++)
         sluice_listener_free(server->listeners[i].listener);
-    pulls_stop(server->pulls);
-    each_session(server, drain_session);
-    sluice_timer_start(server->ticker, server->session_count > 0 ? 10 : 0);
+    worker_drain(worker);
+    for (uint32_t i = 1; worker->index == 0 && i < server->worker_count; i++)
+        sluice_loop_post_call(server->workers[i].loop, &server->workers[i].drain_call, drain, &server->workers[i]);
+    server_release(server);
 }
 
 void server_stop(struct server *server) {
-    if (sluice_loop_post(server->loop, start_drain, server) < 0)
-        sluice_loop_stop(server->loop);
-}
-
-struct query {
-    struct server *server;
-    void (*answer)(const struct server_status *status, void *user);
-    void *user;
-};
-
-static void add_stream(struct stream *stream, void *user) {
-    struct server_status *status = user;
-    status->streams += stream->live;
-    status->subscribers += stream->player_count;
-    status->bits_per_second += stream->bits_per_second;
-    status->frames += stream->live ? stream->video_frames + stream->audio_frames : 0;
-}
-
-static void answer_query(void *user) {
-    struct query *query = user;
-    struct server_status status = {0};
-    sluice_pool_stats pool;
-    sluice_pool_get_stats(query->server->pool, &pool);
-    status.blocks_held = pool.held;
-    status.blocks_max = pool.max;
-    registry_each(query->server->registry, add_stream, &status);
-    query->answer(&status, query->user);
-    free(query);
-}
-
-int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user) {
-    struct query *query = malloc(sizeof *query);
-    if (!query)
-        return -ENOMEM;
-    *query = (struct query){server, answer, user};
-    int error = sluice_loop_post(server->loop, answer_query, query);
-    if (error)
-        free(query);
-    return error;
+    if (!atomic_exchange(&server->stopping, true))
+        sluice_loop_post_call(server->workers[0].loop, &server->workers[0].drain_call, drain, &server->workers[0]);
 }

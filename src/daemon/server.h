@@ -1,74 +1,53 @@
 /*
- * The data plane: pool, loop, listeners and sessions, all on one thread. The control plane talks to it by posted calls
- * only.
+ * The data plane: what the workers share. Each of them is a thread with streams of its own (worker.h); a stream is the
+ * worker's that its name says, and connections go there. The control plane talks to it by the calls below, which any
+ * thread may make.
  */
 #ifndef SLUICED_SERVER_H
 #define SLUICED_SERVER_H
 
-#include <sluice/conn.h>
-#include <sluice/loop.h>
-#include <sluice/pool.h>
-
+#include "daemon/connect.h"
 #include "daemon/options.h"
-#include "daemon/pull.h"
-#include "daemon/session.h"
-#include "daemon/stream.h"
 #include "daemon/users.h"
+#include "daemon/worker.h"
 
-struct server {
-    const struct options *options;
-    sluice_pool *pool;
-    sluice_loop *loop;
-    struct registry *registry;
-    struct pulls *pulls;
-    struct users *rtsp_users; /* NULL: everybody */
-    struct server_listener *listeners;
-    struct session *sessions;
-    uint32_t session_count;
-    uint64_t refused; /* connections over the limit */
-    uint64_t started_at;
-    sluice_timer *ticker;
-    uint64_t ticked_at;
-    uint32_t ticks;
-    bool draining;
-    uint64_t drain_deadline;
-};
-
-/* What the status line shows. */
-struct server_status {
-    uint32_t streams;
-    uint32_t subscribers;
-    uint64_t bits_per_second;
-    uint64_t frames; /* received since the start of the streams that are live */
-    uint32_t blocks_held;
-    uint32_t blocks_max;
-};
+struct server;
 
 /*
  * Makes everything and listens, but runs nothing. Says on the log what is wrong. 0 or -errno.
  * @options must outlive the server.
  */
 int server_new(const struct options *options, struct server **ret_server);
+
+/* After the run. NULL is allowed. */
 void server_free(struct server *server);
 
-/* Runs the loop until server_stop(). Any one thread, which owns the server meanwhile. 0 or -errno. */
+/* Who makes the pulls' connections; before the run. */
+void server_set_connector(struct server *server, connect_fn *connect, void *connector);
+
+/* Runs the workers, the first on the calling thread, until server_stop(). 0 or -errno. */
 int server_run(struct server *server);
 
-/* Stops listening, lets sessions finish for a moment, and ends the run. Any thread. */
+/* Stops listening, lets sessions finish for a moment, and ends the run. */
 void server_stop(struct server *server);
 
-/* Calls with the status, on the server's thread. Any thread. 0, -ENOMEM */
-int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user);
+/* What does not change while the server lives. */
+const struct options *server_options(const struct server *server);
+const struct users *server_rtsp_users(const struct server *server); /* NULL: everybody */
+uint32_t server_worker_count(const struct server *server);
+struct worker *server_worker(struct server *server, uint32_t index);
+uint64_t server_started_at(const struct server *server); /* loop time */
 
-/* For sessions: enter and leave the server's list. */
-void server_add(struct server *server, struct session *session);
-void server_remove(struct server *server, struct session *session);
+/* The worker whose the stream of that name is. */
+struct worker *server_owner(struct server *server, const char *name, size_t length);
 
-/* The pool of small blocks, for what is put between received bytes; the pool itself where there are none to be had. */
-sluice_pool *server_small_pool(struct server *server);
+/*
+ * The run lasts as long as something holds it: a worker that has not begun to stop, a connection, a question that has
+ * not been answered. False when it is over: then nothing may be begun any more.
+ */
+bool server_hold(struct server *server);
 
-static inline uint64_t server_now(const struct server *server) {
-    return sluice_loop_now(server->loop);
-}
+/* Lets go; on a worker's thread. */
+void server_release(struct server *server);
 
 #endif
