@@ -35,6 +35,7 @@ struct server {
     /* Any thread's: */
     atomic_uint holds; /* one for each worker that does not stop yet, each connection, and each question */
     atomic_bool stopping;
+    atomic_bool over;         /* no loop is run any more */
     _Atomic uint64_t refused; /* connections over the limit */
 };
 
@@ -89,8 +90,12 @@ void server_release(struct server *server) {
         if (refused > 0)
             LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(refused).text});
     }
-    if (atomic_fetch_sub(&server->holds, 1) == 1)
+    if (atomic_fetch_sub(&server->holds, 1) == 1 && !server_is_over(server))
         stop_loops(server);
+}
+
+bool server_is_over(const struct server *server) {
+    return atomic_load(&server->over);
 }
 
 /* Accepting. */
@@ -265,6 +270,8 @@ int server_new(const struct options *options, struct server **ret_server) {
 void server_free(struct server *server) {
     if (!server)
         return;
+    /* After a run that has failed there is still something, which goes now; none of it goes to another loop. */
+    atomic_store(&server->over, true);
     for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
         worker_close(&server->workers[i]);
     users_free(server->rtsp_users);

@@ -50,4 +50,7 @@ bool server_hold(struct server *server);
 /* Lets go; on a worker's thread. */
 void server_release(struct server *server);
 
+/* The workers do not run any more, and are being freed: nothing is to be sent to one. */
+bool server_is_over(const struct server *server);
+
 #endif

@@ -186,6 +186,11 @@ static void ask(void *user) {
         atomic_store(&question->failed, true);
     if (atomic_fetch_sub(&question->left, 1) > 1)
         return;
+    if (server_is_over(question->server)) {
+        /* Nobody is there to be told. */
+        free_question(question);
+        return;
+    }
     question->snapshot.uptime_ms = worker_now(worker) - server_started_at(question->server);
     if (!question->home || question->home == worker)
         answer(question);

@@ -69,7 +69,8 @@ enum { SNAPSHOT_STREAMS = 1, SNAPSHOT_PLAYERS = 2, SNAPSHOT_PULLS = 4, SNAPSHOT_
 typedef void snapshot_fn(const struct snapshot *snapshot, void *user);
 
 /*
- * Asks all workers; calls once, when the last has answered, even when the server is stopping. Any thread.
+ * Asks all workers; calls once, when the last has answered, even when the server is stopping; not, when its run has
+ * failed. Any thread.
  * @home: on whose thread to call, which must be the calling one; where it is the only worker, from inside. NULL: on
  * whichever worker's thread it may be.
  * 0, or -ENOMEM, -ESHUTDOWN (the run is over): nothing is called
