@@ -329,6 +329,7 @@ static void leave_if_done(sluice_conn *conn) {
     list_remove(&conn->loop->leaving, LIST_LEAVING, conn);
     conn->closing = true;
     conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
 }
 
 int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, void *user) {

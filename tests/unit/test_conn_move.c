@@ -5,12 +5,10 @@
 #include <sluice/conn.h>
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -77,14 +75,18 @@ typedef struct road {
     int peer;
 } road;
 
-static void road_open(road *r, void pair(int fds[2])) {
+static void road_open_with(road *r, void pair(int fds[2]), const sluice_pool_options *first) {
     int fds[2];
     *r = (road){.peer = -1};
     for (int i = 0; i < 2; i++)
-        loop_rig_open(&r->rigs[i], NULL, NULL, GUARD);
+        loop_rig_open(&r->rigs[i], i == 0 ? first : NULL, NULL, GUARD);
     pair(fds);
     r->peer = fds[1];
     assert_int_equal(sluice_conn_new(r->rigs[0].loop, fds[0], &traveller_events, &r->t, &r->t.conn), 0);
+}
+
+static void road_open(road *r, void pair(int fds[2])) {
+    road_open_with(r, pair, NULL);
 }
 
 /* Every block must be back, and nothing have been copied. */
@@ -195,6 +197,58 @@ static void a_stream_goes_on_from_loop_to_loop(void **state) {
     to_and_fro(sockets_tcp_pair, 100000);
     to_and_fro(sockets_tcp_pair, 1500);
     to_and_fro(sockets_unix_pair, 20000);
+}
+
+/* Where it has used up all blocks, and waits for one, it leaves with what it has. */
+static void one_that_starves_may_leave(void **state) {
+    (void)state;
+    static const sluice_pool_options few = {.block_size = 512, .slab_blocks = 8, .max_blocks = 8};
+    enum { TOTAL = 20000 };
+    road r;
+    road_open_with(&r, sockets_tcp_pair, &few);
+    r.t.leaves = true;
+    pattern_write(r.peer, SEED, 0, TOTAL);
+    sluice_loop_stats stats = {0};
+    while (stats.waiting == 0) {
+        turn_through(r.rigs[0].loop, 1);
+        sluice_loop_get_stats(r.rigs[0].loop, &stats);
+    }
+    assert_true(sluice_chain_length(sluice_conn_chain(r.t.conn)) > 0);
+    leave(&r, 0);
+    r.t.leaves = false;
+    arrive(&r, 1);
+    finish(&r, 1, TOTAL);
+    road_close(&r);
+}
+
+/* As the host of an embedded loop does it: what is left to do shows in the descriptor, or in the timeout. */
+static void host_until_count(sluice_loop *loop, const unsigned *count, unsigned goal) {
+    while (*count < goal) {
+        struct pollfd host = {.fd = sluice_loop_fd(loop), .events = POLLIN};
+        assert_true(poll(&host, 1, sluice_loop_timeout(loop)) >= 0);
+        assert_int_equal(sluice_loop_turn(loop, 0), 0);
+    }
+}
+
+static void a_host_does_not_sleep_on_a_move(void **state) {
+    (void)state;
+    road r;
+    road_open(&r, sockets_tcp_pair);
+    r.t.leaves = true;
+    pattern_write(r.peer, SEED, 0, 10);
+    host_until_count(r.rigs[0].loop, &r.t.data, 1);
+    assert_int_equal(sluice_conn_detach(r.t.conn, traveller_left, &r.t), 0);
+    host_until_count(r.rigs[0].loop, &r.t.detached, 1);
+    assert_true(sluice_loop_fd(r.rigs[1].loop) >= 0);
+    r.t.leaves = false;
+    arrive(&r, 1);
+    host_until_count(r.rigs[1].loop, &r.t.data, 2);
+    assert_int_equal(r.t.place, 10);
+    shutdown(r.peer, SHUT_WR);
+    host_until_count(r.rigs[1].loop, &r.t.ends, 1);
+    sluice_conn_close(r.t.conn);
+    host_until_count(r.rigs[1].loop, &r.t.closed, 1);
+    road_close(&r);
 }
 
 /* Slices of what came along outlive the move and the connection, and go home from the other side. */
@@ -535,6 +589,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_wherever_it_is_cut),
         cmocka_unit_test(a_stream_goes_on_from_loop_to_loop),
+        cmocka_unit_test(one_that_starves_may_leave),
+        cmocka_unit_test(a_host_does_not_sleep_on_a_move),
         cmocka_unit_test(what_came_along_can_be_held),
         cmocka_unit_test(an_end_before_or_meanwhile_is_told_once),
         cmocka_unit_test(a_reset_is_told_where_the_connection_goes),
