@@ -27,7 +27,7 @@ static void arrive(void *user) {
             {"peer", session->peer}, {"reason", strerror(-error)});
         sluice_conn_handover_discard(&move->connection);
         session->type->discard(session);
-        server_release(worker->server);
+        server_release_connection(worker->server);
     } else {
         worker_add(worker, session);
         session->type->moved(session);

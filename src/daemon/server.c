@@ -85,13 +85,17 @@ bool server_hold(struct server *server) {
 }
 
 void server_release(struct server *server) {
+    if (atomic_fetch_sub(&server->holds, 1) == 1 && !server_is_over(server))
+        stop_loops(server);
+}
+
+void server_release_connection(struct server *server) {
     if (atomic_load_explicit(&server->refused, memory_order_relaxed) > 0) {
         uint64_t refused = atomic_exchange(&server->refused, 0);
         if (refused > 0)
             LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(refused).text});
     }
-    if (atomic_fetch_sub(&server->holds, 1) == 1 && !server_is_over(server))
-        stop_loops(server);
+    server_release(server);
 }
 
 bool server_is_over(const struct server *server) {
@@ -109,7 +113,7 @@ static void refuse(struct server *server, int fd, const struct listener_option *
     if (error != -ESHUTDOWN)
         LOG(LOG_ERROR, "connection refused", {"proto", protocol_name(option->protocol)}, {"reason", strerror(-error)});
     close(fd);
-    server_release(server);
+    server_release_connection(server);
 }
 
 /* A connection begins, on the worker's thread. */
@@ -320,6 +324,7 @@ static int start_thread(struct worker *worker) {
 int server_run(struct server *server) {
     uint32_t started = 1;
     int error = 0;
+    (void)pthread_setname_np(pthread_self(), "worker 0");
     for (; started < server->worker_count && !error; started += !error)
         error = start_thread(&server->workers[started]);
     if (error)

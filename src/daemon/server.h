@@ -50,6 +50,9 @@ bool server_hold(struct server *server);
 /* Lets go; on a worker's thread. */
 void server_release(struct server *server);
 
+/* The same of a connection that has ended: there may be room for another one. */
+void server_release_connection(struct server *server);
+
 /* The workers do not run any more, and are being freed: nothing is to be sent to one. */
 bool server_is_over(const struct server *server);
 

@@ -41,7 +41,7 @@ void worker_remove(struct worker *worker, struct session *session) {
 void worker_end_session(struct session *session) {
     free(session->move);
     worker_remove(session->worker, session);
-    server_release(session->worker->server);
+    server_release_connection(session->worker->server);
 }
 
 /* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
