@@ -113,7 +113,8 @@ static void log_loop(const struct worker *worker) {
     if (stats.fallback_error)
         LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
     if (worker->index == 0)
-        LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
+        LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features},
+            {"workers", log_unsigned(server_worker_count(worker->server)).text});
 }
 
 static int make_loop(struct worker *worker) {
