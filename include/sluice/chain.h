@@ -53,7 +53,11 @@ SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 
 /**
  * Appends a slice's bytes by reference. The slice stays the caller's.
- * @return 0, -EINVAL (a slice of another pool), -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
+ *
+ * It may be of another pool, and on this thread be what another pool's owner has handed over. Then its blocks stand in
+ * the chain as the user's memory does (see sluice_chain_append_memory(): each counts as a view, and sluice_slice_keep()
+ * never refuses it), are counted as held by their own pool, and go home when the last reference is gone.
+ * @return 0, -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
  */
 SLUICE_API int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice);
 

@@ -20,6 +20,7 @@
 #include <sluice/chain.h>
 #include <sluice/loop.h>
 #include <sluice/reader.h>
+#include <sluice/slice.h>
 #include <sluice/visibility.h>
 
 #ifdef __cplusplus
@@ -197,6 +198,55 @@ SLUICE_API bool sluice_conn_is_sending(const sluice_conn *conn);
 
 /** Tells the peer that nothing more will be sent. For after the last on_sent. @return 0, -errno of shutdown(2) */
 SLUICE_API int sluice_conn_finish(sluice_conn *conn);
+
+/**
+ * A connection between two loops: what sluice_conn_detach() gives and sluice_conn_adopt() takes. Whoever has it owns
+ * the descriptor and the slice, and may carry it to another thread.
+ */
+typedef struct sluice_conn_handover {
+    int fd; /**< The socket; -1: this holds nothing. */
+    sluice_slice
+        received;      /**< What was received and not consumed; its blocks are of the pool of the loop that it left. */
+    uint64_t consumed; /**< Bytes consumed before: sluice_chain_consumed() goes on from here. */
+    bool ended;        /**< Nothing more will be received. */
+    bool told;         /**< and on_end has said so. */
+    int error;         /**< What the connection has failed with, or 0. */
+} sluice_conn_handover;
+
+/**
+ * The last call of a connection that leaves its loop, in place of on_closed: the kernel is done with everything, and
+ * the connection goes. From a turn, never from inside sluice_conn_detach().
+ * @param handover the callee's to copy, and then to adopt or discard
+ */
+typedef void sluice_conn_detached_fn(const sluice_conn_handover *handover, void *user);
+
+/**
+ * Takes the connection out of its loop, for another one to go on with it: receiving stops, and once the kernel has
+ * given back what it had, @p detached gets the descriptor, the bytes that nobody has consumed, and how the connection
+ * stands. Nothing is lost by it: what arrives meanwhile is among those bytes, or still with the kernel. A peer that
+ * ends or fails meanwhile is told to who adopts. Until @p detached no event is called, and no call of the connection
+ * does anything but sluice_conn_close(), which has it closed here after all: then on_closed comes, and @p detached does
+ * not. A writer that is tied to the connection loses it, as at its end.
+ *
+ * All that was to be sent must have gone: who has more in mind sends it in the other loop.
+ * @return 0, -EINVAL (no callback), -EBUSY (a send or a sluice_conn_receive_into() is under way; nothing has changed),
+ *         -EPIPE (it has been closed, or is leaving already)
+ */
+SLUICE_API int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, void *user);
+
+/**
+ * Goes on with a connection in this loop; on the loop's thread. The bytes in hand come first in its chain, by
+ * reference: they stay blocks of the other pool, which may be another thread's (see sluice_chain_append_slice()).
+ * on_data tells of them in the next turn, and on_end of an end that nobody has been told of. Else the connection is a
+ * new one: need, timeout, block size and the like are as they begin, and it receives.
+ * @param handover emptied on success; untouched on failure
+ * @return 0, -EINVAL (an empty handover, no events), -ENOBUFS (too many views in use), -ENOMEM
+ */
+SLUICE_API int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const sluice_conn_events *events,
+                                 void *user, sluice_conn **ret_conn);
+
+/** Closes the socket and gives the bytes back. One that holds nothing is allowed. Any thread. */
+SLUICE_API void sluice_conn_handover_discard(sluice_conn_handover *handover);
 
 /** A listening socket on a loop; opaque. */
 typedef struct sluice_listener sluice_listener;

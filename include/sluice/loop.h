@@ -3,8 +3,8 @@
  * The loop: waits for completions, runs timers and posted calls, sends what is due. One thread runs it.
  *
  * Threads: everything that belongs to a loop (connections, listeners, timers, its pool) is used on the thread that
- * runs the loop, and before the first turn on the thread that made it. sluice_loop_post() and sluice_loop_stop() may be
- * called on any thread.
+ * runs the loop, and before the first turn on the thread that made it. sluice_loop_post(), sluice_loop_post_call() and
+ * sluice_loop_stop() may be called on any thread.
  */
 #ifndef SLUICE_LOOP_H
 #define SLUICE_LOOP_H
@@ -142,6 +142,21 @@ typedef void sluice_loop_fn(void *user);
  * @return 0, -ENOMEM
  */
 SLUICE_API int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user);
+
+/** A call to be posted whose memory is the poster's own; see sluice_loop_post_call(). The fields are the library's. */
+typedef struct sluice_call {
+    struct sluice_call *next; /**< Of the calls that are posted. */
+    sluice_loop_fn *call;     /**< What is called. */
+    void *user;               /**< With this. */
+    bool allocated;           /**< By sluice_loop_post(). */
+} sluice_call;
+
+/**
+ * As sluice_loop_post(), with memory that the caller has had before, so that it cannot fail: for messages between loops
+ * that must not get lost. Any thread.
+ * @param posted the loop's until @p call is called, which may post it again, or free it
+ */
+SLUICE_API void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sluice_loop_fn *call, void *user);
 
 /**
  * Has something done that may block, such as opening a file: @p run on a thread of the loop's, then @p done on the

@@ -78,6 +78,7 @@ static void add_recording(const struct snapshot_stream *stream, struct json *jso
 static void add_stream_fields(const struct snapshot_stream *stream, struct json *json) {
     json_unsigned(json, "id", stream->id);
     json_string(json, "name", stream->name);
+    json_unsigned(json, "worker", stream->worker);
     json_string(json, "state", stream->live ? "live" : "waiting");
     if (stream->live)
         add_publisher(stream, "publisher", json);

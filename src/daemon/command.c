@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 #include "daemon/log.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 struct search {
     uint64_t id;
@@ -26,10 +26,10 @@ static void kick(struct session *session) {
         session->type->kick(session);
 }
 
-static int kick_publisher(struct server *server, struct stream *stream, uint64_t ban_ms) {
+static int kick_publisher(struct worker *worker, struct stream *stream, uint64_t ban_ms) {
     int error = 0;
     if (ban_ms > 0)
-        error = bans_add(registry_bans(server->registry), stream->name, stream->source.peer, server_now(server),
+        error = bans_add(registry_bans(worker->registry), stream->name, stream->source.peer, worker_now(worker),
                          ban_ms);
     LOG(LOG_INFO, "publisher kicked", {"stream", stream->name}, {"peer", stream->source.peer},
         {"ban_ms", log_unsigned(ban_ms).text});
@@ -37,24 +37,24 @@ static int kick_publisher(struct server *server, struct stream *stream, uint64_t
     return error;
 }
 
-static int kick_stream(struct server *server, struct stream *stream, uint64_t ban_ms) {
+static int kick_stream(struct worker *worker, struct stream *stream, uint64_t ban_ms) {
     /* Without players, the stream goes with its publisher; and not before the last player's connection. */
     uint32_t players = stream->player_count;
-    int error = stream->live ? kick_publisher(server, stream, ban_ms) : 0;
+    int error = stream->live ? kick_publisher(worker, stream, ban_ms) : 0;
     for (; players > 0; players--)
         kick(stream->players->user);
     return error;
 }
 
-int command_run(struct server *server, const struct command *command) {
+int command_run(struct worker *worker, const struct command *command) {
     if (command->kind == COMMAND_KICK_STREAM) {
-        struct stream *stream = registry_find(server->registry, command->stream);
-        return stream ? kick_stream(server, stream, command->ban_ms) : -ENOENT;
+        struct stream *stream = registry_find(worker->registry, command->stream);
+        return stream ? kick_stream(worker, stream, command->ban_ms) : -ENOENT;
     }
     struct search search = {.id = command->id};
-    registry_each(server->registry, look, &search);
+    registry_each(worker->registry, look, &search);
     if (command->kind == COMMAND_KICK_PUBLISHER)
-        return search.published ? kick_publisher(server, search.published, command->ban_ms) : -ENOENT;
+        return search.published ? kick_publisher(worker, search.published, command->ban_ms) : -ENOENT;
     if (!search.player)
         return -ENOENT;
     kick(search.player->user);

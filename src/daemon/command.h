@@ -9,7 +9,7 @@
 
 #include "daemon/stream_name.h"
 
-struct server;
+struct worker;
 
 enum command_kind {
     COMMAND_KICK_PLAYER,
@@ -25,6 +25,6 @@ struct command {
 };
 
 /* 0, -ENOENT (this worker has no such object), -ENOMEM (it is done, but for the ban) */
-int command_run(struct server *server, const struct command *command);
+int command_run(struct worker *worker, const struct command *command);
 
 #endif

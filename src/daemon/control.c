@@ -34,12 +34,18 @@ struct control {
     bool stopping;
 
     pthread_mutex_t lock; /* of the fields below */
-    struct server_status status;
-    bool has_status;
     bool ended;
     int error;
 
     uint64_t frames; /* at the last status line */
+};
+
+/* What the status line shows. */
+struct status {
+    uint32_t streams, players;
+    uint64_t bits_per_second;
+    uint64_t frames; /* received since the start of the streams that are live */
+    uint32_t blocks_held, blocks_max;
 };
 
 static const int handled_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -66,22 +72,40 @@ static void *serve(void *user) {
     return NULL;
 }
 
-static void take_status(const struct server_status *status, void *user) {
-    struct control *control = user;
-    pthread_mutex_lock(&control->lock);
-    control->status = *status;
-    control->has_status = true;
-    pthread_mutex_unlock(&control->lock);
-    tell(control);
+static void add_worker(struct status *status, const struct snapshot *snapshot) {
+    for (size_t i = 0; i < snapshot->stream_count; i++) {
+        const struct snapshot_stream *stream = &snapshot->streams[i];
+        status->streams += stream->live;
+        status->players += stream->players;
+        status->bits_per_second += stream->bits_per_second;
+        status->frames += stream->live ? stream->video_frames + stream->audio_frames : 0;
+    }
+    status->blocks_held += snapshot->pool.held;
+    status->blocks_max += snapshot->pool.max;
 }
 
-static void show_status(struct control *control, const struct server_status *status) {
+/* Whether all workers have answered, and not for want of memory with nothing. */
+static bool is_whole(const struct answer *answer) {
+    for (size_t i = 0; i < answer->snapshots.count; i++)
+        if (!answer->snapshots.list[i])
+            return false;
+    return true;
+}
+
+/* A part of the numbers would look like a fall. */
+static void show_status(const struct answer *answer, void *user) {
+    struct control *control = user;
+    struct status status = {0};
     char line[256];
-    uint64_t frames = status->frames > control->frames ? status->frames - control->frames : 0;
-    control->frames = status->frames;
+    if (control->stopping || !is_whole(answer))
+        return;
+    for (size_t i = 0; i < answer->snapshots.count; i++)
+        add_worker(&status, answer->snapshots.list[i]);
+    uint64_t frames = status.frames > control->frames ? status.frames - control->frames : 0;
+    control->frames = status.frames;
     snprintf(line, sizeof line, "streams %u | %.2f Mbit/s | %llu frames/s | blocks held %u / %u | subscribers %u",
-             status->streams, (double)status->bits_per_second / 1e6, (unsigned long long)frames, status->blocks_held,
-             status->blocks_max, status->subscribers);
+             status.streams, (double)status.bits_per_second / 1e6, (unsigned long long)frames, status.blocks_held,
+             status.blocks_max, status.players);
     log_status(line);
 }
 
@@ -91,12 +115,8 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
     (void)what;
     (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&control->lock);
-    struct server_status status = control->status;
-    bool has_status = control->has_status, ended = control->ended;
-    control->has_status = false;
+    bool ended = control->ended;
     pthread_mutex_unlock(&control->lock);
-    if (has_status)
-        show_status(control, &status);
     if (ended)
         event_base_loopbreak(control->base);
 }
@@ -124,21 +144,21 @@ static void on_second(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     if (!control->stopping)
-        (void)server_query(control->server, take_status, control);
+        (void)asker_snapshot(control->asker, SNAPSHOT_STREAMS, show_status, control);
 }
 
-/* On the server's thread, which is what has to be alive. */
-static void say_alive(const struct server_status *status, void *user) {
-    (void)status;
+/* The workers are what has to be alive, each of them. */
+static void say_alive(const struct answer *answer, void *user) {
     (void)user;
-    service_alive();
+    if (answer->answered == answer->snapshots.count)
+        service_alive();
 }
 
 static void on_watchdog(evutil_socket_t fd, short what, void *user) {
     struct control *control = user;
     (void)fd;
     (void)what;
-    (void)server_query(control->server, say_alive, NULL);
+    (void)asker_snapshot(control->asker, 0, say_alive, NULL);
 }
 
 static bool add_event(struct control *control, evutil_socket_t fd, short what, event_callback_fn call,
@@ -172,7 +192,7 @@ static int open_control(struct control *control, const struct command_line *line
         added = added && add_event(control, -1, EV_PERSIST, on_watchdog, &watchdog);
     if (!added)
         return -ENOMEM;
-    int error = asker_new(control->base, &control->server, 1, &control->asker);
+    int error = asker_new(control->base, control->server, &control->asker);
     return error ? error : admin_new(control->base, options, control->asker, control->reload, &control->admin);
 }
 
@@ -207,9 +227,8 @@ int control_new(struct server *server, const struct command_line *line, const st
         control_free(control);
         return error;
     }
-    pulls_set_connector(server->pulls, connector_take, control->connector);
-    server->ask_hook = hook_asker_take;
-    server->hook_asker = control->hook_asker;
+    server_set_connector(server, connector_take, control->connector);
+    server_set_hook_asker(server, hook_asker_take, control->hook_asker);
     *ret_control = control;
     return 0;
 }

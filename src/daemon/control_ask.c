@@ -14,7 +14,7 @@ enum { ASKS_MOST = 64 }; /* out at a time */
 /* One worker's part of a question. */
 struct part {
     struct ask *ask;
-    struct server *worker;
+    struct worker *worker;
     struct part *next; /* among those that have come back */
     struct snapshot *snapshot;
     int error;
@@ -40,7 +40,7 @@ struct ask {
 struct asker {
     struct event_base *base;
     struct event *woken;
-    struct server *const *workers;
+    struct server *server;
     size_t worker_count;
     struct ask *asks;
     size_t ask_count;
@@ -150,13 +150,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
     give_answer(user);
 }
 
-int asker_new(struct event_base *base, struct server *const *workers, size_t worker_count, struct asker **ret_asker) {
+int asker_new(struct event_base *base, struct server *server, struct asker **ret_asker) {
     struct asker *asker = calloc(1, sizeof *asker);
     if (!asker)
         return -ENOMEM;
     asker->base = base;
-    asker->workers = workers;
-    asker->worker_count = worker_count;
+    asker->server = server;
+    asker->worker_count = server_worker_count(server);
     asker->references = 1;
     asker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (asker->wake_fd < 0) {
@@ -198,7 +198,7 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
     ask->user = user;
     ask->error = -ENOENT;
     for (size_t i = 0; i < count; i++)
-        ask->part[i] = (struct part){.ask = ask, .worker = asker->workers[i], .error = -ENOMEM};
+        ask->part[i] = (struct part){.ask = ask, .worker = server_worker(asker->server, (uint32_t)i), .error = -ENOMEM};
     if (ask->snapshots && ask->deadline)
         return ask;
     if (ask->deadline)

@@ -17,6 +17,7 @@ enum { ASK_MS = 2000 }; /* for the workers to answer */
 
 struct asker;
 struct event_base;
+struct server;
 
 /* What has come of a question. Valid during the call. */
 struct answer {
@@ -28,8 +29,8 @@ struct answer {
 /* Exactly once, on the control plane's thread, and never before the asking call has returned. */
 typedef void answer_fn(const struct answer *answer, void *user);
 
-/* @workers: must outlive the asker. 0, -ENOMEM, -errno */
-int asker_new(struct event_base *base, struct server *const *workers, size_t worker_count, struct asker **ret_asker);
+/* @server: must outlive the asker. 0, -ENOMEM, -errno */
+int asker_new(struct event_base *base, struct server *server, struct asker **ret_asker);
 
 /* Answers what is out with what there is. NULL is allowed. */
 void asker_free(struct asker *asker);

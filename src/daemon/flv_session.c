@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/access.h"
 #include "daemon/denials.h"
+#include "daemon/hook.h"
 #include "daemon/log.h"
 #include "daemon/publisher.h"
 
@@ -28,7 +28,7 @@ static struct flv_session *of(struct session *session) {
 /* Ends the publisher, with one log line, and the connection. */
 static void end(struct flv_session *session, int error) {
     size_t left = sluice_chain_length(sluice_conn_chain(session->base.conn));
-    publisher_end(session->publisher, error, left, server_now(session->base.server));
+    publisher_end(session->publisher, error, left, worker_now(session->base.worker));
     session->publisher = NULL;
     session->base.closing = true;
     sluice_conn_close(session->base.conn);
@@ -65,7 +65,7 @@ static void on_answered(struct session *base, bool granted) {
         end(session, -EPERM);
         return;
     }
-    session->received_at = server_now(base->server);
+    session->received_at = worker_now(base->worker);
     int error = publisher_feed(session->publisher, sluice_conn_chain(base->conn));
     if (error || session->peer_ended) {
         end(session, error);
@@ -78,8 +78,8 @@ static void on_answered(struct session *base, bool granted) {
 static void on_closed(sluice_conn *conn, void *user) {
     struct flv_session *session = user;
     (void)conn;
-    publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
-    server_remove(session->base.server, &session->base);
+    publisher_end(session->publisher, -ESHUTDOWN, 0, worker_now(session->base.worker));
+    worker_end_session(&session->base);
     free(session);
 }
 
@@ -92,7 +92,7 @@ static void tick(struct session *base, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (!base->hook && now - session->received_at >= base->server->options->idle_ms) {
+    } else if (!base->hook && now - session->received_at >= base->worker->options->idle_ms) {
         end(session, -ETIMEDOUT);
     }
 }
@@ -105,21 +105,24 @@ static void kick(struct session *base) {
     end(of(base), -ECANCELED);
 }
 
-static const struct session_type flv_session_type = {.tick = tick, .drain = drain, .kick = kick};
+static const struct session_type flv_session_type = {
+    .protocol = "flv", .events = &events, .tick = tick, .drain = drain, .kick = kick};
+
+void flv_session_name(const struct listener_option *listener, uint16_t peer_port, char name[STREAM_NAME + 1]) {
+    if (*listener->stream)
+        snprintf(name, STREAM_NAME + 1, "%s", listener->stream);
+    else
+        snprintf(name, STREAM_NAME + 1, "live/flv-%u", peer_port);
+}
 
 static int make_publisher(struct flv_session *session, const char *name) {
-    struct server *server = session->base.server;
-    struct stream_source source = {.protocol = "flv", .since = server_now(server), .session = &session->base};
-    char from_port[32];
+    struct worker *worker = session->base.worker;
+    struct stream_source source = {.protocol = "flv", .since = worker_now(worker), .session = &session->base};
     struct stream *stream;
 
-    snprintf(source.peer, sizeof source.peer, "%s", session->base.peer);
-    if (!*name) {
-        snprintf(from_port, sizeof from_port, "live/flv-%u", session->base.peer_port);
-        name = from_port;
-    }
+    memcpy(source.peer, session->base.peer, sizeof source.peer);
     const struct access access = {
-        .options = server->options,
+        .options = worker->options,
         .action = RULE_PUBLISH,
         .stream = {name, strlen(name)},
         .peer = &session->base.peer_address,
@@ -128,40 +131,38 @@ static int make_publisher(struct flv_session *session, const char *name) {
     /* What a rule asks for cannot be said in FLV. */
     if (access_judge(&access, &rule) != ACCESS_GRANTED)
         return -EPERM;
-    int error = registry_get(server->registry, name, strlen(name), server_now(server), &stream);
+    int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
     if (error)
         return error;
-    error = publisher_new(stream, &source, (uint32_t)server->options->frame_limit, &session->publisher);
+    error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, &session->publisher);
     if (error)
         stream_unref(stream);
     return error;
 }
 
-void flv_session_start(struct server *server, int fd, const struct sockaddr_storage *peer, const char *stream) {
+int flv_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                      const struct listener_option *listener) {
+    char name[STREAM_NAME + 1];
     struct flv_session *session = calloc(1, sizeof *session);
-    int error = session ? 0 : -ENOMEM;
-    if (!error) {
-        session->base = (struct session){.type = &flv_session_type, .server = server, .peer_port = address_port(peer)};
-        session->base.peer_address = cidr_address(peer);
-        address_format(peer, session->base.peer);
-        session->received_at = server_now(server);
-        error = make_publisher(session, stream);
-    }
+    if (!session)
+        return -ENOMEM;
+    session->base = (struct session){.type = &flv_session_type, .worker = worker, .peer_port = address_port(peer)};
+    session->base.peer_address = cidr_address(peer);
+    address_format(peer, session->base.peer);
+    session->received_at = worker_now(worker);
+    flv_session_name(listener, session->base.peer_port, name);
+    int error = make_publisher(session, name);
     if (!error)
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
-    if (!error) {
-        const char *name = publisher_stream_name(session->publisher);
-        server_add(server, &session->base);
-        if (hook_ask(&session->base, HOOK_PUBLISH, (sluice_http_text){name, strlen(name)}, "flv", on_answered) < 0)
-            end(session, -ENOMEM);
-        return;
+        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+    if (error) {
+        if (error == -EPERM)
+            denials_log(&worker->denials, worker_now(worker), "flv", session->base.peer, 403);
+        publisher_end(session->publisher, error, 0, worker_now(worker));
+        free(session);
+        return error;
     }
-    if (error == -EPERM)
-        denials_log(&server->denials, server_now(server), "flv", session->base.peer, 403);
-    else
-        LOG(LOG_ERROR, "connection refused", {"proto", "flv"}, {"reason", strerror(-error)});
-    if (session)
-        publisher_end(session->publisher, error, 0, server_now(server));
-    free(session);
-    close(fd);
+    worker_add(worker, &session->base);
+    if (hook_ask(&session->base, HOOK_PUBLISH, (sluice_http_text){name, strlen(name)}, "flv", on_answered) < 0)
+        end(session, -ENOMEM);
+    return 0;
 }

@@ -2,9 +2,13 @@
 #ifndef SLUICED_FLV_SESSION_H
 #define SLUICED_FLV_SESSION_H
 
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
-/* Takes the descriptor over in any case. @stream: the name, or empty for one made from the peer's port. */
-void flv_session_start(struct server *server, int fd, const struct sockaddr_storage *peer, const char *stream);
+/* The name of the stream that comes from there: the listener's, or one made from the peer's port. */
+void flv_session_name(const struct listener_option *listener, uint16_t peer_port, char name[STREAM_NAME + 1]);
+
+/* The stream is the worker's. The descriptor is the session's on success. 0, -ENOMEM, -EINVAL */
+int flv_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                      const struct listener_option *listener);
 
 #endif

@@ -12,10 +12,10 @@ static void come_back(struct hook_job *job) {
     struct session *session = job->session;
     bool granted = job->granted;
     if (session) {
-        struct server *server = session->server;
+        struct worker *worker = session->worker;
         session->hook = NULL;
         if (!granted)
-            denials_log(&server->denials, server_now(server), job->protocol, job->peer, 403);
+            denials_log(&worker->denials, worker_now(worker), job->protocol, job->peer, 403);
         job->answered(session, granted);
     }
     free(job);
@@ -23,8 +23,8 @@ static void come_back(struct hook_job *job) {
 
 int hook_ask(struct session *session, enum hook_event event, sluice_http_text stream, const char *protocol,
              hook_answered_fn *answered) {
-    struct server *server = session->server;
-    const struct options *options = server->options;
+    struct worker *worker = session->worker;
+    const struct options *options = worker->options;
     const struct hook_url *url = event == HOOK_PUBLISH ? &options->hook_publish : &options->hook_play;
     if (!*url->host)
         return 0;
@@ -37,14 +37,14 @@ int hook_ask(struct session *session, enum hook_event event, sluice_http_text st
                              .url = *url,
                              .timeout_ms = options->hook_ms,
                              .protocol = protocol,
-                             .loop = server->loop,
+                             .loop = worker->loop,
                              .done = come_back,
                              .session = session,
                              .answered = answered};
     memcpy(job->stream, stream.text, stream.length);
     memcpy(job->peer, session->peer, sizeof job->peer);
     session->hook = job;
-    server->ask_hook(server->hook_asker, job);
+    server_ask_hook(worker->server, job);
     return 1;
 }
 

@@ -68,13 +68,13 @@ static unsigned check(const struct access *access, const sluice_http_request *re
 
 bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
                     sluice_http_text stream) {
-    struct server *server = session->base.server;
-    const struct access access = {server->options, action, stream, &session->base.peer_address};
+    struct worker *worker = session->base.worker;
+    const struct access access = {worker->options, action, stream, &session->base.peer_address};
     const char *challenge = NULL;
     unsigned status = check(&access, request, &challenge);
     if (status == 0)
         return true;
-    denials_log(&server->denials, server_now(server), "http", session->base.peer, status);
+    denials_log(&worker->denials, worker_now(worker), "http", session->base.peer, status);
     const struct http_reply reply = {
         .status = status,
         .reason = status == 401 ? "credentials are asked for" : "no right to do that",

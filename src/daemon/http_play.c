@@ -57,11 +57,11 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form) {
     session->player = player;
     session->state = HTTP_PLAYING;
-    session->joined_at = server_now(session->base.server);
+    session->joined_at = worker_now(session->base.worker);
     player->conn = session->base.conn;
     player->user = session;
     player->form.kind = form;
-    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name,
+    player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,
                                                    session->base.merge_window_ms);
     player->progress_at = session->joined_at;
     LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", session->websocket ? "websocket" : "http"},
@@ -101,7 +101,7 @@ static void check_done(struct http_session *session) {
 
 void http_play_sent(struct http_session *session, size_t bytes) {
     if (bytes > 0)
-        session->player->progress_at = server_now(session->base.server);
+        session->player->progress_at = worker_now(session->base.worker);
     session->player->stream->sends += bytes > 0;
     player_sent(session->player, bytes);
     check_done(session);
@@ -121,7 +121,7 @@ static void give_up_waiting(struct http_session *session) {
 
 void http_play_tick(struct http_session *session, uint64_t now) {
     struct player *player = session->player;
-    const struct options *options = session->base.server->options;
+    const struct options *options = session->base.worker->options;
     const struct stream *stream = player->stream;
     if (!sluice_conn_is_sending(session->base.conn))
         player->progress_at = now;

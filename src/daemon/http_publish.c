@@ -23,13 +23,13 @@ static unsigned status_of(int error) {
 }
 
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
-    struct server *server = session->base.server;
-    struct stream_source source = {.protocol = "http", .since = server_now(server), .session = &session->base};
+    struct worker *worker = session->base.worker;
+    struct stream_source source = {.protocol = "http", .since = worker_now(worker), .session = &session->base};
     memcpy(source.peer, session->base.peer, sizeof source.peer);
 
-    int error = session->payload ? 0 : sluice_chain_new(server->pool, &session->payload);
+    int error = session->payload ? 0 : sluice_chain_new(worker->pool, &session->payload);
     if (!error)
-        error = publisher_new(stream, &source, (uint32_t)server->options->frame_limit, &session->publisher);
+        error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, &session->publisher);
     if (error) {
         stream_unref(stream);
         http_refuse(session, 503, "out of memory");
@@ -38,7 +38,7 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
     error = publisher_attach(session->publisher);
     if (error) {
         /* Logs the refusal. */
-        publisher_end(session->publisher, error, 0, server_now(server));
+        publisher_end(session->publisher, error, 0, worker_now(worker));
         session->publisher = NULL;
         const struct http_reply reply = {.status = error == -EKEYREJECTED ? 403 : 409,
                                          .reason = publisher_error_text(error)};
@@ -48,7 +48,7 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
     session->state = HTTP_PUBLISHING;
     session->keep_alive = request->keep_alive;
     session->received = 0;
-    session->received_at = server_now(server);
+    session->received_at = worker_now(worker);
     /* Encoders that send neither a length nor chunks mean: until I close. */
     sluice_http_body_begin(&session->body, request, request->body == SLUICE_HTTP_BODY_NONE);
     if (session->body.kind == SLUICE_HTTP_BODY_UNTIL_CLOSE)
@@ -61,7 +61,7 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
 
 void http_publish_end(struct http_session *session, int error, unsigned status) {
     size_t left = sluice_chain_length(session->payload);
-    int result = publisher_end(session->publisher, error, left, server_now(session->base.server));
+    int result = publisher_end(session->publisher, error, left, worker_now(session->base.worker));
     session->publisher = NULL;
     sluice_chain_skip(session->payload, left);
     sluice_conn_set_need(session->base.conn, 0);
@@ -113,7 +113,7 @@ void http_publish_tick(struct http_session *session, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (now - session->received_at >= session->base.server->options->idle_ms) {
+    } else if (now - session->received_at >= session->base.worker->options->idle_ms) {
         http_publish_end(session, -ETIMEDOUT, status_of(-ETIMEDOUT));
     }
 }

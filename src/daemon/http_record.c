@@ -55,8 +55,8 @@ struct http_file {
     bool ended;         /* nothing more is read */
 };
 
-bool http_record_wants(const struct server *server, const sluice_http_text *path) {
-    return server->records && path->length >= sizeof prefix - 1 && memcmp(path->text, prefix, sizeof prefix - 1) == 0;
+bool http_record_wants(const struct worker *worker, const sluice_http_text *path) {
+    return worker->records && path->length >= sizeof prefix - 1 && memcmp(path->text, prefix, sizeof prefix - 1) == 0;
 }
 
 /* On the thread */
@@ -162,7 +162,7 @@ size_t http_record_gather(struct http_session *session, struct iovec *iov, size_
 bool http_record_sent(struct http_session *session, size_t bytes) {
     struct http_file *sending = session->file;
     if (bytes > 0)
-        session->deadline = server_now(session->base.server) + session->base.server->options->stall_ms;
+        session->deadline = worker_now(session->base.worker) + session->base.worker->options->stall_ms;
     sending->sent += bytes;
     sending->left -= bytes;
     if (sending->sent == sluice_slice_length(&sending->piece)) {
@@ -214,7 +214,7 @@ static int open_body(struct http_session *session, struct http_record *record, c
     if (!sending)
         return -ENOMEM;
     sending->left = part->length;
-    int error = sluice_file_new(session->base.server->loop, record->fd, &options, &file_events, session,
+    int error = sluice_file_new(session->base.worker->loop, record->fd, &options, &file_events, session,
                                 &sending->file);
     if (error) {
         free(sending);
@@ -244,14 +244,14 @@ static void answer_file(struct http_session *session, struct http_record *record
     session->response_size = (size_t)write_head(head, session, &resource, &part);
     session->response_sent = 0;
     session->state = HTTP_RESPONDING;
-    session->deadline = server_now(session->base.server) + session->base.server->options->stall_ms;
+    session->deadline = worker_now(session->base.worker) + session->base.worker->options->stall_ms;
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);
 }
 
 static void answer(struct http_session *session, struct http_record *record) {
-    record->keep_alive = record->keep_alive && !session->peer_ended && !session->base.server->draining;
+    record->keep_alive = record->keep_alive && !session->peer_ended && !session->base.worker->draining;
     if (record->error) {
         bool missing = record->error == -ENOENT || record->error == -ENOTDIR || record->error == -ELOOP;
         const struct http_reply reply = {.status = missing ? 404 : 503,
@@ -304,7 +304,7 @@ static bool read_path(struct http_record *record, const char *path, size_t lengt
 }
 
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
-    struct server *server = session->base.server;
+    struct worker *worker = session->base.worker;
     const sluice_http_text *method = &request->method;
     bool head = method->length == 4 && memcmp(method->text, "HEAD", 4) == 0;
     struct http_reply reply = {
@@ -322,11 +322,11 @@ void http_record_start(struct http_session *session, const sluice_http_request *
         return;
     }
     *record = (struct http_record){
-        .session = session, .records = server->records, .fd = -1, .head_only = head, .keep_alive = keep_alive};
+        .session = session, .records = worker->records, .fd = -1, .head_only = head, .keep_alive = keep_alive};
     http_conditions_read(request, &record->conditions);
     bool valid = read_path(record, request->path.text + sizeof prefix - 1, request->path.length - (sizeof prefix - 1));
     /* A hook decides about streams that are live; of who may see what was recorded it knows nothing. */
-    if (*server->options->hook_play.host) {
+    if (*worker->options->hook_play.host) {
         free(record);
         reply.status = 403;
         reply.reason = "recordings are not served where a hook says who may play";
@@ -339,7 +339,7 @@ void http_record_start(struct http_session *session, const sluice_http_request *
         free(record);
         return;
     }
-    if (!valid || sluice_loop_work(server->loop, look, looked, record) < 0) {
+    if (!valid || sluice_loop_work(worker->loop, look, looked, record) < 0) {
         free(record);
         reply.status = valid ? 503 : 404;
         http_respond(session, &reply);
@@ -347,5 +347,5 @@ void http_record_start(struct http_session *session, const sluice_http_request *
     }
     session->record = record;
     session->state = HTTP_LOOKING;
-    session->deadline = server_now(server) + OPEN_MS;
+    session->deadline = worker_now(worker) + OPEN_MS;
 }

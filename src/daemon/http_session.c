@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
+#include "daemon/move.h"
+#include "daemon/server.h"
 
 enum {
     HEAD_MS = 10000,       /* for a request's head to come */
@@ -70,7 +71,7 @@ void http_close(struct http_session *session) {
 
 void http_linger(struct http_session *session) {
     session->state = HTTP_LINGERING;
-    session->deadline = server_now(session->base.server) + LINGER_MS;
+    session->deadline = worker_now(session->base.worker) + LINGER_MS;
     if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0) {
         http_close(session);
         return;
@@ -123,13 +124,13 @@ void http_respond(struct http_session *session, const struct http_reply *reply) 
     session->response_sent = 0;
     session->keep_alive = reply->keep_alive && !session->peer_ended;
     session->state = HTTP_RESPONDING;
-    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);
 }
 
-static void refuse_with(struct http_session *session, const struct http_reply *reply) {
+void http_refuse_with(struct http_session *session, const struct http_reply *reply) {
     LOG(LOG_WARNING, "request refused", {"peer", session->base.peer}, {"status", log_unsigned(reply->status).text},
         {"reason", reply->reason});
     http_respond(session, reply);
@@ -137,13 +138,13 @@ static void refuse_with(struct http_session *session, const struct http_reply *r
 
 void http_refuse(struct http_session *session, unsigned status, const char *reason) {
     const struct http_reply reply = {.status = status, .reason = reason};
-    refuse_with(session, &reply);
+    http_refuse_with(session, &reply);
 }
 
 /* A request has been handled, or a part of it has come. */
 static void go_on(struct http_session *session) {
     /* Its texts are needed still. */
-    if (session->state == HTTP_ASKING)
+    if (session->state == HTTP_ASKING || session->state == HTTP_MOVING)
         return;
     /* What comes of the request may last long: do not hold its block meanwhile. */
     sluice_http_release(session->http);
@@ -157,8 +158,26 @@ static void go_on(struct http_session *session) {
         http_websocket_read(session);
 }
 
-static bool text_is(const sluice_http_text *text, const char *word) {
+bool http_text_is(const sluice_http_text *text, const char *word) {
     return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
+}
+
+/* The connection goes to the worker whose the stream is, which goes on with the request; or the request is refused. */
+static void move(struct http_session *session, const sluice_http_request *request, struct worker *owner) {
+    session->asked = malloc(sizeof *session->asked);
+    int error = session->asked ? session_move(&session->base, owner) : -ENOMEM;
+    if (error) {
+        free(session->asked);
+        session->asked = NULL;
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    *session->asked = *request;
+    session->state = HTTP_MOVING;
+    session->deadline = worker_now(session->base.worker) + HEAD_MS;
+    /* Its pool is this worker's. It is empty: between requests there is no payload. */
+    sluice_chain_free(session->payload);
+    session->payload = NULL;
 }
 
 /* HEAD: what GET would answer now, without waiting for a publisher. */
@@ -167,7 +186,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     stream_unref(stream);
     if (!live) {
         const struct http_reply reply = {.status = 404, .reason = "no such stream", .head_only = true};
-        refuse_with(session, &reply);
+        http_refuse_with(session, &reply);
         return;
     }
     char *head = malloc(PLAYER_PREAMBLE);
@@ -180,7 +199,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     session->response_sent = 0;
     session->keep_alive = false;
     session->state = HTTP_RESPONDING;
-    session->deadline = server_now(session->base.server) + RESPONSE_MS;
+    session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
     sluice_conn_want_send(session->base.conn);
 }
 
@@ -196,20 +215,20 @@ static void play(struct http_session *session, const sluice_http_request *reques
         unsigned status = sluice_websocket_error_status(result);
         const struct http_reply reply = {.status = status, .reason = "not WebSocket 13", .upgrade = status == 426};
         stream_unref(stream);
-        refuse_with(session, &reply);
+        http_refuse_with(session, &reply);
     }
 }
 
 /* What is asked for may be had. */
 static void serve_stream(struct http_session *session, const sluice_http_request *request, sluice_http_text name) {
-    struct server *server = session->base.server;
+    struct worker *worker = session->base.worker;
     struct stream *stream;
-    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
-    else if (text_is(&request->method, "HEAD"))
+    else if (http_text_is(&request->method, "HEAD"))
         answer_head(session, request, stream);
-    else if (text_is(&request->method, "GET"))
+    else if (http_text_is(&request->method, "GET"))
         play(session, request, stream);
     else
         http_publish_start(session, request, stream);
@@ -267,20 +286,26 @@ static bool ask_hook(struct http_session *session, const sluice_http_request *re
 static void handle_stream(struct http_session *session, const sluice_http_request *request, size_t name_length,
                           bool keep_alive) {
     const sluice_http_text *method = &request->method;
-    bool publish = text_is(method, "POST") || text_is(method, "PUT");
-    bool head = text_is(method, "HEAD");
+    bool publish = http_text_is(method, "POST") || http_text_is(method, "PUT");
+    bool head = http_text_is(method, "HEAD");
 
-    if (!publish && !head && !text_is(method, "GET")) {
+    if (!publish && !head && !http_text_is(method, "GET")) {
         const struct http_reply reply = {.status = 405,
                                          .reason = "publish with POST or PUT, play with GET",
                                          .allow = "GET, HEAD, POST, PUT, OPTIONS",
                                          .keep_alive = keep_alive};
-        refuse_with(session, &reply);
+        http_refuse_with(session, &reply);
         return;
     }
     const sluice_http_text name = {request->path.text + 1, name_length};
-    if (stream_name_is_valid(name.text, name.length) &&
-        !http_authorize(session, request, publish ? RULE_PUBLISH : RULE_PLAY, name))
+    bool valid = stream_name_is_valid(name.text, name.length);
+    struct worker *owner = server_owner(session->base.worker->server, name.text, name.length);
+    if (valid && owner != session->base.worker) {
+        /* Who may and who is asked is looked at there, once. */
+        move(session, request, owner);
+        return;
+    }
+    if (valid && !http_authorize(session, request, publish ? RULE_PUBLISH : RULE_PLAY, name))
         return;
     if (head || !ask_hook(session, request, publish, name))
         serve_stream(session, request, name);
@@ -295,11 +320,11 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     /* A body that nobody reads ends the connection behind the response. */
     bool keep_alive = request->keep_alive && !has_body;
 
-    if (text_is(&request->method, "OPTIONS")) {
+    if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {
             .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
         http_respond(session, &reply);
-    } else if (http_record_wants(session->base.server, path)) {
+    } else if (http_record_wants(session->base.worker, path)) {
         http_record_start(session, request, keep_alive);
     } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&
                memcmp(path->text + path->length - suffix_length, suffix, suffix_length) == 0) {
@@ -324,6 +349,20 @@ static void read_requests(struct http_session *session) {
     go_on(session);
 }
 
+/* The session has come to the worker whose the stream is that its request asks for. */
+static void moved(struct session *base) {
+    struct http_session *session = of(base);
+    sluice_http_request *request = session->asked;
+    session->asked = NULL;
+    session->state = HTTP_HEAD;
+    if (base->worker->draining)
+        http_refuse(session, 503, "the server stops");
+    else
+        handle_request(session, request);
+    free(request);
+    go_on(session);
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct http_session *session = user;
     sluice_chain *chain = sluice_conn_chain(conn);
@@ -337,6 +376,8 @@ static void on_data(sluice_conn *conn, void *user) {
     case HTTP_ASKING:
         if (sluice_chain_length(chain) > PIPELINE_MOST)
             sluice_conn_pause(conn);
+        break;
+    case HTTP_MOVING:
         break;
     case HTTP_LOOKING:
     case HTTP_RESPONDING:
@@ -365,7 +406,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         http_publish_peer_ended(session, error);
         if (error)
             http_close(session);
-    } else if (!error && session->state == HTTP_ASKING && !text_is(&session->asked->method, "GET")) {
+    } else if (!error && session->state == HTTP_ASKING && !http_text_is(&session->asked->method, "GET")) {
         /* A short stream, which may all be there. */
         return;
     } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
@@ -400,7 +441,7 @@ static void response_sent(struct http_session *session) {
         return;
     }
     session->state = HTTP_HEAD;
-    session->deadline = server_now(session->base.server) + HEAD_MS;
+    session->deadline = worker_now(session->base.worker) + HEAD_MS;
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     read_requests(session);
@@ -433,6 +474,15 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     }
 }
 
+static void discard(struct session *base) {
+    struct http_session *session = of(base);
+    sluice_chain_free(session->payload);
+    sluice_http_free(session->http);
+    free(session->asked);
+    free(session->response);
+    free(session);
+}
+
 static void on_closed(sluice_conn *conn, void *user) {
     struct http_session *session = user;
     (void)conn;
@@ -440,13 +490,9 @@ static void on_closed(sluice_conn *conn, void *user) {
     http_play_free(session);
     http_websocket_free(session);
     http_record_free(session);
-    publisher_end(session->publisher, -ESHUTDOWN, 0, server_now(session->base.server));
-    sluice_chain_free(session->payload);
-    sluice_http_free(session->http);
-    free(session->response);
-    free(session->asked);
-    server_remove(session->base.server, &session->base);
-    free(session);
+    publisher_end(session->publisher, -ESHUTDOWN, 0, worker_now(session->base.worker));
+    worker_end_session(&session->base);
+    discard(&session->base);
 }
 
 static const sluice_conn_events events = {
@@ -483,6 +529,7 @@ static void tick(struct session *base, uint64_t now) {
             http_refuse(session, 503, "the disk does not answer");
         }
         break;
+    case HTTP_MOVING:
     case HTTP_RESPONDING:
     case HTTP_LINGERING:
         if (late)
@@ -495,6 +542,7 @@ static void drain(struct session *base) {
     struct http_session *session = of(base);
     switch (session->state) {
     case HTTP_HEAD:
+    case HTTP_MOVING:
         http_close(session);
         break;
     case HTTP_ASKING:
@@ -526,27 +574,31 @@ static void kick(struct session *base) {
     http_close(session);
 }
 
-static const struct session_type http_session_type = {.tick = tick, .drain = drain, .kick = kick};
+static const struct session_type http_session_type = {.protocol = "http",
+                                                      .events = &events,
+                                                      .tick = tick,
+                                                      .drain = drain,
+                                                      .kick = kick,
+                                                      .moved = moved,
+                                                      .discard = discard};
 
-void http_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
-                        const struct listener_option *listener) {
+int http_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                       const struct listener_option *listener) {
     struct http_session *session = calloc(1, sizeof *session);
-    int error = session ? 0 : -ENOMEM;
-    if (!error) {
-        session->base = (struct session){.type = &http_session_type, .server = server};
-        session->base.peer_port = address_port(peer);
-        session->base.peer_address = cidr_address(peer);
-        session->base.merge_window_ms = listener->merge_window_ms;
-        address_format(peer, session->base.peer);
-        session->state = HTTP_HEAD;
-        session->deadline = server_now(server) + HEAD_MS;
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+    if (!session)
+        return -ENOMEM;
+    session->base = (struct session){.type = &http_session_type, .worker = worker};
+    session->base.peer_port = address_port(peer);
+    session->base.peer_address = cidr_address(peer);
+    session->base.merge_window_ms = listener->merge_window_ms;
+    address_format(peer, session->base.peer);
+    session->state = HTTP_HEAD;
+    session->deadline = worker_now(worker) + HEAD_MS;
+    int error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+    if (error) {
+        free(session);
+        return error;
     }
-    if (!error) {
-        server_add(server, &session->base);
-        return;
-    }
-    LOG(LOG_ERROR, "connection refused", {"proto", "http"}, {"reason", strerror(-error)});
-    free(session);
-    close(fd);
+    worker_add(worker, &session->base);
+    return 0;
 }

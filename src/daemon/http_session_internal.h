@@ -6,10 +6,11 @@
 #include <sluice/websocket.h>
 
 #include "daemon/publisher.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 enum http_state {
     HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
+    HTTP_MOVING,     /* goes to the worker of the stream that is asked for; set by the request, which waits */
     HTTP_ASKING,     /* waits for a hook's answer; set when a request is such that one is asked */
     HTTP_PUBLISHING, /* the request's body is FLV; set by http_publish_start() */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
@@ -38,7 +39,7 @@ struct http_session {
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */
     bool peer_ended;
-    sluice_http_request *asked; /* in HTTP_ASKING: what the hook is asked about; its texts are the framer's */
+    sluice_http_request *asked; /* moving, asking: to go on with; its texts are the framer's */
 
     /* The response that is being sent, and the interim one before it. */
     size_t continue_left;
@@ -79,8 +80,11 @@ struct http_reply {
 /* Sends a whole response, then reads the next request, or ends the connection. */
 void http_respond(struct http_session *session, const struct http_reply *reply);
 
-/* Logs the refusal of a request and answers it; the connection ends. */
+/* Logs the refusal of a request and answers it; the connection ends, unless the reply says otherwise. */
+void http_refuse_with(struct http_session *session, const struct http_reply *reply);
 void http_refuse(struct http_session *session, unsigned status, const char *reason);
+
+bool http_text_is(const sluice_http_text *text, const char *word);
 
 /* Everything is sent: ends the connection in a way that lets the peer read it. */
 void http_linger(struct http_session *session);
@@ -124,7 +128,7 @@ void http_websocket_free(struct http_session *session);
 /* Adds the player that the session has made; @form: what it is sent. */
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form);
 /* http_record.c. Whether a path is a recording's. */
-bool http_record_wants(const struct server *server, const sluice_http_text *path);
+bool http_record_wants(const struct worker *worker, const sluice_http_text *path);
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive);
 
 /* The body of a response that is a file: its pieces, and how far it has gone. True when that is all. */

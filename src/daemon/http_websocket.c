@@ -48,7 +48,7 @@ void http_websocket_start(struct http_session *session, const sluice_http_reques
         return;
     }
     memcpy(websocket->accept, accept, sizeof websocket->accept);
-    websocket->pinged_at = server_now(session->base.server);
+    websocket->pinged_at = worker_now(session->base.worker);
     session->websocket = websocket;
     player->begin = begin;
     http_play_join(session, player, stream, PACKET_WEBSOCKET);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/log.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 struct listening {
     struct listening *next;
@@ -17,7 +17,7 @@ struct listening {
 };
 
 struct listeners {
-    struct server *server;
+    struct worker *worker;
     listeners_accepted_fn *accepted;
     struct listening *list;
 };
@@ -27,11 +27,11 @@ static const char *protocol_name(enum listener_protocol protocol) {
     return names[protocol];
 }
 
-int listeners_new(struct server *server, listeners_accepted_fn *accepted, struct listeners **ret_listeners) {
+int listeners_new(struct worker *worker, listeners_accepted_fn *accepted, struct listeners **ret_listeners) {
     struct listeners *listeners = calloc(1, sizeof *listeners);
     if (!listeners)
         return -ENOMEM;
-    *listeners = (struct listeners){server, accepted, NULL};
+    *listeners = (struct listeners){worker, accepted, NULL};
     *ret_listeners = listeners;
     return 0;
 }
@@ -39,7 +39,7 @@ int listeners_new(struct server *server, listeners_accepted_fn *accepted, struct
 static void on_accepted(sluice_listener *listener, int fd, void *user) {
     struct listening *listening = user;
     (void)listener;
-    listening->listeners->accepted(listening->listeners->server, &listening->option, fd);
+    listening->listeners->accepted(listening->listeners->worker, &listening->option, fd);
 }
 
 static void address_of(const struct listening *listening, char text[ADDRESS_TEXT]) {
@@ -62,7 +62,7 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     int error = listening ? 0 : -ENOMEM;
     if (!error) {
         *listening = (struct listening){.listeners = listeners, .option = *option, .is_wanted = true};
-        error = sluice_listener_new(listeners->server->loop, address, address_length(&option->address), on_accepted,
+        error = sluice_listener_new(listeners->worker->loop, address, address_length(&option->address), on_accepted,
                                     listening, &listening->listener);
     }
     address_format(&option->address, text);

@@ -1,4 +1,4 @@
-/* The listeners of a server, as its options say. The data plane's thread only. */
+/* The listeners of a worker, as its options say. The data plane's thread only. */
 #ifndef SLUICED_LISTENERS_H
 #define SLUICED_LISTENERS_H
 
@@ -10,13 +10,13 @@
 enum { LISTENERS_ERROR = 128 };
 
 struct listeners;
-struct server;
+struct worker;
 
 /* One that a connection has come by. */
-typedef void listeners_accepted_fn(struct server *server, const struct listener_option *option, int fd);
+typedef void listeners_accepted_fn(struct worker *worker, const struct listener_option *option, int fd);
 
 /* 0, -ENOMEM. The server outlives them. */
-int listeners_new(struct server *server, listeners_accepted_fn *accepted, struct listeners **ret_listeners);
+int listeners_new(struct worker *worker, listeners_accepted_fn *accepted, struct listeners **ret_listeners);
 
 /* Stops listening. NULL is allowed. */
 void listeners_free(struct listeners *listeners);

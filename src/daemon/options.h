@@ -24,7 +24,12 @@
 #include "daemon/stream_name.h"
 #include "daemon/users.h"
 
-enum { OPTIONS_MAX_LISTENERS = 64, OPTIONS_MAX_MERGES = 1024, OPTIONS_MERGE_UNSET = UINT16_MAX };
+enum {
+    OPTIONS_MAX_LISTENERS = 64,
+    OPTIONS_MAX_MERGES = 1024,
+    OPTIONS_MAX_WORKERS = 256,
+    OPTIONS_MERGE_UNSET = UINT16_MAX,
+};
 
 enum listener_protocol { LISTENER_FLV, LISTENER_HTTP, LISTENER_RTSP };
 
@@ -57,7 +62,8 @@ struct options {
     struct hook_url hook_publish, hook_play;
     uint64_t hook_ms;
     bool allow_remote;
-    uint64_t memory;          /* bytes */
+    uint64_t workers;         /* threads */
+    uint64_t memory;          /* bytes, of all workers together */
     uint64_t gop_size;        /* bytes */
     uint64_t player_buffer;   /* bytes */
     uint64_t frame_limit;     /* bytes */

@@ -1,6 +1,7 @@
 #include "daemon/options_load.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 
 /* A default that depends on other settings. */
 #define DEPENDS UINT64_MAX
+
+#define MIB (1024ull * 1024)
 
 struct loader {
     struct options *options;
@@ -156,20 +159,50 @@ static void check_rules(struct loader *loader) {
         check_rule(loader, &loader->options->rules.list[i]);
 }
 
+static uint64_t most(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* The cores that this process may run on. */
+static uint64_t usable_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) < 0)
+        return 1;
+    return least((uint64_t)CPU_COUNT(&set), OPTIONS_MAX_WORKERS);
+}
+
+/* A worker's share of the memory. */
+static uint64_t complete_memory(struct loader *loader) {
+    struct options *options = loader->options;
+    char where[80];
+    if (options->memory == DEPENDS)
+        options->memory = most(256 * MIB, options->workers * 64 * MIB);
+    uint64_t share = options->memory / options->workers;
+    if (share < MIB)
+        problems_add(loader->problems, "%s: expected at least 1M for each of %llu workers, got %llu bytes",
+                     where_of(loader, "memory", where, sizeof where), (unsigned long long)options->workers,
+                     (unsigned long long)options->memory);
+    return share;
+}
+
 /* What only the sizes together can say, or get wrong. */
 static void complete_sizes(struct loader *loader) {
     struct options *options = loader->options;
     char where[80];
+    uint64_t share = complete_memory(loader);
+    if (share < MIB)
+        return;
     if (options->gop_size == DEPENDS)
         options->gop_size = least(8u << 20, options->player_buffer);
     if (options->frame_limit == DEPENDS)
-        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, options->memory / 2));
+        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, share / 2));
     if (options->gop_size > options->player_buffer)
         problems_add(loader->problems, "%s: expected at most player-buffer (%llu bytes), got %llu",
                      where_of(loader, "gop-size", where, sizeof where), (unsigned long long)options->player_buffer,
                      (unsigned long long)options->gop_size);
-    if (options->frame_limit > options->player_buffer || options->frame_limit > options->memory / 2)
-        problems_add(loader->problems, "%s: expected at most player-buffer and half of memory, got %llu",
+    if (options->frame_limit > options->player_buffer || options->frame_limit > share / 2)
+        problems_add(loader->problems,
+                     "%s: expected at most player-buffer and half of a worker's share of memory, got %llu",
                      where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)options->frame_limit);
 }
 
@@ -212,7 +245,8 @@ static void read_all(struct loader *loader) {
     const struct command_line *line = loader->line;
     bool readable = true;
     set_presets(loader, false);
-    loader->options->gop_size = loader->options->frame_limit = DEPENDS;
+    loader->options->workers = usable_cores();
+    loader->options->memory = loader->options->gop_size = loader->options->frame_limit = DEPENDS;
     if (line->config)
         readable = config_file_read(line->config, take_from_file, loader, loader->problems);
     take_command_line(loader);

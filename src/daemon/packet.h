@@ -1,7 +1,7 @@
 /*
  * One FLV tag on its way to players: the payload by reference in the blocks it was received into, and the few bytes
  * around it. All players of a stream share the packet, whether they are sent it as it is, as a part of an HTTP chunked
- * body, as a WebSocket message, or as RTP packets in RTSP's interleaved frames. The data plane's thread only.
+ * body, as a WebSocket message, or as RTP packets in RTSP's interleaved frames. Its worker's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H

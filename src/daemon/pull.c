@@ -16,7 +16,7 @@
 #include "daemon/server.h"
 
 struct pulls {
-    struct server *server;
+    struct worker *worker;
     struct pull *list;
     connect_fn *connect;
     void *connector;
@@ -24,11 +24,15 @@ struct pulls {
 
 static void connected(struct connect_job *job);
 
-int pulls_new(struct server *server, struct pulls **ret_pulls) {
+static bool is_ours(const struct worker *worker, const struct pull_option *option) {
+    return server_owner(worker->server, option->name, strlen(option->name)) == worker;
+}
+
+int pulls_new(struct worker *worker, struct pulls **ret_pulls) {
     struct pulls *pulls = calloc(1, sizeof *pulls);
     if (!pulls)
         return -ENOMEM;
-    pulls->server = server;
+    pulls->worker = worker;
     *ret_pulls = pulls;
     return 0;
 }
@@ -67,10 +71,10 @@ static bool is_among(const struct pull_options *options, const struct pull_optio
 }
 
 int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struct pull **ret_made) {
-    struct server *server = pulls->server;
+    struct worker *worker = pulls->worker;
     struct pull *made = NULL, **end = &made;
     for (size_t i = 0; i < options->count; i++) {
-        if (has(pulls, &options->list[i]))
+        if (!is_ours(worker, &options->list[i]) || has(pulls, &options->list[i]))
             continue;
         struct pull *pull = calloc(1, sizeof *pull);
         if (!pull) {
@@ -78,12 +82,12 @@ int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struc
             return -ENOMEM;
         }
         pull->id = object_id_new();
-        pull->server = server;
+        pull->worker = worker;
         pull->copy = options->list[i];
         pull->option = &pull->copy;
         pull->target = pull->option->target;
-        pull->job = (struct connect_job){.loop = server->loop, .done = connected, .user = pull, .fd = -1};
-        pull_machine_init(&pull->machine, pull->option->on_demand, server_now(server));
+        pull->job = (struct connect_job){.loop = worker->loop, .done = connected, .user = pull, .fd = -1};
+        pull_machine_init(&pull->machine, pull->option->on_demand, worker_now(worker));
         *end = pull;
         end = &pull->next;
     }
@@ -117,17 +121,17 @@ void pull_fail(struct pull *pull, const char *reason) {
     pull->session = NULL;
     (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
-    pull_failed(&pull->machine, server_now(pull->server), random);
+    pull_failed(&pull->machine, worker_now(pull->worker), random);
     pull_log_state(pull);
 }
 
 static bool is_taken(const struct pull *pull) {
-    const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
     return stream && stream->live;
 }
 
 static void begin_connecting(struct pull *pull) {
-    const struct pulls *pulls = pull->server->pulls;
+    const struct pulls *pulls = pull->worker->pulls;
     pull_log_state(pull);
     if (pull->job_is_out) {
         /* A name server that takes its time: there is one question at a time. */
@@ -149,7 +153,7 @@ static void begin(struct pull *pull) {
 
 void pull_redirect(struct pull *pull, const struct pull_target *target) {
     pull->session = NULL;
-    if (pull_redirected(&pull->machine, server_now(pull->server)) < 0) {
+    if (pull_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
         pull_fail(pull, "too many redirects");
         return;
     }
@@ -176,7 +180,7 @@ static void start_session(struct pull *pull, int fd) {
 }
 
 static void take_out(struct pull *pull) {
-    struct pull **link = &pull->server->pulls->list;
+    struct pull **link = &pull->worker->pulls->list;
     while (*link != pull)
         link = &(*link)->next;
     *link = pull->next;
@@ -196,7 +200,7 @@ static void connected(struct connect_job *job) {
         return;
     }
     bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
-                   job->port == pull->target.port && !pull->server->draining;
+                   job->port == pull->target.port && !pull->worker->draining;
     if (!current) {
         if (fd >= 0)
             close(fd);
@@ -249,7 +253,7 @@ static void obey(struct pull *pull, enum pull_order order) {
 
 void pulls_tick(struct pulls *pulls, uint64_t now) {
     for (struct pull *pull = pulls->list; pull; pull = pull->next) {
-        const struct stream *stream = registry_find(pull->server->registry, pull->option->name);
+        const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
         obey(pull, pull_tick(&pull->machine, now, stream && stream->player_count > 0));
     }
 }
@@ -257,12 +261,12 @@ void pulls_tick(struct pulls *pulls, uint64_t now) {
 void pulls_want(struct pulls *pulls, const struct stream *stream) {
     for (struct pull *pull = pulls->list; pull; pull = pull->next)
         if (strcmp(pull->option->name, stream->name) == 0)
-            obey(pull, pull_wanted(&pull->machine, server_now(pull->server)));
+            obey(pull, pull_wanted(&pull->machine, worker_now(pull->worker)));
 }
 
 static void stop(struct pull *pull, int error) {
     leave(pull, error);
-    pull_stop(&pull->machine, server_now(pull->server));
+    pull_stop(&pull->machine, worker_now(pull->worker));
     pull_log_state(pull);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Pulls: streams that the server fetches by RTSP, from cameras and other servers. A pull lives as long as the options
- * have it and makes one connection after the other; see pull_session.h for what is said on it. The data plane's thread
- * only.
+ * have it, on its stream's worker, and makes one connection after the other; see pull_session.h for what is said on it.
+ * The worker's thread only.
  */
 #ifndef SLUICED_PULL_H
 #define SLUICED_PULL_H
@@ -13,13 +13,13 @@
 enum { PULL_REASON = 128 };
 
 struct pull_session;
-struct server;
+struct worker;
 struct stream;
 
 struct pull {
     struct pull *next;
     uint64_t id;
-    struct server *server;
+    struct worker *worker;
     const struct pull_option *option; /* the copy below: options come and go */
     struct pull_option copy;
     struct pull_machine machine;
@@ -34,12 +34,13 @@ struct pull {
 struct pulls;
 
 /* Without any pull. 0, -ENOMEM */
-int pulls_new(struct server *server, struct pulls **ret_pulls);
+int pulls_new(struct worker *worker, struct pulls **ret_pulls);
 
 /*
- * Sets which pulls there are, in two steps, of which only the first can fail: makes those that are new, and puts them
- * in the place of those that are not among the options any more. What is the same goes on undisturbed.
- * @ret_made: to be given to pulls_set() with the same options, or to pulls_forget()
+ * Sets which pulls there are, in two steps, of which only the first can fail: makes those that are new, of the worker's
+ * streams, and puts them in the place of those that are not among the options any more. What is the same goes on
+ * undisturbed.
+ * @ret_made: to be given to pulls_set() with the same options, or to pulls_forget(), on any thread
  * 0, -ENOMEM
  */
 int pulls_prepare(struct pulls *pulls, const struct pull_options *options, struct pull **ret_made);

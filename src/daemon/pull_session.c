@@ -11,6 +11,7 @@
 #include "daemon/log.h"
 #include "daemon/rtsp_source.h"
 #include "daemon/server.h"
+#include "daemon/worker.h"
 
 enum {
     ENDING_MS = 1000,     /* for TEARDOWN to be answered */
@@ -46,7 +47,7 @@ static struct pull_session *of(struct session *session) {
 }
 
 static uint64_t now_of(const struct pull_session *session) {
-    return server_now(session->base.server);
+    return worker_now(session->base.worker);
 }
 
 static void close_session(struct pull_session *session) {
@@ -218,7 +219,7 @@ static void take_base(struct pull_session *session, const sluice_rtsp_message *r
 static void on_described(struct pull_session *session, const sluice_rtsp_message *reply) {
     int error = rtsp_source_read(&session->source, &reply->payload);
     if (!error)
-        error = rtsp_source_prepare(&session->source, session->base.server);
+        error = rtsp_source_prepare(&session->source, session->base.worker);
     if (error) {
         fail(session, error, "%s",
              error == -EOPNOTSUPP ? "no media that can be taken"
@@ -455,7 +456,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     sluice_writer_free(session->writer);
     sluice_rtsp_free(session->framer);
     rtsp_source_clear(&session->source);
-    server_remove(session->base.server, &session->base);
+    worker_end_session(&session->base);
     explicit_bzero(session, sizeof *session);
     free(session);
 }
@@ -510,7 +511,8 @@ static void kick(struct session *base) {
         close_session(session);
 }
 
-static const struct session_type pull_session_type = {.tick = tick, .drain = drain, .kick = kick};
+static const struct session_type pull_session_type = {
+    .protocol = "rtsp", .events = &events, .tick = tick, .drain = drain, .kick = kick};
 
 int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage *peer, const struct rtsp_login *login,
                        struct pull_session **ret_session) {
@@ -519,11 +521,11 @@ int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage 
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
         session->base = (struct session){
-            .type = &pull_session_type, .server = pull->server, .peer_port = address_port(peer)};
+            .type = &pull_session_type, .worker = pull->worker, .peer_port = address_port(peer)};
         address_format(peer, session->base.peer);
         session->login = *login;
-        session->reported_at = server_now(pull->server);
-        error = sluice_conn_new(pull->server->loop, fd, &events, session, &session->base.conn);
+        session->reported_at = worker_now(pull->worker);
+        error = sluice_conn_new(pull->worker->loop, fd, &events, session, &session->base.conn);
     }
     if (error) {
         if (session)
@@ -531,7 +533,9 @@ int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage 
         free(session);
         return error;
     }
-    server_add(pull->server, &session->base);
+    /* That is a connection of the server's; the worker, which does not drain, holds the run itself. */
+    server_add_connection(pull->worker->server);
+    worker_add(pull->worker, &session->base);
     session->pull = pull;
     *ret_session = session;
     pull_connected(&pull->machine, session->reported_at);

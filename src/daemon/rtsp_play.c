@@ -7,8 +7,7 @@
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
 
-/* The tracks' control URLs, as the descriptions have them. */
-static const sluice_http_text controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
+const sluice_http_text rtsp_controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
 
 static bool contains(sluice_http_text text, const char *word) {
     return text.length >= strlen(word) && memmem(text.text, text.length, word, strlen(word));
@@ -87,7 +86,7 @@ static void on_known(struct player *player) {
         return;
     const sluice_http_text url = {session->asked_url, strlen(session->asked_url)};
     session->state = RTSP_INIT;
-    session->active_at = server_now(session->base.server);
+    session->active_at = worker_now(session->base.worker);
     answer_description(session, session->asked_cseq, url);
     sluice_conn_resume(session->base.conn);
     rtsp_read(session);
@@ -102,11 +101,11 @@ static int make_player(struct rtsp_session *session, struct stream *stream) {
     player->user = session;
     player->known = on_known;
     player->form.kind = PACKET_RTP;
-    player->merge_window_ms = options_merge_window(session->base.server->options, stream->name,
+    player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,
                                                    session->base.merge_window_ms);
     session->player = player;
     session->joined = true;
-    session->joined_at = player->progress_at = server_now(session->base.server);
+    session->joined_at = player->progress_at = worker_now(session->base.worker);
     stream_add_asking(stream, player);
     return 0;
 }
@@ -138,13 +137,13 @@ void rtsp_play_free(struct rtsp_session *session) {
 
 /* Makes the player of that stream, which a DESCRIBE or a first SETUP asks for: 0, or the status to refuse with. */
 static unsigned join(struct rtsp_session *session, sluice_http_text name, bool live) {
-    struct server *server = session->base.server;
+    struct worker *worker = session->base.worker;
     struct stream *stream;
     if (session->player && is_stream(stream_of(session), name))
         return 0;
     if (session->player && session->state != RTSP_DESCRIBED)
         return 455;
-    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error == -EINVAL ? 404 : 503;
     if (live && !stream_is_known(stream)) {
@@ -183,7 +182,7 @@ void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *requ
         return;
     }
     session->asked_cseq = request->cseq;
-    session->joined_at = server_now(session->base.server);
+    session->joined_at = worker_now(session->base.worker);
     session->player->state = PLAYER_ASKING;
     session->state = RTSP_WAITING;
 }
@@ -206,13 +205,13 @@ static unsigned find_track(const struct rtsp_session *session, const struct rtsp
 
 int rtsp_play_read_target(const sluice_rtsp_message *request, struct rtsp_target *ret_target) {
     bool has_track = request->method_id == SLUICE_RTSP_SETUP;
-    return rtsp_read_target(request->url, has_track ? controls : NULL, has_track ? PACKET_TRACKS : 0, ret_target);
+    return rtsp_read_target(request->url, has_track ? rtsp_controls : NULL, has_track ? PACKET_TRACKS : 0, ret_target);
 }
 
 void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
     uint32_t track = 0;
-    unsigned status = rtsp_read_target(request->url, controls, PACKET_TRACKS, &target) < 0 ? 400 : 0;
+    unsigned status = rtsp_read_target(request->url, rtsp_controls, PACKET_TRACKS, &target) < 0 ? 400 : 0;
     if (!status)
         status = join(session, target.name, true);
     if (!status && session->state == RTSP_INIT)
@@ -235,7 +234,7 @@ void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *re
 /* An aggregate request about the session's stream: 0, or the status to refuse with. */
 static unsigned check_aggregate(const struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
-    if (rtsp_read_target(request->url, controls, PACKET_TRACKS, &target) < 0)
+    if (rtsp_read_target(request->url, rtsp_controls, PACKET_TRACKS, &target) < 0)
         return 400;
     if (!is_stream(stream_of(session), target.name))
         return 404;
@@ -255,8 +254,8 @@ static void write_rtp_info(struct rtsp_session *session, struct rtsp_reply *repl
     for (size_t i = 0; i < PACKET_TRACKS; i++)
         if (first[i])
             at += (size_t)snprintf(text + at, sizeof text - at, "%surl=%.*s%s%.*s;seq=%u;rtptime=%u", at ? "," : "",
-                                   (int)url.length, url.text, slash ? "" : "/", (int)controls[i].length,
-                                   controls[i].text, first[i]->rtp.sequence,
+                                   (int)url.length, url.text, slash ? "" : "/", (int)rtsp_controls[i].length,
+                                   rtsp_controls[i].text, first[i]->rtp.sequence,
                                    sluice_flv_rtp_timestamp(output->tracks[i].rtp, begin));
     if (at > 0)
         sluice_rtsp_write_header(&reply->head, "RTP-Info", "%s", text);
@@ -282,7 +281,7 @@ void rtsp_play(struct rtsp_session *session, const sluice_rtsp_message *request)
         return;
     }
     bool begins = session->state != RTSP_PLAYING;
-    uint64_t now = server_now(session->base.server);
+    uint64_t now = worker_now(session->base.worker);
     if (begins) {
         LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", "rtsp"}, {"peer", session->base.peer},
             {"live", stream->live ? "yes" : "no"});
@@ -321,7 +320,7 @@ static void give_up_waiting(struct rtsp_session *session) {
     rtsp_play_leave(session, "no publisher came");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
-    session->active_at = server_now(session->base.server);
+    session->active_at = worker_now(session->base.worker);
     rtsp_refuse(session, 404, session->asked_cseq, "no such stream");
     if (session->base.closing)
         return;
@@ -331,7 +330,7 @@ static void give_up_waiting(struct rtsp_session *session) {
 
 void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
     struct player *player = session->player;
-    const struct options *options = session->base.server->options;
+    const struct options *options = session->base.worker->options;
     const struct stream *stream = stream_of(session);
     uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
     bool in_vain = !stream->live && now - since >= options->wait_ms;

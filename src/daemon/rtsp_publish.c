@@ -30,8 +30,8 @@ static unsigned read_description(struct rtsp_session *session, const sluice_rtsp
 }
 
 static unsigned make_publisher(struct rtsp_session *session, sluice_http_text name) {
-    struct server *server = session->base.server;
-    int error = rtsp_source_prepare(&session->source, server);
+    struct worker *worker = session->base.worker;
+    int error = rtsp_source_prepare(&session->source, worker);
     if (!error)
         error = rtsp_source_publish(&session->source, &session->base, name);
     switch (error) {
@@ -125,7 +125,7 @@ void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->active_at = now;
-    } else if (now - session->active_at >= session->base.server->options->idle_ms) {
+    } else if (now - session->active_at >= session->base.worker->options->idle_ms) {
         rtsp_publish_leave(session, -ETIMEDOUT);
         rtsp_end(session);
         return;
@@ -135,5 +135,5 @@ void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
 }
 
 void rtsp_publish_leave(struct rtsp_session *session, int error) {
-    rtsp_source_end(&session->source, error, server_now(session->base.server));
+    rtsp_source_end(&session->source, error, worker_now(session->base.worker));
 }

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "daemon/denials.h"
+#include "daemon/hook.h"
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
 
@@ -43,7 +43,7 @@ void rtsp_end(struct rtsp_session *session) {
         return;
     hook_cancel(&session->base);
     session->state = RTSP_ENDING;
-    session->active_at = server_now(session->base.server);
+    session->active_at = worker_now(session->base.worker);
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
@@ -240,13 +240,13 @@ static bool begins(const struct rtsp_session *session, const sluice_rtsp_message
 
 /* Whether the client may have what it asks for; it has been answered where it may not. */
 static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    struct server *server = session->base.server;
+    struct worker *worker = session->base.worker;
     bool publishes = request->method_id == SLUICE_RTSP_ANNOUNCE;
     struct rtsp_target target;
     /* What is no URL is refused as such. */
     if (!begins(session, request) || rtsp_play_read_target(request, &target) < 0)
         return true;
-    const struct access access = {server->options, publishes ? RULE_PUBLISH : RULE_PLAY, target.name,
+    const struct access access = {worker->options, publishes ? RULE_PUBLISH : RULE_PLAY, target.name,
                                   &session->base.peer_address};
     unsigned status = rtsp_authorize(&session->auth, &access, request);
     if (status == 0)
@@ -259,7 +259,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     }
     /* The first time is how it is meant to be. */
     if (status != 401 || session->auth.failures > 0)
-        denials_log(&server->denials, server_now(server), "rtsp", session->base.peer, status);
+        denials_log(&worker->denials, worker_now(worker), "rtsp", session->base.peer, status);
     rtsp_reply_send(session, &reply, NULL, NULL, 0);
     if (session->auth.failures >= RTSP_AUTH_FAILURES)
         rtsp_end(session);
@@ -346,8 +346,8 @@ static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *re
     return asks != 0;
 }
 
-static void handle_request(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    session->active_at = server_now(session->base.server);
+void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    session->active_at = worker_now(session->base.worker);
     unsigned status = rtsp_admit(session->state, session->id, request);
     if (status == 551) {
         refuse_option(session, request);
@@ -357,7 +357,8 @@ static void handle_request(struct rtsp_session *session, const sluice_rtsp_messa
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
         return;
     }
-    if (!authorize(session, request))
+    /* Who may and who is asked is looked at once, where the request is handled. */
+    if (rtsp_move(session, request) || !authorize(session, request))
         return;
     if (!ask_hook(session, request))
         dispatch(session, request);
@@ -371,17 +372,22 @@ static void fail(struct rtsp_session *session, int error) {
     rtsp_end(session);
 }
 
+/* Whether requests are handled now: they wait while an answer is owed. */
+static bool is_reading(const struct rtsp_session *session) {
+    return !session->base.closing && !session->moving && !session->base.hook && session->state != RTSP_WAITING &&
+           session->state != RTSP_ENDING;
+}
+
 void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_rtsp_message *message;
     int result = 0;
-    while (!session->base.closing && !session->base.hook && session->state != RTSP_WAITING &&
-           session->state != RTSP_ENDING) {
+    while (is_reading(session)) {
         result = sluice_rtsp_next(session->framer, chain, &message);
         if (result <= 0)
             break;
         if (message->kind == SLUICE_RTSP_REQUEST)
-            handle_request(session, message);
+            rtsp_handle(session, message);
         else if (message->kind == SLUICE_RTSP_INTERLEAVED)
             rtsp_publish_frame(session, message);
     }
@@ -390,10 +396,7 @@ void rtsp_read(struct rtsp_session *session) {
     if (result < 0)
         fail(session, result);
     else
-        sluice_conn_set_need(session->base.conn,
-                             session->state < RTSP_ENDING && session->state != RTSP_WAITING && !session->base.hook
-                                 ? sluice_rtsp_need(session->framer)
-                                 : 0);
+        sluice_conn_set_need(session->base.conn, is_reading(session) ? sluice_rtsp_need(session->framer) : 0);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -401,7 +404,7 @@ static void on_data(sluice_conn *conn, void *user) {
     sluice_chain *chain = sluice_conn_chain(conn);
     if (session->state == RTSP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
-    else if (session->state != RTSP_WAITING && !session->base.hook)
+    else if (is_reading(session))
         rtsp_read(session);
     else if (sluice_chain_length(chain) > PIPELINE_MOST)
         sluice_conn_pause(conn);
@@ -450,13 +453,15 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     /* To the player, what came before the text and behind it is one. */
     if (session->player) {
         if (bytes > 0)
-            session->player->progress_at = server_now(session->base.server);
+            session->player->progress_at = worker_now(session->base.worker);
         session->player->stream->sends += bytes > text;
         player_sent(session->player, bytes - text);
     }
     if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
         (!session->player || session->player->count == 0))
         finish(session);
+    if (session->moving)
+        rtsp_try_move(session);
 }
 
 static void free_session(struct rtsp_session *session) {
@@ -473,8 +478,12 @@ static void on_closed(sluice_conn *conn, void *user) {
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
     rtsp_play_free(session);
-    server_remove(session->base.server, &session->base);
+    worker_end_session(&session->base);
     free_session(session);
+}
+
+static void discard(struct session *base) {
+    free_session(of(base));
 }
 
 static const sluice_conn_events events = {
@@ -511,6 +520,10 @@ static void tick(struct session *base, uint64_t now) {
 
 static void drain(struct session *base) {
     struct rtsp_session *session = of(base);
+    if (session->moving) {
+        rtsp_close(session);
+        return;
+    }
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
     if (session->state == RTSP_WAITING)
@@ -525,34 +538,39 @@ static void kick(struct session *base) {
     rtsp_close(session);
 }
 
-static const struct session_type rtsp_session_type = {.tick = tick, .drain = drain, .kick = kick};
+static const struct session_type rtsp_session_type = {.protocol = "rtsp",
+                                                      .events = &events,
+                                                      .tick = tick,
+                                                      .drain = drain,
+                                                      .kick = kick,
+                                                      .moved = rtsp_moved,
+                                                      .discard = discard};
 
-void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
-                        const struct listener_option *listener) {
+int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                       const struct listener_option *listener) {
     const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE};
     struct rtsp_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
-        session->base = (struct session){.type = &rtsp_session_type, .server = server, .peer_port = address_port(peer)};
+        session->base = (struct session){.type = &rtsp_session_type, .worker = worker, .peer_port = address_port(peer)};
         session->base.peer_address = cidr_address(peer);
         address_format(peer, session->base.peer);
         session->base.merge_window_ms = listener->merge_window_ms;
         session->state = RTSP_INIT;
-        session->active_at = server_now(server);
-        error = sluice_conn_new(server->loop, fd, &events, session, &session->base.conn);
+        session->active_at = worker_now(worker);
+        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
     }
     if (error) {
-        LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
         if (session)
             sluice_rtsp_free(session->framer);
         free(session);
-        close(fd);
-        return;
+        return error;
     }
-    server_add(server, &session->base);
+    worker_add(worker, &session->base);
     error = sluice_writer_new(session->base.conn, RTSP_WRITER, &session->writer);
     if (error) {
         LOG(LOG_ERROR, "connection refused", {"proto", "rtsp"}, {"reason", strerror(-error)});
         rtsp_close(session);
     }
+    return 0;
 }

@@ -2,10 +2,10 @@
 #ifndef SLUICED_RTSP_SESSION_H
 #define SLUICED_RTSP_SESSION_H
 
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
-/* Takes the descriptor over in any case. @listener: by which it came. */
-void rtsp_session_start(struct server *server, int fd, const struct sockaddr_storage *peer,
-                        const struct listener_option *listener);
+/* The descriptor is the session's on success. @listener: by which it came. 0, -ENOMEM */
+int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                       const struct listener_option *listener);
 
 #endif

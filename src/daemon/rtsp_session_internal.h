@@ -10,7 +10,7 @@
 #include "daemon/rtsp_auth.h"
 #include "daemon/rtsp_source.h"
 #include "daemon/rtsp_state.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 
 enum {
     RTSP_TIMEOUT_S = 60,      /* that clients are told */
@@ -33,8 +33,9 @@ struct rtsp_session {
     uint64_t received;  /* bytes, when the tick last looked */
     uint64_t reported_at;
     bool peer_ended;
-    const sluice_rtsp_message *asked; /* while a hook is asked: the request, which is the framer's */
-    char hooked[STREAM_NAME + 1];     /* what a hook has granted last */
+    const sluice_rtsp_message *moving; /* a request that another worker goes on with: the framer's; or NULL */
+    const sluice_rtsp_message *asked;  /* while a hook is asked: the request, which is the framer's */
+    char hooked[STREAM_NAME + 1];      /* what a hook has granted last */
     unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
@@ -81,6 +82,20 @@ void rtsp_close(struct rtsp_session *session);
 /* Takes the requests that are there; stops where an answer is owed. */
 void rtsp_read(struct rtsp_session *session);
 
+/* Handles a request. */
+void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request);
+
+/* rtsp_move.c */
+
+/* Where the request is about a stream of another worker, the session begins to go there, and true is returned. */
+bool rtsp_move(struct rtsp_session *session, const sluice_rtsp_message *request);
+
+/* Goes, when all that is owed has been sent. */
+void rtsp_try_move(struct rtsp_session *session);
+
+/* A session_type's moved(). */
+void rtsp_moved(struct session *base);
+
 /* rtsp_publish.c */
 void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_publish_setup(struct rtsp_session *session, const sluice_rtsp_message *request);
@@ -88,6 +103,9 @@ void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *reques
 void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame);
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now);
 void rtsp_publish_leave(struct rtsp_session *session, int error);
+
+/* The tracks' control URLs, as the descriptions have them. */
+extern const sluice_http_text rtsp_controls[PACKET_TRACKS];
 
 /* rtsp_play.c; the player's memory goes with rtsp_play_free(), when the kernel is done with it. */
 void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *request);

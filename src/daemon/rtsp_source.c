@@ -31,18 +31,18 @@ static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     publisher_publish(from->publisher, tag, flags);
 }
 
-int rtsp_source_prepare(struct rtsp_source *source, struct server *server) {
-    return rtp_input_new(server_small_pool(server), source->sdp, take_tag, source, &source->input);
+int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker) {
+    return rtp_input_new(worker_small_pool(worker), source->sdp, take_tag, source, &source->input);
 }
 
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name) {
-    struct server *server = session->server;
-    struct stream_source from = {.protocol = "rtsp", .since = server_now(server), .session = session};
+    struct worker *worker = session->worker;
+    struct stream_source from = {.protocol = "rtsp", .since = worker_now(worker), .session = session};
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
-    uint32_t frame_limit = (uint32_t)server->options->frame_limit;
-    int error = registry_get(server->registry, name.text, name.length, server_now(server), &stream);
+    uint32_t frame_limit = (uint32_t)worker->options->frame_limit;
+    int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
     error = publisher_new(stream, &from, frame_limit, &publisher);
@@ -52,7 +52,7 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
     }
     error = publisher_attach(publisher);
     if (error)
-        publisher_end(publisher, error, 0, server_now(server));
+        publisher_end(publisher, error, 0, worker_now(worker));
     else
         source->publisher = publisher;
     return error;

@@ -9,7 +9,7 @@
 #include <sluice/sdp.h>
 
 #include "daemon/publisher.h"
-#include "daemon/server.h"
+#include "daemon/worker.h"
 #include "shared/rtp_input.h"
 
 /* A track that has been set up. */
@@ -34,7 +34,7 @@ struct rtsp_source {
 int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
 
 /* Makes the input for what is described. 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM */
-int rtsp_source_prepare(struct rtsp_source *source, struct server *server);
+int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker);
 
 /*
  * Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED

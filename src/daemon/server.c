@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,227 +13,224 @@
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
-#include "daemon/object_id.h"
 #include "daemon/rtsp_session.h"
 
-enum {
-    TICK_MS = 500,      /* deadlines are looked at so often */
-    DRAIN_TICK_MS = 50, /* and so often while the server stops */
-    TICKS_PER_RATE = 2, /* rates are taken each so many ticks */
-    DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
-    RECORD_MS = 10000,  /* and for recordings: what is left then is repaired at the next start */
-    SLAB_BYTES = 4 << 20,
-    BLOCK_BYTES = 4096,
-    SMALL_BYTES = 512,
+struct server {
+    const struct options *begun_with; /* what a reload does not change points into these */
+    uint32_t worker_count;
+    struct worker *workers;
+    struct records *records; /* NULL: nothing is recorded */
+    hook_fn *ask_hook;
+    void *hook_asker;
+    uint64_t started_at;
+
+    uint32_t next; /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
+
+    /* Any thread's: */
+    atomic_uint holds; /* one for each worker that has not finished, each connection, and a reload */
+    atomic_uint connections;
+    atomic_bool stopping;
+    atomic_bool over;         /* no loop is run any more */
+    _Atomic uint64_t refused; /* connections over the limit */
 };
 
-static void accepted(struct server *server, const struct listener_option *option, int fd) {
+uint32_t server_worker_count(const struct server *server) {
+    return server->worker_count;
+}
+
+struct worker *server_worker(struct server *server, uint32_t index) {
+    return &server->workers[index];
+}
+
+uint64_t server_started_at(const struct server *server) {
+    return server->started_at;
+}
+
+uint64_t server_refused(const struct server *server) {
+    return atomic_load_explicit(&server->refused, memory_order_relaxed);
+}
+
+void server_ask_hook(const struct server *server, struct hook_job *job) {
+    server->ask_hook(server->hook_asker, job);
+}
+
+struct worker *server_owner(struct server *server, const char *name, size_t length) {
+    return &server->workers[(uint64_t)stream_name_hash(name, length) * server->worker_count >> 32];
+}
+
+/* Holds. */
+
+static void stop_loop(void *user) {
+    const struct worker *worker = user;
+    sluice_loop_stop(worker->loop);
+}
+
+/* By a call and not at once: what the workers have closed last is still to go. */
+static void stop_loops(struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        sluice_loop_post_call(server->workers[i].loop, &server->workers[i].stop_call, stop_loop, &server->workers[i]);
+}
+
+bool server_hold(struct server *server) {
+    unsigned holds = atomic_load(&server->holds);
+    while (holds > 0)
+        if (atomic_compare_exchange_weak(&server->holds, &holds, holds + 1))
+            return true;
+    return false;
+}
+
+void server_release(struct server *server) {
+    if (atomic_fetch_sub(&server->holds, 1) == 1 && !server_is_over(server))
+        stop_loops(server);
+}
+
+void server_add_connection(struct server *server) {
+    (void)server_hold(server);
+    atomic_fetch_add(&server->connections, 1);
+}
+
+void server_release_connection(struct server *server) {
+    atomic_fetch_sub(&server->connections, 1);
+    if (atomic_load_explicit(&server->refused, memory_order_relaxed) > 0) {
+        uint64_t refused = atomic_exchange(&server->refused, 0);
+        if (refused > 0)
+            LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(refused).text});
+    }
+    server_release(server);
+}
+
+bool server_is_over(const struct server *server) {
+    return atomic_load(&server->over);
+}
+
+/* Accepting. */
+
+static const char *protocol_name(enum listener_protocol protocol) {
+    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
+    return names[protocol];
+}
+
+static void refuse(struct server *server, int fd, const struct listener_option *option, int error) {
+    /* Who has no right to publish has been told of in the log. */
+    if (error != -ESHUTDOWN && error != -EPERM)
+        LOG(LOG_ERROR, "connection refused", {"proto", protocol_name(option->protocol)}, {"reason", strerror(-error)});
+    close(fd);
+    server_release_connection(server);
+}
+
+/* A connection begins, on the worker's thread. */
+static void begin(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+                  const struct listener_option *option) {
+    int error = -ESHUTDOWN;
+    if (!worker->draining && option->protocol == LISTENER_FLV)
+        error = flv_session_start(worker, fd, peer, option);
+    else if (!worker->draining && option->protocol == LISTENER_RTSP)
+        error = rtsp_session_start(worker, fd, peer, option);
+    else if (!worker->draining)
+        error = http_session_start(worker, fd, peer, option);
+    if (error)
+        refuse(worker->server, fd, option, error);
+}
+
+/* A connection on its way to a worker. */
+struct arrival {
+    sluice_call call;
+    struct worker *worker;
+    struct listener_option option; /* a copy: options come and go */
+    struct sockaddr_storage peer;
+    int fd;
+};
+
+static void arrive(void *user) {
+    struct arrival *arrival = user;
+    begin(arrival->worker, arrival->fd, &arrival->peer, &arrival->option);
+    free(arrival);
+}
+
+/* The worker that is to begin with a connection: its stream's owner where that is known, else each in turn. */
+static struct worker *choose(struct server *server, const struct listener_option *option,
+                             const struct sockaddr_storage *peer) {
+    if (option->protocol == LISTENER_FLV) {
+        char name[STREAM_NAME + 1];
+        flv_session_name(option, address_port(peer), name);
+        return server_owner(server, name, strlen(name));
+    }
+    uint32_t next = server->next;
+    server->next = (next + 1) % server->worker_count;
+    return &server->workers[next];
+}
+
+static void hand_over(struct server *server, int fd, const struct sockaddr_storage *peer,
+                      const struct listener_option *option) {
+    struct worker *worker = choose(server, option, peer);
+    if (worker->index == 0) {
+        begin(worker, fd, peer, option);
+        return;
+    }
+    struct arrival *arrival = malloc(sizeof *arrival);
+    if (!arrival) {
+        refuse(server, fd, option, -ENOMEM);
+        return;
+    }
+    *arrival = (struct arrival){.worker = worker, .option = *option, .peer = *peer, .fd = fd};
+    sluice_loop_post_call(worker->loop, &arrival->call, arrive, arrival);
+}
+
+static void accepted(struct worker *first, const struct listener_option *option, int fd) {
+    struct server *server = first->server;
     struct sockaddr_storage peer = {0};
     socklen_t length = sizeof peer;
     const int on = 1;
 
-    if (server->draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
+    if (first->draining || getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
         close(fd);
         return;
     }
-    if (server->session_count >= server->options->max_connections) {
+    if (atomic_load(&server->connections) >= first->options->max_connections) {
         close(fd);
-        if (server->refused++ == 0)
+        if (atomic_fetch_add(&server->refused, 1) == 0)
             LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
         return;
     }
+    server_add_connection(server);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (option->protocol == LISTENER_FLV)
-        flv_session_start(server, fd, &peer, option->stream);
-    else if (option->protocol == LISTENER_RTSP)
-        rtsp_session_start(server, fd, &peer, option);
-    else
-        http_session_start(server, fd, &peer, option);
+    hand_over(server, fd, &peer, option);
 }
 
-void server_add(struct server *server, struct session *session) {
-    session->id = object_id_new();
-    session->next = server->sessions;
-    if (session->next)
-        session->next->prev = session;
-    server->sessions = session;
-    server->session_count++;
-}
+/* Its life. */
 
-void server_remove(struct server *server, struct session *session) {
-    hook_cancel(session);
-    if (session->prev)
-        session->prev->next = session->next;
-    else
-        server->sessions = session->next;
-    if (session->next)
-        session->next->prev = session->prev;
-    server->session_count--;
-    if (server->refused > 0) {
-        LOG(LOG_WARNING, "connections accepted again", {"refused", log_unsigned(server->refused).text});
-        server->refused = 0;
-    }
-}
-
-/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
-static void each_session(struct server *server, void (*call)(struct session *session, uint64_t now)) {
-    uint64_t now = server_now(server);
-    for (struct session *session = server->sessions; session; session = session->next)
-        if (!session->closing)
-            call(session, now);
-}
-
-static void tick_session(struct session *session, uint64_t now) {
-    session->type->tick(session, now);
-}
-
-static void drain_session(struct session *session, uint64_t now) {
-    (void)now;
-    session->type->drain(session);
-}
-
-static void close_session(struct session *session, uint64_t now) {
-    (void)now;
-    session->closing = true;
-    sluice_conn_close(session->conn);
-}
-
-static void tick(sluice_timer *timer, void *user) {
-    struct server *server = user;
-    uint64_t now = server_now(server);
-    sluice_timer_start(timer, server->draining ? DRAIN_TICK_MS : TICK_MS);
-    if (++server->ticks % TICKS_PER_RATE == 0) {
-        registry_tick(server->registry, now - server->ticked_at);
-        server->ticked_at = now;
-    }
-    pulls_tick(server->pulls, now);
-    denials_tick(&server->denials, now);
-    recorders_tick(&server->recorders);
-    each_session(server, tick_session);
-    if (!server->draining)
-        return;
-    if (now >= server->drain_deadline)
-        each_session(server, close_session);
-    if (now >= server->drain_deadline + RECORD_MS)
-        recorders_give_up(&server->recorders);
-    if (server->session_count == 0 && server->recorders.count == 0)
-        sluice_loop_stop(server->loop);
-}
-
-static int open_listeners(struct server *server) {
-    char reason[LISTENERS_ERROR];
-    int error = listeners_new(server, accepted, &server->listeners);
-    return error ? error : listeners_set(server->listeners, server->options, reason);
-}
-
-/* Why io_uring cannot be used, and what to do about it. */
-static const char *loop_hint(int error) {
-    switch (error) {
-    case -ENOSYS:
-        return "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or newer, or allow it there";
-    case -EPERM:
-    case -EACCES:
-        return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
-    case -EOPNOTSUPP:
-        return "this kernel's io_uring is too old: use Linux 5.19 or newer";
-    case -ENOMEM:
-        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring: see ulimit -l";
-    default:
-        return strerror(-error);
-    }
-}
-
-static int make_loop(struct server *server) {
-    const sluice_loop_options options = {.batch_us = (uint32_t)server->options->batch_us,
-                                         .backend = (sluice_backend_choice)server->options->backend};
-    sluice_loop_stats stats;
-    int error = sluice_loop_new(server->pool, &options, &server->loop);
-    if (error && options.backend == SLUICE_BACKEND_URING)
-        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
-    else if (error)
-        LOG(LOG_ERROR, "cannot make the loop", {"reason", strerror(-error)});
-    if (error)
-        return error;
-    sluice_loop_get_stats(server->loop, &stats);
-    if (stats.fallback_error)
-        LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
-    LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features});
-    return 0;
-}
-
-static int open_loop(struct server *server) {
-    const struct options *options = server->options;
-    const sluice_pool_options pool = {
-        .block_size = BLOCK_BYTES,
-        .slab_blocks = SLAB_BYTES / BLOCK_BYTES,
-        .max_blocks = (uint32_t)(options->memory / BLOCK_BYTES),
-        .class_sizes = {SMALL_BYTES},
-    };
-    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
-
-    int error = sluice_pool_new(&pool, &server->pool);
-    if (error) {
-        LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
-        return error;
-    }
-    error = make_loop(server);
-    if (error)
-        return error;
-    error = registry_new(server->loop, &limits, &server->registry);
-    if (!error)
-        error = sluice_timer_new(server->loop, tick, server, &server->ticker);
-    if (error)
-        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+static int open_workers(struct server *server) {
+    server->workers = calloc(server->worker_count, sizeof *server->workers);
+    int error = server->workers ? 0 : -ENOMEM;
+    for (uint32_t i = 0; i < server->worker_count && !error; i++)
+        error = worker_open(&server->workers[i], server, i, server->begun_with, server->records);
     return error;
 }
 
-static int open_records(struct server *server) {
-    int error = records_new(&server->begun_with->record, &server->records);
-    if (error)
-        return error;
-    recorders_init(&server->recorders, server->records, server->loop, server->options->player_buffer);
-    registry_record(server->registry, &server->recorders);
-    return 0;
-}
-
-static void want(struct stream *stream, void *user) {
-    const struct server *server = user;
-    pulls_want(server->pulls, stream);
-}
-
-static int open_pulls(struct server *server) {
-    struct pull *made;
-    int error = pulls_new(server, &server->pulls);
-    if (!error)
-        error = pulls_prepare(server->pulls, &server->options->pulls, &made);
-    if (error) {
-        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-        return error;
-    }
-    pulls_set(server->pulls, &server->options->pulls, made);
-    registry_on_wanted(server->registry, want, server);
-    return 0;
+static int open_listeners(struct server *server) {
+    struct worker *first = &server->workers[0];
+    char reason[LISTENERS_ERROR];
+    int error = listeners_new(first, accepted, &first->listeners);
+    return error ? error : listeners_set(first->listeners, first->options, reason);
 }
 
 int server_new(const struct options *options, struct server **ret_server) {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
         return -ENOMEM;
-    server->options = options_ref(options);
     server->begun_with = options_ref(options);
-    int error = open_loop(server);
+    server->worker_count = (uint32_t)options->workers;
+    atomic_init(&server->holds, server->worker_count);
+    int error = records_new(&server->begun_with->record, &server->records);
     if (!error)
-        error = open_records(server);
-    if (!error)
-        error = open_pulls(server);
+        error = open_workers(server);
     if (!error)
         error = open_listeners(server);
     if (error) {
         server_free(server);
         return error;
     }
-    server->started_at = server->ticked_at = server_now(server);
-    sluice_timer_start(server->ticker, TICK_MS);
+    server->started_at = worker_now(&server->workers[0]);
     *ret_server = server;
     return 0;
 }
@@ -238,82 +238,88 @@ int server_new(const struct options *options, struct server **ret_server) {
 void server_free(struct server *server) {
     if (!server)
         return;
-    /* What has been posted and not been called is called with the loop's end. */
-    server->draining = true;
-    sluice_timer_free(server->ticker);
-    listeners_free(server->listeners);
-    server->listeners = NULL;
-    /* What the connector has sent back and nobody has taken is not begun any more. */
-    if (server->pulls)
-        pulls_stop(server->pulls);
-    sluice_loop_free(server->loop);
-    pulls_free(server->pulls);
+    /* After a run that has failed there is still something, which goes now; none of it goes to another loop. */
+    atomic_store(&server->over, true);
+    for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
+        worker_close(&server->workers[i]);
     records_free(server->records);
-    registry_free(server->registry);
-    sluice_pool_free(server->pool);
-    options_unref(server->options);
     options_unref(server->begun_with);
+    free(server->workers);
     free(server);
 }
 
-sluice_pool *server_small_pool(struct server *server) {
-    sluice_pool *small;
-    return sluice_pool_class(server->pool, SMALL_BYTES, &small) < 0 ? server->pool : small;
+void server_set_connector(struct server *server, connect_fn *connect, void *connector) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        pulls_set_connector(server->workers[i].pulls, connect, connector);
+}
+
+void server_set_hook_asker(struct server *server, hook_fn *ask, void *asker) {
+    server->ask_hook = ask;
+    server->hook_asker = asker;
+}
+
+/* Without one worker the others are of no use. */
+static void stop_others(struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        sluice_loop_stop(server->workers[i].loop);
+}
+
+static int run_worker(struct worker *worker) {
+    int error = sluice_loop_run(worker->loop);
+    if (error)
+        stop_others(worker->server);
+    return error;
+}
+
+static void *run_thread(void *user) {
+    struct worker *worker = user;
+    worker->error = run_worker(worker);
+    return NULL;
+}
+
+/* Not bound to a core: the kernel knows better where there is one to spare. */
+static int start_thread(struct worker *worker) {
+    char name[16];
+    int error = -pthread_create(&worker->thread, NULL, run_thread, worker);
+    if (error) {
+        LOG(LOG_ERROR, "cannot start a worker", {"reason", strerror(-error)});
+        return error;
+    }
+    snprintf(name, sizeof name, "worker %u", worker->index % 10000);
+    (void)pthread_setname_np(worker->thread, name);
+    return 0;
 }
 
 int server_run(struct server *server) {
-    return sluice_loop_run(server->loop);
+    uint32_t started = 1;
+    int error = 0;
+    (void)pthread_setname_np(pthread_self(), "worker 0");
+    for (; started < server->worker_count && !error; started += !error)
+        error = start_thread(&server->workers[started]);
+    if (error)
+        stop_others(server);
+    else
+        error = run_worker(&server->workers[0]);
+    for (uint32_t i = 1; i < started; i++) {
+        (void)pthread_join(server->workers[i].thread, NULL);
+        error = error ? error : server->workers[i].error;
+    }
+    return error;
 }
 
-static void start_drain(void *user) {
-    struct server *server = user;
-    server->draining = true;
-    server->drain_deadline = server_now(server) + DRAIN_MS;
-    listeners_free(server->listeners);
-    server->listeners = NULL;
-    pulls_stop(server->pulls);
-    each_session(server, drain_session);
-    sluice_timer_start(server->ticker, server->session_count > 0 ? 10 : 0);
+/* Stopping: the first worker, which accepts, before the others. */
+
+static void drain(void *user) {
+    struct worker *worker = user;
+    struct server *server = worker->server;
+    listeners_free(worker->listeners);
+    worker->listeners = NULL;
+    for (uint32_t i = 1; worker->index == 0 && i < server->worker_count; i++)
+        sluice_loop_post_call(server->workers[i].loop, &server->workers[i].drain_call, drain, &server->workers[i]);
+    worker_drain(worker);
 }
 
 void server_stop(struct server *server) {
-    if (sluice_loop_post(server->loop, start_drain, server) < 0)
-        sluice_loop_stop(server->loop);
-}
-
-struct query {
-    struct server *server;
-    void (*answer)(const struct server_status *status, void *user);
-    void *user;
-};
-
-static void add_stream(struct stream *stream, void *user) {
-    struct server_status *status = user;
-    status->streams += stream->live;
-    status->subscribers += stream->player_count;
-    status->bits_per_second += stream->bits_per_second;
-    status->frames += stream->live ? stream->video_frames + stream->audio_frames : 0;
-}
-
-static void answer_query(void *user) {
-    struct query *query = user;
-    struct server_status status = {0};
-    sluice_pool_stats pool;
-    sluice_pool_get_stats(query->server->pool, &pool);
-    status.blocks_held = pool.held;
-    status.blocks_max = pool.max;
-    registry_each(query->server->registry, add_stream, &status);
-    query->answer(&status, query->user);
-    free(query);
-}
-
-int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user) {
-    struct query *query = malloc(sizeof *query);
-    if (!query)
-        return -ENOMEM;
-    *query = (struct query){server, answer, user};
-    int error = sluice_loop_post(server->loop, answer_query, query);
-    if (error)
-        free(query);
-    return error;
+    if (!atomic_exchange(&server->stopping, true))
+        sluice_loop_post_call(server->workers[0].loop, &server->workers[0].drain_call, drain, &server->workers[0]);
 }

@@ -1,82 +1,68 @@
 /*
- * The data plane: pool, loop, listeners and sessions, all on one thread. The control plane talks to it by posted calls
- * only.
+ * The data plane: what the workers share. Each of them is a thread with streams of its own (worker.h); a stream is the
+ * worker's that its name says, and connections go there. The control plane talks to it by the calls below, which any
+ * thread may make, and by calls posted to the workers' loops.
  */
 #ifndef SLUICED_SERVER_H
 #define SLUICED_SERVER_H
 
-#include <sluice/conn.h>
-#include <sluice/loop.h>
-#include <sluice/pool.h>
-
-#include "daemon/denials.h"
+#include "daemon/connect.h"
 #include "daemon/hook.h"
-#include "daemon/listeners.h"
 #include "daemon/options.h"
-#include "daemon/pull.h"
-#include "daemon/recorder.h"
-#include "daemon/session.h"
-#include "daemon/stream.h"
+#include "daemon/worker.h"
 
-struct server {
-    const struct options *options;    /* a reference of its own; another one after a reload */
-    const struct options *begun_with; /* what a reload does not change points into these */
-    sluice_pool *pool;
-    sluice_loop *loop;
-    struct registry *registry;
-    struct pulls *pulls;
-    struct records *records; /* NULL: nothing is recorded */
-    struct recorders recorders;
-    struct listeners *listeners;
-    struct session *sessions;
-    uint32_t session_count;
-    uint64_t refused; /* connections over the limit */
-    struct denials denials;
-    hook_fn *ask_hook; /* who asks hooks; set before the server runs */
-    void *hook_asker;
-    uint64_t started_at;
-    sluice_timer *ticker;
-    uint64_t ticked_at;
-    uint32_t ticks;
-    bool draining;
-    uint64_t drain_deadline;
-};
-
-/* What the status line shows. */
-struct server_status {
-    uint32_t streams;
-    uint32_t subscribers;
-    uint64_t bits_per_second;
-    uint64_t frames; /* received since the start of the streams that are live */
-    uint32_t blocks_held;
-    uint32_t blocks_max;
-};
+struct server;
 
 /*
  * Makes everything and listens, but runs nothing. Says on the log what is wrong. 0 or -errno.
- * Takes a reference on the options of its own.
+ * Takes references on the options of its own.
  */
 int server_new(const struct options *options, struct server **ret_server);
+
+/* After the run. NULL is allowed. */
 void server_free(struct server *server);
 
-/* Runs the loop until server_stop(). Any one thread, which owns the server meanwhile. 0 or -errno. */
+/* Who makes the pulls' connections, and who asks hooks; before the run. */
+void server_set_connector(struct server *server, connect_fn *connect, void *connector);
+void server_set_hook_asker(struct server *server, hook_fn *ask, void *asker);
+
+/* Runs the workers, the first on the calling thread, until server_stop(). 0 or -errno. */
 int server_run(struct server *server);
 
-/* Stops listening, lets sessions finish for a moment, and ends the run. Any thread. */
+/* Stops listening, lets sessions finish for a moment, and ends the run. */
 void server_stop(struct server *server);
 
-/* Calls with the status, on the server's thread. Any thread. 0, -ENOMEM */
-int server_query(struct server *server, void (*answer)(const struct server_status *status, void *user), void *user);
+/* What does not change while the server lives. */
+uint32_t server_worker_count(const struct server *server);
+struct worker *server_worker(struct server *server, uint32_t index);
+uint64_t server_started_at(const struct server *server); /* loop time */
 
-/* For sessions: enter and leave the server's list. */
-void server_add(struct server *server, struct session *session);
-void server_remove(struct server *server, struct session *session);
+/* Connections over the limit, since there was last room. */
+uint64_t server_refused(const struct server *server);
 
-/* The pool of small blocks, for what is put between received bytes; the pool itself where there are none to be had. */
-sluice_pool *server_small_pool(struct server *server);
+/* The worker whose the stream of that name is. */
+struct worker *server_owner(struct server *server, const char *name, size_t length);
 
-static inline uint64_t server_now(const struct server *server) {
-    return sluice_loop_now(server->loop);
-}
+/* Gives a question to who asks hooks. */
+void server_ask_hook(const struct server *server, struct hook_job *job);
+
+/*
+ * The run lasts as long as something holds it: a worker that has not finished, a connection, a reload that is under
+ * way. False when it is over: then nothing may be begun any more.
+ */
+bool server_hold(struct server *server);
+
+/* Lets go; on a worker's thread. */
+void server_release(struct server *server);
+
+/*
+ * A connection holds the run, and counts among those that --max-connections allows. For a worker that does not drain,
+ * which holds the run itself; and when it has ended, after which there may be room for another one.
+ */
+void server_add_connection(struct server *server);
+void server_release_connection(struct server *server);
+
+/* The workers do not run any more, and are being freed: nothing is to be sent to one. */
+bool server_is_over(const struct server *server);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the server knows of each of its connections, whatever it speaks. */
+/* What a worker knows of each of its connections, whatever it speaks. */
 #ifndef SLUICED_SESSION_H
 #define SLUICED_SESSION_H
 
@@ -11,10 +11,14 @@
 #include "daemon/cidr.h"
 
 struct hook_job;
-struct server;
 struct session;
+struct session_move;
+struct worker;
 
 struct session_type {
+    const char *protocol;
+    const sluice_conn_events *events;
+
     /* Twice a second: deadlines. May close the connection. */
     void (*tick)(struct session *session, uint64_t now);
 
@@ -23,14 +27,21 @@ struct session_type {
 
     /* An operator sends it away: end now. */
     void (*kick)(struct session *session);
+
+    /* It has come to another worker, with its connection: see move.h. NULL for those that do not move. */
+    void (*moved)(struct session *session);
+
+    /* It has no connection any more: frees it. */
+    void (*discard)(struct session *session);
 };
 
 struct session {
     const struct session_type *type;
-    uint64_t id; /* given by server_add() */
-    struct server *server;
+    uint64_t id; /* given by the first worker_add() */
+    struct worker *worker;
     sluice_conn *conn;
-    struct session *next, *prev; /* in the server's list */
+    struct session_move *move;   /* under way; or NULL */
+    struct session *next, *prev; /* in the worker's list */
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
     struct cidr_address peer_address;

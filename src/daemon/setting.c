@@ -75,10 +75,15 @@ const struct setting settings[] = {
     {"record-size", SETTING_SIZE, FIELD(record.segment_bytes), .most = 1099511627776.0, .preset = "0", .value = "SIZE",
      .expected = "a size up to 1024G", .effect = SETTING_RESTART, .help = "or when a file has this size; 0: never"},
 
-    {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .preset = "256M",
-     .value = "SIZE", .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
+    {"workers", SETTING_COUNT, FIELD(workers), .least = 1, .most = OPTIONS_MAX_WORKERS, .value = "N",
+     .expected = "a number from 1 to 256", .effect = SETTING_RESTART,
      .section = "Limits (SIZE in bytes, or with K, M, G for powers of 1024)",
-     .help = "most memory for received blocks"},
+     .help = "threads that share the work; a stream is one worker's, and the memory is divided (default: the cores "
+             "that sluiced may use)"},
+    {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .value = "SIZE",
+     .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
+     .help = "most memory for received blocks, at least 1M for each worker (default 256M, or 64M for each worker where "
+             "that is more)"},
     {"gop-size", SETTING_SIZE, FIELD(gop_size), .most = 1073741824.0, .value = "SIZE", .expected = "a size up to 1G",
      .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "
              "that)"},
@@ -87,7 +92,8 @@ const struct setting settings[] = {
      .help = "most payload queued for one player before it loses frames up to a key frame"},
     {"frame-limit", SETTING_SIZE, FIELD(frame_limit), .least = 1024.0, .most = SLUICE_FLV_MAX_PAYLOAD, .value = "SIZE",
      .expected = "a size from 1K to 16777215", .effect = SETTING_LATER,
-     .help = "largest tag payload; at most --player-buffer and half of --memory (default 8M, or that)"},
+     .help = "largest tag payload; at most --player-buffer and half of a worker's share of --memory (default 8M, or "
+             "that)"},
     {"max-connections", SETTING_COUNT, FIELD(max_connections), .least = 1, .most = 1000000, .preset = "10000",
      .value = "N", .expected = "a number from 1 to 1000000", .help = "most connections at a time"},
 

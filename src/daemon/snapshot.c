@@ -60,7 +60,7 @@ const char *snapshot_drop_name(enum player_drop cause) {
 }
 
 struct context {
-    struct server *server;
+    struct worker *worker;
     struct snapshot *snapshot;
 };
 
@@ -94,10 +94,11 @@ static void take_recording(const struct recorder *recorder, struct snapshot_stre
 
 static void take_stream(struct stream *stream, void *user) {
     const struct context *context = user;
-    uint64_t now = server_now(context->server);
+    uint64_t now = worker_now(context->worker);
     struct snapshot_stream *to = &context->snapshot->streams[context->snapshot->stream_count++];
     *to = (struct snapshot_stream){
         .id = stream->id,
+        .worker = context->worker->index,
         .live = stream->live,
         .state_ms = now - (stream->live ? stream->source.since : stream->left_at),
         .bytes = stream->bytes,
@@ -106,7 +107,7 @@ static void take_stream(struct stream *stream, void *user) {
         .frames_lost = stream->frames_dropped,
         .bits_per_second = stream->bits_per_second,
         .players = stream->player_count,
-        .merge_window_ms = options_merge_window(context->server->options, stream->name, OPTIONS_MERGE_UNSET),
+        .merge_window_ms = options_merge_window(context->worker->options, stream->name, OPTIONS_MERGE_UNSET),
         .sends = stream->sends,
         .blocks_held = stream->blocks_held,
         .gop_frames = stream->gop.count,
@@ -174,7 +175,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
 static void take_players(struct stream *stream, void *user) {
     const struct context *context = user;
     for (const struct player *player = stream->players; player; player = player->next)
-        take_player(player, server_now(context->server),
+        take_player(player, worker_now(context->worker),
                     &context->snapshot->players[context->snapshot->player_count++]);
 }
 
@@ -187,7 +188,7 @@ static void count_pull(const struct pull *pull, void *user) {
 static void take_pull(const struct pull *pull, void *user) {
     const struct context *context = user;
     const struct pull_machine *machine = &pull->machine;
-    uint64_t now = server_now(context->server);
+    uint64_t now = worker_now(context->worker);
     struct snapshot_pull *to = &context->snapshot->pulls[context->snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
@@ -210,36 +211,38 @@ static bool make_room(void *list, size_t *count, size_t size) {
     return *to != NULL;
 }
 
-static int take_lists(struct server *server, unsigned parts, struct snapshot *snapshot) {
-    struct context context = {server, snapshot};
-    registry_each(server->registry, count_stream, snapshot);
-    pulls_each(server->pulls, count_pull, &snapshot->pull_count);
+static int take_lists(struct worker *worker, unsigned parts, struct snapshot *snapshot) {
+    struct context context = {worker, snapshot};
+    registry_each(worker->registry, count_stream, snapshot);
+    pulls_each(worker->pulls, count_pull, &snapshot->pull_count);
     bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
     room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
     room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
     if (!room)
         return -ENOMEM;
     if (parts & SNAPSHOT_STREAMS)
-        registry_each(server->registry, take_stream, &context);
+        registry_each(worker->registry, take_stream, &context);
     if (parts & SNAPSHOT_PLAYERS)
-        registry_each(server->registry, take_players, &context);
+        registry_each(worker->registry, take_players, &context);
     if (parts & SNAPSHOT_PULLS)
-        pulls_each(server->pulls, take_pull, &context);
+        pulls_each(worker->pulls, take_pull, &context);
     return 0;
 }
 
-int snapshot_take(struct server *server, unsigned parts, struct snapshot **ret_snapshot) {
+int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot) {
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (!snapshot)
         return -ENOMEM;
-    snapshot->uptime_ms = server_now(server) - server->started_at;
-    snapshot->connections = server->session_count;
-    snapshot->refused = server->refused;
-    sluice_pool_get_stats(server->pool, &snapshot->pool);
-    sluice_loop_get_stats(server->loop, &snapshot->loop);
-    registry_get_totals(server->registry, &snapshot->totals);
-    listeners_addresses(server->listeners, server->options, snapshot->listeners);
-    int error = take_lists(server, parts, snapshot);
+    snapshot->uptime_ms = worker_now(worker) - server_started_at(worker->server);
+    snapshot->connections = worker->session_count;
+    if (worker->index == 0)
+        snapshot->refused = server_refused(worker->server);
+    sluice_pool_get_stats(worker->pool, &snapshot->pool);
+    sluice_loop_get_stats(worker->loop, &snapshot->loop);
+    registry_get_totals(worker->registry, &snapshot->totals);
+    if (worker->listeners)
+        listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
+    int error = take_lists(worker, parts, snapshot);
     if (error) {
         snapshot_free(snapshot);
         return error;

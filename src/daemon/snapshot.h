@@ -15,7 +15,7 @@
 
 enum { SNAPSHOT_CODEC = 16, SNAPSHOT_SLOW_MS = 1000 };
 
-struct server;
+struct worker;
 
 enum snapshot_part {
     SNAPSHOT_STREAMS = 1, /* with their publishers */
@@ -26,6 +26,7 @@ enum snapshot_part {
 
 struct snapshot_stream {
     uint64_t id;
+    uint32_t worker; /* whose it is */
     char name[STREAM_NAME + 1];
     bool live;
     uint64_t state_ms; /* since when it is so */
@@ -107,7 +108,7 @@ struct snapshots {
 };
 
 /* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0, -ENOMEM */
-int snapshot_take(struct server *server, unsigned parts, struct snapshot **ret_snapshot);
+int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
 
 /* Any thread. NULL is allowed. */
 void snapshot_free(struct snapshot *snapshot);

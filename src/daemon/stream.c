@@ -67,12 +67,9 @@ void registry_set_limits(struct registry *registry, const struct stream_limits *
                 player->limit = limits->player_bytes;
 }
 
-/* FNV-1a */
+/* By the low bits: the high ones have chosen the worker. */
 static uint32_t bucket_of(const char *name, size_t length) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
-    return hash % BUCKETS;
+    return stream_name_hash(name, length) % BUCKETS;
 }
 
 static struct stream *find_in(struct stream *bucket, const char *name, size_t length) {

@@ -1,6 +1,6 @@
 /*
  * A stream: one publisher at most, any number of players, and what they are started with. The registry finds streams
- * by name; a stream exists as long as it has a publisher or a player. The data plane's thread only.
+ * by name; a stream exists as long as it has a publisher or a player. Its worker's thread only.
  */
 #ifndef SLUICED_STREAM_H
 #define SLUICED_STREAM_H

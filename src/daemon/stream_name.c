@@ -29,3 +29,13 @@ bool stream_name_is_valid(const char *name, size_t length) {
     }
     return segment > 0;
 }
+
+/* FNV-1a, with MurmurHash3's last step, since its high bits hardly know of short names' last characters. */
+uint32_t stream_name_hash(const char *name, size_t length) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    hash = (hash ^ hash >> 16) * 0x85ebca6bu;
+    hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
+    return hash ^ hash >> 16;
+}

@@ -13,7 +13,7 @@ enum {
 };
 
 /* The lists that a connection can be in. */
-enum { LIST_OPEN, LIST_READY, LIST_SENDING, LISTS };
+enum { LIST_OPEN, LIST_READY, LIST_SENDING, LIST_LEAVING, LISTS };
 
 /* What the user is still to be told of the receiving side. */
 enum conn_end {
@@ -36,6 +36,8 @@ struct sluice_conn {
     bool failed; /* nothing more can be sent */
     bool ended;  /* nothing more will be received */
     bool closing;
+    sluice_conn_detached_fn *detached; /* it leaves the loop, and who is told when it has; NULL: it stays */
+    void *detached_user;
     struct {
         sluice_conn_received_fn *received; /* NULL: no receive into the user's memory is under way, or to be told */
         void *user;
@@ -87,6 +89,17 @@ static sluice_conn *conn_of(sluice_io *io) {
     return (sluice_conn *)io;
 }
 
+/* Closed, or on its way to another loop: nothing is told or begun any more. */
+static bool is_going(const sluice_conn *conn) {
+    return conn->closing || conn->detached;
+}
+
+/* It will be told. */
+static void make_ready(sluice_conn *conn) {
+    if (!is_going(conn))
+        list_add(&conn->loop->ready, LIST_READY, conn);
+}
+
 static void set_low_water(sluice_conn *conn, int bytes) {
     if (bytes == conn->low_water)
         return;
@@ -118,7 +131,7 @@ static void io_received(sluice_io *io) {
         conn->in_pieces = true;
         follow_need(conn);
     } else if (!conn->failed) {
-        list_add(&conn->loop->ready, LIST_READY, conn);
+        make_ready(conn);
     }
 }
 
@@ -150,7 +163,7 @@ static void fail(sluice_conn *conn, int error) {
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     stop_into(conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
-    list_add(&conn->loop->ready, LIST_READY, conn);
+    make_ready(conn);
 }
 
 static void io_ended(sluice_io *io, int error) {
@@ -162,7 +175,7 @@ static void io_ended(sluice_io *io, int error) {
     } else if (!conn->ended) {
         conn->end = END_FINISHED;
         conn->ended = true;
-        list_add(&conn->loop->ready, LIST_READY, conn);
+        make_ready(conn);
     }
 }
 
@@ -196,13 +209,29 @@ static void tell_placed(sluice_conn *conn) {
     received(conn, error, conn->io.target.done, conn->into.user);
 }
 
+static void pack(sluice_conn *conn, sluice_conn_handover *ret_handover) {
+    sluice_chain *chain = &conn->io.chain;
+    set_low_water(conn, 1);
+    *ret_handover = (sluice_conn_handover){
+        .fd = conn->io.fd,
+        .consumed = chain_consumed(chain),
+        .ended = conn->ended,
+        .told = conn->end == END_NONE,
+        .error = conn->error,
+    };
+    (void)sluice_chain_take(chain, chain_length(chain), &ret_handover->received);
+}
+
 static void io_idle(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
+    sluice_conn_handover handover = {.fd = -1};
     if (conn->into.received)
         tell_placed(conn);
     list_remove(&conn->loop->open, LIST_OPEN, conn);
     conn->loop->connections--;
-    if (io->fd >= 0)
+    if (conn->detached)
+        pack(conn, &handover);
+    else if (io->fd >= 0)
         close(io->fd);
     sluice_timer_free(conn->timer);
     while (conn->watchers) {
@@ -211,7 +240,9 @@ static void io_idle(sluice_io *io) {
         watcher->gone(watcher);
     }
     chain_clear(&io->chain);
-    if (conn->events->on_closed)
+    if (conn->detached)
+        conn->detached(&handover, conn->detached_user);
+    else if (conn->events->on_closed)
         conn->events->on_closed(conn, conn->user);
     free(conn);
 }
@@ -225,12 +256,11 @@ static const struct io_events conn_io_events = {
     .idle = io_idle,
 };
 
-int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user, sluice_conn **ret_conn) {
-    if (fd < 0 || !events)
-        return -EINVAL;
+/* In the loop, and not receiving yet. */
+static sluice_conn *make(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user) {
     sluice_conn *conn = calloc(1, sizeof *conn);
     if (!conn)
-        return -ENOMEM;
+        return NULL;
     conn->io.fd = fd;
     conn->io.events = &conn_io_events;
     chain_init(&conn->io.chain, loop->pool);
@@ -240,16 +270,97 @@ int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events,
     conn->user = user;
     list_add(&loop->open, LIST_OPEN, conn);
     loop->connections++;
+    return conn;
+}
+
+int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user, sluice_conn **ret_conn) {
+    if (fd < 0 || !events)
+        return -EINVAL;
+    sluice_conn *conn = make(loop, fd, events, user);
+    if (!conn)
+        return -ENOMEM;
     loop->backend->operations->resume(loop->backend, &conn->io);
     loop_touched(loop);
     *ret_conn = conn;
     return 0;
 }
 
+int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const sluice_conn_events *events, void *user,
+                      sluice_conn **ret_conn) {
+    if (handover->fd < 0 || !events)
+        return -EINVAL;
+    sluice_chain chain;
+    chain_init(&chain, loop->pool);
+    chain.passed = handover->consumed;
+    int error = sluice_chain_append_slice(&chain, &handover->received);
+    sluice_conn *conn = error ? NULL : make(loop, handover->fd, events, user);
+    if (!conn) {
+        chain_clear(&chain);
+        return error ? error : -ENOMEM;
+    }
+    conn->io.chain = chain;
+    conn->ended = handover->ended;
+    conn->failed = handover->error != 0;
+    conn->error = handover->error;
+    if (!handover->told)
+        conn->end = conn->failed ? END_FAILED : END_FINISHED;
+    sluice_slice_release(&handover->received);
+    handover->fd = -1;
+    if (!conn->ended)
+        loop->backend->operations->resume(loop->backend, &conn->io);
+    if (chain_length(&conn->io.chain) > 0 || conn->end != END_NONE)
+        make_ready(conn);
+    loop_touched(loop);
+    *ret_conn = conn;
+    return 0;
+}
+
+void sluice_conn_handover_discard(sluice_conn_handover *handover) {
+    sluice_slice_release(&handover->received);
+    if (handover->fd >= 0)
+        close(handover->fd);
+    handover->fd = -1;
+}
+
+/* Nothing of it is under way any more: what the kernel had has come, and there is nothing for the cancel to lose. */
+static void leave_if_done(sluice_conn *conn) {
+    if (conn->io.operations > 0)
+        return;
+    list_remove(&conn->loop->leaving, LIST_LEAVING, conn);
+    conn->closing = true;
+    conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
+    loop_touched(conn->loop);
+}
+
+int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, void *user) {
+    if (!detached)
+        return -EINVAL;
+    if (is_going(conn))
+        return -EPIPE;
+    if (conn->io.sending || conn->into.received)
+        return -EBUSY;
+    conn->detached = detached;
+    conn->detached_user = user;
+    if (conn->timer)
+        sluice_timer_stop(conn->timer);
+    list_remove(&conn->loop->ready, LIST_READY, conn);
+    list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    list_add(&conn->loop->leaving, LIST_LEAVING, conn);
+    conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
+    leave_if_done(conn);
+    loop_touched(conn->loop);
+    return 0;
+}
+
 void sluice_conn_close(sluice_conn *conn) {
-    if (!conn || conn->closing)
+    if (!conn)
+        return;
+    /* What was to leave is closed here. */
+    conn->detached = NULL;
+    if (conn->closing)
         return;
     conn->closing = true;
+    list_remove(&conn->loop->leaving, LIST_LEAVING, conn);
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     list_remove(&conn->loop->ready, LIST_READY, conn);
@@ -274,7 +385,7 @@ static void tell(sluice_conn *conn) {
         if (!conn->into.over)
             return;
         tell_placed(conn);
-        if (conn->closing || conn->into.received)
+        if (is_going(conn) || conn->into.received)
             return;
     }
     size_t length = chain_length(&conn->io.chain);
@@ -284,11 +395,11 @@ static void tell(sluice_conn *conn) {
         conn->telling = true;
         conn->events->on_data(conn, conn->user);
         conn->telling = false;
-        if (!conn->closing)
+        if (!is_going(conn))
             follow_need(conn);
     }
     /* What on_data asks for comes before the end. */
-    if (conn->closing || conn->into.received || conn->end == END_NONE)
+    if (is_going(conn) || conn->into.received || conn->end == END_NONE)
         return;
     int error = conn->end == END_FAILED ? conn->error : 0;
     conn->end = END_NONE;
@@ -302,6 +413,11 @@ void conns_dispatch(sluice_loop *loop) {
     for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
         list_remove(&loop->ready, LIST_READY, conn);
         tell(conn);
+    }
+    sluice_conn *next;
+    for (conn = loop->leaving.first; conn; conn = next) {
+        next = conn->links[LIST_LEAVING].next;
+        leave_if_done(conn);
     }
 }
 
@@ -320,7 +436,7 @@ void conns_flush(sluice_loop *loop) {
             break;
         list_remove(&loop->sending, LIST_SENDING, conn);
         size_t count = conn->events->on_gather(conn, iov, room, conn->user);
-        if (count > 0 && !conn->closing)
+        if (count > 0 && !is_going(conn))
             operations->send(loop->backend, &conn->io, count);
     }
 }
@@ -344,12 +460,12 @@ void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events,
 
 void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
-    if (!conn->closing && !conn->telling)
+    if (!is_going(conn) && !conn->telling)
         follow_need(conn);
 }
 
 void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
-    if (conn->closing || conn->io.one_block != read_ahead)
+    if (is_going(conn) || conn->io.one_block != read_ahead)
         return;
     conn->loop->backend->operations->one_block(conn->loop->backend, &conn->io, !read_ahead);
     loop_touched(conn->loop);
@@ -358,7 +474,7 @@ void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
 int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
     sluice_loop *loop = conn->loop;
     sluice_pool *class = loop->pool;
-    if (conn->closing)
+    if (is_going(conn))
         return -EPIPE;
     int error = block_size > 0 ? sluice_pool_class(loop->pool, block_size, &class) : 0;
     if (!error)
@@ -368,7 +484,7 @@ int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
 }
 
 void sluice_conn_pause(sluice_conn *conn) {
-    if (conn->closing)
+    if (is_going(conn))
         return;
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
@@ -418,15 +534,15 @@ int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds) {
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     conn->timeout_ms = milliseconds;
-    if (!conn->closing)
+    if (!is_going(conn))
         follow_need(conn);
-    if (milliseconds > 0 && is_receiving(conn) && !conn->closing)
+    if (milliseconds > 0 && is_receiving(conn) && !is_going(conn))
         begin_timeout(conn);
     return 0;
 }
 
 void sluice_conn_resume(sluice_conn *conn) {
-    if (conn->closing || conn->ended)
+    if (is_going(conn) || conn->ended)
         return;
     conn->timed_out = false;
     if (conn->timeout_ms > 0)
@@ -438,7 +554,7 @@ void sluice_conn_resume(sluice_conn *conn) {
 int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_conn_received_fn *received, void *user) {
     if (!received || (!memory && n > 0))
         return -EINVAL;
-    if (conn->closing)
+    if (is_going(conn))
         return -EPIPE;
     if (conn->into.received)
         return -EBUSY;
@@ -469,7 +585,7 @@ void sluice_conn_receive_cancel(sluice_conn *conn) {
 }
 
 int conn_read_state(const sluice_conn *conn) {
-    if (conn->closing)
+    if (is_going(conn))
         return -ECANCELED;
     if (conn->failed)
         return conn->error;
@@ -490,14 +606,14 @@ void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader) {
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {
-    if (conn->closing || conn->failed)
+    if (is_going(conn) || conn->failed)
         return;
     list_add(&conn->loop->sending, LIST_SENDING, conn);
     loop_touched(conn->loop);
 }
 
 bool conn_can_send(const sluice_conn *conn) {
-    return !conn->closing && !conn->failed;
+    return !is_going(conn) && !conn->failed;
 }
 
 void conn_watch(sluice_conn *conn, conn_watcher *watcher) {

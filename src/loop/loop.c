@@ -8,12 +8,6 @@ enum {
     STARVED_WAIT_MS = 100, /* a turn at least so often while somebody waits for blocks */
 };
 
-struct posted_call {
-    struct posted_call *next;
-    sluice_loop_fn *call;
-    void *user;
-};
-
 uint64_t loop_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -71,30 +65,42 @@ static void run_posted(sluice_loop *loop) {
         return;
     loop->again = true;
     pthread_mutex_lock(&loop->post_lock);
-    struct posted_call *posted = loop->posted;
+    sluice_call *posted = loop->posted;
     loop->posted = NULL;
     loop->posted_end = &loop->posted;
     pthread_mutex_unlock(&loop->post_lock);
     while (posted) {
-        struct posted_call *next = posted->next;
+        sluice_call *next = posted->next;
+        bool allocated = posted->allocated;
         posted->call(posted->user);
-        free(posted);
+        /* What is not ours may be gone, or posted again. */
+        if (allocated)
+            free(posted);
         posted = next;
     }
 }
 
-int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user) {
-    struct posted_call *posted = malloc(sizeof *posted);
-    if (!posted)
-        return -ENOMEM;
-    *posted = (struct posted_call){NULL, call, user};
+static void post(sluice_loop *loop, sluice_call *posted) {
     pthread_mutex_lock(&loop->post_lock);
     *loop->posted_end = posted;
     loop->posted_end = &posted->next;
     atomic_store(&loop->post_waits, true);
     loop->backend->operations->wake(loop->backend);
     pthread_mutex_unlock(&loop->post_lock);
+}
+
+int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user) {
+    sluice_call *posted = malloc(sizeof *posted);
+    if (!posted)
+        return -ENOMEM;
+    *posted = (sluice_call){.call = call, .user = user, .allocated = true};
+    post(loop, posted);
     return 0;
+}
+
+void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sluice_loop_fn *call, void *user) {
+    *posted = (sluice_call){.call = call, .user = user};
+    post(loop, posted);
 }
 
 void sluice_loop_stop(sluice_loop *loop) {

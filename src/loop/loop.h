@@ -11,8 +11,6 @@
 #include "backends/backend.h"
 #include "loop/list.h"
 
-struct posted_call;
-
 /* A list of connections, in order; each connection has one pair of links per list. */
 typedef struct conn_list {
     sluice_conn *first, *last;
@@ -37,6 +35,7 @@ struct sluice_loop {
     timer_heap timers;
     conn_list ready;   /* to be told of data or an end */
     conn_list sending; /* to be asked for pieces to send */
+    conn_list leaving; /* for another loop, when the kernel has given everything back */
     conn_list open;    /* all, for sluice_loop_free() */
     sluice_listener *listeners;
     uint32_t connections;
@@ -57,7 +56,7 @@ struct sluice_loop {
     } works;
 
     pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
-    struct posted_call *posted, **posted_end;
+    sluice_call *posted, **posted_end;
     atomic_bool post_waits;
 
     uint64_t turns;

@@ -288,12 +288,37 @@ static void join(sluice_chain *to, sluice_chain *part) {
     to->blocks += part->blocks;
 }
 
+/* Nothing of this pool refers to another pool's block any more. */
+static void release_guest(const void *memory, size_t n, void *user) {
+    (void)memory, (void)n;
+    sluice_block_release(user);
+}
+
+/*
+ * The same for blocks of another pool: a chain's dead blocks go home in one list, so none may be another owner's. What
+ * stands for them is memory whose user is the block itself.
+ */
+static int append_guests(sluice_chain *to, const sluice_slice *slice) {
+    slice_walk walk = slice_walk_at(slice, 0);
+    while (walk.left > 0) {
+        sluice_block *guest;
+        int error = pool_foreign(to->pool, walk.block->data + walk.offset, (uint32_t)slice_walk_span(&walk),
+                                 release_guest, walk.block, &guest);
+        if (error)
+            return error;
+        block_ref(walk.block);
+        sluice_chain_append(to, guest);
+        slice_walk_next(&walk);
+    }
+    return 0;
+}
+
 int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     sluice_chain part;
-    if (slice->first && !pool_is_one(slice->first->pool, chain->pool))
-        return -EINVAL;
+    bool guests = slice->first && !pool_is_one(slice->first->pool, chain->pool);
     chain_init(&part, chain->pool);
-    int error = append_range(&part, slice->first, slice->offset, slice->length, slice->last);
+    int error = guests ? append_guests(&part, slice)
+                       : append_range(&part, slice->first, slice->offset, slice->length, slice->last);
     if (error)
         chain_clear(&part);
     else

@@ -1,6 +1,6 @@
 /*
  * What an RTSP publisher sends, as the tags that streams are made of: RTP packets are put together to frames, by
- * reference, and their clocks are brought together. Knows no sockets. The data plane's thread only.
+ * reference, and their clocks are brought together. Knows no sockets. Its worker's thread only.
  */
 #ifndef SHARED_RTP_INPUT_H
 #define SHARED_RTP_INPUT_H

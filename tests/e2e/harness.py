@@ -30,6 +30,8 @@ BUILD_DIR = os.environ.get("SLUICE_BUILD_DIR") or os.path.join(SOURCE_DIR, "buil
 SLUICED = os.environ.get("SLUICED") or os.path.join(BUILD_DIR, "sluiced")
 # Every test runs on either backend of the loop: "uring" or "epoll"; empty for the daemon's own choice.
 BACKEND = os.environ.get("SLUICE_TEST_BACKEND", "")
+# And with any number of workers; empty for what the test is about, or the daemon's own choice.
+WORKERS = os.environ.get("SLUICE_TEST_WORKERS", "")
 
 # The longest that any condition is waited for, seconds. Far beyond what is needed: its end means a failure.
 PATIENCE = 60
@@ -128,6 +130,8 @@ class Daemon:
             options = (*options, "--backend", BACKEND)
         if "--admin" not in options:
             options = (*options, "--admin", "127.0.0.1:0")
+        if WORKERS and "--workers" not in options:
+            options = (*options, "--workers", WORKERS)
         self.process = subprocess.Popen([SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         env=dict(os.environ, **(environment or {})))

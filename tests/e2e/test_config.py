@@ -28,6 +28,7 @@ VALUES = {
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
     "pull-file": ('"PULLS"', ["PULLS"], None),
     "allow-remote": ("true", [], None),
+    "workers": ("7", ["7"], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),
     "hook-publish": ('"http://127.0.0.1/x?geheim"', ["http://127.0.0.1/x?geheim"], '"http://127.0.0.1:80/..."'),
@@ -104,10 +105,12 @@ class SampleTest(FileCase):
             text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
         config = self.write("all.conf", text.replace("/etc/sluice", self.folder))
         self.assertEqual(harness.run_daemon("--config", config, "--check"), (0, "OK\n", ""))
-        shown, defaults = self.printed("--config", config), self.printed()
+        # How many workers there are depends on the machine, and how much memory on how many they are.
+        shown, defaults = self.printed("--config", config), self.printed("--workers", "4")
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("admin-token-file", "rtsp-users", "token-keys", "pull-file", "hook-publish", "hook-play"):
+            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "pull-file", "hook-publish",
+                            "hook-play"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -202,7 +205,9 @@ class ErrorTest(FileCase):
         ("pull = [\"rtsp://h/x=live/a\",\n\"rtsp://h/y=live/a\"];", [(2, "pull: a second pull of that name")]),
         ("rtsp = [\"127.0.0.1:0\",\n\"0.0.0.0:0\"];", [(2, "rtsp: expected a loopback address, or rules that")]),
         ("player-buffer = \"1M\";\ngop-size = \"2M\";", [(2, "gop-size: expected at most player-buffer (1048576 bytes")]),
-        ("memory = \"8M\";\nframe-limit = \"5M\";", [(2, "frame-limit: expected at most player-buffer and half of memory")]),
+        ("memory = \"8M\"; workers = 1;\nframe-limit = \"5M\";",
+         [(2, "frame-limit: expected at most player-buffer and half of a worker's share of memory")]),
+        ("memory = \"8M\";\nworkers = 9;", [(1, "memory: expected at least 1M for each of 9 workers, got 8388608 bytes")]),
         ("wait = 1;\nwait = 2;", [(2, "duplicate setting name")]),
         ("wait 1;", [(1, "syntax error; expected NAME = VALUE;")]),
         ("wait = 1;\nidle = ;", [(2, "syntax error; expected NAME = VALUE;")]),

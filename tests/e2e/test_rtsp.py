@@ -89,6 +89,7 @@ class PlayTest(unittest.TestCase):
         """There is no group to begin with: RTSP and HTTP players that come late get what comes next, and all of that."""
         data, tags = flv.stream(100, video=False)
         with Publisher(self.daemon, "live/a", "http") as publisher, Player(self.daemon, "live/a") as early:
+            # Who has connected later may be later, and there is nothing cached for it.
             self.daemon.wait_player("live/a")
             publisher.send(data)
             early.wait_frame(tags[-1])

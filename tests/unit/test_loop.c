@@ -419,6 +419,39 @@ static void posts_are_called_in_order(void **state) {
     loop_rig_close(&rig);
 }
 
+/* Their own memory: posted again from inside, and gone with the last call. */
+typedef struct own_call {
+    sluice_call call;
+    sluice_loop *loop;
+    unsigned left, *count;
+} own_call;
+
+static void call_again(void *user) {
+    own_call *own = user;
+    ++*own->count;
+    if (--own->left > 0)
+        sluice_loop_post_call(own->loop, &own->call, call_again, own);
+    else
+        free(own);
+}
+
+static void a_call_may_bring_its_memory(void **state) {
+    (void)state;
+    loop_rig rig;
+    unsigned mine = 0, posted = 0;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    for (unsigned i = 0; i < 3; i++) {
+        own_call *own = malloc(sizeof *own);
+        assert_non_null(own);
+        *own = (own_call){.loop = rig.loop, .left = 3, .count = &mine};
+        sluice_loop_post_call(rig.loop, &own->call, call_again, own);
+        assert_int_equal(sluice_loop_post(rig.loop, count_call, &posted), 0);
+    }
+    turn_until_count(rig.loop, &mine, 9);
+    assert_int_equal(posted, 3);
+    loop_rig_close(&rig);
+}
+
 typedef struct poster {
     sluice_loop *loop;
     pthread_t thread;
@@ -784,6 +817,7 @@ int main(void) {
         cmocka_unit_test(a_timer_may_lie_at_the_end_of_time),
         cmocka_unit_test(timers_agree_with_a_model),
         cmocka_unit_test(posts_are_called_in_order),
+        cmocka_unit_test(a_call_may_bring_its_memory),
         cmocka_unit_test(threads_post_without_loss),
         cmocka_unit_test(the_end_makes_the_calls_not_yet_made),
         cmocka_unit_test(a_turn_inside_a_turn_is_refused),

@@ -1,0 +1,59 @@
+/* A session goes to the worker of the stream that it asks for, with the request: its state machine goes on there. */
+#include "daemon/move.h"
+#include "daemon/rtsp_session_internal.h"
+#include "daemon/server.h"
+
+/* The worker of the stream that a request is about; the session's own where it is about none, or a refusal is due. */
+static struct worker *owner_of(const struct rtsp_session *session, const sluice_rtsp_message *request) {
+    struct worker *worker = session->base.worker;
+    struct rtsp_target target;
+    if (rtsp_play_read_target(request, &target) < 0 || !stream_name_is_valid(target.name.text, target.name.length))
+        return worker;
+    return server_owner(worker->server, target.name.text, target.name.length);
+}
+
+bool rtsp_move(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    const unsigned naming = SLUICE_RTSP_ANNOUNCE | SLUICE_RTSP_DESCRIBE | SLUICE_RTSP_SETUP;
+    /* Once tracks are set up, or a stream is published, the session is the stream's. */
+    bool bound = session->state != RTSP_INIT && session->state != RTSP_DESCRIBED;
+    if (bound || !(request->method_id & naming) || owner_of(session, request) == session->base.worker)
+        return false;
+    /* Of a description that it has had: nothing has been sent to it yet. */
+    rtsp_play_leave(session, "");
+    rtsp_play_free(session);
+    session->state = RTSP_INIT;
+    session->moving = request;
+    rtsp_try_move(session);
+    return true;
+}
+
+void rtsp_try_move(struct rtsp_session *session) {
+    const sluice_rtsp_message *request = session->moving;
+    if (session->base.closing || session->base.move || sluice_writer_queued(session->writer) > 0 ||
+        sluice_conn_is_sending(session->base.conn))
+        return;
+    if (session_move(&session->base, owner_of(session, request)) == 0)
+        return;
+    session->moving = NULL;
+    rtsp_refuse(session, 503, request->cseq, "out of memory");
+    rtsp_end(session);
+}
+
+void rtsp_moved(struct session *base) {
+    struct rtsp_session *session = (struct rtsp_session *)base;
+    const sluice_rtsp_message *request = session->moving;
+    session->moving = NULL;
+    session->active_at = worker_now(base->worker);
+    /* The old one is tied to nothing any more. */
+    sluice_writer_free(session->writer);
+    session->writer = NULL;
+    if (sluice_writer_new(base->conn, RTSP_WRITER, &session->writer) < 0) {
+        rtsp_close(session);
+    } else if (base->worker->draining) {
+        rtsp_respond(session, 503, request->cseq);
+        rtsp_end(session);
+    } else {
+        rtsp_handle(session, request);
+        rtsp_read(session);
+    }
+}

@@ -1,0 +1,254 @@
+#include "daemon/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/hook.h"
+#include "daemon/log.h"
+#include "daemon/object_id.h"
+#include "daemon/server.h"
+
+enum {
+    TICK_MS = 500,      /* deadlines are looked at so often */
+    DRAIN_TICK_MS = 20, /* and so often while the server stops */
+    RATE_MS = 900,      /* rates are taken with the first tick behind it */
+    DRAIN_MS = 2000,    /* for sessions to finish when the server stops */
+    RECORD_MS = 10000,  /* and for recordings: what is left then is repaired at the next start */
+    SLAB_BYTES = 4 << 20,
+    BLOCK_BYTES = 4096,
+    SMALL_BYTES = 512,
+};
+
+void worker_add(struct worker *worker, struct session *session) {
+    if (!session->id)
+        session->id = object_id_new();
+    session->worker = worker;
+    session->prev = NULL;
+    session->next = worker->sessions;
+    if (session->next)
+        session->next->prev = session;
+    worker->sessions = session;
+    worker->session_count++;
+}
+
+void worker_remove(struct worker *worker, struct session *session) {
+    if (session->prev)
+        session->prev->next = session->next;
+    else
+        worker->sessions = session->next;
+    if (session->next)
+        session->next->prev = session->prev;
+    session->next = session->prev = NULL;
+    worker->session_count--;
+}
+
+void worker_end_session(struct session *session) {
+    hook_cancel(session);
+    free(session->move);
+    worker_remove(session->worker, session);
+    server_release_connection(session->worker->server);
+}
+
+/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
+static void each_session(struct worker *worker, void (*call)(struct session *session, uint64_t now)) {
+    uint64_t now = worker_now(worker);
+    for (struct session *session = worker->sessions; session; session = session->next)
+        if (!session->closing)
+            call(session, now);
+}
+
+static void tick_session(struct session *session, uint64_t now) {
+    session->type->tick(session, now);
+}
+
+static void drain_session(struct session *session, uint64_t now) {
+    (void)now;
+    session->type->drain(session);
+}
+
+static void close_session(struct session *session, uint64_t now) {
+    (void)now;
+    session->closing = true;
+    sluice_conn_close(session->conn);
+}
+
+/* While it stops: what takes too long is ended, and when nothing is left, the worker holds nobody up. */
+static void finish(struct worker *worker, uint64_t now) {
+    if (now >= worker->drain_deadline)
+        each_session(worker, close_session);
+    if (now >= worker->drain_deadline + RECORD_MS)
+        recorders_give_up(&worker->recorders);
+    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0)
+        return;
+    worker->drained = true;
+    server_release(worker->server);
+}
+
+static void tick(sluice_timer *timer, void *user) {
+    struct worker *worker = user;
+    uint64_t now = worker_now(worker);
+    sluice_timer_start(timer, worker->draining ? DRAIN_TICK_MS : TICK_MS);
+    if (now - worker->ticked_at >= RATE_MS) {
+        registry_tick(worker->registry, now - worker->ticked_at);
+        worker->ticked_at = now;
+    }
+    pulls_tick(worker->pulls, now);
+    denials_tick(&worker->denials, now);
+    recorders_tick(&worker->recorders);
+    each_session(worker, tick_session);
+    if (worker->draining)
+        finish(worker, now);
+}
+
+void worker_drain(struct worker *worker) {
+    worker->draining = true;
+    worker->drain_deadline = worker_now(worker) + DRAIN_MS;
+    pulls_stop(worker->pulls);
+    each_session(worker, drain_session);
+    sluice_timer_start(worker->ticker, worker->session_count > 0 ? 10 : 0);
+}
+
+static void set_window(struct stream *stream, void *user) {
+    const struct worker *worker = user;
+    for (struct player *player = stream->players; player; player = player->next) {
+        const struct session *session = player->user;
+        stream_set_merge_window(stream, player,
+                                options_merge_window(worker->options, stream->name, session->merge_window_ms));
+    }
+}
+
+void worker_set_options(struct worker *worker, const struct options *options) {
+    const struct options *before = worker->options;
+    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
+    worker->options = options_ref(options);
+    registry_set_limits(worker->registry, &limits);
+    registry_each(worker->registry, set_window, worker);
+    options_unref(before);
+}
+
+/* Why io_uring cannot be used, and what to do about it. */
+static const char *loop_hint(int error) {
+    switch (error) {
+    case -ENOSYS:
+        return "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or newer, or allow it there";
+    case -EPERM:
+    case -EACCES:
+        return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
+    case -EOPNOTSUPP:
+        return "this kernel's io_uring is too old: use Linux 5.19 or newer";
+    case -ENOMEM:
+        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring: see ulimit -l";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* All workers' loops are made alike: one line tells of them. */
+static void log_loop(const struct worker *worker) {
+    sluice_loop_stats stats;
+    sluice_loop_get_stats(worker->loop, &stats);
+    if (stats.fallback_error)
+        LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
+    if (worker->index == 0)
+        LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features},
+            {"workers", log_unsigned(server_worker_count(worker->server)).text});
+}
+
+static int make_loop(struct worker *worker) {
+    const sluice_loop_options options = {.batch_us = (uint32_t)worker->options->batch_us,
+                                         .backend = (sluice_backend_choice)worker->options->backend};
+    int error = sluice_loop_new(worker->pool, &options, &worker->loop);
+    if (error && options.backend == SLUICE_BACKEND_URING)
+        LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
+    else if (error)
+        LOG(LOG_ERROR, "cannot make the loop", {"reason", strerror(-error)});
+    else
+        log_loop(worker);
+    return error;
+}
+
+/* Each worker has its share of the memory. */
+static int make_pool(struct worker *worker) {
+    uint64_t share = worker->options->memory / server_worker_count(worker->server);
+    uint64_t slab = share < SLAB_BYTES ? share : SLAB_BYTES;
+    const sluice_pool_options pool = {
+        .block_size = BLOCK_BYTES,
+        .slab_blocks = (uint32_t)(slab / BLOCK_BYTES),
+        .max_blocks = (uint32_t)(share / BLOCK_BYTES),
+        .class_sizes = {SMALL_BYTES},
+    };
+    int error = sluice_pool_new(&pool, &worker->pool);
+    if (error)
+        LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
+    return error;
+}
+
+static void want(struct stream *stream, void *user) {
+    const struct worker *worker = user;
+    pulls_want(worker->pulls, stream);
+}
+
+static int make_pulls(struct worker *worker) {
+    struct pull *made;
+    int error = pulls_new(worker, &worker->pulls);
+    if (!error)
+        error = pulls_prepare(worker->pulls, &worker->options->pulls, &made);
+    if (error)
+        return error;
+    pulls_set(worker->pulls, &worker->options->pulls, made);
+    registry_on_wanted(worker->registry, want, worker);
+    return 0;
+}
+
+static int make_rest(struct worker *worker) {
+    const struct stream_limits limits = {.gop_bytes = worker->options->gop_size,
+                                         .player_bytes = worker->options->player_buffer};
+    int error = registry_new(worker->loop, &limits, &worker->registry);
+    if (!error) {
+        recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->player_buffer);
+        registry_record(worker->registry, &worker->recorders);
+        error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);
+    }
+    if (!error)
+        error = make_pulls(worker);
+    if (error)
+        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    return error;
+}
+
+int worker_open(struct worker *worker, struct server *server, uint32_t index, const struct options *options,
+                struct records *records) {
+    *worker = (struct worker){.server = server, .options = options_ref(options), .index = index, .records = records};
+    int error = make_pool(worker);
+    if (!error)
+        error = make_loop(worker);
+    if (!error)
+        error = make_rest(worker);
+    if (error)
+        return error;
+    worker->ticked_at = worker_now(worker);
+    sluice_timer_start(worker->ticker, TICK_MS);
+    return 0;
+}
+
+void worker_close(struct worker *worker) {
+    /* What has been posted and not been called is called with the loop's end. */
+    worker->draining = true;
+    sluice_timer_free(worker->ticker);
+    listeners_free(worker->listeners);
+    worker->listeners = NULL;
+    /* What the connector has sent back and nobody has taken is not begun any more. */
+    if (worker->pulls)
+        pulls_stop(worker->pulls);
+    sluice_loop_free(worker->loop);
+    pulls_free(worker->pulls);
+    registry_free(worker->registry);
+    sluice_pool_free(worker->pool);
+    options_unref(worker->options);
+}
+
+sluice_pool *worker_small_pool(struct worker *worker) {
+    sluice_pool *small;
+    return sluice_pool_class(worker->pool, SMALL_BYTES, &small) < 0 ? worker->pool : small;
+}

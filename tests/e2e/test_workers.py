@@ -1,0 +1,361 @@
+"""Workers: connections arrive at any of them and go to their stream's, whatever they speak and however they are cut."""
+
+import contextlib
+import hashlib
+import http.client
+import signal
+import socket
+import struct
+import threading
+import unittest
+
+import flv
+import harness
+import rtsp
+from harness import Daemon, Player, Publisher
+
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+COUNTS = (1, 2, 4)
+
+
+def start(workers, *options):
+    return Daemon("--workers", str(workers), *options, listen=LISTEN)
+
+
+def head(method, name, *lines):
+    return "\r\n".join(["%s /%s.flv HTTP/1.1" % (method, name), "Host: test", *lines, "", ""]).encode()
+
+
+def digest(tags):
+    return hashlib.md5(b"".join(tag.pack() for tag in tags)).hexdigest()
+
+
+def owners(daemon, names):
+    """The worker of each stream, as the API has it."""
+    found = {stream["name"]: stream["worker"] for stream in daemon.api()["streams"]}
+    return [found[name] for name in names]
+
+
+class RtspPlayer:
+    """Reads a stream by RTSP in a thread, and keeps what its packets carry."""
+
+    def __init__(self, daemon, name):
+        self.payloads, self.error = [], None
+        self._client = rtsp.Client(daemon, name)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self._client.play()
+            while True:
+                packet = self._client.next_rtp()
+                self.payloads.append((packet.channel, packet.payload))
+        except (OSError, AssertionError, rtsp.Ended) as error:
+            self.error = error
+
+    def close(self):
+        self._client.peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._client.close()
+
+
+class EverywhereTest(unittest.TestCase):
+    """Every worker has streams, publishers and players of each protocol come to each of them, and all see the same."""
+
+    STREAMS = 12
+
+    def relay(self, workers):
+        with start(workers) as daemon:
+            names = ["live/s%d" % i for i in range(self.STREAMS)]
+            # In turn they arrive at all workers: two of three are at the wrong one.
+            players = {name: [Player(daemon, name) for _ in range(3)] for name in names}
+            for name in names:
+                daemon.wait_player(name, 3)
+            self.assertEqual(set(owners(daemon, names)), set(range(workers)))
+            by_rtsp = {name: RtspPlayer(daemon, name) for name in names[:4]}
+            for name in by_rtsp:
+                daemon.wait_player(name, 4)
+            sent = {}
+            publishers = []
+            for i, name in enumerate(names):
+                data, tags = flv.stream(120, first=i * 1000)
+                sent[name] = tags
+                publisher = Publisher(daemon, name, "http")
+                publisher.send(data)
+                publishers.append(publisher)
+            for name in names:
+                for player in players[name]:
+                    player.wait_frame(sent[name][-1])
+                    self.assertEqual(digest(player.tags), digest(sent[name]))
+            for name, player in by_rtsp.items():
+                harness.wait_until(lambda name=name, player=player: self.has_last(player, sent[name]) or player.error,
+                                   "the last frame by RTSP")
+                self.assertIsNone(player.error)
+            self.check_totals(daemon.api(), workers)
+            for publisher in publishers:
+                self.assertEqual(publisher.finish(), 200)
+            for player in [*sum(players.values(), []), *by_rtsp.values()]:
+                player.close()
+            daemon.blocks_settled()
+            self.assertEqual(daemon.complaints(), [])
+
+    @staticmethod
+    def has_last(player, tags):
+        last = [tag for tag in tags if tag.type == flv.AUDIO][-1]
+        return any(payload.endswith(last.payload[2:]) for _, payload in player.payloads[-20:])
+
+    def check_totals(self, state, workers):
+        self.assertEqual(len(state["workers"]), workers)
+        for key in ("blocks_held", "blocks_total", "blocks_free", "blocks_max", "views"):
+            self.assertEqual(state["pool"][key], sum(worker["pool"][key] for worker in state["workers"]), key)
+        self.assertEqual(state["pool"]["payload_bytes_copied"], 0)
+        self.assertEqual(len(state["players"]), 3 * self.STREAMS + 4)
+        # Publishers and players, each at its stream's worker.
+        for worker in state["workers"]:
+            names = {stream["name"] for stream in state["streams"] if stream["worker"] == worker["worker"]}
+            players = sum(player["stream"] in names for player in state["players"])
+            self.assertEqual(worker["connections"], len(names) + players)
+            self.assertEqual(worker["loop"]["connections"], worker["connections"])
+
+    def test_one(self):
+        self.relay(1)
+
+    def test_two(self):
+        self.relay(2)
+
+    def test_four(self):
+        self.relay(4)
+
+    def test_raw_publishers(self):
+        """Their stream's worker is known when they are accepted."""
+        with start(4) as daemon:
+            data, tags = flv.stream(60)
+            publishers = [Publisher(daemon) for _ in range(16)]
+            for publisher in publishers:
+                publisher.send(data)
+            for publisher in publishers:
+                daemon.wait_stream(publisher.name)
+            self.assertGreater(len(set(owners(daemon, [publisher.name for publisher in publishers]))), 1)
+            for publisher in publishers:
+                with Player(daemon, publisher.name) as player:
+                    # What is cached, whole.
+                    player.wait_frame(tags[-1])
+                publisher.finish()
+            daemon.blocks_settled()
+
+    def test_rtsp_publishers(self):
+        with start(4) as daemon:
+            clients = [rtsp.Client(daemon, "live/r%d" % i) for i in range(8)]
+            players = [Player(daemon, "live/r%d" % i) for i in range(8)]
+            for client in clients:
+                client.record()
+                for i in range(20):
+                    client.send_rtp(0, bytes([0x65 if i == 0 else 0x41]) + struct.pack(">I", i) * 50, i, i * 3600)
+                    client.send_rtp(2, b"\0\x10" + struct.pack(">H", 100 << 3) + bytes(100), i, i * 1764,
+                                    payload_type=97)
+            for player in players:
+                player.wait(lambda player: len(player.frames) >= 20, "20 frames")
+            self.assertGreater(len(set(owners(daemon, ["live/r%d" % i for i in range(8)]))), 1)
+            for client in [*clients, *players]:
+                client.close()
+            daemon.blocks_settled()
+
+
+class CutTest(unittest.TestCase):
+    """Requests with something behind them, cut everywhere: all of it arrives where the stream is."""
+
+    def test_post_at_every_cut(self):
+        data, tags = flv.stream(3, size=60, audio_size=20)
+        with start(2) as daemon:
+            names = self.names_of_both(daemon)
+            players = [Player(daemon, name) for name in names]
+            for name in names:
+                daemon.wait_player(name)
+            request = [head("POST", name, "Content-Length: %d" % len(data)) + data for name in names]
+            cuts = range(1, len(request[0]), 2)
+            for at in cuts:
+                for whole in request:
+                    with daemon.connect() as peer:
+                        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        peer.sendall(whole[:at])
+                        if at % 4 == 1:
+                            # Long enough for the first part to be read by itself.
+                            daemon.request("GET", "/nothing")
+                        peer.sendall(whole[at:])
+                        self.assertEqual(harness.read_head(peer)[0], 200)
+            expected = [tag.payload for tag in tags if tag.is_frame] * len(cuts)
+            for player in players:
+                player.wait(lambda player: len(player.frames) >= len(expected), "the frames of all publishers")
+                harness.check_same([frame.payload for frame in player.frames], expected, "frames")
+                player.close()
+            daemon.blocks_settled()
+
+    def names_of_both(self, daemon):
+        """Two streams, of which each has a worker of its own."""
+        names = ["live/n%d" % i for i in range(8)]
+        players = [Player(daemon, name) for name in names]
+        for name in names:
+            daemon.wait_player(name)
+        found = dict(zip(owners(daemon, names), names))
+        for player in players:
+            player.close()
+        self.assertEqual(sorted(found), [0, 1])
+        return [found[0], found[1]]
+
+    def test_one_connection_goes_to_and_fro(self):
+        """Pipelined requests for streams of both workers, and for none: answered in order, each with its stream."""
+        data, tags = flv.stream(20)
+        with start(2) as daemon:
+            names = self.names_of_both(daemon)
+            players = [Player(daemon, name) for name in names]
+            for name in names:
+                daemon.wait_player(name)
+            rounds = 6
+            publish = b"".join(head("POST", name, "Content-Length: %d" % len(data)) + data +
+                               b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n" for name in names)
+            with daemon.connect() as peer:
+                peer.sendall(publish * rounds + b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                answers = harness.read_to_end(peer)
+            statuses = [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
+            self.assertEqual(statuses, [200, 204, 200, 204] * rounds + [204])
+            for player in players:
+                player.wait(lambda player: len(player.frames) >= 20 * rounds, "all rounds")
+                bytes_of = [frame.payload for frame in player.frames]
+                self.assertEqual(bytes_of, [tag.payload for tag in tags if tag.is_frame] * rounds)
+                player.close()
+            daemon.blocks_settled()
+
+    def test_rtsp_requests_in_one_piece(self):
+        """What is owed is sent before the session moves, and what is behind the request goes along."""
+        with start(4) as daemon, Publisher(daemon, "live/a", "http") as publisher:
+            publisher.send(flv.stream(30)[0])
+            daemon.wait_stream("live/a", lambda stream: stream["frames"]["audio"] > 0)
+            for _ in range(8):
+                with rtsp.Client(daemon, "live/a") as client:
+                    text = "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n" * 3
+                    text += "DESCRIBE %s RTSP/1.0\r\nCSeq: 2\r\n\r\n" % client.url
+                    text += "OPTIONS * RTSP/1.0\r\nCSeq: 3\r\n\r\n"
+                    # Another worker's, perhaps; there is no such stream.
+                    text += "SETUP %sx/trackID=0 RTSP/1.0\r\nCSeq: 4\r\n" % client.url
+                    text += "Transport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n"
+                    text += "OPTIONS * RTSP/1.0\r\nCSeq: 5\r\n\r\n"
+                    client.send_raw(text)
+                    replies = [client.reply() for _ in range(7)]
+                    self.assertEqual([(reply.status, reply.headers["cseq"]) for reply in replies],
+                                     [(200, "1")] * 3 + [(200, "2"), (200, "3"), (404, "4"), (200, "5")])
+                    client.play()
+                    client.next_rtp()
+            publisher.finish()
+            daemon.blocks_settled()
+
+
+class FailureTest(unittest.TestCase):
+    def test_peers_killed_on_their_way(self):
+        """Nothing is left of those that go while they move, and the others do not notice."""
+        with start(4) as daemon:
+            with harness.Steady(daemon, name=None) as steady:
+                reset = struct.pack("ii", 1, 0)
+                for i in range(300):
+                    peer = daemon.connect("rtsp" if i % 3 == 2 else "http")
+                    if i % 2:
+                        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                    name = "live/k%d" % (i % 16)
+                    if i % 3 == 0:
+                        peer.sendall(head("POST", name, "Transfer-Encoding: chunked") + b"200\r\n" + flv.header())
+                    elif i % 3 == 1:
+                        peer.sendall(head("GET", name))
+                    else:
+                        peer.sendall(b"DESCRIBE rtsp://h/%s RTSP/1.0\r\nCSeq: 1\r\n\r\n" % name.encode())
+                    peer.close()
+                steady.go_on()
+                daemon.wait_stream(steady.name, lambda stream: len(daemon.api()["streams"]) == 1, "the only one")
+            daemon.blocks_settled()
+
+    def test_most_connections(self):
+        """The limit is for all workers together."""
+        with start(4, "--max-connections", "6") as daemon:
+            peers = []
+            while len(peers) < 6:
+                peer = daemon.connect()
+                peer.sendall(head("GET", "live/x"))
+                peers.append(peer)
+                daemon.wait_log("player started", len(peers))
+            with daemon.connect() as peer:
+                self.assertEqual(peer.recv(1), b"")
+            daemon.wait_log("connections refused")
+            for peer in peers:
+                peer.close()
+            daemon.wait_log("connections accepted again")
+            harness.wait_until(lambda: self.answers(daemon), "an answer")
+            daemon.blocks_settled()
+
+    @staticmethod
+    def answers(daemon):
+        try:
+            return daemon.request("GET", "/nothing")
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def stop_under_load(self, number):
+        """Players get whole tags and the end of their body, whatever is on its way."""
+        with start(4) as daemon:
+            ending = threading.Event()
+            data, _ = flv.stream(40)
+
+            def churn():
+                while not ending.is_set():
+                    with daemon.connect() as peer:
+                        peer.sendall(head("POST", "live/c%d" % (peer.getsockname()[1] % 32),
+                                          "Content-Length: %d" % len(data)) + data)
+                        harness.read_head(peer)
+
+            def ask():
+                while not ending.is_set():
+                    daemon.api()
+
+            names = ["live/p%d" % i for i in range(8)]
+            publishers = [Publisher(daemon, name, "http") for name in names]
+            for publisher in publishers:
+                publisher.send(data)
+            players = [Player(daemon, name) for name in names for _ in range(4)]
+            for player in players:
+                player.wait_tags(10)
+            threads = [threading.Thread(target=self.tolerant(work), daemon=True) for work in [churn] * 4 + [ask] * 2]
+            for thread in threads:
+                thread.start()
+            daemon.wait_log("publisher ended", 20)
+            daemon.process.send_signal(number)
+            for player in players:
+                player.wait_end()
+                self.assertIsNone(player.error)
+                self.assertEqual(player.rest, 0)
+            daemon.process.wait(harness.PATIENCE)
+            ending.set()
+            for thread in threads:
+                thread.join()
+            for peer in [*publishers, *players]:
+                peer.close()
+
+    @staticmethod
+    def tolerant(work):
+        def run():
+            # The daemon goes.
+            with contextlib.suppress(OSError, AssertionError, ValueError, http.client.HTTPException):
+                work()
+        return run
+
+    def test_stop_under_load(self):
+        self.stop_under_load(signal.SIGTERM)
+
+    def test_shares_too_small(self):
+        status, _, error = harness.run_daemon("--memory", "8M", "--workers", "16")
+        self.assertEqual(status, 2)
+        self.assertIn("--memory: expected at least 1M for each of 16 workers", error)
+        status, _, error = harness.run_daemon("--memory", "16M", "--workers", "4", "--frame-limit", "4M")
+        self.assertEqual(status, 2)
+        self.assertIn("--frame-limit", error)
+
+
+if __name__ == "__main__":
+    harness.main()
