@@ -6,6 +6,7 @@ import signal
 import socket
 import tempfile
 import unittest
+import unittest.mock
 
 import flv
 import harness
@@ -326,14 +327,18 @@ class ReloadTest(FileCase):
         daemon.blocks_settled()
 
     def test_effects(self):
-        daemon = self.start()
+        with unittest.mock.patch.object(harness, "WORKERS", ""):
+            daemon = self.start("workers = 3;")
+        other = self.LISTEN + 'memory = "8M";\nstall = 9;\nframe-limit = "2M";\nworkers = 2;'
         self.assertEqual(
-            self.reload(daemon, self.LISTEN + 'memory = "8M";\nbatch = 5;\nstall = 9;\nframe-limit = "2M";'),
-            ['memory: \\"256M\\" -> \\"8M\\" (needs a restart)', "batch: 2 -> 5 (needs a restart)",
-             'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)', "stall: 30 -> 9 (now)"])
-        self.assertEqual(daemon.api()["pool"]["blocks_max"], (256 << 20) // 4096)
+            self.reload(daemon, other + "batch = 5;"),
+            ["workers: 3 -> 2 (needs a restart)", 'memory: \\"256M\\" -> \\"8M\\" (needs a restart)',
+             "batch: 2 -> 5 (needs a restart)", 'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)',
+             "stall: 30 -> 9 (now)"])
+        state = daemon.api()
+        self.assertEqual([worker["pool"]["blocks_max"] for worker in state["workers"]], [(256 << 20) // 3 // 4096] * 3)
         # What is not in force, is told again.
-        self.assertEqual(len(self.reload(daemon, self.LISTEN + 'memory = "8M";\nstall = 9;\nframe-limit = "2M";')), 1)
+        self.assertEqual(len(self.reload(daemon, other)), 2)
 
     def test_frame_limit(self):
         """A publisher keeps what it began with; the next one has the new limit."""

@@ -3,9 +3,11 @@
 import contextlib
 import hashlib
 import http.client
+import os
 import signal
 import socket
 import struct
+import tempfile
 import threading
 import unittest
 
@@ -13,6 +15,7 @@ import flv
 import harness
 import rtsp
 from harness import Daemon, Player, Publisher
+from test_hooks import Hook, reply
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 COUNTS = (1, 2, 4)
@@ -248,6 +251,96 @@ class CutTest(unittest.TestCase):
                     client.next_rtp()
             publisher.finish()
             daemon.blocks_settled()
+
+
+WEBSOCKET = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+             "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==")
+
+
+class EachWorkerTest(unittest.TestCase):
+    """What is decided about a request is decided once, and what is done to the server is done by all workers."""
+
+    NAMES = ["live/s%d" % i for i in range(8)]
+
+    def test_decided_once(self):
+        """A connection that came in elsewhere: one question to the hook, one line about a refusal."""
+        hook = Hook(self, reply(200), delay=0.1)
+        with start(4, "--hook-publish", hook.url, "--hook-play", hook.url, "--rule", "publish live/* allow",
+                   "--rule", "play * allow") as daemon:
+            with contextlib.ExitStack() as stack:
+                for name in self.NAMES:
+                    self.publish_and_play(daemon, name, stack)
+                self.assertEqual(set(owners(daemon, self.NAMES)), set(range(4)))
+            expected = [(event, protocol, name) for name in self.NAMES for event, protocol in (
+                ("publish", "http"), ("play", "http"), ("play", "http"), ("play", "rtsp"))]
+            self.assertEqual(sorted((one["event"], one["protocol"], one["stream"]) for one in hook.asked),
+                             sorted(expected))
+            for i in range(8):
+                self.assertEqual(daemon.request("POST", "/closed/s%d.flv" % i, b"")[0], 403)
+                with rtsp.Client(daemon, "closed/s%d" % i) as client:
+                    self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
+            self.assertEqual(len(hook.asked), len(expected))
+            self.assertEqual(len(daemon.log("request refused", status="403")), 16)
+            daemon.blocks_settled()
+
+    @staticmethod
+    def publish_and_play(daemon, name, stack):
+        publisher = stack.enter_context(Publisher(daemon, name, "http"))
+        publisher.send(flv.stream(10)[0])
+        stack.enter_context(Player(daemon, name))
+        daemon.wait_player(name)
+        stack.enter_context(rtsp.Client(daemon, name)).play()
+        peer = stack.enter_context(daemon.connect())
+        peer.sendall(head("GET", name, *WEBSOCKET))
+        status = harness.read_head(peer)[0]
+        if status != 101:
+            raise AssertionError("%d, not WebSocket" % status)
+
+    def test_kicks(self):
+        """Whatever has an id is found at its worker."""
+        with start(4) as daemon, contextlib.ExitStack() as stack:
+            players = [stack.enter_context(Player(daemon, name)) for name in self.NAMES]
+            publishers = [stack.enter_context(Publisher(daemon, name, "http")) for name in self.NAMES]
+            for publisher, player in zip(publishers, players):
+                publisher.send(flv.stream(10)[0])
+                player.wait_tags(10)
+            self.assertEqual(set(owners(daemon, self.NAMES)), set(range(4)))
+            for one in daemon.api()["players"]:
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 204)
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 404)
+            for player in players:
+                player.wait_end()
+            for name, publisher in zip(self.NAMES, publishers):
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/%s?ban=3600" % name)[0], 204)
+                self.assertEqual(harness.read_head(publisher.peer)[0], 403)
+                # From whichever worker it comes.
+                for _ in range(4):
+                    self.assertEqual(daemon.request("POST", "/%s.flv" % name, flv.header())[0], 403)
+            daemon.blocks_settled()
+
+    def test_reload(self):
+        """Pulls go to the workers of their streams, each once; and to none where a listener cannot be opened."""
+        listen = 'http = "127.0.0.1:0";\nadmin = "127.0.0.1:0";\nworkers = 4;\n'
+        pulls = "pull = [%s];\n" % ", ".join('"rtsp://127.0.0.1:1/x=%s,on-demand"' % name for name in self.NAMES)
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as holder:
+            config = os.path.join(folder, "sluiced.conf")
+            taken = listen.replace('"127.0.0.1:0"', '["127.0.0.1:0", "127.0.0.1:%d"]' % holder.getsockname()[1], 1)
+
+            def write(text):
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(text)
+            write(listen)
+            with Daemon("--config", config, "--workers", "4", listen=()) as daemon:
+                for text, status, count in ((taken + pulls, 503, 0), (listen + pulls + "wait = 9;", 200, 8),
+                                            (taken + "wait = 8;", 503, 8), (listen, 200, 0)):
+                    write(text)
+                    before = daemon.api("/api/v1/config")
+                    self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], status)
+                    found = sorted(pull["stream"] for pull in daemon.api()["pulls"])
+                    self.assertEqual(found, sorted(self.NAMES)[:count])
+                    if status != 200:
+                        self.assertEqual(daemon.api("/api/v1/config"), before)
+                daemon.blocks_settled()
 
 
 class FailureTest(unittest.TestCase):
