@@ -365,6 +365,26 @@ class FailureTest(unittest.TestCase):
                 daemon.wait_stream(steady.name, lambda stream: len(daemon.api()["streams"]) == 1, "the only one")
             daemon.blocks_settled()
 
+    def test_publishers_that_come_back(self):
+        """One that has gone without a word, and is there again at once, finds its stream free."""
+        wrong = []
+
+        def come_and_go(daemon, name):
+            for _ in range(60):
+                with rtsp.Client(daemon, name) as client:
+                    status = client.ask("ANNOUNCE", body=rtsp.SDP).status
+                    if status != 200:
+                        wrong.append((name, status))
+
+        with start(4) as daemon:
+            threads = [threading.Thread(target=come_and_go, args=(daemon, "live/b%d" % i)) for i in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(wrong, [])
+            daemon.blocks_settled()
+
     def test_most_connections(self):
         """The limit is for all workers together."""
         with start(4, "--max-connections", "6") as daemon:
