@@ -49,9 +49,13 @@ class MetricsTest(unittest.TestCase):
                 frames = sum(values["sluice_received_frames_total", ("kind", kind)] for kind in ("audio", "video"))
                 self.assertEqual(frames, sum(tag.is_frame for tag in tags))
                 self.assertGreaterEqual(values["sluice_sent_bytes_total",], len(data))
-                self.assertGreater(values["sluice_pool_held_bytes", ("worker", "0")], 0)
-                self.assertEqual(values["sluice_payload_copied_bytes_total", ("worker", "0")], 0)
-                self.assertEqual(values["sluice_worker_up", ("worker", "0")], 1)
+                # The stream is one worker's.
+                owner = ("worker", str(daemon.stream("live/a")["worker"]))
+                workers = [("worker", str(worker["worker"])) for worker in daemon.api()["workers"]]
+                self.assertGreater(values["sluice_pool_held_bytes", owner], 0)
+                for worker in workers:
+                    self.assertEqual(values["sluice_payload_copied_bytes_total", worker], 0)
+                    self.assertEqual(values["sluice_worker_up", worker], 1)
             daemon.blocks_settled()
 
     def test_totals_only_go_up(self):
