@@ -1,6 +1,6 @@
 /*
  * Publishers that an operator has sent away for a while: who comes from that host may not publish that stream until
- * then. Others may. The data plane's thread only.
+ * then. Others may. Its worker's thread only.
  */
 #ifndef SLUICED_BAN_H
 #define SLUICED_BAN_H

@@ -30,7 +30,7 @@ struct control {
     struct asker *asker;
     struct hook_asker *hook_asker;
     struct admin *admin;
-    int wake_fd; /* the server's thread has something to tell */
+    int wake_fd; /* the run has ended */
     bool stopping;
 
     pthread_mutex_t lock; /* of the fields below */
@@ -236,7 +236,7 @@ int control_new(struct server *server, const struct command_line *line, const st
 int control_run(struct control *control) {
     pthread_t thread;
     sigset_t all, before;
-    /* The server's thread takes no signals: they are the control plane's. */
+    /* The workers take no signals: they are the control plane's. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int error = -pthread_create(&thread, NULL, serve, control);

@@ -61,7 +61,7 @@ static void let_go(struct answer *answer) {
     free(answer);
 }
 
-/* On the server's thread. */
+/* On a worker's thread. */
 static void reloaded(int error, const char *reason, void *user) {
     const uint64_t one = 1;
     struct answer *answer = user;

@@ -1,4 +1,4 @@
-/* The listeners of a worker, as its options say. The data plane's thread only. */
+/* The listeners of the data plane, as its options say: all are one worker's, the thread of which they are for. */
 #ifndef SLUICED_LISTENERS_H
 #define SLUICED_LISTENERS_H
 
@@ -15,7 +15,7 @@ struct worker;
 /* One that a connection has come by. */
 typedef void listeners_accepted_fn(struct worker *worker, const struct listener_option *option, int fd);
 
-/* 0, -ENOMEM. The server outlives them. */
+/* 0, -ENOMEM. The worker outlives them. */
 int listeners_new(struct worker *worker, listeners_accepted_fn *accepted, struct listeners **ret_listeners);
 
 /* Stops listening. NULL is allowed. */

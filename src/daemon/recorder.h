@@ -3,7 +3,7 @@
  * with a key frame (or, without video, with any frame) at 0, and with what decoders need before it.
  *
  * The disk never holds up the stream. What it is behind is bounded; then frames are left out up to a key frame, and
- * counted. While it is full nothing is written, and it is tried again every few seconds. The data plane's thread only.
+ * counted. While it is full nothing is written, and it is tried again every few seconds. Its worker's thread only.
  */
 #ifndef SLUICED_RECORDER_H
 #define SLUICED_RECORDER_H

@@ -1,6 +1,6 @@
 /*
  * A stream as RTP: its tracks, and each frame's packets, made once for all its RTSP players. They are parts of the
- * tag's payload in place, each behind a few bytes of its own. The data plane's thread only.
+ * tag's payload in place, each behind a few bytes of its own. Its worker's thread only.
  */
 #ifndef SLUICED_RTP_OUTPUT_H
 #define SLUICED_RTP_OUTPUT_H

@@ -215,6 +215,10 @@ static int take_lists(struct worker *worker, unsigned parts, struct snapshot *sn
     struct context context = {worker, snapshot};
     registry_each(worker->registry, count_stream, snapshot);
     pulls_each(worker->pulls, count_pull, &snapshot->pull_count);
+    if (!(parts & SNAPSHOT_STREAMS))
+        snapshot->stream_count = 0;
+    if (!(parts & SNAPSHOT_PLAYERS))
+        snapshot->player_count = 0;
     bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
     room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
     room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
