@@ -10,8 +10,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "shared/json.h"
 #include "daemon/log.h"
+#include "shared/json.h"
 
 enum {
     AT_A_TIME = 64,      /* questions that are asked at the same time */
