@@ -195,7 +195,8 @@ class MergeWindowTest(unittest.TestCase):
             with Publisher(daemon, "live/a", "http") as publisher:
                 data, sent = flv.stream(60, first=200)
                 publisher.send(data)
-                daemon.wait_stream("live/a", lambda stream: stream["frames"]["video"] + stream["frames"]["audio"] == 60)
+                daemon.wait_stream("live/a", lambda stream: stream["state"] == "live"
+                                   and stream["frames"]["video"] + stream["frames"]["audio"] == 60)
                 daemon.stop()
             for player in players:
                 player.wait_end()
