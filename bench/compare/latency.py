@@ -27,7 +27,8 @@ class LatencyBench(FanoutBench):
         for variant in scenario.variants:
             if variant not in self.borne:
                 self.borne[variant] = self._ramp(scenario, variant, min(seconds, MOST_SECONDS))
-        return {"streams": max(1, round(scenario.part * min(self.borne[variant] for variant in scenario.variants)))}
+        streams = round(scenario.part * min(self.borne[variant] for variant in scenario.variants))
+        return {"streams": min(MOST_STREAMS, max(1, streams))}
 
     def _ramp(self, scenario, variant, seconds):
         """Streams that keep one processor busy: the daemon's or, should that be earlier, that of the others."""

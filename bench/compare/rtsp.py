@@ -11,7 +11,7 @@ from compare import perf as counters
 from compare.measure import GRACE, RECEIVER_CPU, SENDER_CPU, FanoutBench, cpu, memory_kib, processor_seconds
 from compare.processes import Program, RunError
 
-LISTENERS = ("flv", "http", "rtsp")
+LISTENERS = ("flv", "http", "rtsp", "admin")
 
 
 class RtspBench(FanoutBench):
@@ -61,7 +61,7 @@ class RtspBench(FanoutBench):
             sender = stack.enter_context(Program([self.send, "--port", ports[publish], "--protocol", publish, "--streams",
                                                   str(scenario.connections), *plan["sending"], *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
-            self._wait_for(ports["http"], "streams", lambda state: sum(
+            self._wait_for(ports["admin"], "streams", lambda state: sum(
                 one["frames"]["video"] and one["frames"]["audio"] and 1 for one in state["streams"]) == len(streams))
             published = memory_kib(pid)[1]
             player = None
@@ -80,13 +80,13 @@ class RtspBench(FanoutBench):
             arrived = json.loads(player.expect("result")) if player else {}
             if not player:
                 # The asking is in the figures: some turns of a daemon that has nothing else to do.
-                self._wait_for(ports["http"], "frames", lambda state: all(
+                self._wait_for(ports["admin"], "frames", lambda state: all(
                     one["frames"]["video"] + one["frames"]["audio"] >= plan["video"] + plan["audio"]
                     for one in state["streams"]))
             wall, end = time.monotonic() - begun, processor_seconds(pid)
             others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             counted = attached.values() if attached else {}
-            finished, state = memory_kib(pid), self._state(ports["http"])
+            finished, state = memory_kib(pid), self._state(ports["admin"])
             check(state, plan)
             sends += self._sends(ports)
             for one in filter(None, (player, sender)):
@@ -123,7 +123,7 @@ class RtspBench(FanoutBench):
                           str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
-            self._wait_for(ports["http"], "players", lambda state: sum(
+            self._wait_for(ports["admin"], "players", lambda state: sum(
                 one["frames_sent"] >= 2 for one in state["players"]) == len(streams) * scenario.players)
         except RunError:
             player.end()
@@ -131,7 +131,7 @@ class RtspBench(FanoutBench):
         return player
 
     def _sends(self, ports):
-        return sum(one["sends"] for one in self._state(ports["http"])["streams"])
+        return sum(one["sends"] for one in self._state(ports["admin"])["streams"])
 
 
 def check(state, plan):

@@ -4,9 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/log.h"
 #include "daemon/worker.h"
+
+enum {
+    PATIENCE_MS = 1000, /* for an address that another process is giving up */
+    PAUSE_MS = 10,
+};
 
 struct listening {
     struct listening *next;
@@ -20,6 +26,7 @@ struct listeners {
     struct worker *worker;
     listeners_accepted_fn *accepted;
     struct listening *list;
+    bool started; /* the loop may run: nothing may be waited for */
 };
 
 static const char *protocol_name(enum listener_protocol protocol) {
@@ -31,7 +38,7 @@ int listeners_new(struct worker *worker, listeners_accepted_fn *accepted, struct
     struct listeners *listeners = calloc(1, sizeof *listeners);
     if (!listeners)
         return -ENOMEM;
-    *listeners = (struct listeners){worker, accepted, NULL};
+    *listeners = (struct listeners){.worker = worker, .accepted = accepted};
     *ret_listeners = listeners;
     return 0;
 }
@@ -54,16 +61,33 @@ static void log_change(const struct listening *listening, const char *message) {
     LOG(LOG_INFO, message, {"proto", protocol_name(listening->option.protocol)}, {"address", text});
 }
 
+/*
+ * The kernel closes the sockets of an io_uring ring some time after the process that was killed is gone. So at the
+ * start an address that is taken is waited for.
+ */
+static int listen_at(struct listening *listening) {
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+    const struct listeners *listeners = listening->listeners;
+    const struct sockaddr *address = (const struct sockaddr *)&listening->option.address;
+    socklen_t length = address_length(&listening->option.address);
+    int error, left_ms = listeners->started ? 0 : PATIENCE_MS;
+    while ((error = sluice_listener_new(listeners->worker->loop, address, length, on_accepted, listening,
+                                        &listening->listener)) == -EADDRINUSE &&
+           left_ms > 0) {
+        (void)nanosleep(&pause, NULL);
+        left_ms -= PAUSE_MS;
+    }
+    return error;
+}
+
 /* At the list's end, so that they are told in the order in which they were given. */
 static int open_one(struct listeners *listeners, const struct listener_option *option, char reason[LISTENERS_ERROR]) {
-    const struct sockaddr *address = (const struct sockaddr *)&option->address;
     struct listening *listening = calloc(1, sizeof *listening), **link = &listeners->list;
     char text[ADDRESS_TEXT];
     int error = listening ? 0 : -ENOMEM;
     if (!error) {
         *listening = (struct listening){.listeners = listeners, .option = *option, .is_wanted = true};
-        error = sluice_listener_new(listeners->worker->loop, address, address_length(&option->address), on_accepted,
-                                    listening, &listening->listener);
+        error = listen_at(listening);
     }
     address_format(&option->address, text);
     if (error) {
@@ -141,6 +165,7 @@ int listeners_set(struct listeners *listeners, const struct options *options, ch
     for (size_t i = 0; i < options->listener_count && !error; i++)
         if (!kept[i])
             error = open_one(listeners, &options->listeners[i], reason);
+    listeners->started = true;
     if (error) {
         const struct listening *opened = last ? last->next : listeners->list;
         if (opened)

@@ -387,10 +387,12 @@ static bool has_room(const struct recording *recording, size_t size) {
            owner->queued + size <= owner->budget && sluice_pool_available(owner->pool) > owner->blocks_kept;
 }
 
+/* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the same file. */
 static bool is_full(const struct recorder *recorder, const struct packet *packet) {
     const struct record_options *options = recorder->owner->records->options;
     const struct recording *recording = recorder->current;
-    return (options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
+    return (int32_t)(packet->timestamp - recording->base) < 0 ||
+           (options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
            (options->segment_bytes && recording->place >= options->segment_bytes);
 }
 

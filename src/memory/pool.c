@@ -8,7 +8,11 @@
 #include "memory/poison.h"
 
 enum {
-    DEFAULT_BLOCK_SIZE = 4096, /* with bundled receives the best size measured; larger ones walk cold memory */
+    /*
+     * Blocks of 16 KiB cost 0.81 to 0.88 of the processor time of these where frames are large or a stream is always
+     * full (bench/README.md, sweeps), but a small packet that is kept then keeps four times the memory.
+     */
+    DEFAULT_BLOCK_SIZE = 4096,
     DEFAULT_SLAB_BLOCKS = 1024,
     DEFAULT_MAX_BLOCKS = 16384,
     MIN_BLOCK_SIZE = 512,

@@ -112,7 +112,7 @@ class PublishTest(Media):
                 *options, url = arguments
                 with tool.Running("sluice-push", "--loop", *options, REAL, url) as running:
                     harness.wait_until(lambda: sorted(stream["name"] for stream in daemon.api()["streams"]
-                                                      if stream["state"] == "live") == names, names)
+                                                      if sum(stream["frames"].values()) > 0) == names, names)
                     running.process.send_signal(signal.SIGTERM)
                     self.assertEqual(running.wait()[0], 0)
                 daemon.blocks_settled()
@@ -127,7 +127,7 @@ class PlayTest(Media):
                 for play in ("http", "rtsp"):
                     with self.subTest(publish=publish, play=play):
                         name = "%s%s/%%d" % (publish, play)
-                        result = push("-n", 2, "--players", 4, "--rate", 2, "--loop", "--duration", "2", "--ramp", "0.2",
+                        result = push("-n", 2, "--players", 4, "--rate", 3, "--loop", "--duration", "1.2", "--ramp", "0.2",
                                       "--play", url_of(daemon, play, name), REAL, url_of(daemon, publish, name))
                         said = self.served(result, 2, 4)
                         self.assertEqual(said["players"]["startup_ms"]["samples"], 4)
@@ -142,7 +142,7 @@ class PlayTest(Media):
                 # More than sockets hold.
                 file.write(flv.stream(200, size=100000, step=10)[0])
                 file.flush()
-                _, said = result = push("--players", 2, "--stalled", 2, "--loop", "--duration", "4", file.name,
+                _, said = result = push("--players", 2, "--stalled", 2, "--loop", "--duration", "3.5", file.name,
                                         daemon.url("live/a"))
             self.served(result, 1, 2)
             self.assertEqual(said["stalled"]["begun"], 2)
@@ -211,7 +211,7 @@ class FindingTest(Media):
         return said["players"]
 
     def test_losses(self):
-        with Daemon(listen=ALL) as daemon:
+        with Daemon("--wait", "1", listen=ALL) as daemon:
             gone = []
 
             def lose(tag, number):
@@ -223,13 +223,13 @@ class FindingTest(Media):
             self.assertEqual((said["lost"], said["unmatched"], said["timestamps_back"]), (len(gone), 0, 0))
 
     def test_timestamps_back(self):
-        with Daemon(listen=ALL) as daemon:
+        with Daemon("--wait", "1", listen=ALL) as daemon:
             said = self.through(daemon, lambda tag, number: [tag, tag._replace(timestamp=max(tag.timestamp - 500, 0))]
                                 if number == 50 else [tag])
             self.assertGreater(said["timestamps_back"], 0)
 
     def test_framing(self):
-        with Daemon(listen=ALL) as daemon:
+        with Daemon("--wait", "1", listen=ALL) as daemon:
             broken = flv.Tag(0xC9, 0, b"no tag")
             said = self.through(daemon, lambda tag, number: [broken] if number == 50 else [tag])
             self.assertEqual(said["failures"], 1)
@@ -252,7 +252,14 @@ class FindingTest(Media):
                           first.url("live/a")) as running:
             first.wait_stream("live/a", lambda stream: stream["subscribers"] == 2, "two players")
             first.kill()
-            with Daemon(listen=("--http", "%s:%d" % (host, port))) as second:
+
+            def start_again():
+                # Of a process that was killed, io_uring may keep the socket for a moment.
+                try:
+                    return Daemon(listen=("--http", "%s:%d" % (host, port)))
+                except harness.NotStarted:
+                    return None
+            with harness.wait_until(start_again, "the daemon to start again") as second:
                 second.wait_stream("live/a", lambda stream: stream["state"] == "live" and stream["subscribers"] == 2,
                                    "two players")
                 # Frames that were sent to both after they came back.
@@ -279,15 +286,16 @@ class UsageTest(Media):
     def test_lines(self):
         """A line each second, and JSON too."""
         with Daemon(listen=ALL) as daemon:
-            status, out, _ = tool.run("sluice-push", "--players", 1, "--loop", "--duration", "2.5", self.file,
+            status, out, _ = tool.run("sluice-push", "--players", 1, "--loop", "--duration", "1.5", self.file,
                                       daemon.url("live/a"))
             self.assertEqual(status, 0)
             self.assertRegex(out, r"1 publishing, .* Mbit/s, \d+ late  1 playing")
             self.assertIn("publishers: 1 of 1 served", out)
-            status, out, _ = tool.run("sluice-push", "--json", "--loop", "--duration", "2.5", self.file,
+            status, out, _ = tool.run("sluice-push", "--json", "--loop", "--duration", "1.5", self.file,
                                       daemon.url("live/a"))
             lines = tool.lines(out)
-            self.assertEqual([line["type"] for line in lines[:2]] + [lines[-1]["type"]], ["second", "second", "total"])
+            self.assertEqual([line["type"] for line in lines], ["second"] * (len(lines) - 1) + ["total"])
+            self.assertGreater(len(lines), 1)
 
     def test_wrong(self):
         for arguments in ((), (self.file,), (self.file, "http://h/a", "x"), ("-n", "0", "http://h/a"),

@@ -170,6 +170,15 @@ class RecordTest(RecordCase):
         self.assertEqual(len(files), 4)
         harness.check_same(frames_of(files), pairs(tags))
 
+    def test_time_that_goes_back_begins_a_new_file(self):
+        data, tags = flv.stream(100, start=500000)
+        again = [tag for tag, _ in zip(flv.frames(start=0, first=50), range(100))]
+        with self.daemon() as daemon:
+            self.publish(daemon, data + b"".join(tag.pack() for tag in again), count=2)
+        files = self.files("live/cam")
+        self.assertEqual(len(files), 2)
+        harness.check_same(frames_of(files), pairs(tags + again))
+
     def test_the_index_names_each_key_frame(self):
         file = harness.make_media("ffmpeg", MEDIA)
         with self.daemon() as daemon:

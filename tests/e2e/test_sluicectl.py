@@ -77,6 +77,24 @@ class SluicectlTest(unittest.TestCase):
                     self.assertEqual(harness.read_head(again.peer)[0], 403)
             daemon.blocks_settled()
 
+    def test_reload(self):
+        """What has changed is said; and of a file that is wrong, where."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "sluiced.conf")
+            listen = 'http = "127.0.0.1:0";\n'
+            with open(config, "w", encoding="ascii") as file:
+                file.write(listen)
+            with Daemon("--config", config, listen=()) as daemon:
+                self.assertEqual(run(daemon, "reload"), (0, "", ""))
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(listen + "idle = 20;\n")
+                self.assertEqual(run(daemon, "reload"), (0, "idle: 15 -> 20 (now)\n", ""))
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(listen + "idle = -1;\n")
+                status, out, err = run(daemon, "reload")
+                self.assertEqual((status, out), (1, ""))
+                self.assertIn(config + ":2: idle: expected", err)
+
     def test_refusals(self):
         with Daemon() as daemon:
             for arguments in (("kick", "player", "1"), ("kick", "publisher", "x"), ("kick", "stream", "live/none"),

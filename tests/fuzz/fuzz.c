@@ -113,7 +113,7 @@ sluice_slice fuzz_slice(fuzz_run *run, const void *bytes, size_t n) {
 }
 
 char *fuzz_copy(const void *bytes, size_t n) {
-    char *copy = malloc(n ? n : 1);
+    char *copy = calloc(1, n ? n : 1);
     FUZZ_CHECK(copy);
     if (n > 0)
         memcpy(copy, bytes, n);
