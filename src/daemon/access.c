@@ -81,10 +81,8 @@ bool access_token_is_right(const struct access *access, const struct rule *rule,
 }
 
 bool access_user_may(const struct access *access, const struct rule *rule, const char *name, unsigned rights) {
-    unsigned needed = access->action == RULE_PUBLISH ? USER_MAY_PUBLISH
-                      : access->action == RULE_PLAY  ? USER_MAY_PLAY
-                                                     : 0;
-    return (rights & needed) == needed && rule_names_user(rule, name);
+    unsigned needed = access->action == RULE_PUBLISH ? USER_MAY_PUBLISH : USER_MAY_PLAY;
+    return (rights & needed) && rule_names_user(rule, name);
 }
 
 const struct user *access_find_user(const struct options *options, sluice_http_text name, sluice_http_text password) {

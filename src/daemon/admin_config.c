@@ -3,7 +3,8 @@
 
 #include "daemon/address.h"
 #include "daemon/admin_api.h"
-#include "daemon/log.h"
+#include "daemon/listeners.h"
+#include "daemon/setting_words.h"
 
 /* Where the first worker that answers listens, or else where it was told to. */
 static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
@@ -15,14 +16,13 @@ static void find_address(const struct admin_view *view, size_t listener, char te
 
 static void add_listeners(const struct admin_view *view, struct json *json) {
     const struct options *options = view->options;
-    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
     json_open(json, "listeners", '[');
     for (size_t i = 0; i < options->listener_count; i++) {
         const struct listener_option *listener = &options->listeners[i];
         char address[ADDRESS_TEXT];
         find_address(view, i, address);
         json_open(json, NULL, '{');
-        json_string(json, "protocol", names[listener->protocol]);
+        json_string(json, "protocol", listeners_protocol(listener->protocol));
         json_string(json, "address", address);
         if (*listener->stream)
             json_string(json, "stream", listener->stream);
@@ -37,9 +37,11 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
+static const char *word_of(const char *setting, int value) {
+    return setting_word(setting_find(setting, strlen(setting), false), value);
+}
+
 void admin_config(const struct admin_view *view, struct json *json) {
-    static const char *const backends[] = {
-        [SLUICE_BACKEND_AUTO] = "auto", [SLUICE_BACKEND_URING] = "uring", [SLUICE_BACKEND_EPOLL] = "epoll"};
     const struct options *options = view->options;
     json_open(json, NULL, '{');
     add_listeners(view, json);
@@ -51,12 +53,12 @@ void admin_config(const struct admin_view *view, struct json *json) {
     json_unsigned(json, "player_buffer_bytes", options->player_buffer);
     json_unsigned(json, "frame_limit_bytes", options->frame_limit);
     json_unsigned(json, "max_connections", options->max_connections);
-    json_string(json, "backend", backends[options->backend]);
+    json_string(json, "backend", word_of("backend", options->backend));
     json_real(json, "batch_ms", (double)options->batch_us / 1000);
     json_unsigned(json, "merge_window_ms", options->merge_window_ms);
     json_real(json, "wait_seconds", (double)options->wait_ms / 1000);
     json_real(json, "idle_seconds", (double)options->idle_ms / 1000);
     json_real(json, "stall_seconds", (double)options->stall_ms / 1000);
-    json_string(json, "log_level", log_level_name((enum log_level)options->log_level));
+    json_string(json, "log_level", word_of("log-level", options->log_level));
     json_close(json, '}');
 }

@@ -6,36 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/http_status.h"
 #include "shared/json.h"
-
-static const char *title(unsigned status) {
-    switch (status) {
-    case 200:
-        return "OK";
-    case 204:
-        return "No Content";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 409:
-        return "Conflict";
-    case 413:
-        return "Content Too Large";
-    case 422:
-        return "Unprocessable Content";
-    case 500:
-        return "Internal Server Error";
-    default:
-        return "Service Unavailable";
-    }
-}
 
 static void add_header(struct evhttp_request *request, const char *name, const char *value) {
     evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
@@ -52,7 +24,7 @@ static void send_reply(struct evhttp_request *request, unsigned status, const ch
         add_header(request, "Content-Type", type);
         add_header(request, "Content-Length", length);
     }
-    evhttp_send_reply(request, (int)status, title(status), body);
+    evhttp_send_reply(request, (int)status, http_status_text(status), body);
 }
 
 static void free_text(const void *text, size_t size, void *user) {
@@ -100,7 +72,7 @@ void reply_problem(struct evhttp_request *request, unsigned status, const char *
     struct json json = {0};
     json_open(&json, NULL, '{');
     json_string(&json, "type", "about:blank");
-    json_string(&json, "title", title(status));
+    json_string(&json, "title", http_status_text(status));
     json_unsigned(&json, "status", status);
     json_string(&json, "detail", detail);
     json_close(&json, '}');

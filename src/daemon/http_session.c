@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/http_session_internal.h"
+#include "daemon/http_status.h"
 #include "daemon/log.h"
 #include "daemon/move.h"
 #include "daemon/server.h"
@@ -21,43 +22,6 @@ static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 static struct http_session *of(struct session *session) {
     return (struct http_session *)session;
-}
-
-static const char *status_text(unsigned status) {
-    switch (status) {
-    case 200:
-        return "OK";
-    case 204:
-        return "No Content";
-    case 400:
-        return "Bad Request";
-    case 401:
-        return "Unauthorized";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 409:
-        return "Conflict";
-    case 413:
-        return "Content Too Large";
-    case 426:
-        return "Upgrade Required";
-    case 414:
-        return "URI Too Long";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 501:
-        return "Not Implemented";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Service Unavailable";
-    }
 }
 
 void http_close(struct http_session *session) {
@@ -92,7 +56,7 @@ static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
     if (!text)
         return NULL;
     int at = snprintf(text, room, "HTTP/1.1 %u %s\r\nServer: sluiced\r\nAccess-Control-Allow-Origin: *\r\n",
-                      reply->status, status_text(reply->status));
+                      reply->status, http_status_text(reply->status));
     if (reply->allow)
         at += snprintf(text + at, room - (size_t)at,
                        "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Allow-Headers: *\r\n",
@@ -210,7 +174,7 @@ static void play(struct http_session *session, const sluice_http_request *reques
     if (result == -ENOENT) {
         http_play_start(session, request, stream);
     } else if (result == 0) {
-        http_websocket_start(session, request, stream, accept);
+        http_websocket_start(session, stream, accept);
     } else {
         unsigned status = sluice_websocket_error_status(result);
         const struct http_reply reply = {.status = status, .reason = "not WebSocket 13", .upgrade = status == 426};

@@ -116,7 +116,7 @@ void http_play_leave(struct http_session *session, const char *reason);
 void http_play_free(struct http_session *session);
 
 /* http_websocket.c: as http_play.c, where a player has come by an upgrade. */
-void http_websocket_start(struct http_session *session, const sluice_http_request *request, struct stream *stream,
+void http_websocket_start(struct http_session *session, struct stream *stream,
                           const char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]);
 void http_websocket_read(struct http_session *session);
 size_t http_websocket_gather(struct http_session *session, struct iovec *iov, size_t max);

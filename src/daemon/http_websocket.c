@@ -33,12 +33,11 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     return at + SLUICE_FLV_HEADER_SIZE;
 }
 
-void http_websocket_start(struct http_session *session, const sluice_http_request *request, struct stream *stream,
+void http_websocket_start(struct http_session *session, struct stream *stream,
                           const char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]) {
     const sluice_websocket_options limits = {.max_message = MESSAGE_MOST};
     struct http_websocket *websocket = calloc(1, sizeof *websocket);
     struct player *player = calloc(1, sizeof *player);
-    (void)request;
     int error = websocket && player ? sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, &limits, &websocket->framer) : -1;
     if (error) {
         free(websocket);

@@ -19,7 +19,8 @@ struct listening {
     struct listeners *listeners;
     struct listener_option option; /* a copy: options come and go */
     sluice_listener *listener;
-    bool is_wanted; /* by the options that are being set */
+    char address[ADDRESS_TEXT]; /* as it is bound: the port may be the system's choice */
+    bool is_wanted;             /* by the options that are being set */
 };
 
 struct listeners {
@@ -29,7 +30,7 @@ struct listeners {
     bool started; /* the loop may run: nothing may be waited for */
 };
 
-static const char *protocol_name(enum listener_protocol protocol) {
+const char *listeners_protocol(enum listener_protocol protocol) {
     static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
     return names[protocol];
 }
@@ -49,16 +50,8 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
     listening->listeners->accepted(listening->listeners->worker, &listening->option, fd);
 }
 
-static void address_of(const struct listening *listening, char text[ADDRESS_TEXT]) {
-    struct sockaddr_storage bound;
-    bool is_bound = sluice_listener_address(listening->listener, &bound) == 0;
-    address_format(is_bound ? &bound : &listening->option.address, text);
-}
-
 static void log_change(const struct listening *listening, const char *message) {
-    char text[ADDRESS_TEXT];
-    address_of(listening, text);
-    LOG(LOG_INFO, message, {"proto", protocol_name(listening->option.protocol)}, {"address", text});
+    LOG(LOG_INFO, message, {"proto", listeners_protocol(listening->option.protocol)}, {"address", listening->address});
 }
 
 /*
@@ -83,6 +76,7 @@ static int listen_at(struct listening *listening) {
 /* At the list's end, so that they are told in the order in which they were given. */
 static int open_one(struct listeners *listeners, const struct listener_option *option, char reason[LISTENERS_ERROR]) {
     struct listening *listening = calloc(1, sizeof *listening), **link = &listeners->list;
+    struct sockaddr_storage bound;
     char text[ADDRESS_TEXT];
     int error = listening ? 0 : -ENOMEM;
     if (!error) {
@@ -91,7 +85,7 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     }
     address_format(&option->address, text);
     if (error) {
-        LOG(LOG_ERROR, "cannot listen", {"proto", protocol_name(option->protocol)}, {"address", text},
+        LOG(LOG_ERROR, "cannot listen", {"proto", listeners_protocol(option->protocol)}, {"address", text},
             {"reason", strerror(-error)});
         snprintf(reason, LISTENERS_ERROR, "cannot listen at %s: %s", text, strerror(-error));
         free(listening);
@@ -100,6 +94,8 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     while (*link)
         link = &(*link)->next;
     *link = listening;
+    bool is_bound = sluice_listener_address(listening->listener, &bound) == 0;
+    address_format(is_bound ? &bound : &option->address, listening->address);
     log_change(listening, "listening");
     return 0;
 }
@@ -189,6 +185,6 @@ void listeners_addresses(struct listeners *listeners, const struct options *opti
         if (!found)
             continue;
         found->is_wanted = true;
-        address_of(found, ret_texts[i]);
+        memcpy(ret_texts[i], found->address, ADDRESS_TEXT);
     }
 }

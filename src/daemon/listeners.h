@@ -15,6 +15,9 @@ struct worker;
 /* One that a connection has come by. */
 typedef void listeners_accepted_fn(struct worker *worker, const struct listener_option *option, int fd);
 
+/* "flv", "http" or "rtsp". */
+const char *listeners_protocol(enum listener_protocol protocol);
+
 /* 0, -ENOMEM. The worker outlives them. */
 int listeners_new(struct worker *worker, listeners_accepted_fn *accepted, struct listeners **ret_listeners);
 

@@ -55,10 +55,6 @@ int log_level_of(const char *name) {
     return -1;
 }
 
-const char *log_level_name(enum log_level level) {
-    return level_names[level];
-}
-
 log_number log_unsigned(uint64_t value) {
     log_number number;
     snprintf(number.text, sizeof number.text, "%llu", (unsigned long long)value);

@@ -19,8 +19,6 @@ typedef struct log_field {
 
 void log_set_level(enum log_level level);
 
-const char *log_level_name(enum log_level level);
-
 /* Where standard error is systemd's journal, text has the level in a form that it knows, and leaves the time to it. */
 void log_set_format(enum log_format format);
 

@@ -12,6 +12,7 @@
 #include "daemon/rtsp_source.h"
 #include "daemon/server.h"
 #include "daemon/worker.h"
+#include "shared/writer_text.h"
 
 enum {
     ENDING_MS = 1000,     /* for TEARDOWN to be answered */
@@ -74,19 +75,6 @@ static const char *method_name(sluice_rtsp_method method) {
     }
 }
 
-/* In the pieces that the writer takes; all or nothing. */
-static int queue(struct pull_session *session, const char *bytes, size_t size) {
-    if (sluice_writer_room(session->writer) < size)
-        return -ENOBUFS;
-    int error = 0;
-    for (size_t done = 0; done < size && !error;) {
-        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
-        error = sluice_writer_copy(session->writer, bytes + done, part);
-        done += part;
-    }
-    return error;
-}
-
 static void write_transport(const struct pull_session *session, sluice_rtsp_writer *request) {
     const struct rtsp_channel *channel = &session->channels[session->track];
     const sluice_rtsp_transport transport = {
@@ -118,7 +106,7 @@ static int send_request(struct pull_session *session) {
         sluice_rtsp_write_header(&request, "Range", "npt=0.000-");
     int length = sluice_rtsp_write_end(&request, NULL, 0);
     if (!error)
-        error = length < 0 ? length : queue(session, buffer, (size_t)length);
+        error = length < 0 ? length : writer_text(session->writer, buffer, (size_t)length);
     explicit_bzero(buffer, REQUEST);
     free(buffer);
     return error;
@@ -386,7 +374,7 @@ static void on_request(struct pull_session *session, const sluice_rtsp_message *
     sluice_rtsp_write_reply(&reply, buffer, sizeof buffer, status, request->cseq);
     sluice_rtsp_write_header(&reply, "Public", "OPTIONS, GET_PARAMETER");
     int length = sluice_rtsp_write_end(&reply, NULL, 0);
-    int error = length < 0 ? length : queue(session, buffer, (size_t)length);
+    int error = length < 0 ? length : writer_text(session->writer, buffer, (size_t)length);
     if (error)
         fail(session, error, "asks on and takes no answers");
 }
@@ -481,7 +469,7 @@ static void send_reports(struct pull_session *session) {
         if (size == 0)
             continue;
         sluice_rtsp_write_interleaved((uint8_t *)frame, channel->rtcp, (uint16_t)size);
-        (void)queue(session, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
+        (void)writer_text(session->writer, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/hook.h"
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "shared/writer_text.h"
 
 enum {
     IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
@@ -58,25 +59,14 @@ void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *sessi
         sluice_rtsp_write_header(&reply->head, "Session", "%s;timeout=%d", session->id, RTSP_TIMEOUT_S);
 }
 
-/* In the pieces that the writer takes; all or nothing. */
-static int queue(struct rtsp_session *session, const char *bytes, size_t size) {
-    int error = 0;
-    for (size_t done = 0; done < size && !error;) {
-        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
-        error = sluice_writer_copy(session->writer, bytes + done, part);
-        done += part;
-    }
-    return error;
-}
-
 void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, const char *type, const char *body,
                      size_t size) {
     int length = sluice_rtsp_write_end(&reply->head, type, size);
     int error = length < 0 ? length : 0;
     if (!error)
-        error = queue(session, reply->buffer, (size_t)length);
+        error = writer_text(session->writer, reply->buffer, (size_t)length);
     if (!error && type)
-        error = queue(session, body, size);
+        error = writer_text(session->writer, body, size);
     /* One who asks on and takes no answers. */
     if (error)
         rtsp_close(session);

@@ -18,9 +18,7 @@ struct flv_scan {
     sluice_chain *input, *clean; /* clean: what the framer sees, sound tags alone */
     sluice_reader *reader;
     sluice_flv *flv;
-    bool begun, has_header;
-    uint8_t flags;
-    uint64_t tags;
+    bool begun;
     bool searching;     /* for the next tag */
     bool was_cut;       /* what was not sound is a tag that ends beyond the end */
     uint64_t lost_from; /* where that lay */
@@ -71,15 +69,6 @@ void flv_scan_free(struct flv_scan *scan) {
     sluice_reader_free(scan->reader);
     sluice_chain_free(scan->clean);
     free(scan);
-}
-
-bool flv_scan_flags(const struct flv_scan *scan, uint8_t *ret_flags) {
-    *ret_flags = scan->flags;
-    return scan->has_header;
-}
-
-uint64_t flv_scan_tags(const struct flv_scan *scan) {
-    return scan->tags;
 }
 
 /* Bytes at a distance from the front, without consuming any. False where they are not there. */
@@ -139,8 +128,7 @@ static int begin(struct flv_scan *scan, bool ended, struct flv_scan_step *step) 
             offset = FILE_HEADER;
         if (sluice_chain_length(scan->input) < offset + TRAILER && !ended)
             return -EAGAIN;
-        scan->begun = scan->has_header = true;
-        scan->flags = bytes[4];
+        scan->begun = true;
         sluice_chain_skip(scan->input, offset + TRAILER);
         return 0;
     }
@@ -180,7 +168,6 @@ static int take(struct flv_scan *scan, enum verdict verdict, const struct header
         return result < 0 ? result : -EBADMSG;
     *step = (struct flv_scan_step){
         .tag = tag, .offset = offset, .has_fault = verdict == WRONG_TRAILER, .fault = FLV_SCAN_WRONG_TRAILER};
-    scan->tags++;
     return 1;
 }
 

@@ -43,10 +43,4 @@ void flv_scan_free(struct flv_scan *scan);
  */
 int flv_scan_next(struct flv_scan *scan, bool ended, struct flv_scan_step *ret_step);
 
-/* The file header's flags, once it was there. */
-bool flv_scan_flags(const struct flv_scan *scan, uint8_t *ret_flags);
-
-/* Tags so far that were sound: without any, it is not FLV. */
-uint64_t flv_scan_tags(const struct flv_scan *scan);
-
 #endif

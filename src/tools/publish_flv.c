@@ -9,6 +9,7 @@
 #include <sluice/sdp.h>
 #include <sluice/writer.h>
 
+#include "shared/writer_text.h"
 #include "tools/http_response.h"
 #include "tools/publish.h"
 
@@ -118,30 +119,19 @@ static int write_head(const struct target *target, char *head, size_t size) {
     return length < (int)size ? length : -EMSGSIZE;
 }
 
-/* The writer takes no more than SLUICE_WRITER_COPY_MAX at once. */
-static int copy(struct flv_publish *publish, const char *bytes, size_t size) {
-    int error = 0;
-    for (size_t done = 0; done < size && !error;) {
-        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
-        error = sluice_writer_copy(publish->writer, bytes + done, part);
-        done += part;
-    }
-    return error;
-}
-
 static int begin(struct flv_publish *publish, const struct target *target, const struct media *media) {
     char head[HEAD_MOST];
     uint8_t header[SLUICE_FLV_HEADER_SIZE];
     int length = publish->http ? write_head(target, head, sizeof head) : 0;
-    int error = length < 0 ? length : copy(publish, head, (size_t)length);
+    int error = length < 0 ? length : writer_text(publish->writer, head, (size_t)length);
     sluice_flv_write_header(header, (uint8_t)((media->has[MEDIA_VIDEO] ? SLUICE_FLV_HAS_VIDEO : 0) |
                                               (media->has[MEDIA_AUDIO] ? SLUICE_FLV_HAS_AUDIO : 0)));
     if (!error && publish->http)
-        error = copy(publish, "d\r\n", 3);
+        error = writer_text(publish->writer, "d\r\n", 3);
     if (!error)
-        error = copy(publish, (const char *)header, sizeof header);
+        error = writer_text(publish->writer, (const char *)header, sizeof header);
     if (!error && publish->http)
-        error = copy(publish, "\r\n", 2);
+        error = writer_text(publish->writer, "\r\n", 2);
     explicit_bzero(head, sizeof head);
     return error;
 }

@@ -1,4 +1,5 @@
 #include "tools/rtsp_client.h"
+#include "shared/writer_text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -38,19 +39,6 @@ void rtsp_client_end(struct rtsp_client *client, int error, const char *reason) 
     sluice_conn_close(client->conn);
 }
 
-/* In the pieces that the writer takes; all or nothing. */
-static int queue(struct rtsp_client *client, const char *bytes, size_t size) {
-    if (sluice_writer_room(client->writer) < size)
-        return -ENOBUFS;
-    int error = 0;
-    for (size_t done = 0; done < size && !error;) {
-        size_t part = size - done < SLUICE_WRITER_COPY_MAX ? size - done : SLUICE_WRITER_COPY_MAX;
-        error = sluice_writer_copy(client->writer, bytes + done, part);
-        done += part;
-    }
-    return error;
-}
-
 static int send_request(struct rtsp_client *client) {
     const struct rtsp_request *asked = &client->asked;
     const char *method = method_name(asked->method);
@@ -74,9 +62,9 @@ static int send_request(struct rtsp_client *client) {
                                                              .server_port = {-1, -1}});
     int length = sluice_rtsp_write_end(&request, asked->body ? "application/sdp" : NULL, asked->body_size);
     if (!error)
-        error = length < 0 ? length : queue(client, buffer, (size_t)length);
+        error = length < 0 ? length : writer_text(client->writer, buffer, (size_t)length);
     if (!error && asked->body)
-        error = queue(client, asked->body, asked->body_size);
+        error = writer_text(client->writer, asked->body, asked->body_size);
     explicit_bzero(buffer, sizeof buffer);
     return error;
 }
@@ -170,7 +158,7 @@ static void on_request(struct rtsp_client *client, const sluice_rtsp_message *re
     bool known = request->method_id == SLUICE_RTSP_OPTIONS || request->method_id == SLUICE_RTSP_GET_PARAMETER;
     sluice_rtsp_write_reply(&reply, buffer, sizeof buffer, request->cseq < 0 ? 400 : known ? 200 : 501, request->cseq);
     int length = sluice_rtsp_write_end(&reply, NULL, 0);
-    int error = length < 0 ? length : queue(client, buffer, (size_t)length);
+    int error = length < 0 ? length : writer_text(client->writer, buffer, (size_t)length);
     if (error)
         rtsp_client_end(client, error, "the server asks on and takes no answers");
 }
@@ -287,5 +275,5 @@ void rtsp_client_send_rtcp(struct rtsp_client *client, uint8_t channel, const ui
         return;
     sluice_rtsp_write_interleaved((uint8_t *)frame, channel, (uint16_t)size);
     memcpy(frame + SLUICE_RTSP_INTERLEAVED_SIZE, packet, size);
-    (void)queue(client, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
+    (void)writer_text(client->writer, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
 }
