@@ -24,6 +24,19 @@ def cpu(which):
     return ["--cpu", str(ours[which])] if len(ours) > 1 else []
 
 
+def workers(variant):
+    """Threads of the daemon that a variant asks for, or None."""
+    asked = [setting.partition("=")[2] for setting in variant.split("+") if setting.startswith("workers=")]
+    return int(asked[-1]) if asked else None
+
+
+def daemon_cpus(variant):
+    """What keeps the daemon on as many of our processors as it has workers, where there are two at least."""
+    ours = sorted(os.sched_getaffinity(0))
+    own = ours[RECEIVER_CPU:][:workers(variant) or 1]
+    return ["taskset", "-c", ",".join(map(str, own))] if len(ours) > 1 else []
+
+
 class Bench:
     """One way to measure: what comes of a scenario's variants."""
 
@@ -210,6 +223,8 @@ class FanoutBench(Bench):
     def _options(self, variant):
         backend, *settings = variant.split("+")
         options = ["--backend", backend]
+        if not workers(variant):
+            options += ["--workers", "1"]  # The figures are those of one thread on one processor.
         for setting in settings:
             name, _, value = setting.partition("=")
             options += [f"--{name}", value]
@@ -231,8 +246,8 @@ class FanoutBench(Bench):
                    "--max-connections", "100000",
                    *self._options(variant)]
         with contextlib.ExitStack() as stack:
-            daemon = stack.enter_context(Program(["taskset", "-c", cpu(RECEIVER_CPU)[-1], *command] if cpu(0) else command,
-                                                 deadline, log=stack.enter_context(tempfile.NamedTemporaryFile())))
+            daemon = stack.enter_context(Program([*daemon_cpus(variant), *command], deadline,
+                                                 log=stack.enter_context(tempfile.NamedTemporaryFile())))
             flv, http, admin = daemon.find_in_log(r"proto=flv address=127.0.0.1:(\d+).*"
                                                   r"proto=http address=127.0.0.1:(\d+).*"
                                                   r"proto=admin address=127.0.0.1:(\d+).* ready ")

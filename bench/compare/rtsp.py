@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from compare import perf as counters
-from compare.measure import GRACE, RECEIVER_CPU, SENDER_CPU, FanoutBench, cpu, memory_kib, processor_seconds
+from compare.measure import GRACE, SENDER_CPU, FanoutBench, cpu, daemon_cpus, memory_kib, processor_seconds
 from compare.processes import Program, RunError
 
 LISTENERS = ("flv", "http", "rtsp", "admin")
@@ -112,8 +112,8 @@ class RtspBench(FanoutBench):
         command = [self.daemon, "--max-connections", "100000", *self._options(settings)]
         for listener in LISTENERS:
             command += [f"--{listener}", "127.0.0.1:0"]
-        daemon = stack.enter_context(Program(["taskset", "-c", cpu(RECEIVER_CPU)[-1], *command] if cpu(0) else command,
-                                             deadline, log=stack.enter_context(tempfile.NamedTemporaryFile())))
+        daemon = stack.enter_context(Program([*daemon_cpus(settings), *command], deadline,
+                                             log=stack.enter_context(tempfile.NamedTemporaryFile())))
         found = daemon.find_in_log("".join(rf"proto={name} address=127.0.0.1:(\d+).*" for name in LISTENERS) + " ready ")
         return dict(zip(LISTENERS, found)), daemon.process.pid
 

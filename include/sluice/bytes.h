@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <sluice/slice.h>
 #include <sluice/visibility.h>
@@ -28,25 +29,51 @@ enum {
 typedef struct sluice_bytes {
     uint8_t *heap;                       /**< Memory beyond the inline bytes, or NULL. */
     size_t length;                       /**< Bytes appended. */
-    size_t capacity;                     /**< Bytes that heap can hold. */
+    size_t capacity;                     /**< Bytes that fit where they are now. */
     size_t limit;                        /**< Most bytes. */
     uint8_t inside[SLUICE_BYTES_INLINE]; /**< The bytes, while they fit. */
 } sluice_bytes;
 
 /** Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param limit most bytes */
-SLUICE_API void sluice_bytes_init(sluice_bytes *bytes, size_t limit);
+static inline void sluice_bytes_init(sluice_bytes *bytes, size_t limit) {
+    bytes->heap = NULL;
+    bytes->length = 0;
+    bytes->capacity = limit < SLUICE_BYTES_INLINE ? limit : SLUICE_BYTES_INLINE;
+    bytes->limit = limit;
+}
+
+/** What sluice_bytes_free() does with memory beyond the inline bytes. */
+SLUICE_API void sluice_bytes_free_slow(sluice_bytes *bytes);
 
 /** Releases the memory. The object is empty afterwards and can be used again. NULL is allowed. */
-SLUICE_API void sluice_bytes_free(sluice_bytes *bytes);
+static inline void sluice_bytes_free(sluice_bytes *bytes) {
+    if (!bytes)
+        return;
+    if (bytes->heap)
+        sluice_bytes_free_slow(bytes);
+    else
+        bytes->length = 0;
+}
 
 /** Makes the object empty and keeps its memory for the next bytes. */
-SLUICE_API void sluice_bytes_clear(sluice_bytes *bytes);
+static inline void sluice_bytes_clear(sluice_bytes *bytes) {
+    bytes->length = 0;
+}
+
+/** What sluice_bytes_append() does where the bytes do not fit as it is, or there are none. The same result. */
+SLUICE_API int sluice_bytes_append_slow(sluice_bytes *bytes, const void *from, size_t n);
 
 /**
  * Appends @p n bytes, which may be the object's own. They are the caller's text, and not counted as payload.
  * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed
  */
-SLUICE_API int sluice_bytes_append(sluice_bytes *bytes, const void *from, size_t n);
+static inline int sluice_bytes_append(sluice_bytes *bytes, const void *from, size_t n) {
+    if (n == 0 || n > bytes->capacity - bytes->length)
+        return sluice_bytes_append_slow(bytes, from, n);
+    memcpy((bytes->heap ? bytes->heap : bytes->inside) + bytes->length, from, n);
+    bytes->length += n;
+    return 0;
+}
 
 /**
  * Appends a slice's bytes; the copy is counted in the pool's bytes_copied. The slice stays the caller's.

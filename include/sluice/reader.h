@@ -114,8 +114,10 @@ static inline int sluice_reader_u8(sluice_reader *reader, uint8_t *ret_value) {
     /* A reader begins with the pointer to the bytes that may be taken without further ado. The last of a block are
        not among them, since with it the block is given back. */
     sluice_chain_front *front = *(sluice_chain_front **)(void *)reader;
-    if (front->end - front->at > 1) {
-        *ret_value = *front->at++;
+    const uint8_t *at = front->at;
+    if ((uintptr_t)at + 1 < (uintptr_t)front->end) { /* both may be NULL */
+        front->at = at + 1;
+        *ret_value = *at;
         return 0;
     }
     return sluice_reader_u8_slow(reader, ret_value);

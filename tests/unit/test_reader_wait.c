@@ -21,8 +21,10 @@ enum { BLOCK = 512, BLOCKS = 256 };
 /* The linker puts these in the place of the calls (--wrap). */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
 
 static unsigned allocations;
 
@@ -34,6 +36,11 @@ void *__wrap_malloc(size_t size) {
 void *__wrap_calloc(size_t count, size_t size) {
     allocations++;
     return __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+    allocations++;
+    return __real_realloc(memory, size);
 }
 
 static const sluice_pool_options pool_options = {
