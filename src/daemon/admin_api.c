@@ -128,6 +128,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_close(json, '}');
     json_unsigned(json, "queued_bytes", player->queued_bytes);
     json_unsigned(json, "queued_ms", player->queued_ms);
+    json_unsigned(json, "behind_ms", player->behind_ms);
     json_unsigned(json, "stalled_ms", player->stalled_ms);
     json_close(json, '}');
 }

@@ -105,6 +105,7 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
     packet->references = 1;
     packet->size = (uint32_t)sluice_slice_length(payload);
     packet->timestamp = timestamp;
+    packet->received_at = 0;
     packet->type = tag->type;
     packet->view = tag->view;
     packet->role = role;
@@ -122,13 +123,16 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
     return packet;
 }
 
-struct packet *packet_at(const struct packet *source, uint32_t timestamp) {
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
     sluice_slice payload;
     sluice_slice_ref(&source->payload, &payload);
     const sluice_flv_tag tag = {.type = source->type, .view = source->view};
     struct packet *copy = packet_new(source->pool, &tag, source->role, timestamp, &payload);
-    if (!copy)
+    if (!copy) {
         sluice_slice_release(&payload);
+        return NULL;
+    }
+    copy->received_at = received_at;
     return copy;
 }
 

@@ -77,6 +77,7 @@ struct packet {
     uint32_t references;
     uint32_t size; /* payload, bytes */
     uint32_t timestamp;
+    uint64_t received_at; /* loop time; 0: unknown */
     sluice_flv_type type;
     enum packet_role role;
     sluice_flv_view view;
@@ -103,8 +104,8 @@ void packet_pool_free(struct packet_pool *pool);
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload);
 
-/* The same payload at another time. NULL when memory is short. */
-struct packet *packet_at(const struct packet *source, uint32_t timestamp);
+/* The same payload at another time: that of a packet that it goes with. NULL when memory is short. */
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
 
 /* Counts the packet's blocks until it goes. */
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);

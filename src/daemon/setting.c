@@ -110,6 +110,12 @@ const struct setting settings[] = {
      .expected = "seconds from 1 to 86400", .help = "a publisher that sends nothing for so long is ended"},
     {"stall", SETTING_SECONDS, FIELD(stall_ms), .least = 1, .most = 86400, .preset = "30", .value = "SECONDS",
      .expected = "seconds from 1 to 86400", .help = "a player that takes nothing for so long is ended"},
+    {"behind", SETTING_SECONDS, FIELD(behind_ms), .most = 86400, .preset = "0", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "a player that has not been sent everything once in so long is ended; 0: never"},
+    {"catch-up", SETTING_SECONDS, FIELD(catch_up_ms), .most = 86400, .preset = "10", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "a player skips what has waited for it so long, up to the newest key frame that is queued; 0: never"},
 
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .preset = "auto", .value = "NAME",
      .expected = "auto, uring or epoll", .effect = SETTING_RESTART, .section = "Other",

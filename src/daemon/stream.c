@@ -54,6 +54,11 @@ void registry_free(struct registry *registry) {
     free(registry);
 }
 
+static void set_limits(const struct registry *registry, struct player *player) {
+    player->limit = registry->limits.player_bytes;
+    player->catch_up_ms = registry->limits.catch_up_ms;
+}
+
 /* What is cached or queued beyond them is not dropped at once, but with what comes next. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits) {
     sluice_pool_stats stats;
@@ -64,7 +69,7 @@ void registry_set_limits(struct registry *registry, const struct stream_limits *
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
             for (struct player *player = stream->players; player; player = player->next)
-                player->limit = limits->player_bytes;
+                set_limits(registry, player);
 }
 
 /* By the low bits: the high ones have chosen the worker. */
@@ -348,6 +353,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
         sluice_slice_release(&kept);
         return NULL;
     }
+    packet->received_at = stream->received_at;
     const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
     packet_account(packet, (uint32_t)sluice_slice_footprint(&packet->payload, before), &stream->blocks_held);
     packet_unref(stream->previous);
@@ -395,7 +401,8 @@ static void start_player(struct stream *stream, struct player *player) {
             return;
         }
     }
-    player_start(player, stream->seen, &stream->gop, &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+    player_start(player, sluice_loop_now(stream->registry->loop), stream->seen, &stream->gop, &stream->headers,
+                 stream->seen & SLUICE_FLV_HAS_VIDEO);
 }
 
 /*
@@ -483,7 +490,7 @@ static void insert_player(struct stream *stream, struct player *player) {
     player->id = object_id_new();
     player->since = sluice_loop_now(stream->registry->loop);
     stream->registry->gone.players++;
-    player->limit = stream->registry->limits.player_bytes;
+    set_limits(stream->registry, player);
     merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
     player->prev = NULL;
     player->next = stream->players;

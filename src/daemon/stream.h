@@ -27,7 +27,8 @@ struct stream;
 /* What the registry's streams share. */
 struct stream_limits {
     uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
-    uint64_t player_bytes; /* payload that may be queued for one struct player */
+    uint64_t player_bytes; /* payload that may be queued for one player */
+    uint32_t catch_up_ms;  /* what has waited for longer it skips, where it can; 0: nothing */
 };
 
 /* Who publishes, as the API shows it. */

@@ -118,9 +118,15 @@ static void set_window(struct stream *stream, void *user) {
     }
 }
 
+static struct stream_limits limits_of(const struct options *options) {
+    return (struct stream_limits){.gop_bytes = options->gop_size,
+                                  .player_bytes = options->player_buffer,
+                                  .catch_up_ms = (uint32_t)options->catch_up_ms};
+}
+
 void worker_set_options(struct worker *worker, const struct options *options) {
     const struct options *before = worker->options;
-    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
+    const struct stream_limits limits = limits_of(options);
     worker->options = options_ref(options);
     registry_set_limits(worker->registry, &limits);
     registry_each(worker->registry, set_window, worker);
@@ -202,8 +208,7 @@ static int make_pulls(struct worker *worker) {
 }
 
 static int make_rest(struct worker *worker) {
-    const struct stream_limits limits = {.gop_bytes = worker->options->gop_size,
-                                         .player_bytes = worker->options->player_buffer};
+    const struct stream_limits limits = limits_of(worker->options);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {
         recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->player_buffer);

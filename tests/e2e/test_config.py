@@ -51,6 +51,8 @@ VALUES = {
     "wait": ("1", ["1"], None),
     "idle": ('"2.5"', ["2.5"], "2.5"),
     "stall": ("3.0", ["3"], "3"),
+    "behind": ("60", ["60"], None),
+    "catch-up": ("2.5", ["2.5"], None),
     "backend": ('"epoll"', ["epoll"], None),
     "status": ("true", [], None),
     "log-level": ('"debug"', ["debug"], None),
