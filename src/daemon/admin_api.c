@@ -267,6 +267,7 @@ static void add_workers(const struct admin_view *view, struct json *json) {
             json_unsigned(json, "publishers_ever", snapshot->totals.publishers);
             json_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
             json_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
+            json_unsigned(json, "packet_bytes", snapshot->packet_bytes);
             add_pool(&snapshot->pool, json);
             add_loop(&snapshot->loop, json);
         }

@@ -18,13 +18,18 @@ static struct packet *at(const struct player *player, size_t index) {
     return *slot(player, index);
 }
 
-static bool make_room(struct player *player) {
+static bool make_room(struct player *player, struct packet_pool *packets) {
     if (player->count < player->capacity)
         return true;
     size_t capacity = player->capacity ? 2 * player->capacity : QUEUE_LEAST;
-    struct packet **queue = malloc(capacity * sizeof *queue);
-    if (!queue)
+    if (!packet_pool_charge(packets, player->capacity, capacity))
         return false;
+    struct packet **queue = malloc(capacity * sizeof *queue);
+    if (!queue) {
+        (void)packet_pool_charge(packets, capacity, player->capacity);
+        return false;
+    }
+    player->packets = packets;
     for (size_t i = 0; i < player->count; i++)
         queue[i] = at(player, i);
     free(player->queue);
@@ -42,7 +47,7 @@ void player_flush(struct player *player) {
 }
 
 static bool enqueue(struct player *player, struct packet *packet) {
-    if (!make_room(player)) {
+    if (!make_room(player, packet->pool)) {
         player->dropped[DROP_NO_MEMORY]++;
         player_drop(player, DROP_NO_MEMORY);
         return false;
@@ -137,6 +142,14 @@ static uint64_t came_at(const struct player *player, const struct packet *packet
     return packet->received_at > player->started_at ? packet->received_at : player->started_at;
 }
 
+uint64_t player_waited_ms(const struct player *player, uint64_t now) {
+    size_t kept = kept_count(player);
+    if (player->count <= kept)
+        return 0;
+    uint64_t came = came_at(player, at(player, kept));
+    return now > came ? now - came : 0;
+}
+
 /* The last packet of each role but frames is kept of those: decoders need headers, and the frames are for them. */
 static size_t skip_frames(struct player *player, size_t from, size_t to) {
     unsigned seen = 0;
@@ -159,7 +172,7 @@ static size_t skip_frames(struct player *player, size_t from, size_t to) {
 static void catch_up(struct player *player, uint64_t now) {
     size_t kept = kept_count(player);
     if (player->catch_up_ms == 0 || player->since_sync == 0 || player->count <= kept + player->since_sync ||
-        now < came_at(player, at(player, kept)) + player->catch_up_ms)
+        player_waited_ms(player, now) < player->catch_up_ms)
         return;
     size_t end = skip_frames(player, kept, player->count - player->since_sync);
     size_t gone = end - kept;
@@ -313,6 +326,8 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
 }
 
 static void free_queue(struct player *player) {
+    if (player->packets)
+        (void)packet_pool_charge(player->packets, player->capacity, 0);
     free(player->queue);
     player->queue = NULL;
     player->capacity = player->first = 0;

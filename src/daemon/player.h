@@ -72,7 +72,8 @@ struct player {
     bool needs_key;       /* video is held back until a key frame */
     bool needs_header;    /* the decoder's headers must be sent again before the next frame */
 
-    struct packet **queue; /* a ring of a power of two */
+    struct packet **queue;       /* a ring of a power of two */
+    struct packet_pool *packets; /* to which that is charged; the packets' */
     size_t capacity, first, count;
     size_t due;            /* packets at the front that are to be sent now; the others wait for their window's end */
     size_t gathered;       /* packets at the front that the kernel may be reading */
@@ -125,6 +126,9 @@ uint32_t player_queued_ms(const struct player *player);
  * been sent everything.
  */
 uint64_t player_behind_ms(const struct player *player, uint64_t now);
+
+/* How long ago the first packet came that would be dropped, milliseconds; 0 where none would be. */
+uint64_t player_waited_ms(const struct player *player, uint64_t now);
 
 /* No more packets: what is queued is sent, then the end of the body. */
 void player_end(struct player *player);

@@ -82,8 +82,8 @@ const struct setting settings[] = {
              "that sluiced may use)"},
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .value = "SIZE",
      .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
-     .help = "most memory for received blocks, at least 1M for each worker (default 256M, or 64M for each worker where "
-             "that is more)"},
+     .help = "most memory for streams: received blocks, and an eighth of it for what describes them; at least 1M for "
+             "each worker (default 256M, or 64M for each worker where that is more)"},
     {"gop-size", SETTING_SIZE, FIELD(gop_size), .most = 1073741824.0, .value = "SIZE", .expected = "a size up to 1G",
      .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "
              "that)"},

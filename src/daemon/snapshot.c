@@ -238,6 +238,7 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);
+    snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)
         listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
     int error = take_lists(worker, parts, snapshot);

@@ -89,6 +89,7 @@ struct snapshot {
     uint32_t connections;
     uint64_t refused; /* connections over the limit, since there was last room */
     sluice_pool_stats pool;
+    uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
     sluice_loop_stats loop;
     struct stream_totals totals;
 

@@ -338,7 +338,7 @@ class ReloadTest(FileCase):
              "batch: 2 -> 5 (needs a restart)", 'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)',
              "stall: 30 -> 9 (now)"])
         state = daemon.api()
-        self.assertEqual([worker["pool"]["blocks_max"] for worker in state["workers"]], [(256 << 20) // 3 // 4096] * 3)
+        self.assertEqual([worker["pool"]["blocks_max"] for worker in state["workers"]], [((256 << 20) // 3 * 7 + 7) // 8 // 4096] * 3)
         # What is not in force, is told again.
         self.assertEqual(len(self.reload(daemon, other)), 2)
 
