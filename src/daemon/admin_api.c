@@ -128,6 +128,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_close(json, '}');
     json_unsigned(json, "queued_bytes", player->queued_bytes);
     json_unsigned(json, "queued_ms", player->queued_ms);
+    json_unsigned(json, "behind_ms", player->behind_ms);
     json_unsigned(json, "stalled_ms", player->stalled_ms);
     json_close(json, '}');
 }
@@ -266,6 +267,7 @@ static void add_workers(const struct admin_view *view, struct json *json) {
             json_unsigned(json, "publishers_ever", snapshot->totals.publishers);
             json_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
             json_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
+            json_unsigned(json, "packet_bytes", snapshot->packet_bytes);
             add_pool(&snapshot->pool, json);
             add_loop(&snapshot->loop, json);
         }

@@ -59,6 +59,8 @@ void admin_config(const struct admin_view *view, struct json *json) {
     json_real(json, "wait_seconds", (double)options->wait_ms / 1000);
     json_real(json, "idle_seconds", (double)options->idle_ms / 1000);
     json_real(json, "stall_seconds", (double)options->stall_ms / 1000);
+    json_real(json, "behind_seconds", (double)options->behind_ms / 1000);
+    json_real(json, "catch_up_seconds", (double)options->catch_up_ms / 1000);
     json_string(json, "log_level", word_of("log-level", options->log_level));
     json_close(json, '}');
 }

@@ -41,19 +41,24 @@ void gop_drop(struct gop *gop) {
 void gop_clear(struct gop *gop) {
     empty(gop);
     stream_headers_clear(&gop->headers);
+    if (gop->pool)
+        (void)packet_pool_charge(gop->pool, gop->capacity, 0);
     free(gop->packets);
     *gop = (struct gop){0};
 }
 
-static bool make_room(struct gop *gop) {
+static bool make_room(struct gop *gop, struct packet_pool *pool) {
     if (gop->count < gop->capacity)
         return true;
     size_t capacity = gop->capacity ? 2 * gop->capacity : 256;
-    if (capacity > MAX_PACKETS)
+    if (capacity > MAX_PACKETS || !packet_pool_charge(pool, gop->capacity, capacity))
         return false;
     struct packet **packets = realloc(gop->packets, capacity * sizeof *packets);
-    if (!packets)
+    if (!packets) {
+        (void)packet_pool_charge(pool, capacity, gop->capacity);
         return false;
+    }
+    gop->pool = pool;
     gop->packets = packets;
     gop->capacity = capacity;
     return true;
@@ -66,7 +71,7 @@ static void begin(struct gop *gop, const struct stream_headers *headers) {
 }
 
 static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
-    if (gop->blocks + packet->blocks > max_blocks || !make_room(gop)) {
+    if (gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet->pool)) {
         gop_drop(gop);
         return;
     }

@@ -23,6 +23,7 @@ void stream_headers_clear(struct stream_headers *headers);
 struct gop {
     struct stream_headers headers; /* at its beginning */
     struct packet **packets;
+    struct packet_pool *pool; /* to which the list is charged; the packets' */
     size_t count, capacity;
     uint64_t bytes;  /* payload */
     uint64_t blocks; /* that its packets hold */

@@ -6,6 +6,7 @@
 
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
+#include "daemon/slow_player.h"
 
 size_t http_play_head(char *buffer, size_t size, bool chunked) {
     int length = snprintf(buffer, size,
@@ -123,10 +124,9 @@ void http_play_tick(struct http_session *session, uint64_t now) {
     struct player *player = session->player;
     const struct options *options = session->base.worker->options;
     const struct stream *stream = player->stream;
-    if (!sluice_conn_is_sending(session->base.conn))
-        player->progress_at = now;
-    if (now - player->progress_at >= options->stall_ms) {
-        http_play_leave(session, "it takes nothing");
+    const char *reason = slow_player_tick(player, options, session->base.peer, now);
+    if (reason) {
+        http_play_leave(session, reason);
         http_close(session);
         return;
     }

@@ -75,7 +75,9 @@ struct options {
     uint64_t wait_ms;
     uint64_t idle_ms;
     uint64_t stall_ms;
-    int backend; /* sluice_backend_choice */
+    uint64_t behind_ms;   /* 0: no limit */
+    uint64_t catch_up_ms; /* 0: never */
+    int backend;          /* sluice_backend_choice */
     bool status;
     int log_level;     /* enum log_level */
     int log_format;    /* enum log_format */

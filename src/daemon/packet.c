@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_PACKETS = 128 }; /* made at once; then as many again as there are */
+enum { FIRST_PACKETS = 128, MOST_PACKETS = 1024 }; /* made at once: as many again as there are, within these */
 
 struct batch {
     struct batch *next;
@@ -24,13 +24,15 @@ struct packet_pool {
     struct rtp_packet *free_rtp;
     struct rtp_batch *rtp_batches;
     size_t made_rtp;
+    uint64_t bytes, most;
     uint8_t marks[UINT8_MAX + 1][2]; /* the first two bytes of an interleaved frame, for each channel */
 };
 
-int packet_pool_new(struct packet_pool **ret_pool) {
+int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
     struct packet_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return -ENOMEM;
+    pool->most = most;
     for (size_t channel = 0; channel <= UINT8_MAX; channel++) {
         pool->marks[channel][0] = '$';
         pool->marks[channel][1] = (uint8_t)channel;
@@ -55,13 +57,35 @@ void packet_pool_free(struct packet_pool *pool) {
     free(pool);
 }
 
-static struct packet *take(struct packet_pool *pool) {
+/* As many again as there are, within bounds. */
+static size_t batch_count(size_t made) {
+    return made < FIRST_PACKETS ? FIRST_PACKETS : made < MOST_PACKETS ? made : MOST_PACKETS;
+}
+
+static size_t charge_of(size_t capacity) {
+    return capacity > PACKET_LIST_FREE ? capacity * sizeof(struct packet *) : 0;
+}
+
+bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
+    uint64_t bytes = pool->bytes - charge_of(from) + charge_of(to);
+    if (to > from && bytes > pool->bytes && bytes > pool->most)
+        return false;
+    pool->bytes = bytes;
+    return true;
+}
+
+uint64_t packet_pool_bytes(const struct packet_pool *pool) {
+    return pool->bytes;
+}
+
+static struct packet *take(struct packet_pool *pool, uint64_t most) {
     if (!pool->free) {
-        size_t count = pool->made ? pool->made : FIRST_PACKETS;
-        struct batch *batch = calloc(1, sizeof *batch + count * sizeof *batch->packets);
+        size_t count = batch_count(pool->made), size = sizeof(struct batch) + count * sizeof(struct packet);
+        struct batch *batch = pool->bytes + size <= most ? calloc(1, size) : NULL;
         if (!batch)
             return NULL;
         pool->made += count;
+        pool->bytes += size;
         batch->next = pool->batches;
         pool->batches = batch;
         for (size_t i = 0; i < count; i++) {
@@ -97,14 +121,12 @@ static void write_message(struct packet *packet) {
     memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
 }
 
-struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
-                          uint32_t timestamp, sluice_slice *payload) {
-    struct packet *packet = take(pool);
-    if (!packet)
-        return NULL;
+static void fill(struct packet *packet, const sluice_flv_tag *tag, enum packet_role role, uint32_t timestamp,
+                 sluice_slice *payload) {
     packet->references = 1;
     packet->size = (uint32_t)sluice_slice_length(payload);
     packet->timestamp = timestamp;
+    packet->received_at = 0;
     packet->type = tag->type;
     packet->view = tag->view;
     packet->role = role;
@@ -119,16 +141,25 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
     packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
     packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
     write_message(packet);
+}
+
+struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                          uint32_t timestamp, sluice_slice *payload) {
+    struct packet *packet = take(pool, pool->most);
+    if (packet)
+        fill(packet, tag, role, timestamp, payload);
     return packet;
 }
 
-struct packet *packet_at(const struct packet *source, uint32_t timestamp) {
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
+    struct packet *copy = take(source->pool, UINT64_MAX);
+    if (!copy)
+        return NULL;
     sluice_slice payload;
     sluice_slice_ref(&source->payload, &payload);
     const sluice_flv_tag tag = {.type = source->type, .view = source->view};
-    struct packet *copy = packet_new(source->pool, &tag, source->role, timestamp, &payload);
-    if (!copy)
-        sluice_slice_release(&payload);
+    fill(copy, &tag, source->role, timestamp, &payload);
+    copy->received_at = received_at;
     return copy;
 }
 
@@ -145,11 +176,12 @@ struct packet *packet_ref(struct packet *packet) {
 
 static struct rtp_packet *take_rtp(struct packet_pool *pool) {
     if (!pool->free_rtp) {
-        size_t count = pool->made_rtp ? pool->made_rtp : FIRST_PACKETS;
-        struct rtp_batch *batch = calloc(1, sizeof *batch + count * sizeof *batch->packets);
+        size_t count = batch_count(pool->made_rtp), size = sizeof(struct rtp_batch) + count * sizeof(struct rtp_packet);
+        struct rtp_batch *batch = calloc(1, size);
         if (!batch)
             return NULL;
         pool->made_rtp += count;
+        pool->bytes += size;
         batch->next = pool->rtp_batches;
         pool->rtp_batches = batch;
         for (size_t i = 0; i < count; i++) {

@@ -23,6 +23,8 @@ enum {
     PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
     PACKET_TRACKS = 2, /* that are sent by RTP */
     RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
+
+    PACKET_LIST_FREE = 1024, /* packets in a list of them that nobody has to ask for */
 };
 
 /* What a player is sent. */
@@ -77,6 +79,7 @@ struct packet {
     uint32_t references;
     uint32_t size; /* payload, bytes */
     uint32_t timestamp;
+    uint64_t received_at; /* loop time; 0: unknown */
     sluice_flv_type type;
     enum packet_role role;
     sluice_flv_view view;
@@ -91,20 +94,33 @@ struct packet {
     uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
 };
 
-int packet_pool_new(struct packet_pool **ret_pool);
+/* @most: bytes that packets may take, with what is charged besides. 0, -ENOMEM */
+int packet_pool_new(uint64_t most, struct packet_pool **ret_pool);
 
 /* Every packet must be back. */
 void packet_pool_free(struct packet_pool *pool);
 
 /*
- * @tag: type and view. Takes the payload's references over. NULL when memory is short (the payload is the caller's
- * still).
+ * A list of packets, of so many pointers, is to have another capacity: what is over PACKET_LIST_FREE is charged to the
+ * pool. False where that is too much: then nothing is charged. A smaller one always may.
+ */
+bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
+
+/* Bytes that packets take, used or not, with what is charged besides. */
+uint64_t packet_pool_bytes(const struct packet_pool *pool);
+
+/*
+ * @tag: type and view. Takes the payload's references over. NULL when memory is short, or the pool's is used up (the
+ * payload is the caller's still).
  */
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload);
 
-/* The same payload at another time. NULL when memory is short. */
-struct packet *packet_at(const struct packet *source, uint32_t timestamp);
+/*
+ * The same payload at another time: that of a packet that it goes with. NULL when memory is short. The few that are
+ * made do not count against the pool's limit.
+ */
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
 
 /* Counts the packet's blocks until it goes. */
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);

@@ -6,19 +6,30 @@
 enum {
     QUEUE_LEAST = 16, /* slots */
     QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
+
+    RECOVERED_MS = 10000, /* so long without a loss, a player that is sent everything is no more behind */
 };
 
-static struct packet *at(const struct player *player, size_t index) {
-    return player->queue[(player->first + index) & (player->capacity - 1)];
+static struct packet **slot(const struct player *player, size_t index) {
+    return &player->queue[(player->first + index) & (player->capacity - 1)];
 }
 
-static bool make_room(struct player *player) {
+static struct packet *at(const struct player *player, size_t index) {
+    return *slot(player, index);
+}
+
+static bool make_room(struct player *player, struct packet_pool *packets) {
     if (player->count < player->capacity)
         return true;
     size_t capacity = player->capacity ? 2 * player->capacity : QUEUE_LEAST;
-    struct packet **queue = malloc(capacity * sizeof *queue);
-    if (!queue)
+    if (!packet_pool_charge(packets, player->capacity, capacity))
         return false;
+    struct packet **queue = malloc(capacity * sizeof *queue);
+    if (!queue) {
+        (void)packet_pool_charge(packets, capacity, player->capacity);
+        return false;
+    }
+    player->packets = packets;
     for (size_t i = 0; i < player->count; i++)
         queue[i] = at(player, i);
     free(player->queue);
@@ -35,45 +46,56 @@ void player_flush(struct player *player) {
     sluice_conn_want_send(player->conn);
 }
 
-static void enqueue(struct player *player, struct packet *packet) {
-    if (!make_room(player)) {
+static bool enqueue(struct player *player, struct packet *packet) {
+    if (!make_room(player, packet->pool)) {
         player->dropped[DROP_NO_MEMORY]++;
         player_drop(player, DROP_NO_MEMORY);
-        return;
+        return false;
     }
-    player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
+    *slot(player, player->count++) = packet_ref(packet);
+    player->since_sync += player->since_sync > 0;
     player->queued_bytes += packet->size;
     if (!player->merge)
         player_flush(player);
+    return true;
 }
 
 /* A header of the stream, at the time of the frame that follows it. */
-static void enqueue_header(struct player *player, const struct packet *header, uint32_t timestamp) {
+static void enqueue_header(struct player *player, const struct packet *header, const struct packet *frame,
+                           uint32_t timestamp) {
     if (!header)
         return;
-    struct packet *copy = packet_at(header, timestamp);
+    struct packet *copy = packet_at(header, timestamp, frame->received_at);
     if (!copy)
         return;
-    enqueue(player, copy);
+    (void)enqueue(player, copy);
     packet_unref(copy);
 }
 
-static void enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
+static void enqueue_headers(struct player *player, const struct stream_headers *headers, const struct packet *frame) {
+    uint32_t timestamp = frame->timestamp;
     player->needs_header = false;
     /* By RTP, parameter sets come with the key frames. */
     if (player->form.kind == PACKET_RTP)
         return;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
-    enqueue_header(player, headers->metadata, player->opened ? timestamp : 0);
+    enqueue_header(player, headers->metadata, frame, player->opened ? timestamp : 0);
     player->opened = true;
-    enqueue_header(player, headers->video, timestamp);
-    enqueue_header(player, headers->audio, timestamp);
+    enqueue_header(player, headers->video, frame, timestamp);
+    enqueue_header(player, headers->audio, frame, timestamp);
+}
+
+/* Packets at the front that are not taken back. */
+static size_t kept_count(const struct player *player) {
+    return player->gathered == 0 && player->sent_of_first > 0 ? 1 : player->gathered;
 }
 
 void player_drop(struct player *player, enum player_drop cause) {
-    size_t kept = player->gathered;
-    if (kept == 0 && player->sent_of_first > 0)
-        kept = 1;
+    size_t kept = kept_count(player);
+    /* Nothing had to wait: that something is lost is not for the player's being slow. */
+    if (player->count == 0)
+        player->behind_since = 0;
+    player->since_sync = 0;
     while (player->count > kept) {
         struct packet *last = at(player, --player->count);
         player->queued_bytes -= last->size;
@@ -106,15 +128,86 @@ uint32_t player_queued_ms(const struct player *player) {
     return length > 0 ? (uint32_t)length : 0;
 }
 
+uint64_t player_behind_ms(const struct player *player, uint64_t now) {
+    return player->count > 0 && now > player->behind_since ? now - player->behind_since : 0;
+}
+
+/* Whether decoding can begin with this packet. */
+static bool is_sync(const struct packet *packet, bool has_video) {
+    return packet->role == (has_video ? PACKET_KEY_FRAME : PACKET_AUDIO);
+}
+
+/* The loop time at which a packet came to the player: one that was cached, when the player was started. */
+static uint64_t came_at(const struct player *player, const struct packet *packet) {
+    return packet->received_at > player->started_at ? packet->received_at : player->started_at;
+}
+
+uint64_t player_waited_ms(const struct player *player, uint64_t now) {
+    size_t kept = kept_count(player);
+    if (player->count <= kept)
+        return 0;
+    uint64_t came = came_at(player, at(player, kept));
+    return now > came ? now - came : 0;
+}
+
+/* The last packet of each role but frames is kept of those: decoders need headers, and the frames are for them. */
+static size_t skip_frames(struct player *player, size_t from, size_t to) {
+    unsigned seen = 0;
+    size_t end = to;
+    while (to > from) {
+        struct packet *packet = at(player, --to);
+        if (packet->role < PACKET_KEY_FRAME && !(seen & 1u << packet->role)) {
+            seen |= 1u << packet->role;
+            *slot(player, --end) = packet;
+            continue;
+        }
+        player->dropped[DROP_CATCH_UP] += packet->role >= PACKET_KEY_FRAME;
+        player->queued_bytes -= packet->size;
+        packet_unref(packet);
+    }
+    return end;
+}
+
+/* Skips what has waited for too long, where a newer packet is queued that decoding can begin with. */
+static void catch_up(struct player *player, uint64_t now) {
+    size_t kept = kept_count(player);
+    if (player->catch_up_ms == 0 || player->since_sync == 0 || player->count <= kept + player->since_sync ||
+        player_waited_ms(player, now) < player->catch_up_ms)
+        return;
+    size_t end = skip_frames(player, kept, player->count - player->since_sync);
+    size_t gone = end - kept;
+    while (end > gone) {
+        end--;
+        *slot(player, end) = at(player, end - gone);
+    }
+    player->first = (player->first + gone) & (player->capacity - 1);
+    player->count -= gone;
+    player->lost_at = now;
+    player->due = 0;
+    player_flush(player);
+}
+
 /* Whether a player that is behind can go on with this packet. */
-static bool catches_up(const struct player *player, const struct packet *packet, bool has_video) {
-    enum packet_role sync = has_video ? PACKET_KEY_FRAME : PACKET_AUDIO;
-    return packet->role == sync && player->queued_bytes <= player->limit / 2;
+static bool goes_on(const struct player *player, const struct packet *packet, bool has_video) {
+    return is_sync(packet, has_video) && player->queued_bytes <= player->limit / 2;
 }
 
 /* Whether the player is to start at key frames: of a stream with video, unless it wants none. */
 static bool wants_video(const struct player *player, bool has_video) {
     return has_video && (player->form.kind != PACKET_RTP || player->form.tracks[0]);
+}
+
+/* A packet is to be queued. One that has lost frames is not up to date by that: it has to keep up for a while. */
+static void note_time(struct player *player, uint64_t now, bool was_behind) {
+    if (player->behind_since == 0) {
+        player->behind_since = now;
+        player->lost_at = 0;
+        return;
+    }
+    if (was_behind)
+        player->lost_at = now;
+    if (player->count == 0 && (player->lost_at == 0 || now - player->lost_at >= RECOVERED_MS))
+        player->behind_since = now;
 }
 
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video) {
@@ -123,7 +216,7 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     has_video = wants_video(player, has_video);
     bool was_behind = player->state == PLAYER_BEHIND;
     if (was_behind) {
-        if (!catches_up(player, packet, has_video)) {
+        if (!goes_on(player, packet, has_video)) {
             player->dropped[DROP_UNTIL_KEY] += packet->role >= PACKET_KEY_FRAME;
             return;
         }
@@ -140,16 +233,21 @@ void player_push(struct player *player, struct packet *packet, const struct stre
         player_drop(player, DROP_QUEUE_FULL);
         return;
     }
+    note_time(player, came_at(player, packet), was_behind);
     if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
-        enqueue_headers(player, headers, packet->timestamp);
-    enqueue(player, packet);
+        enqueue_headers(player, headers, packet);
+    if (!enqueue(player, packet))
+        return;
+    if (is_sync(packet, has_video))
+        player->since_sync = 1;
+    catch_up(player, came_at(player, packet));
     /* It has waited long enough. */
     if (was_behind)
         player_flush(player);
 }
 
-void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
-                  bool has_video) {
+void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
+                  const struct stream_headers *headers, bool has_video) {
     has_video = wants_video(player, has_video);
     if (!player->begun) {
         player->preamble_size = player->begin ? player->begin(player, flags, player->preamble) : 0;
@@ -157,6 +255,9 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
         sluice_conn_want_send(player->conn);
     }
     player->state = PLAYER_PLAYING;
+    player->started_at = now;
+    if (player->count == 0)
+        player->behind_since = 0;
     player->needs_header = true;
     player->needs_key = has_video;
     if (!gop)
@@ -165,7 +266,7 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
         player->state = has_video ? PLAYER_BEHIND : PLAYER_PLAYING;
         return;
     }
-    enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
+    enqueue_headers(player, &gop->headers, gop->packets[0]);
     for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
         player_push(player, gop->packets[i], headers, has_video);
     player_flush(player);
@@ -225,6 +326,8 @@ size_t player_gather(struct player *player, struct iovec *iov, size_t max) {
 }
 
 static void free_queue(struct player *player) {
+    if (player->packets)
+        (void)packet_pool_charge(player->packets, player->capacity, 0);
     free(player->queue);
     player->queue = NULL;
     player->capacity = player->first = 0;
@@ -268,6 +371,6 @@ void player_clear(struct player *player) {
     while (player->count > 0)
         packet_unref(at(player, --player->count));
     free_queue(player);
-    player->due = player->gathered = 0;
+    player->due = player->gathered = player->since_sync = 0;
     player->queued_bytes = 0;
 }

@@ -2,8 +2,10 @@
  * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds references; what a
  * player is behind costs memory only as far as nobody else holds the same blocks.
  *
- * A player that falls behind its bound loses what is queued, and goes on at the next key frame. The packet that is
- * partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole tags.
+ * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One that would be sent
+ * what has waited for too long skips to the newest key frame that is queued, so that it does not stay late. The packet
+ * that is partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole
+ * tags.
  *
  * With a merge window (merge.h), packets wait in the queue until they are due; each send takes all that is queued.
  */
@@ -37,6 +39,7 @@ enum player_drop {
     DROP_NO_MEMORY,  /* the queue was given up since blocks had run out */
     DROP_UNTIL_KEY,  /* they came between another loss and the key frame that decoding can go on with */
     DROP_PAUSED,     /* the player has paused or left */
+    DROP_CATCH_UP,   /* they had waited for too long, and there was a newer key frame */
     DROP_CAUSES,
 };
 
@@ -69,13 +72,19 @@ struct player {
     bool needs_key;       /* video is held back until a key frame */
     bool needs_header;    /* the decoder's headers must be sent again before the next frame */
 
-    struct packet **queue; /* a ring of a power of two */
+    struct packet **queue;       /* a ring of a power of two */
+    struct packet_pool *packets; /* to which that is charged; the packets' */
     size_t capacity, first, count;
     size_t due;            /* packets at the front that are to be sent now; the others wait for their window's end */
     size_t gathered;       /* packets at the front that the kernel may be reading */
     size_t sent_of_first;  /* bytes of the front packet that have been sent */
+    size_t since_sync;     /* packets from the last one on that decoding can begin with; 0: none is queued */
     uint64_t queued_bytes; /* payload */
     uint64_t limit;
+    uint32_t catch_up_ms;  /* what has waited for longer is skipped where there is a newer key frame; 0: nothing is */
+    uint64_t started_at;   /* loop time at which it was last started; what was cached is queued since then */
+    uint64_t behind_since; /* loop time since which it has not been sent all that it was to get; 0: never yet */
+    uint64_t lost_at;      /* loop time at which it went on behind what it has lost by being slow; 0: never */
 
     uint8_t preamble[PLAYER_PREAMBLE];
     size_t preamble_size, preamble_sent;
@@ -88,14 +97,17 @@ struct player {
     uint64_t dropped[DROP_CAUSES]; /* packets */
     uint64_t since;                /* loop time at which it came to the stream */
     uint64_t progress_at;          /* loop time of the last byte taken, or of nothing to send */
+    bool told_slow;                /* the log has it */
 };
 
 /* Queues one packet, as the player's state allows. Called by the stream, in order. */
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
 
-/* Starts a player with what the stream has cached, or waits for its next key frame where it has video. */
-void player_start(struct player *player, uint8_t flags, const struct gop *gop, const struct stream_headers *headers,
-                  bool has_video);
+/*
+ * Starts a player with what the stream has cached, or waits for its next key frame where it has video. @now: loop time
+ */
+void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
+                  const struct stream_headers *headers, bool has_video);
 
 /* What is queued is due now. */
 void player_flush(struct player *player);
@@ -108,6 +120,15 @@ uint64_t player_dropped(const struct player *player);
 
 /* How much of the stream's time is queued, milliseconds. */
 uint32_t player_queued_ms(const struct player *player);
+
+/*
+ * For how long it has been behind, milliseconds: something has been queued all the while, or lost. 0 for one that has
+ * been sent everything.
+ */
+uint64_t player_behind_ms(const struct player *player, uint64_t now);
+
+/* How long ago the first packet came that would be dropped, milliseconds; 0 where none would be. */
+uint64_t player_waited_ms(const struct player *player, uint64_t now);
 
 /* No more packets: what is queued is sent, then the end of the body. */
 void player_end(struct player *player);

@@ -6,6 +6,7 @@
 
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "daemon/slow_player.h"
 
 const sluice_http_text rtsp_controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
 
@@ -340,10 +341,9 @@ void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
             give_up_waiting(session);
         return;
     }
-    if (!sluice_conn_is_sending(session->base.conn))
-        player->progress_at = now;
-    if (now - player->progress_at >= options->stall_ms) {
-        rtsp_play_leave(session, "it takes nothing");
+    const char *reason = slow_player_tick(player, options, session->base.peer, now);
+    if (reason) {
+        rtsp_play_leave(session, reason);
         rtsp_close(session);
     } else if (player->state == PLAYER_ENDING || (player->state == PLAYER_WAITING && in_vain)) {
         rtsp_play_leave(session,

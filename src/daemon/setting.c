@@ -82,8 +82,8 @@ const struct setting settings[] = {
              "that sluiced may use)"},
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .value = "SIZE",
      .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
-     .help = "most memory for received blocks, at least 1M for each worker (default 256M, or 64M for each worker where "
-             "that is more)"},
+     .help = "most memory for streams: received blocks, and an eighth of it for what describes them; at least 1M for "
+             "each worker (default 256M, or 64M for each worker where that is more)"},
     {"gop-size", SETTING_SIZE, FIELD(gop_size), .most = 1073741824.0, .value = "SIZE", .expected = "a size up to 1G",
      .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "
              "that)"},
@@ -110,6 +110,12 @@ const struct setting settings[] = {
      .expected = "seconds from 1 to 86400", .help = "a publisher that sends nothing for so long is ended"},
     {"stall", SETTING_SECONDS, FIELD(stall_ms), .least = 1, .most = 86400, .preset = "30", .value = "SECONDS",
      .expected = "seconds from 1 to 86400", .help = "a player that takes nothing for so long is ended"},
+    {"behind", SETTING_SECONDS, FIELD(behind_ms), .most = 86400, .preset = "0", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "a player that has not been sent everything once in so long is ended; 0: never"},
+    {"catch-up", SETTING_SECONDS, FIELD(catch_up_ms), .most = 86400, .preset = "10", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "a player skips what has waited for it so long, up to the newest key frame that is queued; 0: never"},
 
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .preset = "auto", .value = "NAME",
      .expected = "auto, uring or epoll", .effect = SETTING_RESTART, .section = "Other",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/server.h"
+#include "daemon/slow_player.h"
 
 static const struct {
     uint32_t codec;
@@ -51,10 +52,8 @@ static void name_codec(uint32_t codec, char text[SNAPSHOT_CODEC]) {
 
 const char *snapshot_drop_name(enum player_drop cause) {
     static const char *const names[DROP_CAUSES] = {
-        [DROP_QUEUE_FULL] = "queue_full",
-        [DROP_NO_MEMORY] = "no_memory",
-        [DROP_UNTIL_KEY] = "until_key_frame",
-        [DROP_PAUSED] = "paused",
+        [DROP_QUEUE_FULL] = "queue_full", [DROP_NO_MEMORY] = "no_memory", [DROP_UNTIL_KEY] = "until_key_frame",
+        [DROP_PAUSED] = "paused",         [DROP_CATCH_UP] = "catch_up",
     };
     return names[cause];
 }
@@ -142,12 +141,6 @@ static const char *state_name(enum player_state state) {
     return "";
 }
 
-/* A player that waits for a stream's first key frame drops, too, but is not behind. */
-static bool is_slow(const struct player *player, const struct snapshot_player *shown) {
-    return shown->stalled_ms >= SNAPSHOT_SLOW_MS || shown->queued_ms >= SNAPSHOT_SLOW_MS + player->merge_window_ms ||
-           (player->state == PLAYER_BEHIND && player->opened);
-}
-
 static void take_player(const struct player *player, uint64_t now, struct snapshot_player *to) {
     static const char *const protocols[] = {
         [PACKET_PLAIN] = "http", [PACKET_CHUNKED] = "http", [PACKET_WEBSOCKET] = "websocket", [PACKET_RTP] = "rtsp"};
@@ -164,12 +157,13 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
         .merge_window_ms = player->merge_window_ms,
         .queued_bytes = player->queued_bytes,
         .queued_ms = player_queued_ms(player),
-        .stalled_ms = sluice_conn_is_sending(player->conn) ? now - player->progress_at : 0,
+        .behind_ms = player_behind_ms(player, now),
+        .stalled_ms = slow_player_stalled_ms(player, now),
+        .slow = slow_player_is(player, now),
     };
     memcpy(to->stream, player->stream->name, sizeof to->stream);
     memcpy(to->address, session->peer, sizeof to->address);
     memcpy(to->dropped, player->dropped, sizeof to->dropped);
-    to->slow = is_slow(player, to);
 }
 
 static void take_players(struct stream *stream, void *user) {
@@ -244,6 +238,7 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);
+    snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)
         listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
     int error = take_lists(worker, parts, snapshot);

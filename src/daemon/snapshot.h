@@ -13,7 +13,7 @@
 #include "daemon/pull.h"
 #include "daemon/stream.h"
 
-enum { SNAPSHOT_CODEC = 16, SNAPSHOT_SLOW_MS = 1000 };
+enum { SNAPSHOT_CODEC = 16 };
 
 struct worker;
 
@@ -69,6 +69,7 @@ struct snapshot_player {
     uint64_t dropped[DROP_CAUSES];
     uint64_t queued_bytes;
     uint32_t queued_ms;
+    uint64_t behind_ms;  /* since it last had been sent everything */
     uint64_t stalled_ms; /* since it last took a byte of what is to be sent */
 };
 
@@ -88,6 +89,7 @@ struct snapshot {
     uint32_t connections;
     uint64_t refused; /* connections over the limit, since there was last room */
     sluice_pool_stats pool;
+    uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
     sluice_loop_stats loop;
     struct stream_totals totals;
 

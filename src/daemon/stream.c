@@ -9,9 +9,10 @@
 
 enum {
     BUCKETS = 1024,
-    SETTLE_MS = 500,  /* of the stream's time: a claimed track that has not come by then is not coming */
-    RESTART_MS = 40,  /* between the last frame of one publisher and the first of the next */
-    SHED_ROUNDS = 16, /* tries to make room before a frame is given up */
+    SETTLE_MS = 500,     /* of the stream's time: a claimed track that has not come by then is not coming */
+    RESTART_MS = 40,     /* between the last frame of one publisher and the first of the next */
+    SHED_ROUNDS = 64,    /* tries to make room before a frame is given up */
+    SHED_SLOW_MS = 1000, /* what has waited for longer is the first to go */
 };
 
 struct registry {
@@ -34,7 +35,7 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
     struct registry *registry = calloc(1, sizeof *registry);
     if (!registry)
         return -ENOMEM;
-    int error = packet_pool_new(&registry->packets);
+    int error = packet_pool_new(limits->packet_bytes, &registry->packets);
     if (error) {
         free(registry);
         return error;
@@ -54,6 +55,11 @@ void registry_free(struct registry *registry) {
     free(registry);
 }
 
+static void set_limits(const struct registry *registry, struct player *player) {
+    player->limit = registry->limits.player_bytes;
+    player->catch_up_ms = registry->limits.catch_up_ms;
+}
+
 /* What is cached or queued beyond them is not dropped at once, but with what comes next. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits) {
     sluice_pool_stats stats;
@@ -64,7 +70,7 @@ void registry_set_limits(struct registry *registry, const struct stream_limits *
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
             for (struct player *player = stream->players; player; player = player->next)
-                player->limit = limits->player_bytes;
+                set_limits(registry, player);
 }
 
 /* By the low bits: the high ones have chosen the worker. */
@@ -126,6 +132,10 @@ void registry_each(struct registry *registry, void (*call)(struct stream *stream
 
 uint32_t registry_count(const struct registry *registry) {
     return registry->count;
+}
+
+uint64_t registry_packet_bytes(const struct registry *registry) {
+    return packet_pool_bytes(registry->packets);
 }
 
 static void tick_stream(struct stream *stream, void *user) {
@@ -299,10 +309,10 @@ static uint32_t stream_time(struct stream *stream, uint32_t timestamp, enum pack
     return time;
 }
 
-static void find_most(struct stream *stream, void *user) {
-    struct stream **most = user;
-    if (stream->gop.blocks > 0 && (!*most || stream->gop.blocks > (*most)->gop.blocks))
-        *most = stream;
+static void find_largest(struct stream *stream, void *user) {
+    struct stream **largest = user;
+    if (stream->gop.blocks > 0 && (!*largest || stream->gop.blocks > (*largest)->gop.blocks))
+        *largest = stream;
 }
 
 static void find_longest_queue(struct stream *stream, void *user) {
@@ -312,15 +322,52 @@ static void find_longest_queue(struct stream *stream, void *user) {
             *longest = player;
 }
 
+/* Those whose queues hold what has waited for so long. */
+struct slowest {
+    uint64_t now, waited_ms;
+};
+
+static void find_slowest(struct stream *stream, void *user) {
+    struct slowest *slowest = user;
+    for (const struct player *player = stream->players; player; player = player->next) {
+        uint64_t waited_ms = player_waited_ms(player, slowest->now);
+        slowest->waited_ms = waited_ms > slowest->waited_ms ? waited_ms : slowest->waited_ms;
+    }
+}
+
+static void drop_slowest(struct stream *stream, void *user) {
+    const struct slowest *slowest = user;
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player_waited_ms(player, slowest->now) >= slowest->waited_ms)
+            player_drop(player, DROP_NO_MEMORY);
+}
+
 /*
- * Makes room when consumers hold all but the pool's reserve: first what only new players would miss, the largest
- * cached group, then what the slowest player is behind. False when there is nothing to give up.
+ * The slowest players: the one whose queue goes back furthest, and those who are half as slow. The players of a stream
+ * hold the same blocks, so that to drop one of several that have stalled would free nothing.
+ */
+static bool shed_slowest(struct registry *registry) {
+    struct slowest slowest = {.now = sluice_loop_now(registry->loop)};
+    registry_each(registry, find_slowest, &slowest);
+    if (slowest.waited_ms < SHED_SLOW_MS)
+        return false;
+    slowest.waited_ms = slowest.waited_ms / 2 > SHED_SLOW_MS ? slowest.waited_ms / 2 : SHED_SLOW_MS;
+    registry_each(registry, drop_slowest, &slowest);
+    return true;
+}
+
+/*
+ * Makes room when consumers hold all but the pool's reserve. First what the slowest players are behind, whose doing it
+ * is; then what only new players would miss, the largest cached group; then the longest queue. False when there is
+ * nothing to give up.
  */
 static bool shed(struct registry *registry) {
-    struct stream *most = NULL;
-    registry_each(registry, find_most, &most);
-    if (most) {
-        gop_drop(&most->gop);
+    if (shed_slowest(registry))
+        return true;
+    struct stream *largest = NULL;
+    registry_each(registry, find_largest, &largest);
+    if (largest) {
+        gop_drop(&largest->gop);
         return true;
     }
     struct player *longest = NULL;
@@ -344,10 +391,13 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = packet_new(stream->registry->packets, tag, role, time, &kept);
+    for (int round = 0; !packet && round < SHED_ROUNDS && shed(stream->registry); round++)
+        packet = packet_new(stream->registry->packets, tag, role, time, &kept);
     if (!packet) {
         sluice_slice_release(&kept);
         return NULL;
     }
+    packet->received_at = stream->received_at;
     const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
     packet_account(packet, (uint32_t)sluice_slice_footprint(&packet->payload, before), &stream->blocks_held);
     packet_unref(stream->previous);
@@ -395,7 +445,8 @@ static void start_player(struct stream *stream, struct player *player) {
             return;
         }
     }
-    player_start(player, stream->seen, &stream->gop, &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+    player_start(player, sluice_loop_now(stream->registry->loop), stream->seen, &stream->gop, &stream->headers,
+                 stream->seen & SLUICE_FLV_HAS_VIDEO);
 }
 
 /*
@@ -483,7 +534,7 @@ static void insert_player(struct stream *stream, struct player *player) {
     player->id = object_id_new();
     player->since = sluice_loop_now(stream->registry->loop);
     stream->registry->gone.players++;
-    player->limit = stream->registry->limits.player_bytes;
+    set_limits(stream->registry, player);
     merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
     player->prev = NULL;
     player->next = stream->players;

@@ -26,8 +26,10 @@ struct stream;
 
 /* What the registry's streams share. */
 struct stream_limits {
+    uint64_t packet_bytes; /* memory for what describes the streams' tags; of the first limits alone */
     uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
-    uint64_t player_bytes; /* payload that may be queued for one struct player */
+    uint64_t player_bytes; /* payload that may be queued for one player */
+    uint32_t catch_up_ms;  /* what has waited for longer it skips, where it can; 0: nothing */
 };
 
 /* Who publishes, as the API shows it. */
@@ -121,6 +123,9 @@ void registry_get_totals(struct registry *registry, struct stream_totals *ret_to
 struct bans *registry_bans(struct registry *registry);
 
 uint32_t registry_count(const struct registry *registry);
+
+/* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
+uint64_t registry_packet_bytes(const struct registry *registry);
 
 /* Once a second: the rates. */
 void registry_tick(struct registry *registry, uint64_t elapsed_ms);

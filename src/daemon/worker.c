@@ -18,6 +18,7 @@ enum {
     SLAB_BYTES = 4 << 20,
     BLOCK_BYTES = 4096,
     SMALL_BYTES = 512,
+    PACKET_SHARE = 8, /* of the memory is not blocks */
 };
 
 void worker_add(struct worker *worker, struct session *session) {
@@ -118,9 +119,15 @@ static void set_window(struct stream *stream, void *user) {
     }
 }
 
+static struct stream_limits limits_of(const struct options *options) {
+    return (struct stream_limits){.gop_bytes = options->gop_size,
+                                  .player_bytes = options->player_buffer,
+                                  .catch_up_ms = (uint32_t)options->catch_up_ms};
+}
+
 void worker_set_options(struct worker *worker, const struct options *options) {
     const struct options *before = worker->options;
-    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
+    const struct stream_limits limits = limits_of(options);
     worker->options = options_ref(options);
     registry_set_limits(worker->registry, &limits);
     registry_each(worker->registry, set_window, worker);
@@ -168,9 +175,15 @@ static int make_loop(struct worker *worker) {
     return error;
 }
 
-/* Each worker has its share of the memory. */
+/*
+ * Each worker has its share of the memory: one part of it for what describes the streams' tags, the rest for blocks.
+ */
+static uint64_t packet_bytes(const struct worker *worker) {
+    return worker->options->memory / server_worker_count(worker->server) / PACKET_SHARE;
+}
+
 static int make_pool(struct worker *worker) {
-    uint64_t share = worker->options->memory / server_worker_count(worker->server);
+    uint64_t share = worker->options->memory / server_worker_count(worker->server) - packet_bytes(worker);
     uint64_t slab = share < SLAB_BYTES ? share : SLAB_BYTES;
     const sluice_pool_options pool = {
         .block_size = BLOCK_BYTES,
@@ -202,8 +215,8 @@ static int make_pulls(struct worker *worker) {
 }
 
 static int make_rest(struct worker *worker) {
-    const struct stream_limits limits = {.gop_bytes = worker->options->gop_size,
-                                         .player_bytes = worker->options->player_buffer};
+    struct stream_limits limits = limits_of(worker->options);
+    limits.packet_bytes = packet_bytes(worker);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {
         recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->player_buffer);

@@ -368,7 +368,7 @@ class OptionsTest(unittest.TestCase):
         with Daemon("--memory", "4M", "--gop-size", "100K", "--player-buffer", "2M", "--frame-limit", "1K", "--batch",
                     "0.5", "--wait", "0.5", "--idle", "86400", "--stall", "1.5", "--max-connections", "5",
                     "--log-level", "debug") as daemon:
-            self.assertEqual(daemon.api()["pool"]["blocks_max"], 1024)
+            self.assertEqual(daemon.api()["pool"]["blocks_max"], 1024 * 7 // 8)
 
     def test_max_connections(self):
         most = 20

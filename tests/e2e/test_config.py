@@ -51,6 +51,8 @@ VALUES = {
     "wait": ("1", ["1"], None),
     "idle": ('"2.5"', ["2.5"], "2.5"),
     "stall": ("3.0", ["3"], "3"),
+    "behind": ("60", ["60"], None),
+    "catch-up": ("2.5", ["2.5"], None),
     "backend": ('"epoll"', ["epoll"], None),
     "status": ("true", [], None),
     "log-level": ('"debug"', ["debug"], None),
@@ -336,7 +338,7 @@ class ReloadTest(FileCase):
              "batch: 2 -> 5 (needs a restart)", 'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)',
              "stall: 30 -> 9 (now)"])
         state = daemon.api()
-        self.assertEqual([worker["pool"]["blocks_max"] for worker in state["workers"]], [(256 << 20) // 3 // 4096] * 3)
+        self.assertEqual([worker["pool"]["blocks_max"] for worker in state["workers"]], [((256 << 20) // 3 * 7 + 7) // 8 // 4096] * 3)
         # What is not in force, is told again.
         self.assertEqual(len(self.reload(daemon, other)), 2)
 

@@ -7,6 +7,7 @@ import unittest
 
 import flv
 import harness
+import rtsp
 from harness import Daemon, Player, Publisher
 
 MIB = 1 << 20
@@ -215,6 +216,94 @@ class GatheredSlowPlayerTest(SlowPlayerTest):
     """The same with a merge window."""
 
     limits = (*LIMITS, "--merge-window", "20")
+
+
+class LateTest(unittest.TestCase):
+    """What players get that were slow for a while, or are for good."""
+
+    PAUSE = 0.02  # Four tags in so many seconds, at most.
+    MOST = 200  # Tags, twice as many as are sent while something may wait.
+    LOST = 300
+
+    def setUp(self):
+        self.daemon = self.enter(Daemon(*LIMITS[:2], "--catch-up", "0.5", "--behind", "60", listen=rtsp.listen()))
+
+    def enter(self, context):
+        value = context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+        return value
+
+    def wait_skipped(self, count, least):
+        """Waits until so many players have skipped so many frames each."""
+        def look():
+            skipped = [player["drops"]["catch_up"] for player in self.daemon.api()["players"]]
+            return len([one for one in skipped if one >= least]) == count
+        harness.wait_until(look, "players that skip")
+
+    def check_caught_up(self, places, live):
+        """Where in the stream the frames were that came, one after the other: one gap, and then what was live."""
+        gaps = [(one, other) for one, other in zip(places, places[1:]) if other > one + 1]
+        self.assertEqual(len(gaps), 1, gaps)
+        behind, place = gaps[0]
+        self.assertLess(behind, live - self.LOST)
+        self.assertGreater(place, live - self.MOST)
+
+    def test_catches_up(self):
+        """By HTTP and RTSP: who has taken nothing for a while goes on with what is live, at a key frame."""
+        normal = self.enter(Player(self.daemon, "live/a"))
+        slow = [self.enter(Player(self.daemon, "live/a", version, RECEIVE_BUFFER, reading=False))
+                for version in ("1.1", "1.0")]
+        self.daemon.wait_player("live/a", 3)
+        with Source(self.daemon, [normal], pause=self.PAUSE) as source:
+            normal.wait_tags(10)
+            client = self.enter(rtsp.Client(self.daemon, receive_buffer=RECEIVE_BUFFER))
+            client.play((0,))
+            self.wait_skipped(3, self.LOST)
+            live = len(source.sent)
+            for player in slow:
+                player.start()
+                player.wait(lambda player: len(player.tags) > 10 and player.tags[-1] in source.sent[-40:], "live")
+            places = self.places_of_rtp(client, live)
+            sent = source.end()
+            where = {tag: index for index, tag in enumerate(sent) if tag.is_frame}
+            for player in slow:
+                player.wait_frame(sent[-1])
+                self.check_caught_up([where[frame] for frame in player.frames], live)
+                frames = player.frames
+                after = next(at for at, frame in enumerate(frames) if at and where[frame] > where[frames[at - 1]] + 1)
+                self.assertTrue(frames[after].is_key_frame)
+            # Of every second tag, which is video.
+            self.check_caught_up([place // 2 for place in places], live // 2)
+            normal.wait_frame(sent[-1])
+            harness.check_same(normal.tags, sent, "tags")
+            self.assertEqual(self.daemon.log("player ended"), [])
+
+    def places_of_rtp(self, client, live):
+        """The places of the frames of video that come by RTP, until they are of what was sent later."""
+        places = []
+        while not places or places[-1] < live:
+            payload = client.next_rtp().payload
+            # The first fragment of a frame, and behind the unit's own header the number that all of it is made of.
+            if payload[0] & 31 == 28 and payload[1] & 0x80:
+                places.append(2 * int.from_bytes(payload[2:5], "big") + len(flv.first_tags()))
+        return places
+
+    def test_is_ended(self):
+        """Who takes less than comes is told of once, and ended when that has lasted; who keeps up is not."""
+        with Daemon(*LIMITS[:2], "--catch-up", "0.2", "--behind", "3", "--stall", "60") as daemon, \
+                Player(daemon, "live/a") as normal, \
+                Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False) as slow:
+            daemon.wait_player("live/a", 2)
+            with Source(daemon, [normal], pause=self.PAUSE) as source:
+                harness.in_thread(self, lambda: SlowPlayerTest.drip(slow.peer, threading.Event()))
+                daemon.wait_log("player ended", peer=slow.address, reason="it has been behind for too long")
+                said, = daemon.log("player is slow")
+                self.assertEqual(said.fields["peer"], slow.address)
+                self.assertGreater(int(said.fields["behind_ms"]), 0)
+                sent = source.end()
+                normal.wait_frame(sent[-1])
+                harness.check_same(normal.tags, sent, "tags")
+                self.assertEqual(len(daemon.log("player ended")), 1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,264 @@
+/*
+ * Streams that run out of memory: who has to give way, in which order, and that nobody else notices. At times of the
+ * test's own; players have no connections: what would be sent is taken from them.
+ */
+#include "daemon/stream.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/log.h"
+#include "support/feed.h"
+#include "support/sockets.h"
+
+enum {
+    GUARD = 100,
+    BLOCK = 4096,
+    BLOCKS = 512,
+    RESERVE = 32,
+    FRAME = 4000, /* fills a block, with what is around it */
+    STEP = 100,   /* milliseconds from one frame to the next */
+    GROUP = 10,   /* frames from one key frame to the next */
+    STREAMS = 3,
+    PLAYERS = 40,
+    PIECES = 64,
+};
+
+static uint64_t now_ms;
+
+void __wrap_sluice_conn_want_send(sluice_conn *conn);
+uint64_t __wrap_sluice_loop_now(const sluice_loop *loop);
+
+void __wrap_sluice_conn_want_send(sluice_conn *conn) {
+    (void)conn;
+}
+
+uint64_t __wrap_sluice_loop_now(const sluice_loop *loop) {
+    (void)loop;
+    return now_ms;
+}
+
+typedef struct source {
+    struct stream *stream;
+    sluice_chain *chain;
+    sluice_flv *flv;
+    unsigned group; /* frames from one key frame to the next */
+    unsigned next;
+} source;
+
+typedef struct shed_rig {
+    loop_rig loop;
+    struct registry *registry;
+    source sources[STREAMS];
+    struct player players[PLAYERS];
+    unsigned player_count;
+} shed_rig;
+
+static void open_source(shed_rig *rig, source *s, const char *name, unsigned group) {
+    static const struct stream_source from = {.peer = "test", .protocol = "test"};
+    uint8_t header[SLUICE_FLV_HEADER_SIZE];
+    *s = (source){.group = group};
+    assert_int_equal(registry_get(rig->registry, name, strlen(name), now_ms, &s->stream), 0);
+    assert_int_equal(stream_attach(s->stream, &from), 0);
+    assert_int_equal(sluice_chain_new(rig->loop.pool, &s->chain), 0);
+    assert_int_equal(sluice_flv_new(0, &s->flv), 0);
+    sluice_flv_write_header(header, SLUICE_FLV_HAS_VIDEO);
+    feed(s->chain, rig->loop.pool, header, sizeof header, 0);
+}
+
+static void rig_open(shed_rig *rig, uint64_t packet_bytes, unsigned groups) {
+    static const sluice_pool_options pool = {.block_size = BLOCK,
+                                             .slab_blocks = BLOCKS / 8,
+                                             .max_blocks = BLOCKS,
+                                             .reserve_blocks = RESERVE,
+                                             .no_huge_pages = true};
+    static const sluice_loop_options loop = {.stock_bytes = 8 * BLOCK};
+    const struct stream_limits limits = {
+        .packet_bytes = packet_bytes, .gop_bytes = (uint64_t)BLOCKS * BLOCK, .player_bytes = 64 << 20};
+    *rig = (shed_rig){0};
+    now_ms = 1000000;
+    log_set_level(LOG_ERROR);
+    loop_rig_open(&rig->loop, &pool, &loop, GUARD);
+    assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "live/%u", i);
+        open_source(rig, &rig->sources[i], name, groups);
+    }
+}
+
+static void rig_close(shed_rig *rig) {
+    for (unsigned i = 0; i < rig->player_count; i++) {
+        stream_remove_player(rig->players[i].stream, &rig->players[i]);
+        player_clear(&rig->players[i]);
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        sluice_chain_free(rig->sources[i].chain);
+        sluice_flv_free(rig->sources[i].flv);
+        stream_detach(rig->sources[i].stream, now_ms);
+        stream_unref(rig->sources[i].stream);
+    }
+    registry_free(rig->registry);
+    loop_rig_close(&rig->loop);
+}
+
+static struct player *join(shed_rig *rig, unsigned stream) {
+    assert_true(rig->player_count < PLAYERS);
+    struct player *player = &rig->players[rig->player_count++];
+    stream_add_player(rig->sources[stream].stream, player);
+    return player;
+}
+
+/* Frames of video in form, so many at once; the size is of their payloads. All find memory. */
+static void publish(shed_rig *rig, source *s, uint32_t size, unsigned count) {
+    uint8_t bytes[BLOCK] = {0};
+    size_t at = 0;
+    sluice_flv_tag *tag;
+    for (unsigned i = 0; i < count; i++, s->next++) {
+        uint8_t *payload = bytes + at + SLUICE_FLV_TAG_HEADER_SIZE;
+        assert_true(at + SLUICE_FLV_TAG_HEADER_SIZE + size + SLUICE_FLV_TRAILER_SIZE <= sizeof bytes);
+        sluice_flv_write_tag_header(bytes + at, SLUICE_FLV_VIDEO, size, s->next * STEP);
+        payload[0] = s->next % s->group == 0 ? 0x17 : 0x27;
+        payload[1] = 1;
+        sluice_flv_write_trailer(payload + size, size);
+        at += SLUICE_FLV_TAG_HEADER_SIZE + size + SLUICE_FLV_TRAILER_SIZE;
+    }
+    feed(s->chain, rig->loop.pool, bytes, at, 0);
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(sluice_flv_next(s->flv, s->chain, &tag), 1);
+        assert_int_equal(stream_publish(s->stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
+    }
+}
+
+/* The next frame of each stream. */
+static void publish_all(shed_rig *rig) {
+    for (unsigned i = 0; i < STREAMS; i++)
+        publish(rig, &rig->sources[i], FRAME, 1);
+    now_ms += STEP;
+}
+
+static void take(struct player *player) {
+    struct iovec pieces[PIECES];
+    size_t count;
+    while ((count = player_gather(player, pieces, PIECES)) > 0) {
+        size_t bytes = 0;
+        for (size_t i = 0; i < count; i++)
+            bytes += pieces[i].iov_len;
+        player_sent(player, bytes);
+    }
+}
+
+static void slowest_player_gives_way_first(void **state) {
+    (void)state;
+    shed_rig rig;
+    rig_open(&rig, 1 << 20, GROUP);
+    publish_all(&rig);
+    struct player *quick = join(&rig, 0), *slow = join(&rig, 1), *slower = join(&rig, 2);
+    uint64_t begin = now_ms;
+    while (player_dropped(slower) == 0) {
+        publish_all(&rig);
+        take(quick);
+        if (now_ms - begin < 20000)
+            take(slow);
+    }
+    assert_true(slower->dropped[DROP_NO_MEMORY] > 20000 / STEP);
+    assert_true(slow->queued_bytes > 5000 / STEP * FRAME);
+    assert_int_equal(player_dropped(slow), 0);
+    /* What others would start with is still there. */
+    for (unsigned i = 0; i < STREAMS; i++)
+        assert_true(rig.sources[i].stream->gop.count > 0);
+    /* The other one is next, in its turn. */
+    while (player_dropped(slow) == 0) {
+        publish_all(&rig);
+        take(quick);
+        take(slower);
+    }
+    assert_int_equal(player_dropped(quick), 0);
+    assert_int_equal(quick->packets_sent, rig.sources[0].next);
+    rig_close(&rig);
+}
+
+/* They hold the same blocks: only when all have let go of them, they are free. */
+static void many_that_stalled_at_once_give_way_at_once(void **state) {
+    (void)state;
+    shed_rig rig;
+    rig_open(&rig, 1 << 20, GROUP);
+    publish_all(&rig);
+    struct player *quick = join(&rig, 0);
+    for (unsigned i = 1; i < PLAYERS; i++)
+        (void)join(&rig, 1);
+    for (unsigned i = 0; i < 4 * BLOCKS; i++) {
+        publish_all(&rig);
+        take(quick);
+    }
+    for (unsigned i = 0; i < PLAYERS; i++)
+        assert_true((player_dropped(&rig.players[i]) > 0) == (&rig.players[i] != quick));
+    for (unsigned i = 0; i < STREAMS; i++)
+        assert_int_equal(rig.sources[i].stream->frames_dropped, 0);
+    assert_int_equal(quick->packets_sent, rig.sources[0].next);
+    rig_close(&rig);
+}
+
+/* Without anybody who is slow it is the cached groups, of which all together are too much. */
+static void caches_give_way_before_players_that_keep_up(void **state) {
+    (void)state;
+    shed_rig rig;
+    rig_open(&rig, 1 << 20, 4 * BLOCKS);
+    publish_all(&rig);
+    for (unsigned i = 0; i < STREAMS; i++)
+        (void)join(&rig, i);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        publish_all(&rig);
+        for (unsigned k = 0; k < rig.player_count; k++)
+            take(&rig.players[k]);
+    }
+    bool gone = false;
+    for (unsigned i = 0; i < STREAMS; i++) {
+        gone |= rig.sources[i].stream->gop.count == 0;
+        assert_int_equal(player_dropped(&rig.players[i]), 0);
+        assert_int_equal(rig.players[i].packets_sent, rig.sources[i].next);
+    }
+    assert_true(gone);
+    rig_close(&rig);
+}
+
+/* Tags of a few bytes: what describes them takes more than they do, and is bounded as well. */
+static void tiny_tags_do_not_take_more_memory_than_there_is(void **state) {
+    (void)state;
+    enum { ROUNDS = 600, TAGS = 100, TINY = 6, BUDGET = 1 << 20, SLACK = BUDGET / 16 };
+    shed_rig rig;
+    rig_open(&rig, BUDGET, ROUNDS * TAGS);
+    publish_all(&rig);
+    struct player *quick = join(&rig, 0), *stalled = join(&rig, 0), *other = join(&rig, 1);
+    uint64_t most = 0;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        publish(&rig, &rig.sources[0], TINY, TAGS);
+        publish(&rig, &rig.sources[1], TINY, TAGS / 10);
+        now_ms += STEP;
+        take(quick);
+        take(other);
+        uint64_t bytes = registry_packet_bytes(rig.registry);
+        most = bytes > most ? bytes : most;
+    }
+    assert_true(most > BUDGET / 2 && most <= BUDGET + SLACK);
+    assert_true(player_dropped(stalled) > 0);
+    assert_int_equal(player_dropped(quick), 0);
+    assert_int_equal(player_dropped(other), 0);
+    assert_int_equal(quick->packets_sent, rig.sources[0].next);
+    rig_close(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slowest_player_gives_way_first),
+        cmocka_unit_test(many_that_stalled_at_once_give_way_at_once),
+        cmocka_unit_test(caches_give_way_before_players_that_keep_up),
+        cmocka_unit_test(tiny_tags_do_not_take_more_memory_than_there_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
