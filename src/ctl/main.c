@@ -20,12 +20,13 @@ static const char help[] =
     "\n"
     "Commands:\n"
     "  status                     how much there is of everything (the default)\n"
-    "  streams, players, publishers, pulls\n"
+    "  streams, players, publishers, pulls, recordings\n"
     "                             what there is; ids are in the lists\n"
     "  stream NAME                one stream and its players\n"
     "  kick player ID             send a player away\n"
     "  kick publisher ID          send a publisher away; players wait for the next one\n"
     "  kick stream NAME           send a stream's publisher and all of its players away\n"
+    "  record NAME on|off|rule    record a stream or do not, whatever the rules say; or as they do, again\n"
     "  reload                     read the configuration file again\n"
     "  config, version, workers   as JSON\n"
     "  top                        all of it on the whole screen, each second; q ends it\n"
@@ -128,6 +129,8 @@ static void print(const struct command_line *line, const char *command, json_t *
         ctl_print_publishers(stdout, ctl_member(document, "publishers"));
     } else if (strcmp(command, "pulls") == 0) {
         ctl_print_pulls(stdout, ctl_member(document, "pulls"));
+    } else if (strcmp(command, "recordings") == 0) {
+        ctl_print_recordings(stdout, ctl_member(document, "recordings"));
     } else {
         print_stream(document);
     }
@@ -147,12 +150,13 @@ static int run_get(const struct command_line *line, const char *command, const c
     return status;
 }
 
-static int run_named(const struct command_line *line, const char *method, const char *folder, const char *name) {
+/* @query: with its question mark, or empty */
+static int run_named(const struct command_line *line, const char *method, const char *folder, const char *name,
+                     const char *query) {
     json_t *document = NULL;
     char *encoded = encode(name), *path = NULL;
-    bool ban = line->ban && strcmp(method, "DELETE") == 0;
     int status = EXIT_NO_SERVER;
-    if (encoded && asprintf(&path, "/api/v1/%s/%s%s%s", folder, encoded, ban ? "?ban=" : "", ban ? line->ban : "") >= 0)
+    if (encoded && asprintf(&path, "/api/v1/%s/%s%s", folder, encoded, query) >= 0)
         status = strcmp(method, "GET") == 0 ? run_get(line, "stream", path) : ask(line, method, path, &document);
     json_decref(document);
     free(path);
@@ -164,12 +168,25 @@ static int run_kick(const struct command_line *line) {
     static const struct {
         const char *word, *folder;
     } kinds[] = {{"player", "players"}, {"publisher", "publishers"}, {"stream", "streams"}};
+    char ban[64] = "";
     if (line->word_count != 3)
         return wrong("kick: expected \"player ID\", \"publisher ID\" or \"stream NAME\"");
+    if (line->ban)
+        snprintf(ban, sizeof ban, "?ban=%.32s", line->ban);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(line->words[1], kinds[i].word) == 0)
-            return run_named(line, "DELETE", kinds[i].folder, line->words[2]);
+            return run_named(line, "DELETE", kinds[i].folder, line->words[2], ban);
     return wrong("kick: expected player, publisher or stream, got \"%s\"", line->words[1]);
+}
+
+static int run_record(const struct command_line *line) {
+    static const struct {
+        const char *word, *method, *query;
+    } wishes[] = {{"on", "POST", ""}, {"off", "DELETE", ""}, {"rule", "POST", "?by=rule"}};
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes && line->word_count == 3; i++)
+        if (strcmp(line->words[2], wishes[i].word) == 0)
+            return run_named(line, wishes[i].method, "recordings", line->words[1], wishes[i].query);
+    return wrong("record: expected \"NAME on\", \"NAME off\" or \"NAME rule\"");
 }
 
 static int run_reload(const struct command_line *line) {
@@ -198,13 +215,15 @@ static int run(const struct command_line *line) {
     } documents[] = {
         {"status", "/api/v1/snapshot"},       {"streams", "/api/v1/streams"}, {"players", "/api/v1/players"},
         {"publishers", "/api/v1/publishers"}, {"pulls", "/api/v1/pulls"},     {"config", "/api/v1/config"},
-        {"version", "/api/v1/version"},       {"workers", "/api/v1/workers"},
+        {"version", "/api/v1/version"},       {"workers", "/api/v1/workers"}, {"recordings", "/api/v1/recordings"},
     };
     const char *command = line->word_count > 0 ? line->words[0] : "status";
     if (strcmp(command, "kick") == 0)
         return run_kick(line);
+    if (strcmp(command, "record") == 0)
+        return run_record(line);
     if (strcmp(command, "stream") == 0)
-        return line->word_count == 2 ? run_named(line, "GET", "streams", line->words[1])
+        return line->word_count == 2 ? run_named(line, "GET", "streams", line->words[1], "")
                                      : wrong("stream: expected a name");
     if (line->word_count > 1)
         return wrong("%s: unexpected argument \"%s\"", command, line->words[1]);

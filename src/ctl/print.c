@@ -131,3 +131,18 @@ void ctl_print_pulls(FILE *out, const json_t *pulls) {
         fprintf(out, "%-28s %-32s %-12s %8.0f  %s\n", ctl_text(pull, "stream"), ctl_text(pull, "from"),
                 ctl_text(pull, "state"), ctl_number(pull, "failures"), ctl_text(pull, "reason"));
 }
+
+void ctl_print_recordings(FILE *out, const json_t *recordings) {
+    const json_t *one;
+    size_t index;
+    fprintf(out, "%-28s %-6s %-10s %6s %12s %8s  %s\n", "STREAM", "RECORD", "STATE", "FILES", "WRITTEN", "DROPPED",
+            "FILE");
+    json_array_foreach(recordings, index, one) {
+        const json_t *recording = ctl_member(one, "recording");
+        char written[CTL_WORDS];
+        ctl_bytes(ctl_number(recording, "bytes"), written);
+        fprintf(out, "%-28s %-6s %-10s %6.0f %12s %8.0f  %s\n", ctl_text(one, "stream"), ctl_text(one, "record"),
+                ctl_text(recording, "state"), ctl_number(recording, "files"), written,
+                ctl_number(recording, "frames_dropped"), ctl_text(recording, "file"));
+    }
+}

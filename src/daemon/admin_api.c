@@ -53,6 +53,7 @@ static void add_audio(const struct snapshot_stream *stream, struct json *json) {
 }
 
 static void add_recording(const struct snapshot_stream *stream, struct json *json) {
+    json_string(json, "record", record_wish_name(stream->record));
     if (!stream->is_recorded) {
         json_null(json, "recording");
         return;
@@ -190,6 +191,35 @@ static void add_publishers(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
+static bool has_stream(const struct snapshot *snapshot, const char *name) {
+    for (size_t i = 0; i < snapshot->stream_count; i++)
+        if (strcmp(snapshot->streams[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Streams that are recorded, and those that an operator has spoken of, whether they are there or not. */
+static void add_recordings(const struct snapshot *snapshot, struct json *json) {
+    for (size_t i = 0; i < snapshot->stream_count; i++) {
+        const struct snapshot_stream *stream = &snapshot->streams[i];
+        if (!stream->is_recorded && stream->record == RECORD_BY_RULE)
+            continue;
+        json_open(json, NULL, '{');
+        json_string(json, "stream", stream->name);
+        add_recording(stream, json);
+        json_close(json, '}');
+    }
+    for (size_t i = 0; i < snapshot->wish_count; i++) {
+        if (has_stream(snapshot, snapshot->wishes[i].stream))
+            continue;
+        json_open(json, NULL, '{');
+        json_string(json, "stream", snapshot->wishes[i].stream);
+        json_string(json, "record", record_wish_name(snapshot->wishes[i].wish));
+        json_null(json, "recording");
+        json_close(json, '}');
+    }
+}
+
 static void add_pulls(const struct admin_view *view, struct json *json) {
     json_open(json, "pulls", '[');
     EACH_SNAPSHOT(at, view) {
@@ -303,6 +333,16 @@ void admin_publishers(const struct admin_view *view, struct json *json) {
     json_close(json, '}');
 }
 
+void admin_recordings(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    json_open(json, "recordings", '[');
+    EACH_SNAPSHOT(at, view) {
+        add_recordings(view->snapshots.list[at], json);
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
 void admin_pulls(const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
     add_pulls(view, json);
@@ -377,6 +417,19 @@ bool admin_player(const struct admin_view *view, uint64_t id, struct json *json)
             if (snapshot->players[i].id != id)
                 continue;
             add_player(&snapshot->players[i], json);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admin_publisher(const struct admin_view *view, uint64_t id, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->stream_count; i++) {
+            if (!snapshot->streams[i].live || snapshot->streams[i].publisher_id != id)
+                continue;
+            add_publisher(&snapshot->streams[i], NULL, json);
             return true;
         }
     }

@@ -15,14 +15,17 @@ struct admin_view {
 /* Writes a document: {"streams": [...]} and so on. */
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
-admin_document admin_streams, admin_players, admin_publishers, admin_pulls, admin_pool, admin_workers, admin_config,
-    admin_health, admin_version;
+admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_pool, admin_workers,
+    admin_config, admin_health, admin_version;
 
 /* All that changes, as at one moment. */
 admin_document admin_snapshot;
 
 /* One stream with its players. False when there is no such. */
 bool admin_stream(const struct admin_view *view, const char *name, struct json *json);
+
+/* One publisher. False when there is no such. */
+bool admin_publisher(const struct admin_view *view, uint64_t id, struct json *json);
 
 /* One player. False when there is no such. */
 bool admin_player(const struct admin_view *view, uint64_t id, struct json *json);

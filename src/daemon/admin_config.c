@@ -1,10 +1,10 @@
-/* The settings that hold, as the API shows them: those of the command line, by its names, and no secrets. */
+/* The settings that hold, as the API shows them, and where the listeners are. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/address.h"
 #include "daemon/admin_api.h"
 #include "daemon/listeners.h"
-#include "daemon/setting_words.h"
 
 /* Where the first worker that answers listens, or else where it was told to. */
 static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
@@ -37,30 +37,22 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
-static const char *word_of(const char *setting, int value) {
-    return setting_word(setting_find(setting, strlen(setting), false), value);
+/* Those of the table, so that none can be forgotten; as --print-config has them, without passwords. */
+static void add_settings(const struct options *options, struct json *json) {
+    json_open(json, "settings", '{');
+    for (size_t i = 0; i < settings_count; i++) {
+        if (settings[i].kind == SETTING_COMMAND)
+            continue;
+        char *value = options_value_json(options, &settings[i]);
+        json_text(json, settings[i].name, value);
+        free(value);
+    }
+    json_close(json, '}');
 }
 
 void admin_config(const struct admin_view *view, struct json *json) {
-    const struct options *options = view->options;
     json_open(json, NULL, '{');
     add_listeners(view, json);
-    json_unsigned(json, "pulls", options->pulls.count);
-    json_bool(json, "allow_remote", options->allow_remote);
-    json_bool(json, "rtsp_users", options->rtsp_users != NULL);
-    json_unsigned(json, "memory_bytes", options->memory);
-    json_unsigned(json, "gop_size_bytes", options->gop_size);
-    json_unsigned(json, "player_buffer_bytes", options->player_buffer);
-    json_unsigned(json, "frame_limit_bytes", options->frame_limit);
-    json_unsigned(json, "max_connections", options->max_connections);
-    json_string(json, "backend", word_of("backend", options->backend));
-    json_real(json, "batch_ms", (double)options->batch_us / 1000);
-    json_unsigned(json, "merge_window_ms", options->merge_window_ms);
-    json_real(json, "wait_seconds", (double)options->wait_ms / 1000);
-    json_real(json, "idle_seconds", (double)options->idle_ms / 1000);
-    json_real(json, "stall_seconds", (double)options->stall_ms / 1000);
-    json_real(json, "behind_seconds", (double)options->behind_ms / 1000);
-    json_real(json, "catch_up_seconds", (double)options->catch_up_ms / 1000);
-    json_string(json, "log_level", word_of("log-level", options->log_level));
+    add_settings(view->options, json);
     json_close(json, '}');
 }

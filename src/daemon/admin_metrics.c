@@ -180,6 +180,10 @@ STREAM_VALUE(stream_audio, stream->audio_frames)
 STREAM_VALUE(stream_lost, stream->frames_lost)
 STREAM_VALUE(stream_sends, stream->sends)
 STREAM_VALUE(stream_blocks, stream->blocks_held)
+STREAM_VALUE(recording, stream->is_recorded)
+STREAM_VALUE(recorded_bytes, stream->record_bytes)
+STREAM_VALUE(recording_dropped, stream->record_dropped)
+STREAM_VALUE(recording_queued, stream->record_queued)
 
 static const struct stream_metric stream_metrics[] = {
     {"sluice_stream_live", "gauge", "Whether a stream has a publisher.", stream_live},
@@ -190,6 +194,12 @@ static const struct stream_metric stream_metrics[] = {
     {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", stream_lost},
     {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", stream_sends},
     {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", stream_blocks},
+    {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", recording},
+    {"sluice_stream_recorded_bytes_total", "counter", "FLV bytes of a stream that recordings were given.",
+     recorded_bytes},
+    {"sluice_stream_recording_dropped_frames_total", "counter", "Frames that recordings of a stream lack.",
+     recording_dropped},
+    {"sluice_stream_recording_queue_bytes", "gauge", "Bytes that the disk is behind with a stream.", recording_queued},
 };
 
 static void write_stream_metric(FILE *out, const struct admin_view *view, const struct stream_metric *metric) {

@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "daemon/log.h"
-#include "daemon/worker.h"
+#include "daemon/server.h"
 
 struct search {
     uint64_t id;
@@ -46,7 +47,18 @@ static int kick_stream(struct worker *worker, struct stream *stream, uint64_t ba
     return error;
 }
 
+static int record(struct worker *worker, const struct command *command) {
+    if (server_owner(worker->server, command->stream, strlen(command->stream)) != worker)
+        return -ENOENT;
+    int error = recorders_wish(&worker->recorders, worker->registry, command->stream, command->record);
+    if (!error)
+        LOG(LOG_INFO, "recording switched", {"stream", command->stream}, {"to", record_wish_name(command->record)});
+    return error;
+}
+
 int command_run(struct worker *worker, const struct command *command) {
+    if (command->kind == COMMAND_RECORD)
+        return record(worker, command);
     if (command->kind == COMMAND_KICK_STREAM) {
         struct stream *stream = registry_find(worker->registry, command->stream);
         return stream ? kick_stream(worker, stream, command->ban_ms) : -ENOENT;

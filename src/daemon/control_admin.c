@@ -46,32 +46,33 @@ struct admin {
 struct route {
     const char *path;
     const char *allow;
-    unsigned parts;           /* that GET wants to know */
-    admin_document *document; /* of GET; of paths with a name or an id, finish() knows */
-    bool deletes;             /* by the command */
-    enum command_kind command;
+    unsigned parts;            /* that GET wants to know */
+    admin_document *document;  /* of GET; of paths with a name or an id, finish() knows */
+    enum command_kind command; /* of methods that change something */
 };
 
 static const char streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
                   publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
-                  reload_path[] = "/api/v1/reload";
+                  reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/";
 
 static const struct route routes[] = {
-    {"/api/v1/streams", "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, false, 0},
-    {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, false, 0},
-    {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, false, 0},
-    {"/api/v1/pulls", "GET, HEAD", SNAPSHOT_PULLS, admin_pulls, false, 0},
-    {"/api/v1/pool", "GET, HEAD", 0, admin_pool, false, 0},
-    {"/api/v1/workers", "GET, HEAD", 0, admin_workers, false, 0},
-    {"/api/v1/config", "GET, HEAD", 0, admin_config, false, 0},
-    {"/api/v1/health", "GET, HEAD", 0, admin_health, false, 0},
-    {"/api/v1/version", "GET, HEAD", 0, admin_version, false, 0},
-    {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, false, 0},
-    {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS, NULL, true, COMMAND_KICK_STREAM},
-    {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, true, COMMAND_KICK_PLAYER},
-    {publishers_path, "DELETE", 0, NULL, true, COMMAND_KICK_PUBLISHER},
-    {metrics_path, "GET, HEAD", SNAPSHOT_ALL, NULL, false, 0},
-    {reload_path, "POST", 0, NULL, false, 0},
+    {"/api/v1/streams", "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
+    {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, 0},
+    {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0},
+    {"/api/v1/pulls", "GET, HEAD", SNAPSHOT_PULLS, admin_pulls, 0},
+    {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
+    {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
+    {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
+    {"/api/v1/health", "GET, HEAD", 0, admin_health, 0},
+    {"/api/v1/version", "GET, HEAD", 0, admin_version, 0},
+    {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, 0},
+    {"/api/v1/recordings", "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_WISHES, admin_recordings, 0},
+    {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_STREAM},
+    {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER},
+    {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER},
+    {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
+    {metrics_path, "GET, HEAD", SNAPSHOT_ALL, NULL, 0},
+    {reload_path, "POST", 0, NULL, 0},
 };
 
 /* A request that waits for the workers. */
@@ -102,9 +103,9 @@ static bool allows(const struct route *route, enum evhttp_cmd_type method) {
     case EVHTTP_REQ_HEAD:
         return strncmp(route->allow, "GET", 3) == 0;
     case EVHTTP_REQ_DELETE:
-        return route->deletes;
+        return strstr(route->allow, "DELETE");
     case EVHTTP_REQ_POST:
-        return strcmp(route->allow, "POST") == 0;
+        return strstr(route->allow, "POST");
     default:
         return false;
     }
@@ -123,37 +124,53 @@ static bool read_number(const char *text, uint64_t most, uint64_t *ret_number) {
     return true;
 }
 
+static bool has_name(const struct route *route) {
+    return route->command == COMMAND_KICK_STREAM || route->command == COMMAND_RECORD;
+}
+
 /* What a path has behind its route. False when it can be nothing that exists. */
 static bool read_object(const struct route *route, const char *path, struct command *command) {
     size_t size;
     char *object = evhttp_uridecode(path + strlen(route->path), 0, &size);
     bool good = object && strlen(object) == size;
     command->kind = route->command;
-    if (good && route->command == COMMAND_KICK_STREAM)
+    if (good && has_name(route))
         good = stream_name_is_valid(object, size);
     else if (good)
         good = read_number(object, UINT64_MAX, &command->id);
-    if (good && route->command == COMMAND_KICK_STREAM)
+    if (good && has_name(route))
         memcpy(command->stream, object, size + 1);
     free(object);
     return good;
 }
 
-/* ?ban=SECONDS. False when the query is something else. */
+/* One of a query. False where the command knows no such. */
+static bool read_parameter(const struct evkeyval *one, struct command *command) {
+    uint64_t seconds;
+    if (command->kind == COMMAND_RECORD) {
+        bool by_rule = command->record == RECORD_ON && strcmp(one->key, "by") == 0 && strcmp(one->value, "rule") == 0;
+        command->record = by_rule ? RECORD_BY_RULE : command->record;
+        return by_rule;
+    }
+    if (command->kind == COMMAND_KICK_PLAYER || strcmp(one->key, "ban") != 0 ||
+        !read_number(one->value, BAN_MOST_S, &seconds))
+        return false;
+    command->ban_ms = seconds * 1000;
+    return true;
+}
+
+/* ?ban=SECONDS, ?by=rule. False when the query is something else. */
 static bool read_query(struct evhttp_request *request, struct command *command) {
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
     struct evkeyvalq parameters;
-    uint64_t seconds = 0;
     bool good = true;
     if (!query)
         return true;
     if (evhttp_parse_query_str(query, &parameters) < 0)
         return false;
     for (const struct evkeyval *one = parameters.tqh_first; one; one = one->next.tqe_next)
-        good &= strcmp(one->key, "ban") == 0 && command->kind != COMMAND_KICK_PLAYER &&
-                read_number(one->value, BAN_MOST_S, &seconds);
+        good &= read_parameter(one, command);
     evhttp_clear_headers(&parameters);
-    command->ban_ms = seconds * 1000;
     return good;
 }
 
@@ -190,6 +207,8 @@ static void answer_get(const struct answer *answer, void *user) {
             route->document(&view, &json);
         else if (route->command == COMMAND_KICK_STREAM)
             found = admin_stream(&view, pending->command.stream, &json);
+        else if (route->command == COMMAND_KICK_PUBLISHER)
+            found = admin_publisher(&view, pending->command.id, &json);
         else
             found = admin_player(&view, pending->command.id, &json);
         if (found)
@@ -204,6 +223,12 @@ static void answer_command(const struct answer *answer, void *user) {
     struct pending *pending = user;
     if (answer->error == 0)
         reply_done(pending->request);
+    else if (answer->error == -EOPNOTSUPP)
+        reply_problem(pending->request, 409, "there is no directory to record to: see --record");
+    else if (answer->error == -ENOSPC)
+        reply_problem(pending->request, 503, "too many streams are recorded, or not, against the rules");
+    else if (answer->error == -ENOMEM && pending->command.kind == COMMAND_RECORD)
+        reply_problem(pending->request, 503, "out of memory");
     else if (answer->error == -ENOENT && answer->answered == answer->snapshots.count)
         reply_problem(pending->request, 404, "there is no such object, or not any more");
     else if (answer->error == -ENOENT)
@@ -293,7 +318,7 @@ static void answer_asset(struct evhttp_request *request, const struct admin_asse
 static void answer_route(struct admin *admin, struct evhttp_request *request, const struct route *route,
                          const char *path) {
     enum evhttp_cmd_type method = evhttp_request_get_command(request);
-    struct command command = {0};
+    struct command command = {.record = method == EVHTTP_REQ_POST ? RECORD_ON : RECORD_OFF};
     if (!allows(route, method)) {
         reply_wrong_method(request, route->allow);
     } else if (evbuffer_get_length(evhttp_request_get_input_buffer(request)) > BODY_MOST) {
@@ -302,11 +327,12 @@ static void answer_route(struct admin *admin, struct evhttp_request *request, co
         reload(admin, request);
     } else if (ends_with_slash(route->path) && !read_object(route, path, &command)) {
         reply_problem(request, 404, "not a stream's name, or not an id");
-    } else if (method != EVHTTP_REQ_DELETE) {
+    } else if (!(method & METHODS_CHANGE)) {
         ask(admin, request, route, &command, false);
     } else if (!read_query(request, &command)) {
         reply_problem(request, 400,
-                      "of a query, only ban=SECONDS from 0 to 86400 is known, for publishers and streams");
+                      "of a query, only ban=SECONDS from 0 to 86400 is known, for publishers and streams, and by=rule "
+                      "for recording");
     } else {
         ask(admin, request, route, &command, true);
     }

@@ -6,31 +6,36 @@
 #include "daemon/options.h"
 #include "daemon/setting_words.h"
 
-/* As libconfig reads it. */
-static void put_string(FILE *out, const char *text) {
-    fputc('"', out);
+/* libconfig and JSON write all but two things alike: control characters, and sizes, which are bytes in JSON. */
+struct text {
+    FILE *out;
+    bool is_json;
+};
+
+static void put_string(const struct text *to, const char *text) {
+    fputc('"', to->out);
     for (; *text; text++) {
         if (strchr("\"\\", *text))
-            fprintf(out, "\\%c", *text);
+            fprintf(to->out, "\\%c", *text);
         else if ((unsigned char)*text < 0x20)
-            fprintf(out, "\\x%02x", (unsigned char)*text);
+            fprintf(to->out, to->is_json ? "\\u%04x" : "\\x%02x", (unsigned char)*text);
         else
-            fputc(*text, out);
+            fputc(*text, to->out);
     }
-    fputc('"', out);
+    fputc('"', to->out);
 }
 
 /* The next one of a list. */
-static void put_item(FILE *out, size_t *count, const char *text) {
-    fputs((*count)++ > 0 ? ", " : "[", out);
-    put_string(out, text);
+static void put_item(const struct text *to, size_t *count, const char *text) {
+    fputs((*count)++ > 0 ? ", " : "[", to->out);
+    put_string(to, text);
 }
 
-static void end_list(FILE *out, size_t count) {
-    fputs(count > 0 ? "]" : "[]", out);
+static void end_list(const struct text *to, size_t count) {
+    fputs(count > 0 ? "]" : "[]", to->out);
 }
 
-static void put_listeners(FILE *out, const struct options *options, int protocol) {
+static void put_listeners(const struct text *to, const struct options *options, int protocol) {
     size_t count = 0;
     for (size_t i = 0; i < options->listener_count; i++) {
         const struct listener_option *listener = &options->listeners[i];
@@ -44,12 +49,12 @@ static void put_listeners(FILE *out, const struct options *options, int protocol
             snprintf(text, sizeof text, "%s,merge-window=%u", address, listener->merge_window_ms);
         else
             snprintf(text, sizeof text, "%s", address);
-        put_item(out, &count, text);
+        put_item(to, &count, text);
     }
-    end_list(out, count);
+    end_list(to, count);
 }
 
-static void put_admin(FILE *out, const struct admin_options *admin) {
+static void put_admin(const struct text *to, const struct admin_options *admin) {
     size_t count = 0;
     for (size_t i = 0; i < admin->count; i++) {
         const struct admin_listener_option *listener = &admin->listeners[i];
@@ -58,20 +63,20 @@ static void put_admin(FILE *out, const struct admin_options *admin) {
             snprintf(text, sizeof text, "unix:%s", listener->path);
         else
             address_format(&listener->address, text);
-        put_item(out, &count, text);
+        put_item(to, &count, text);
     }
-    end_list(out, count);
+    end_list(to, count);
 }
 
-static void put_records(FILE *out, const struct record_options *record) {
+static void put_records(const struct text *to, const struct record_options *record) {
     size_t count = 0;
     for (size_t i = 0; i < record->rule_count; i++)
-        put_item(out, &count, record->rules[i].text);
-    end_list(out, count);
+        put_item(to, &count, record->rules[i].text);
+    end_list(to, count);
 }
 
 /* Host and port alone: cameras take passwords in paths, too. */
-static void put_pulls(FILE *out, const struct options *options) {
+static void put_pulls(const struct text *to, const struct options *options) {
     size_t count = 0;
     for (size_t i = 0; i < options->pulls.count; i++) {
         const struct pull_option *pull = &options->pulls.list[i];
@@ -79,116 +84,124 @@ static void put_pulls(FILE *out, const struct options *options) {
         if (pull->from_file)
             continue;
         snprintf(text, sizeof text, "%s/...=%s%s", pull->target.place, pull->name, pull->on_demand ? ",on-demand" : "");
-        put_item(out, &count, text);
+        put_item(to, &count, text);
     }
-    end_list(out, count);
+    end_list(to, count);
 }
 
-static void put_merges(FILE *out, const struct options *options) {
+static void put_merges(const struct text *to, const struct options *options) {
     char text[STREAM_NAME + 32];
     size_t count = 0;
     snprintf(text, sizeof text, "%u", options->merge_window_ms);
-    put_item(out, &count, text);
+    put_item(to, &count, text);
     for (size_t i = 0; i < options->merge_count; i++) {
         snprintf(text, sizeof text, "%s=%u", options->merges[i].stream, options->merges[i].window_ms);
-        put_item(out, &count, text);
+        put_item(to, &count, text);
     }
-    end_list(out, count);
+    end_list(to, count);
 }
 
 /* Without the path: it may hold a password. */
-static void put_hook(FILE *out, const struct hook_url *url) {
+static void put_hook(const struct text *to, const struct hook_url *url) {
     bool is_v6 = strchr(url->host, ':');
     if (*url->host)
-        fprintf(out, "\"http://%s%s%s:%u/...\"", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port);
+        fprintf(to->out, "\"http://%s%s%s:%u/...\"", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port);
     else
-        fputs("\"\"", out);
+        fputs("\"\"", to->out);
 }
 
-static void put_rules(FILE *out, const struct options *options) {
+static void put_rules(const struct text *to, const struct options *options) {
     size_t count = 0;
     for (size_t i = 0; i < options->rules.count; i++)
-        put_item(out, &count, options->rules.list[i].said);
-    end_list(out, count);
+        put_item(to, &count, options->rules.list[i].said);
+    end_list(to, count);
 }
 
-static void put_size(FILE *out, uint64_t size) {
+static void put_size(const struct text *to, uint64_t size) {
     static const char units[] = {0, 'K', 'M', 'G'};
     int unit = 0;
-    while (unit < 3 && size > 0 && size % 1024 == 0) {
+    while (!to->is_json && unit < 3 && size > 0 && size % 1024 == 0) {
         size /= 1024;
         unit++;
     }
     if (unit > 0)
-        fprintf(out, "\"%llu%c\"", (unsigned long long)size, units[unit]);
+        fprintf(to->out, "\"%llu%c\"", (unsigned long long)size, units[unit]);
     else
-        fprintf(out, "%llu", (unsigned long long)size);
+        fprintf(to->out, "%llu", (unsigned long long)size);
 }
 
-static void put_value(FILE *out, const struct options *options, const struct setting *setting) {
+static void put_value(const struct text *to, const struct options *options, const struct setting *setting) {
     const void *field = (const char *)options + setting->field;
     switch (setting->kind) {
     case SETTING_COMMAND:
         break;
     case SETTING_LISTENER:
-        put_listeners(out, options, setting->detail);
+        put_listeners(to, options, setting->detail);
         break;
     case SETTING_ADMIN:
-        put_admin(out, &options->admin);
+        put_admin(to, &options->admin);
         break;
     case SETTING_ADMIN_TOKEN:
-        put_string(out, options->admin.token_file);
+        put_string(to, options->admin.token_file);
         break;
     case SETTING_RECORD:
-        put_records(out, &options->record);
+        put_records(to, &options->record);
         break;
     case SETTING_PULL:
-        put_pulls(out, options);
+        put_pulls(to, options);
         break;
     case SETTING_PULL_FILE:
     case SETTING_KEYS:
     case SETTING_USERS:
-        put_string(out, *(char *const *)field ? *(char *const *)field : "");
+        put_string(to, *(char *const *)field ? *(char *const *)field : "");
         break;
     case SETTING_HOOK:
-        put_hook(out, field);
+        put_hook(to, field);
         break;
     case SETTING_RULE:
-        put_rules(out, options);
+        put_rules(to, options);
         break;
     case SETTING_MERGE_WINDOW:
-        put_merges(out, options);
+        put_merges(to, options);
         break;
     case SETTING_SIZE:
-        put_size(out, *(const uint64_t *)field);
+        put_size(to, *(const uint64_t *)field);
         break;
     case SETTING_COUNT:
-        fprintf(out, "%llu", (unsigned long long)*(const uint64_t *)field);
+        fprintf(to->out, "%llu", (unsigned long long)*(const uint64_t *)field);
         break;
     case SETTING_SECONDS:
     case SETTING_MILLISECONDS:
-        fprintf(out, "%.10g", (double)*(const uint64_t *)field / 1000);
+        fprintf(to->out, "%.10g", (double)*(const uint64_t *)field / 1000);
         break;
     case SETTING_FLAG:
-        fputs(*(const bool *)field ? "true" : "false", out);
+        fputs(*(const bool *)field ? "true" : "false", to->out);
         break;
     case SETTING_CHOICE:
-        put_string(out, setting_word(setting, *(const int *)field));
+        put_string(to, setting_word(setting, *(const int *)field));
         break;
     }
 }
 
-char *options_value(const struct options *options, const struct setting *setting) {
+static char *make(const struct options *options, const struct setting *setting, bool is_json) {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
+    const struct text to = {.out = open_memstream(&text, &size), .is_json = is_json};
+    if (!to.out)
         return NULL;
-    put_value(out, options, setting);
-    bool failed = ferror(out);
-    if (fclose(out) != 0 || failed) {
+    put_value(&to, options, setting);
+    bool failed = ferror(to.out);
+    if (fclose(to.out) != 0 || failed) {
         free(text);
         return NULL;
     }
     return text;
+}
+
+char *options_value(const struct options *options, const struct setting *setting) {
+    return make(options, setting, false);
+}
+
+char *options_value_json(const struct options *options, const struct setting *setting) {
+    return make(options, setting, true);
 }

@@ -61,6 +61,10 @@ void recorders_init(struct recorders *recorders, struct records *records, sluice
     };
 }
 
+void recorders_clear(struct recorders *recorders) {
+    record_wishes_clear(&recorders->wishes);
+}
+
 static void count_queued(struct recording *recording) {
     uint64_t queued = sluice_file_writer_queued(recording->writer);
     recording->owner->queued += queued - recording->queued;
@@ -477,8 +481,9 @@ int recorders_wish(struct recorders *recorders, struct registry *registry, const
     struct stream *stream = registry_find(registry, name);
     if (!recorders->records)
         return -EOPNOTSUPP;
-    if (!stream)
-        return -ENOENT;
+    int error = record_wishes_set(&recorders->wishes, name, wish);
+    if (error || !stream)
+        return error;
     stream->record = wish;
     if (wish == RECORD_OFF || (wish == RECORD_BY_RULE && !records_find(recorders->records, name))) {
         recorder_stop(stream->recorder);

@@ -15,6 +15,7 @@
 
 #include "daemon/gop.h"
 #include "daemon/record_files.h"
+#include "daemon/record_wish.h"
 #include "daemon/records.h"
 
 struct recorder;
@@ -34,10 +35,8 @@ struct recorders {
     struct recording *recordings; /* all that are not closed */
     uint32_t count;
     uint64_t named; /* the last name given, milliseconds since 1970 */
+    struct record_wishes wishes;
 };
-
-/* What is to be recorded of a stream. */
-enum record_wish { RECORD_BY_RULE, RECORD_ON, RECORD_OFF };
 
 struct recorder {
     struct recorders *owner;
@@ -54,6 +53,9 @@ struct recorder {
 
 /* @records: NULL when nothing is recorded. @limit: bytes that may be queued for one recording. */
 void recorders_init(struct recorders *recorders, struct records *records, sluice_loop *loop, uint64_t limit);
+
+/* Forgets what was wished. When no recording is open any more. */
+void recorders_clear(struct recorders *recorders);
 
 /* Twice a second: writes what has come, and tries again what has failed. */
 void recorders_tick(struct recorders *recorders);
@@ -74,8 +76,8 @@ void recorder_lose(struct recorder *recorder);
 void recorder_stop(struct recorder *recorder);
 
 /*
- * Records a stream or does not, from now on, whatever the rules say; until it goes, or RECORD_BY_RULE. 0, -ENOENT
- * (there is no such stream), -EOPNOTSUPP (there is no directory to record to)
+ * Records a stream or does not, from now on, whatever the rules say, until RECORD_BY_RULE; whether the stream is there
+ * or is yet to come. 0, -EOPNOTSUPP (there is no directory to record to), -ENOMEM, -ENOSPC (too many are wished for)
  */
 int recorders_wish(struct recorders *recorders, struct registry *registry, const char *stream, enum record_wish wish);
 

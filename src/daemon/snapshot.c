@@ -111,6 +111,7 @@ static void take_stream(struct stream *stream, void *user) {
         .blocks_held = stream->blocks_held,
         .gop_frames = stream->gop.count,
         .gop_bytes = stream->gop.bytes,
+        .record = stream->record,
     };
     memcpy(to->name, stream->name, sizeof to->name);
     if (stream->recorder)
@@ -205,6 +206,16 @@ static bool make_room(void *list, size_t *count, size_t size) {
     return *to != NULL;
 }
 
+static int take_wishes(const struct record_wishes *wishes, struct snapshot *snapshot) {
+    snapshot->wish_count = wishes->count;
+    if (!make_room(&snapshot->wishes, &snapshot->wish_count, sizeof *snapshot->wishes))
+        return -ENOMEM;
+    if (wishes->count > 0)
+        memcpy(snapshot->wishes, wishes->list, wishes->count * sizeof *wishes->list);
+    snapshot->wish_count = wishes->count;
+    return 0;
+}
+
 static int take_lists(struct worker *worker, unsigned parts, struct snapshot *snapshot) {
     struct context context = {worker, snapshot};
     registry_each(worker->registry, count_stream, snapshot);
@@ -224,7 +235,7 @@ static int take_lists(struct worker *worker, unsigned parts, struct snapshot *sn
         registry_each(worker->registry, take_players, &context);
     if (parts & SNAPSHOT_PULLS)
         pulls_each(worker->pulls, take_pull, &context);
-    return 0;
+    return parts & SNAPSHOT_WISHES ? take_wishes(&worker->recorders.wishes, snapshot) : 0;
 }
 
 int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot) {
@@ -256,5 +267,6 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->streams);
     free(snapshot->players);
     free(snapshot->pulls);
+    free(snapshot->wishes);
     free(snapshot);
 }

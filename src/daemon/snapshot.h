@@ -21,7 +21,8 @@ enum snapshot_part {
     SNAPSHOT_STREAMS = 1, /* with their publishers */
     SNAPSHOT_PLAYERS = 2,
     SNAPSHOT_PULLS = 4,
-    SNAPSHOT_ALL = 7,
+    SNAPSHOT_WISHES = 8, /* what is to be recorded, or not */
+    SNAPSHOT_ALL = 15,
 };
 
 struct snapshot_stream {
@@ -48,6 +49,7 @@ struct snapshot_stream {
     uint64_t blocks_held;
     uint64_t gop_frames, gop_bytes;
 
+    enum record_wish record;
     bool is_recorded; /* if so: */
     const char *record_state;
     char record_file[RECORD_PATH]; /* empty: none yet */
@@ -101,6 +103,8 @@ struct snapshot {
     size_t player_count;
     struct snapshot_pull *pulls;
     size_t pull_count;
+    struct record_wished *wishes;
+    size_t wish_count;
 };
 
 /* Of all workers, in their order; NULL where one has not answered. */

@@ -117,6 +117,8 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
     made->id = object_id_new();
     made->references = 1;
     made->left_at = now;
+    if (registry->recorders)
+        made->record = record_wishes_find(&registry->recorders->wishes, made->name);
     made->next = *bucket;
     *bucket = made;
     registry->count++;

@@ -58,7 +58,7 @@ struct stream {
     struct rtp_output *rtp; /* made for the first of them; or NULL */
     struct merge *merges;   /* players with a merge window, by window */
 
-    enum record_wish record;
+    enum record_wish record;   /* what an operator wants, as its recorders know it */
     struct recorder *recorder; /* while it is recorded; or NULL */
 
     struct stream_headers headers;

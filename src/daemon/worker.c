@@ -257,6 +257,7 @@ void worker_close(struct worker *worker) {
     sluice_loop_free(worker->loop);
     pulls_free(worker->pulls);
     registry_free(worker->registry);
+    recorders_clear(&worker->recorders);
     sluice_pool_free(worker->pool);
     options_unref(worker->options);
 }

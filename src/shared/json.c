@@ -96,3 +96,11 @@ void json_null(struct json *json, const char *key) {
     begin_value(json, key);
     add_text(json, "null");
 }
+
+void json_text(struct json *json, const char *key, const char *value) {
+    begin_value(json, key);
+    if (value)
+        add_text(json, value);
+    else
+        json->failed = true;
+}

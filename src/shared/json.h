@@ -22,4 +22,7 @@ void json_real(struct json *json, const char *key, double value); /* not a numbe
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 
+/* A value that is JSON text already; NULL: memory has run out for it. */
+void json_text(struct json *json, const char *key, const char *value);
+
 #endif

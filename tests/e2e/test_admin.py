@@ -94,7 +94,7 @@ class DocumentsTest(unittest.TestCase):
             workers = [one["worker"] for one in daemon.api("/api/v1/workers")["workers"]]
             self.assertEqual(workers, list(range(len(workers))))
             config = daemon.api("/api/v1/config")
-            self.assertEqual((config["wait_seconds"], config["rtsp_users"]), (7, False))
+            self.assertEqual((config["settings"]["wait"], config["settings"]["rtsp-users"]), (7, ""))
             self.assertEqual([one["protocol"] for one in config["listeners"]], ["flv", "http"])
             health = daemon.api("/api/v1/health")
             self.assertEqual((health["status"], health["workers"], health["workers_answering"]),

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import re
+import tempfile
 import unittest
 
 import flv
@@ -83,13 +84,17 @@ class DescriptionTest(unittest.TestCase):
     def test_answers(self):
         """All routes, with every kind of object there: streams with and without publisher, players, a pull."""
         data, tags = flv.stream(40)
-        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled",
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with Daemon("--record", "live/a=" + folder.name, "--pull", "rtsp://127.0.0.1:1/none=live/pulled",
                     listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http", "127.0.0.1:0,merge-window=20")) as daemon:
             with Steady(daemon) as steady, Player(daemon, "live/waits"), Publisher(daemon, "live/a", "http") as publisher:
                 publisher.send(data)
                 daemon.wait_stream("live/a")
                 daemon.wait_player("live/waits")
                 daemon.wait_log("pull", state="waiting")
+                self.check(daemon, "POST", "/api/v1/recordings/live%2Flater", 204)
+                self.check(daemon, "DELETE", "/api/v1/recordings/live%2Fwaits", 204)
                 for path in self.description["paths"]:
                     if "{" not in path and "get" in self.description["paths"][path]:
                         with self.subTest(path):
@@ -102,6 +107,7 @@ class DescriptionTest(unittest.TestCase):
                 self.assertEqual(self.check(daemon, "GET", "/api/v1/pulls", 200)["pulls"][0]["stream"], "live/pulled")
                 waiting, = [one for one in players if one["stream"] == "live/waits"]
                 self.check(daemon, "DELETE", "/api/v1/players/%d" % waiting["id"], 204)
+                self.check(daemon, "GET", "/api/v1/publishers/%d" % daemon.stream("live/a")["publisher"]["id"], 200)
                 self.check(daemon, "DELETE", "/api/v1/publishers/%d" % daemon.stream("live/a")["publisher"]["id"], 204)
                 self.check(daemon, "DELETE", "/api/v1/streams/" + steady.name.replace("/", "%2F") + "?ban=x", 400)
                 steady.go_on()
@@ -112,10 +118,15 @@ class DescriptionTest(unittest.TestCase):
             self.check_problems(daemon)
 
     def check_problems(self, daemon):
-        for path in ("/api/v1/streams/none", "/api/v1/players/1"):
-            self.check(daemon, "GET", path, 404)
         for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1"):
+            self.check(daemon, "GET", path, 404)
+        for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1", "/api/v1/recordings/.."):
             self.check(daemon, "DELETE", path, 404)
+        self.check(daemon, "POST", "/api/v1/recordings/..", 404)
+        with Daemon() as other:
+            for method in ("POST", "DELETE"):
+                self.check(daemon, method, "/api/v1/recordings/live%2Fa?by=x", 400)
+                self.check(other, method, "/api/v1/recordings/live%2Fa", 409)
         for path in ("/api/v1/players/1?ban=1", "/api/v1/publishers/1?ban=-1"):
             self.check(daemon, "DELETE", path, 400)
         self.assertEqual(self.check(daemon, "POST", "/api/v1/reload", 200), {"changes": []})

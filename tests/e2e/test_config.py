@@ -1,5 +1,6 @@
 """The configuration file: what it may say, what is wrong with it, and changing it while streams go on."""
 
+import json
 import os
 import re
 import signal
@@ -116,6 +117,37 @@ class SampleTest(FileCase):
                             "hook-play"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
+
+
+class ApiTest(FileCase):
+    def test_settings(self):
+        """The API shows every setting that --print-config does, with the same value and as few secrets."""
+        self.write("users", "a:geheim\n")
+        self.write("keys", "k:geheim\n")
+        self.write("pulls", "rtsp://u:geheim@127.0.0.1:1/z?geheim=live/c,on-demand\n")
+        config = self.write("sluiced.conf", """
+            flv = "127.0.0.1:0=live/a"; http = ["127.0.0.1:0,merge-window=20", "[::1]:0"]; rtsp = "127.0.0.1:0";
+            rule = ["play * from 127.0.0.0/8 user=a", "all * token=k"]; workers = 2; memory = "64M"; gop-size = 1000;
+            pull = "rtsp://u:geheim@127.0.0.1:1/x?geheim=live/b,on-demand"; status = false; batch = 0.5; idle = 2.5;
+            hook-play = "http://127.0.0.1:1/x?geheim"; record = ["live/*=DIR", "tv/\\"x\\x09*=DIR"];
+            log-format = "text"; allow-remote = true; merge-window = ["100", "live/a=5"]; record-size = "1M";
+            rtsp-users = "DIR/users"; token-keys = "DIR/keys"; pull-file = "DIR/pulls";
+        """.replace("DIR", self.folder))
+        options = ("--config", config, "--admin", "127.0.0.1:0", "--backend", harness.BACKEND or "auto")
+        printed = self.printed(*options)
+        with Daemon(*options, "--workers", "2", listen=()) as daemon:
+            shown = daemon.api("/api/v1/config")
+        self.assertEqual(list(shown["settings"]), settings())
+        self.assertEqual(list(shown["settings"]), list(printed))
+        for name, value in shown["settings"].items():
+            with self.subTest(name):
+                text = re.sub(r"\\x(..)", r"\\u00\1", printed[name][0])
+                size = re.fullmatch(r'"(\d+)([KMG])"', text)
+                if size:
+                    text = str(int(size.group(1)) << {"K": 10, "M": 20, "G": 30}[size.group(2)])
+                self.assertEqual(value, json.loads(text))
+        self.assertEqual((shown["settings"]["memory"], shown["settings"]["idle"]), (64 << 20, 2.5))
+        self.assertNotIn("geheim", json.dumps(shown))
 
 
 class ValueTest(FileCase):

@@ -2,6 +2,8 @@
 
 import base64
 import os
+import re
+import tempfile
 import unittest
 
 import browser
@@ -72,6 +74,21 @@ class ConsoleTest(unittest.TestCase):
                 player.wait_end()
                 daemon.wait_log("player ended", peer=player.address, reason="kicked")
                 harness.wait_until(lambda: len(self.rows("#player-rows tr")) == 1, "one player less")
+                self.assertEqual(self.browser.complaints(), [])
+                steady.go_on()
+
+    def test_record(self):
+        """The button switches, and the row says what is."""
+        with tempfile.TemporaryDirectory() as folder, Daemon("--record", "none=" + folder) as daemon:
+            with Steady(daemon) as steady:
+                self.open(daemon)
+                row = "#stream-rows tr[data-stream='%s']" % steady.name
+                harness.wait_until(lambda: self.rows(row), "the stream's row")
+                for word, wish in (("record", "on"), ("stop recording", "off"), ("record", "on")):
+                    self.browser.click("//tbody[@id='stream-rows']/tr//button[text()='%s']" % word)
+                    harness.wait_until(lambda: daemon.stream(steady.name)["record"] == wish, wish)
+                    harness.wait_until(lambda: re.search(r"\b%s\b" % wish, self.text(row + " td:nth-child(5)")),
+                                       "the row: " + wish)
                 self.assertEqual(self.browser.complaints(), [])
                 steady.go_on()
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 import unittest
 
 import flv
@@ -35,7 +36,9 @@ def scrape(daemon):
 class MetricsTest(unittest.TestCase):
     def test_values(self):
         data, tags = flv.stream(60)
-        with Daemon() as daemon:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with Daemon("--record", "live/a=" + folder.name) as daemon:
             with Publisher(daemon, "live/a", "http") as publisher, Player(daemon, "live/a") as player:
                 daemon.wait_player("live/a")
                 publisher.send(data)
@@ -46,6 +49,8 @@ class MetricsTest(unittest.TestCase):
                 self.assertEqual(values["sluice_stream_players", ("stream", "live/a")], 1)
                 self.assertEqual(values["sluice_received_bytes_total",], len(data) - 13)
                 self.assertEqual(values["sluice_stream_received_bytes_total", ("stream", "live/a")], len(data) - 13)
+                self.assertEqual(values["sluice_stream_recording", ("stream", "live/a")], 1)
+                self.assertGreater(values["sluice_stream_recorded_bytes_total", ("stream", "live/a")], 60 * 200)
                 frames = sum(values["sluice_received_frames_total", ("kind", kind)] for kind in ("audio", "video"))
                 self.assertEqual(frames, sum(tag.is_frame for tag in tags))
                 self.assertGreaterEqual(values["sluice_sent_bytes_total",], len(data))

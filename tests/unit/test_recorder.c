@@ -97,6 +97,7 @@ static void close_rig(recorder_rig *rig) {
     sluice_flv_free(rig->flv);
     sluice_chain_free(rig->chain);
     registry_free(rig->registry);
+    recorders_clear(&rig->recorders);
     records_free(rig->records);
     record_options_clear(&rig->options);
     files_rig_close(&rig->loop);
@@ -276,7 +277,12 @@ static void recording_is_switched_on_and_off(void **state) {
     open_rig(&rig, state, false);
     publish_frames(&rig, 25);
     assert_null(rig.stream->recorder);
-    assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/none", RECORD_ON), -ENOENT);
+    /* One that is not there yet has it when it comes. */
+    assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/none", RECORD_ON), 0);
+    struct stream *later;
+    assert_int_equal(registry_get(rig.registry, "live/none", 9, 0, &later), 0);
+    assert_int_equal(later->record, RECORD_ON);
+    stream_unref(later);
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_ON), 0);
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_ON), 0);
     assert_non_null(rig.stream->recorder);
@@ -295,6 +301,27 @@ static void recording_is_switched_on_and_off(void **state) {
     assert_null(rig.stream->recorder);
     stream_detach(rig.stream, 0);
     close_rig(&rig);
+}
+
+/* Of one more than there may be, nothing is kept; the others are as they were. */
+static void wishes_are_bounded(void **state) {
+    struct record_wishes wishes = {0};
+    char name[STREAM_NAME + 1];
+    (void)state;
+    for (int i = 0; i < RECORD_WISHES_MOST; i++) {
+        snprintf(name, sizeof name, "live/%d", i);
+        assert_int_equal(record_wishes_set(&wishes, name, i % 2 ? RECORD_ON : RECORD_OFF), 0);
+    }
+    assert_int_equal(record_wishes_set(&wishes, "live/more", RECORD_ON), -ENOSPC);
+    assert_int_equal(record_wishes_set(&wishes, "live/more", RECORD_BY_RULE), 0);
+    assert_int_equal(record_wishes_find(&wishes, "live/more"), RECORD_BY_RULE);
+    for (int i = 0; i < RECORD_WISHES_MOST; i++) {
+        snprintf(name, sizeof name, "live/%d", i);
+        assert_int_equal(record_wishes_find(&wishes, name), i % 2 ? RECORD_ON : RECORD_OFF);
+        assert_int_equal(record_wishes_set(&wishes, name, RECORD_BY_RULE), 0);
+    }
+    assert_int_equal(wishes.count, 0);
+    record_wishes_clear(&wishes);
 }
 
 static void without_a_directory_nothing_can_be_recorded(void **state) {
@@ -375,6 +402,7 @@ int main(void) {
         FILES_ON_BOTH(without_a_directory_nothing_can_be_recorded),
         cmocka_unit_test(an_index_fills_its_room),
         cmocka_unit_test(names_are_times),
+        cmocka_unit_test(wishes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,15 +100,16 @@ function setCells(row, texts) {
 async function kick(path, what) {
   if (!window.confirm("Kick " + what + "?")) return;
   const answer = await call("DELETE", path);
-  if (!answer.ok) say("Kick of " + what + ": " + (await answer.json()).detail);
-  update();
+  if (answer.ok) update();
+  else say("Kick of " + what + ": " + (await answer.json()).detail);
 }
 
 function newStreamRow(stream) {
-  const row = newRow(9, [4, 6, 7], 5);
+  const row = newRow(10, [5, 7, 8], 6);
   const path = "api/v1/streams/" + encodeURIComponent(stream.name);
-  row.cells[8].append(
+  row.cells[9].append(
     newButton("preview", () => openPreview(stream.name)), " ",
+    newButton("record", () => record(stream.name, !row.dataset.recording)), " ",
     newButton("kick", () => kick(path, "publisher and players of " + stream.name)));
   return row;
 }
@@ -123,6 +124,19 @@ function media(stream) {
   return parts.join(", ");
 }
 
+// Whether it is recorded, and if that is not by the rules.
+function recording(stream) {
+  const one = stream.recording;
+  const state = one ? (one.state === "recording" ? bytes(one.bytes) : one.state) : "";
+  return [state, stream.record === "rule" ? "" : stream.record].filter(Boolean).join(", ");
+}
+
+async function record(name, on) {
+  const answer = await call(on ? "POST" : "DELETE", "api/v1/recordings/" + encodeURIComponent(name));
+  if (answer.ok) update();
+  else say("Recording of " + name + ": " + (await answer.json()).detail);
+}
+
 function showStream(row, stream) {
   const publisher = stream.publisher;
   const silent = publisher && publisher.silent_seconds >= 2;
@@ -132,8 +146,10 @@ function showStream(row, stream) {
     stream.name,
     silent ? "silent for " + duration(publisher.silent_seconds) : stream.state,
     publisher ? publisher.protocol + " " + publisher.address : "",
-    media(stream), bits(stream.bits_per_second), null, String(stream.subscribers), String(stream.frames_dropped)]);
-  drawPlot(row.cells[5].firstChild, remember(stream.id, stream.bits_per_second));
+    media(stream), recording(stream), bits(stream.bits_per_second), null, String(stream.subscribers), String(stream.frames_dropped)]);
+  row.dataset.recording = stream.recording ? "yes" : "";
+  row.querySelectorAll("button")[1].textContent = stream.recording ? "stop recording" : "record";
+  drawPlot(row.cells[6].firstChild, remember(stream.id, stream.bits_per_second));
 }
 
 function newPlayerRow(player) {
