@@ -266,7 +266,39 @@ typedef void sluice_listener_fn(sluice_listener *listener, int fd, void *user);
 SLUICE_API int sluice_listener_new(sluice_loop *loop, const struct sockaddr *address, socklen_t length,
                                    sluice_listener_fn *accepted, void *user, sluice_listener **ret_listener);
 
-/** Stops accepting and closes. Connections already accepted are not touched. NULL is allowed. */
+/**
+ * Accepts on a socket that listens already, such as one that a service manager has opened, or the process before this
+ * one. On epoll it is made non-blocking, which it then is for all processes that have it.
+ * @param fd a stream socket; the listener's on success, which closes it; the caller's on failure
+ * @return 0, -EINVAL (not a stream socket that listens, no callback), -EBADF, -ENOTSOCK, -ENOMEM
+ */
+SLUICE_API int sluice_listener_adopt(sluice_loop *loop, int fd, sluice_listener_fn *accepted, void *user,
+                                     sluice_listener **ret_listener);
+
+/**
+ * The socket, for another process to go on with: who gives it away gives a duplicate. The listener's; valid until it is
+ * stopped or freed.
+ */
+SLUICE_API int sluice_listener_fd(const sluice_listener *listener);
+
+/** What a listener that has stopped calls, once. */
+typedef void sluice_listener_stopped_fn(void *user);
+
+/**
+ * Stops accepting without losing a connection: those that the kernel has accepted already are still given to the
+ * listener's callback; then the socket is closed, @p stopped is called with the listener's user pointer, and the
+ * listener is gone. From then on what comes stays in the backlog for whoever else has the socket; without anybody, it
+ * is refused.
+ * @param listener not to be used after @p stopped; sluice_listener_free() before it loses what is still to come, and
+ *                 the call of @p stopped
+ * @return 0, -EINVAL (no callback), -EALREADY (it is stopping)
+ */
+SLUICE_API int sluice_listener_stop(sluice_listener *listener, sluice_listener_stopped_fn *stopped);
+
+/**
+ * Stops accepting and closes. Connections that have been given to the callback are not touched; others that the kernel
+ * has accepted are closed. NULL is allowed.
+ */
 SLUICE_API void sluice_listener_free(sluice_listener *listener);
 
 /** The address it is bound to. @return 0, -errno of getsockname(2) */

@@ -59,9 +59,9 @@ typedef struct io_call {
     struct io_call *next; /* likewise: in its queue */
 } io_call;
 
-/* What a backend tells of one descriptor. After cancel() only idle() is called. */
+/* What a backend tells of one descriptor. After cancel() only idle() is called, and accepted() before it. */
 struct io_events {
-    void (*accepted)(sluice_io *io, int fd);
+    void (*accepted)(sluice_io *io, int fd);        /* also of what the kernel had accepted when cancel() came */
     void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
     void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
     void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */

@@ -251,11 +251,6 @@ static void accept_completed(sluice_io *io, int result, uint32_t flags) {
         io->operations--;
         io->accepting = false;
     }
-    if (io->cancelled) {
-        if (result >= 0)
-            close(result);
-        return;
-    }
     if (result >= 0)
         io->events->accepted(io, result);
     if (!io->accepting && !io->cancelled)

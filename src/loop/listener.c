@@ -17,13 +17,17 @@ struct sluice_listener {
     sluice_listener_fn *accepted;
     void *user;
     sluice_timer *retry;
+    sluice_listener_stopped_fn *stopped; /* NULL: nobody wants what is accepted any more */
     bool closing;
     sluice_listener *next; /* in the loop's list */
 };
 
 static void io_accepted(sluice_io *io, int fd) {
     sluice_listener *listener = (sluice_listener *)io;
-    listener->accepted(listener, fd, listener->user);
+    if (listener->closing && !listener->stopped)
+        close(fd);
+    else
+        listener->accepted(listener, fd, listener->user);
 }
 
 static void start(sluice_listener *listener) {
@@ -53,6 +57,8 @@ static void io_idle(sluice_io *io) {
         link = &(*link)->next;
     *link = listener->next;
     close(io->fd);
+    if (listener->stopped)
+        listener->stopped(listener->user);
     free(listener);
 }
 
@@ -79,24 +85,25 @@ static int open_socket(const struct sockaddr *address, socklen_t length) {
     return fd;
 }
 
-int sluice_listener_new(sluice_loop *loop, const struct sockaddr *address, socklen_t length,
-                        sluice_listener_fn *accepted, void *user, sluice_listener **ret_listener) {
-    if (!address || !accepted)
-        return -EINVAL;
+/* Whether a stream socket listens there. */
+static int check_socket(int fd) {
+    int type = 0, listens = 0;
+    socklen_t length = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) < 0)
+        return -errno;
+    return type == SOCK_STREAM && listens ? 0 : -EINVAL;
+}
+
+static int listen_on(sluice_loop *loop, int fd, sluice_listener_fn *accepted, void *user,
+                     sluice_listener **ret_listener) {
     sluice_listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return -ENOMEM;
-    listener->io.events = &listener_io_events;
-    listener->loop = loop;
-    listener->accepted = accepted;
-    listener->user = user;
+    *listener = (sluice_listener){
+        .io = {.fd = fd, .events = &listener_io_events}, .loop = loop, .accepted = accepted, .user = user};
     int error = sluice_timer_new(loop, retry, listener, &listener->retry);
-    if (!error) {
-        listener->io.fd = open_socket(address, length);
-        error = listener->io.fd < 0 ? listener->io.fd : 0;
-    }
     if (error) {
-        sluice_timer_free(listener->retry);
         free(listener);
         return error;
     }
@@ -107,14 +114,55 @@ int sluice_listener_new(sluice_loop *loop, const struct sockaddr *address, sockl
     return 0;
 }
 
-void sluice_listener_free(sluice_listener *listener) {
-    if (!listener || listener->closing)
-        return;
+int sluice_listener_new(sluice_loop *loop, const struct sockaddr *address, socklen_t length,
+                        sluice_listener_fn *accepted, void *user, sluice_listener **ret_listener) {
+    if (!address || !accepted)
+        return -EINVAL;
+    int fd = open_socket(address, length);
+    if (fd < 0)
+        return fd;
+    int error = listen_on(loop, fd, accepted, user, ret_listener);
+    if (error)
+        close(fd);
+    return error;
+}
+
+int sluice_listener_adopt(sluice_loop *loop, int fd, sluice_listener_fn *accepted, void *user,
+                          sluice_listener **ret_listener) {
+    if (!accepted)
+        return -EINVAL;
+    int error = check_socket(fd);
+    return error ? error : listen_on(loop, fd, accepted, user, ret_listener);
+}
+
+int sluice_listener_fd(const sluice_listener *listener) {
+    return listener->io.fd;
+}
+
+static void end(sluice_listener *listener) {
     listener->closing = true;
     sluice_timer_free(listener->retry);
     listener->retry = NULL;
     listener->loop->backend->operations->cancel(listener->loop->backend, &listener->io);
     loop_touched(listener->loop);
+}
+
+int sluice_listener_stop(sluice_listener *listener, sluice_listener_stopped_fn *stopped) {
+    if (!stopped)
+        return -EINVAL;
+    if (listener->closing)
+        return -EALREADY;
+    listener->stopped = stopped;
+    end(listener);
+    return 0;
+}
+
+void sluice_listener_free(sluice_listener *listener) {
+    if (!listener)
+        return;
+    listener->stopped = NULL;
+    if (!listener->closing)
+        end(listener);
 }
 
 void listeners_close_all(sluice_loop *loop) {
