@@ -1,0 +1,19 @@
+/* What holds at every moment. */
+#ifndef SLUICE_TESTS_SIM_INVARIANTS_H
+#define SLUICE_TESTS_SIM_INVARIANTS_H
+
+#include <sluice/chain.h>
+#include <sluice/loop.h>
+
+#include "sim/kernel.h"
+
+/* Blocks of a loop's pool: each is free, with the kernel, on its way from it, or held; none is two of these. */
+void check_blocks(sluice_loop *loop);
+
+/* What a chain has is held, and at least as long as it says. */
+void check_chain(const sluice_chain *chain);
+
+/* Nothing holds a block any more. */
+void check_nothing_held(sluice_pool *pool);
+
+#endif

@@ -1,0 +1,214 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/peers.h"
+#include "sim/world.h"
+
+enum { SILENT_US = 60000000, BUSY_US = 500, CHUNK_LINE = 16 };
+
+struct sim_publisher {
+    struct publisher_plan plan;
+    struct file *file;
+    uint16_t generation;
+    uint32_t number; /* of the last frame made */
+    uint32_t timestamp;
+    uint8_t *bytes; /* to be sent */
+    size_t count, room, done;
+    bool is_done, is_stopped, has_finished;
+    uint32_t sent; /* frames */
+    uint64_t next_at;
+};
+
+static void put(struct sim_publisher *publisher, const void *bytes, size_t n) {
+    if (publisher->count + n > publisher->room) {
+        publisher->room = 2 * (publisher->count + n);
+        publisher->bytes = world_grow(publisher->bytes, publisher->room);
+    }
+    memcpy(publisher->bytes + publisher->count, bytes, n);
+    publisher->count += n;
+}
+
+/* A part of the body; chunks end where they like. */
+static void put_body(struct sim_publisher *publisher, const uint8_t *bytes, size_t n) {
+    char line[CHUNK_LINE];
+    if (publisher->plan.form != PUBLISH_CHUNKED) {
+        put(publisher, bytes, n);
+        return;
+    }
+    for (size_t done = 0; done < n;) {
+        size_t here = world_one_in(3) ? world_between(1, (uint32_t)(n - done)) : n - done;
+        put(publisher, line, (size_t)snprintf(line, sizeof line, "%zx\r\n", here));
+        put(publisher, bytes + done, here);
+        put(publisher, "\r\n", 2);
+        done += here;
+    }
+}
+
+static void put_tag(struct sim_publisher *publisher, const struct media_tag *tag) {
+    static uint8_t bytes[MEDIA_MOST + MEDIA_AROUND];
+    media_write_tag(bytes, tag);
+    put_body(publisher, bytes, tag->size + MEDIA_AROUND);
+}
+
+static void put_header(struct sim_publisher *publisher, enum media_kind kind) {
+    put_tag(publisher, &(struct media_tag){.kind = kind,
+                                           .stream = publisher->plan.show->stream,
+                                           .generation = publisher->generation,
+                                           .number = publisher->number + 1,
+                                           .size = world_between(MEDIA_LEAST, 60),
+                                           .timestamp = publisher->timestamp});
+}
+
+static enum media_kind next_kind(const struct sim_publisher *publisher) {
+    const struct show *show = publisher->plan.show;
+    if (!show->has_video)
+        return MEDIA_AUDIO;
+    if (publisher->number % publisher->plan.key_every == 1 || publisher->plan.key_every == 1)
+        return MEDIA_KEY_FRAME;
+    return show->has_audio && publisher->number % 3 == 0 ? MEDIA_AUDIO : MEDIA_VIDEO;
+}
+
+static void put_frame(struct sim_publisher *publisher) {
+    publisher->number++;
+    publisher->timestamp += world_between(1, 40);
+    struct media_tag tag = {
+        .kind = next_kind(publisher),
+        .stream = publisher->plan.show->stream,
+        .generation = publisher->generation,
+        .number = publisher->number,
+        .size = world_between(MEDIA_LEAST, world_one_in(8) ? publisher->plan.size_most : 600),
+        .timestamp = publisher->timestamp,
+    };
+    put_tag(publisher, &tag);
+}
+
+static void put_beginning(struct sim_publisher *publisher) {
+    const struct show *show = publisher->plan.show;
+    uint8_t header[MEDIA_HEADER];
+    char head[160];
+    if (publisher->plan.form != PUBLISH_RAW)
+        put(publisher, head,
+            (size_t)snprintf(head, sizeof head, "POST /live/%u.flv HTTP/1.1\r\nHost: here\r\n%s\r\n", show->stream,
+                             publisher->plan.form == PUBLISH_CHUNKED ? "Transfer-Encoding: chunked\r\n" : ""));
+    media_write_header(header, show->has_video, show->has_audio);
+    put_body(publisher, header, sizeof header);
+    if (show->has_video)
+        put_header(publisher, MEDIA_VIDEO_HEADER);
+    if (show->has_audio)
+        put_header(publisher, MEDIA_AUDIO_HEADER);
+}
+
+/* All that it will send has been sent. */
+static void end(struct sim_publisher *publisher) {
+    publisher->is_done = true;
+    switch (publisher->plan.end) {
+    case PUBLISHER_RESETS:
+        peer_reset(publisher->file);
+        break;
+    case PUBLISHER_FALLS_SILENT:
+        break;
+    case PUBLISHER_ENDS:
+    case PUBLISHER_CUTS:
+    case PUBLISHER_LIES:
+        if (!publisher->has_finished)
+            peer_finish(publisher->file);
+        publisher->has_finished = true;
+        break;
+    }
+}
+
+/* What comes last, where it is not to end well. */
+static void put_end(struct sim_publisher *publisher) {
+    static const uint8_t lie[] = "\11\377\377\377 this is no tag at all, and much too long";
+    if (publisher->plan.end == PUBLISHER_LIES)
+        put_body(publisher, lie, sizeof lie);
+    else if (publisher->plan.end == PUBLISHER_CUTS)
+        put_body(publisher, lie, world_between(1, 3));
+    else if (publisher->plan.end == PUBLISHER_ENDS && publisher->plan.form == PUBLISH_CHUNKED)
+        put(publisher, "0\r\n\r\n", 5);
+}
+
+static void make_more(struct sim_publisher *publisher) {
+    if (publisher->done < publisher->count || world_now() < publisher->next_at)
+        return;
+    publisher->done = publisher->count = 0;
+    if (publisher->number > publisher->plan.frames)
+        return;
+    /* Everything before this one has been sent. */
+    publisher->sent = publisher->number;
+    if (publisher->number == publisher->plan.frames || publisher->is_stopped) {
+        publisher->number = publisher->plan.frames + 1;
+        put_end(publisher);
+        return;
+    }
+    if (publisher->number == 0)
+        put_beginning(publisher);
+    put_frame(publisher);
+    publisher->next_at = world_now() + publisher->plan.frame_us;
+}
+
+static void work(void *user) {
+    struct sim_publisher *publisher = user;
+    uint8_t answer[512];
+    if (publisher->is_done)
+        return;
+    (void)peer_receive(publisher->file, answer, sizeof answer);
+    if (peer_is_ended(publisher->file)) {
+        publisher->is_done = true;
+        return;
+    }
+    make_more(publisher);
+    size_t n = publisher->count - publisher->done;
+    if (n > publisher->plan.piece_most)
+        n = publisher->plan.piece_most;
+    if (n > 0) {
+        n = world_between(1, (uint32_t)n);
+        publisher->done += peer_send(publisher->file, publisher->bytes + publisher->done, n);
+    }
+    if (publisher->done == publisher->count && publisher->number > publisher->plan.frames) {
+        end(publisher);
+        return;
+    }
+    uint64_t wait = publisher->done < publisher->count ? world_between(1, BUSY_US) : 0;
+    if (publisher->done == publisher->count && publisher->next_at > world_now())
+        wait = publisher->next_at - world_now();
+    world_after(wait + 1, work, publisher);
+}
+
+struct sim_publisher *sim_publisher_new(const struct publisher_plan *plan) {
+    struct file *file = peer_connect(plan->form == PUBLISH_RAW ? PEERS_FLV_PORT + plan->show->stream
+                                                                : PEERS_HTTP_PORT);
+    if (!file)
+        return NULL;
+    struct sim_publisher *publisher = world_allocate(sizeof *publisher);
+    publisher->plan = *plan;
+    publisher->file = file;
+    publisher->generation = ++plan->show->generations;
+    world_trace("publisher", plan->show->stream, publisher->generation, plan->form);
+    world_after(1, work, publisher);
+    return publisher;
+}
+
+bool sim_publisher_is_done(const struct sim_publisher *publisher) {
+    return publisher->is_done;
+}
+
+uint32_t sim_publisher_frames(const struct sim_publisher *publisher) {
+    return publisher->sent;
+}
+
+uint16_t sim_publisher_generation(const struct sim_publisher *publisher) {
+    return publisher->generation;
+}
+
+void sim_publisher_stop(struct sim_publisher *publisher) {
+    publisher->is_stopped = true;
+}
+
+void sim_publisher_free(struct sim_publisher *publisher) {
+    if (!publisher)
+        return;
+    kernel_file_unref(publisher->file);
+    world_free(publisher->bytes);
+    world_free(publisher);
+}

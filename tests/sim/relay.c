@@ -1,0 +1,199 @@
+/*
+ * The daemon's data plane, whole: listeners, sessions, streams, players' queues, recordings, on one worker. Publishers
+ * and players come and go while everything goes wrong; then nothing goes wrong any more, and what is left must serve a
+ * publisher and a player as if nothing had happened, and end when it is told to.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "daemon/options.h"
+#include "daemon/server.h"
+#include "sim/invariants.h"
+#include "sim/peers.h"
+#include "sim/scenario.h"
+#include "sim/world.h"
+
+enum {
+    PUBLISHERS = 12,
+    PLAYERS = 24,
+    SECOND = 1000000, /* microseconds */
+    WATCH = PEERS_STREAMS, /* the stream by which the end is judged */
+    WATCH_FRAMES = 60,
+    SETTLE = 25 * SECOND, /* in which what has gone wrong is got over */
+};
+
+static struct relay {
+    struct server *server;
+    struct show shows[PEERS_STREAMS + 1];
+    struct sim_publisher *publishers[PUBLISHERS + 1];
+    struct sim_player *players[PLAYERS + 1];
+    size_t publisher_count, player_count;
+    struct sim_publisher *watched;
+    struct sim_player *watcher;
+    bool is_over;
+} relay;
+
+/* What the daemon is told */
+
+static void add_listener(struct options *options, enum listener_protocol protocol, uint16_t port, const char *stream) {
+    struct listener_option *listener = &options->listeners[options->listener_count++];
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *listener = (struct listener_option){.protocol = protocol, .merge_window_ms = OPTIONS_MERGE_UNSET};
+    memcpy(&listener->address, &address, sizeof address);
+    strcpy(listener->stream, stream);
+}
+
+static struct options *choose_options(void) {
+    static const char *const names[PEERS_STREAMS] = {"live/0", "live/1", "live/2", "live/3"};
+    struct options *options = options_new();
+    add_listener(options, LISTENER_HTTP, PEERS_HTTP_PORT, "");
+    for (uint16_t i = 0; i < PEERS_STREAMS; i++)
+        add_listener(options, LISTENER_FLV, PEERS_FLV_PORT + i, names[i]);
+    options->workers = 1;
+    options->memory = world_one_in(4) ? (4 << 20) + world_between(1, 512) * 4096 : world_between(32, 512) * 4096;
+    options->player_buffer = options->memory / world_between(2, 8);
+    options->gop_size = options->player_buffer / world_between(1, 4);
+    options->frame_limit = options->player_buffer < options->memory / 4 ? options->player_buffer : options->memory / 4;
+    options->max_connections = world_one_in(8) ? world_between(2, 10) : 1000;
+    options->batch_us = world_one_in(2) ? 0 : world_between(100, 5000);
+    options->merge_window_ms = world_one_in(3) ? (uint16_t)world_between(1, 350) : 0;
+    options->wait_ms = world_between(1000, 4000);
+    options->idle_ms = world_between(1000, 3000);
+    options->stall_ms = world_between(1000, 3000);
+    options->backend = SLUICE_BACKEND_URING;
+    return options;
+}
+
+/* Who comes */
+
+static void start_publisher(void *user) {
+    struct show *show = user;
+    struct publisher_plan plan = {
+        .show = show,
+        .form = world_random(3),
+        .end = world_one_in(2) ? PUBLISHER_ENDS : world_random(5),
+        .frames = world_between(1, 120),
+        .frame_us = world_one_in(4) ? 0 : world_between(1, 20000),
+        .key_every = world_between(1, 30),
+        .size_most = world_one_in(3) ? 30000 : 3000,
+        .piece_most = world_one_in(3) ? world_between(1, 100) : world_between(500, 60000),
+    };
+    struct sim_publisher *publisher = sim_publisher_new(&plan);
+    if (publisher)
+        relay.publishers[relay.publisher_count++] = publisher;
+}
+
+static void start_player(void *user) {
+    const struct player_plan plan = {
+        .show = user, .manner = world_one_in(3) ? PLAYER_READS : world_random(5), .is_old = world_one_in(4)};
+    struct sim_player *player = sim_player_new(&plan);
+    if (player)
+        relay.players[relay.player_count++] = player;
+}
+
+static void watch_publisher(void *user) {
+    struct publisher_plan plan = {
+        .show = user,
+        .form = PUBLISH_CHUNKED,
+        .frames = WATCH_FRAMES,
+        .frame_us = 10000,
+        .key_every = 10,
+        .size_most = 3000,
+        .piece_most = 2000,
+    };
+    relay.watched = sim_publisher_new(&plan);
+    WORLD_CHECK(relay.watched, "nobody listens any more");
+    relay.publishers[relay.publisher_count++] = relay.watched;
+}
+
+static void watch(void *user) {
+    const struct player_plan plan = {.show = user, .manner = PLAYER_READS};
+    relay.watcher = sim_player_new(&plan);
+    WORLD_CHECK(relay.watcher, "nobody listens any more");
+    relay.players[relay.player_count++] = relay.watcher;
+    world_after(SECOND / 10, watch_publisher, user);
+}
+
+static void judge(void *user) {
+    const struct viewer *viewer = sim_player_viewer(relay.watcher);
+    (void)user;
+    WORLD_CHECK(sim_publisher_frames(relay.watched) == WATCH_FRAMES, "only %u frames could be published in the end",
+                sim_publisher_frames(relay.watched));
+    WORLD_CHECK(viewer->frames == WATCH_FRAMES && viewer->gaps == 0,
+                "of %u frames %u came to the player in the end, with %u gaps", WATCH_FRAMES, viewer->frames,
+                viewer->gaps);
+    server_stop(relay.server);
+}
+
+static void check_is_over(void *user) {
+    (void)user;
+    WORLD_CHECK(relay.is_over, "the server does not end");
+}
+
+static void calm(void *user) {
+    (void)user;
+    world_calm(true);
+    for (size_t i = 0; i < relay.publisher_count; i++)
+        sim_publisher_stop(relay.publishers[i]);
+}
+
+static void plan(void) {
+    for (size_t i = 0; i <= PEERS_STREAMS; i++)
+        relay.shows[i] = (struct show){.stream = (uint8_t)i, .has_video = !world_one_in(5), .has_audio = true};
+    uint32_t shows = world_between(1, PEERS_STREAMS), publishers = world_between(1, PUBLISHERS - 1);
+    uint32_t players = world_between(0, PLAYERS - 2);
+    for (uint32_t i = 0; i < publishers; i++)
+        world_after(world_random(4 * SECOND), start_publisher, &relay.shows[world_random(shows)]);
+    for (uint32_t i = 0; i < players; i++)
+        world_after(world_random(4 * SECOND), start_player, &relay.shows[world_random(shows)]);
+    uint64_t calm_at = 6 * SECOND;
+    world_after(calm_at, calm, NULL);
+    world_after(calm_at + SETTLE, watch, &relay.shows[WATCH]);
+    world_after(calm_at + SETTLE + 4 * SECOND, judge, NULL);
+    world_after(calm_at + SETTLE + 24 * SECOND, check_is_over, NULL);
+}
+
+/* Invariants */
+
+static void check_stream(struct stream *stream, void *user) {
+    const struct options *options = user;
+    for (const struct player *player = stream->players; player; player = player->next) {
+        WORLD_CHECK(player->queued_bytes <= player->limit, "a player's queue has %llu bytes, of %llu",
+                    (unsigned long long)player->queued_bytes, (unsigned long long)player->limit);
+        WORLD_CHECK(player->gathered <= player->count && player->due <= player->count, "a player's queue is broken");
+    }
+    WORLD_CHECK(stream->gop.blocks * 4096 <= options->gop_size || !stream->settled,
+                "the cached group holds %llu blocks", (unsigned long long)stream->gop.blocks);
+}
+
+static void check_step(void) {
+    struct worker *worker = server_worker(relay.server, 0);
+    check_blocks(worker->loop);
+    for (const struct session *session = worker->sessions; session; session = session->next)
+        if (session->conn)
+            check_chain(sluice_conn_chain(session->conn));
+    registry_each(worker->registry, check_stream, (void *)worker->options);
+}
+
+void scenario_relay(void) {
+    relay = (struct relay){0};
+    struct options *options = choose_options();
+    int error = server_new(options, &relay.server);
+    WORLD_CHECK(!error, "the server cannot be made: %s", strerror(-error));
+    plan();
+    rings_on_step(check_step);
+    world_calm(false);
+    error = server_run(relay.server);
+    WORLD_CHECK(!error, "the server's run ends with %s", strerror(-error));
+    relay.is_over = true;
+    rings_on_step(NULL);
+    server_free(relay.server);
+    options_unref(options);
+    for (size_t i = 0; i < relay.player_count; i++) {
+        sim_player_check_end(relay.players[i]);
+        sim_player_free(relay.players[i]);
+    }
+    for (size_t i = 0; i < relay.publisher_count; i++)
+        sim_publisher_free(relay.publishers[i]);
+}

@@ -1,0 +1,8 @@
+/* What is played in a simulated world: from a fresh world to one in which nothing is left. */
+#ifndef SLUICE_TESTS_SIM_SCENARIO_H
+#define SLUICE_TESTS_SIM_SCENARIO_H
+
+/* The daemon's data plane: publishers, players, recordings. */
+void scenario_relay(void);
+
+#endif

@@ -1,0 +1,292 @@
+/* System calls and allocations of the program under test, by the linker's --wrap; what is not simulated is real. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/io_thread.h"
+#include "sim/kernel.h"
+#include "sim/world.h"
+
+enum { BEGAN = 1000 /* seconds on the clock when the world begins */, BEGAN_AT = 1700000000 };
+
+static int result_of(int result) {
+    if (result >= 0)
+        return result;
+    errno = -result;
+    return -1;
+}
+
+/* Time */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ret_now) {
+    uint64_t now = world_now();
+    *ret_now = (struct timespec){
+        .tv_sec = (time_t)(now / 1000000) + (clock == CLOCK_REALTIME ? BEGAN_AT : BEGAN),
+        .tv_nsec = (long)(now % 1000000) * 1000,
+    };
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left) {
+    uint64_t until = world_now() + (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_nsec / 1000;
+    (void)ret_left;
+    while (world_now() < until && world_advance(until))
+        continue;
+    return 0;
+}
+
+/* Descriptors */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) {
+    return kernel_is_fd(fd) ? result_of(kernel_close(fd)) : __real_close(fd);
+}
+
+int __wrap_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags) {
+    struct file *file = kernel_file_new(FILE_EVENT);
+    (void)flags;
+    file->count = count;
+    return result_of(kernel_open(file));
+}
+
+ssize_t __real_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
+    struct file *file = kernel_file(fd);
+    uint64_t count;
+    if (!kernel_is_fd(fd))
+        return __real_write(fd, bytes, n);
+    WORLD_CHECK(file, "write(%d): not open", fd);
+    if (file->kind == FILE_EVENT) {
+        memcpy(&count, bytes, sizeof count);
+        file->count += count;
+        return (ssize_t)n;
+    }
+    WORLD_CHECK(file->kind == FILE_STREAM && file->pair, "write() to a file of kind %d", (int)file->kind);
+    file_put_received(file->pair, bytes, n);
+    return (ssize_t)n;
+}
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!kernel_is_fd(fd))
+        return __real_fcntl(fd, command, argument);
+    return kernel_file(fd) ? 0 : result_of(-EBADF);
+}
+
+off_t __real_lseek(int fd, off_t offset, int from);
+off_t __wrap_lseek(int fd, off_t offset, int from);
+off_t __wrap_lseek(int fd, off_t offset, int from) {
+    struct file *file = kernel_file(fd);
+    if (!kernel_is_fd(fd))
+        return __real_lseek(fd, offset, from);
+    return file && file->kind == FILE_DISK ? 0 : result_of(-ESPIPE);
+}
+
+/* Sockets */
+
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol) {
+    (void)domain, (void)type, (void)protocol;
+    return result_of(kernel_open(kernel_file_new(FILE_LISTENER)));
+}
+
+int __wrap_socketpair(int domain, int type, int protocol, int ret_fds[2]);
+int __wrap_socketpair(int domain, int type, int protocol, int ret_fds[2]) {
+    struct file *one = kernel_file_new(FILE_STREAM), *other = kernel_file_new(FILE_STREAM);
+    (void)domain, (void)type, (void)protocol;
+    one->pair = other;
+    other->pair = one;
+    ret_fds[0] = kernel_open(one);
+    ret_fds[1] = kernel_open(other);
+    return 0;
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length) {
+    struct file *file = kernel_file(fd);
+    int number = 0;
+    WORLD_CHECK(file, "setsockopt(%d): not open", fd);
+    if (level == SOL_SOCKET && name == SO_RCVLOWAT && length == sizeof number) {
+        memcpy(&number, value, sizeof number);
+        file->low_water = number > 0 ? (uint32_t)number : 1;
+        /* The kernel enlarges the buffer where it is too small for that. */
+        if (file->window < 2 * (size_t)file->low_water)
+            file->window = 2 * (size_t)file->low_water;
+    }
+    return 0;
+}
+
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length) {
+    struct sockaddr_in in = {0};
+    memcpy(&in, address, length < sizeof in ? length : sizeof in);
+    kernel_file(fd)->port = ntohs(in.sin_port);
+    return 0;
+}
+
+int __wrap_listen(int fd, int backlog);
+int __wrap_listen(int fd, int backlog) {
+    (void)fd, (void)backlog;
+    return 0;
+}
+
+static int give_address(uint16_t port, struct sockaddr *ret_address, socklen_t *length) {
+    const struct sockaddr_in in = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(ret_address, &in, *length < sizeof in ? *length : sizeof in);
+    *length = sizeof in;
+    return 0;
+}
+
+int __wrap_getsockname(int fd, struct sockaddr *ret_address, socklen_t *length);
+int __wrap_getsockname(int fd, struct sockaddr *ret_address, socklen_t *length) {
+    return give_address((uint16_t)kernel_file(fd)->port, ret_address, length);
+}
+
+int __wrap_getpeername(int fd, struct sockaddr *ret_address, socklen_t *length);
+int __wrap_getpeername(int fd, struct sockaddr *ret_address, socklen_t *length) {
+    const struct file *file = kernel_file(fd);
+    if (file->dead)
+        return result_of(-ENOTCONN);
+    return give_address(file->peer_port, ret_address, length);
+}
+
+int __wrap_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how) {
+    struct file *file = kernel_file(fd);
+    WORLD_CHECK(file && how == SHUT_WR, "shutdown(%d, %d)", fd, how);
+    file->finished = true;
+    return file->dead ? result_of(-ENOTCONN) : 0;
+}
+
+/* The thread for calls that may block: a call is made at a later time, while the loop does something else. */
+
+struct run {
+    io_thread *thread;
+    io_call *call;
+};
+
+static void perform(void *user) {
+    struct run *run = user;
+    io_thread *thread = run->thread;
+    io_call *call = run->call;
+    call->result = call->run(call->fd, call->user);
+    world_trace("thread", call->result < 0 ? call->result : 0, 0, 0);
+    call->next = NULL;
+    if (thread->done_first)
+        thread->done_last->next = call;
+    else
+        thread->done_first = call;
+    thread->done_last = call;
+    atomic_store(&thread->has_done, true);
+    thread->backend->operations->wake(thread->backend);
+    world_free(run);
+}
+
+void __wrap_io_thread_add(io_thread *thread, io_call *call);
+void __wrap_io_thread_add(io_thread *thread, io_call *call) {
+    struct run *run = world_allocate(sizeof *run);
+    WORLD_CHECK(call->kind == IO_RUN, "call %d on the thread", (int)call->kind);
+    *run = (struct run){thread, call};
+    call->io->operations++;
+    world_after(disk_delay(), perform, run);
+}
+
+/* Memory. What is allocated is counted, and must be freed. */
+
+static int64_t allocations;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__real_reallocarray(void *memory, size_t count, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t n);
+void __real_free(void *memory);
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_reallocarray(void *memory, size_t count, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t n);
+void __wrap_free(void *memory);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+int64_t world_allocations(void) {
+    return allocations;
+}
+
+static bool refuses(void) {
+    if (!world_has(FAULT_MEMORY))
+        return false;
+    world_trace("no memory", 0, 0, 0);
+    errno = ENOMEM;
+    return true;
+}
+
+static void *counted(void *memory) {
+    allocations += memory != NULL;
+    return memory;
+}
+
+void *__wrap_malloc(size_t size) {
+    return refuses() ? NULL : counted(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return refuses() ? NULL : counted(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *memory, size_t size) {
+    if (refuses())
+        return NULL;
+    return memory ? __real_realloc(memory, size) : counted(__real_realloc(NULL, size));
+}
+
+void *__wrap_reallocarray(void *memory, size_t count, size_t size) {
+    if (refuses())
+        return NULL;
+    return memory ? __real_reallocarray(memory, count, size) : counted(__real_reallocarray(NULL, count, size));
+}
+
+char *__wrap_strdup(const char *text) {
+    return refuses() ? NULL : counted(__real_strdup(text));
+}
+
+char *__wrap_strndup(const char *text, size_t n) {
+    return refuses() ? NULL : counted(__real_strndup(text, n));
+}
+
+void __wrap_free(void *memory) {
+    allocations -= memory != NULL;
+    __real_free(memory);
+}
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+    if (world_has(FAULT_MAP)) {
+        world_trace("no mapping", 0, 0, 0);
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return __real_mmap(at, size, protection, flags, fd, offset);
+}

@@ -1,0 +1,78 @@
+#include "sim/viewer.h"
+
+#include <string.h>
+
+#include "sim/world.h"
+
+/* Frames are missing before this one: decoding must be able to go on with it. */
+static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
+    bool goes_on = tag->kind == MEDIA_KEY_FRAME && viewer->has_header;
+    if (!viewer->has_video)
+        goes_on = tag->kind == MEDIA_AUDIO && viewer->has_header;
+    viewer->gaps++;
+    /* At the beginning, video is held back until a key frame, and audio is not. */
+    if (viewer->has_video && !viewer->has_key && tag->kind != MEDIA_VIDEO)
+        return;
+    WORLD_CHECK(goes_on, "%s: frames %u to %u of publisher %u are missing, and frame %u is no mark of that",
+                viewer->who, viewer->number + 1, tag->number - 1, tag->generation, tag->number);
+}
+
+static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
+    bool is_new = !viewer->has_frame || tag->generation != viewer->generation;
+    WORLD_CHECK(!viewer->has_frame || tag->generation >= viewer->generation, "%s: publisher %u comes after %u",
+                viewer->who, tag->generation, viewer->generation);
+    WORLD_CHECK(is_new || tag->number > viewer->number, "%s: frame %u comes after %u", viewer->who, tag->number,
+                viewer->number);
+    if (!is_new && tag->number != viewer->number + 1)
+        judge_gap(viewer, tag);
+    if (tag->kind == MEDIA_VIDEO)
+        WORLD_CHECK(viewer->has_key, "%s: frame %u comes before any key frame", viewer->who, tag->number);
+    viewer->has_key = (viewer->has_key && !is_new) || tag->kind == MEDIA_KEY_FRAME;
+    viewer->generation = tag->generation;
+    viewer->number = tag->number;
+    viewer->timestamp = tag->timestamp;
+    viewer->has_frame = true;
+    viewer->has_header = false;
+    viewer->frames++;
+}
+
+static void see(struct viewer *viewer, const struct media_tag *tag) {
+    WORLD_CHECK(tag->stream == viewer->stream, "%s: a frame of stream %u", viewer->who, tag->stream);
+    if (media_is_header(tag))
+        viewer->has_header = true;
+    else
+        see_frame(viewer, tag);
+}
+
+void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
+    size_t done = 0, size;
+    struct media_tag tag;
+    if (viewer->count + n > viewer->room) {
+        viewer->room = 2 * (viewer->count + n);
+        viewer->bytes = world_grow(viewer->bytes, viewer->room);
+    }
+    memcpy(viewer->bytes + viewer->count, bytes, n);
+    viewer->count += n;
+    if (!viewer->has_file_header && viewer->count >= MEDIA_HEADER) {
+        WORLD_CHECK(memcmp(viewer->bytes, "FLV\1", 4) == 0, "%s: not FLV", viewer->who);
+        viewer->has_file_header = true;
+        done = MEDIA_HEADER;
+    }
+    while (viewer->has_file_header &&
+           (size = media_read_tag(viewer->bytes + done, viewer->count - done, viewer->who, &tag)) > 0) {
+        see(viewer, &tag);
+        done += size;
+    }
+    memmove(viewer->bytes, viewer->bytes + done, viewer->count - done);
+    viewer->count -= done;
+}
+
+size_t viewer_left(const struct viewer *viewer) {
+    return viewer->count;
+}
+
+void viewer_clear(struct viewer *viewer) {
+    world_free(viewer->bytes);
+    viewer->bytes = NULL;
+    viewer->count = viewer->room = 0;
+}

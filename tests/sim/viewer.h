@@ -1,0 +1,29 @@
+/* Watches a sequence of tags: each must be whole and as it was published, in order, and what is missing marked. */
+#ifndef SLUICE_TESTS_SIM_VIEWER_H
+#define SLUICE_TESTS_SIM_VIEWER_H
+
+#include "sim/media.h"
+
+struct viewer {
+    const char *who;
+    uint8_t stream;
+    bool has_video;
+    uint8_t *bytes; /* not read yet */
+    size_t count, room;
+    bool has_file_header;
+    bool has_key;    /* since the beginning */
+    bool has_header; /* the decoder's, since the last frame */
+    bool has_frame;
+    uint16_t generation; /* of the last frame */
+    uint32_t number;
+    uint32_t timestamp;
+    uint32_t frames, gaps;
+};
+
+void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n);
+
+/* Bytes of a tag that is not whole. */
+size_t viewer_left(const struct viewer *viewer);
+void viewer_clear(struct viewer *viewer);
+
+#endif
