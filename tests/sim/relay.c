@@ -16,7 +16,7 @@
 enum {
     PUBLISHERS = 12,
     PLAYERS = 24,
-    SECOND = 1000000, /* microseconds */
+    SECOND = 1000000,      /* microseconds */
     WATCH = PEERS_STREAMS, /* the stream by which the end is judged */
     WATCH_FRAMES = 60,
     SETTLE = 25 * SECOND, /* in which what has gone wrong is got over */
