@@ -32,12 +32,12 @@ struct file {
     size_t window; /* most bytes that wait to be received */
     uint8_t *sent; /* and not taken by the peer yet */
     size_t sent_length, sent_room;
-    size_t buffer;         /* most of them */
-    bool finished;         /* nothing more will be sent */
-    bool was_reset;        /* with bytes that it had not taken; seen by the peer */
-    uint64_t sent_in_all;  /* bytes */
+    size_t buffer;        /* most of them */
+    bool finished;        /* nothing more will be sent */
+    bool was_reset;       /* with bytes that it had not taken; seen by the peer */
+    uint64_t sent_in_all; /* bytes */
     uint16_t peer_port;
-    struct file *pair;     /* of a socket pair, whose other end this is */
+    struct file *pair; /* of a socket pair, whose other end this is */
 
     /* FILE_LISTENER */
     struct file *arrivals[KERNEL_BACKLOG];
@@ -98,10 +98,10 @@ void rings_on_step(void (*call)(void));
 /* The disk: disk.c. */
 struct disk_file {
     struct disk_file *next;
+    uint32_t number;
     char path[256];
     uint8_t *bytes;
     size_t size, room;
-    bool synced;
 };
 
 void disk_begin(void);

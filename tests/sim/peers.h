@@ -24,7 +24,7 @@ struct publisher_plan {
     uint32_t frames; /* after which it ends */
     uint32_t frame_us;
     uint32_t key_every;
-    uint32_t size_most; /* bytes of a frame */
+    uint32_t size_most;  /* bytes of a frame */
     uint32_t piece_most; /* bytes that it sends at once */
 };
 

@@ -176,8 +176,7 @@ static void work(void *user) {
 }
 
 struct sim_publisher *sim_publisher_new(const struct publisher_plan *plan) {
-    struct file *file = peer_connect(plan->form == PUBLISH_RAW ? PEERS_FLV_PORT + plan->show->stream
-                                                                : PEERS_HTTP_PORT);
+    struct file *file = peer_connect(plan->form == PUBLISH_RAW ? PEERS_FLV_PORT + plan->show->stream : PEERS_HTTP_PORT);
     if (!file)
         return NULL;
     struct sim_publisher *publisher = world_allocate(sizeof *publisher);

@@ -298,10 +298,10 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
 }
 
 /* Of liburing's peek: an entry of the queue was looked for before this. */
-int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count,
-                       unsigned wait_count, sigset_t *signals);
-int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count,
-                       unsigned wait_count, sigset_t *signals) {
+int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count, unsigned wait_count,
+                       sigset_t *signals);
+int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count, unsigned wait_count,
+                       sigset_t *signals) {
     (void)user, (void)submit_count, (void)wait_count, (void)signals;
     *ret_cqe = NULL;
     return -EAGAIN;

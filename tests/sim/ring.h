@@ -11,8 +11,8 @@ enum { RING_GROUPS = 16, RING_BUFFERS = 1024 /* fixed ones */ };
 struct group {
     struct io_uring_buf_ring *ring; /* NULL: there is none */
     uint32_t entries;
-    uint16_t head; /* taken up to here */
-    uint16_t seen; /* looked at up to here */
+    uint16_t head;    /* taken up to here */
+    uint16_t seen;    /* looked at up to here */
     void **addresses; /* of each entry that was looked at */
 };
 
@@ -22,9 +22,9 @@ struct op {
     uint32_t id;
     struct io_uring_sqe sqe;
     struct file *file;
-    uint64_t due;  /* not before */
-    bool is_fresh; /* tried for the first time */
-    bool is_late;  /* it was ready, and is worked on later */
+    uint64_t due;    /* not before */
+    bool is_fresh;   /* tried for the first time */
+    bool is_late;    /* it was ready, and is worked on later */
     bool is_running; /* it cannot be cancelled any more */
     struct iovec *pieces;
     uint32_t count;

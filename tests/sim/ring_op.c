@@ -149,8 +149,7 @@ static int on_disk(const struct op *op) {
     case IORING_OP_FSYNC:
         return world_has(FAULT_DISK_ERROR) ? -EIO : 0;
     case IORING_OP_RENAMEAT:
-        return disk_rename((const char *)(uintptr_t)sqe->addr, (const char *)(uintptr_t)sqe->addr2,
-                           sqe->rename_flags);
+        return disk_rename((const char *)(uintptr_t)sqe->addr, (const char *)(uintptr_t)sqe->addr2, sqe->rename_flags);
     case IORING_OP_CLOSE:
         return kernel_close(sqe->fd);
     }

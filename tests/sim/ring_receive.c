@@ -83,8 +83,8 @@ static uint32_t flags_of(const struct group *group) {
 /* The bytes that come may be fewer than were expected, or none. */
 static bool shortens(struct group *group, const struct op *op, bool bundle) {
     struct io_uring_buf *buffer = entry(group, group->head);
-    if (!bundle || op->file->received_length > 0 || op->file->peer_finished || op->file->dead ||
-        buffer->len < 2 || !world_has(FAULT_SHORT_ENTRY))
+    if (!bundle || op->file->received_length > 0 || op->file->peer_finished || op->file->dead || buffer->len < 2 ||
+        !world_has(FAULT_SHORT_ENTRY))
         return false;
     buffer->len = world_between(1, buffer->len - 1);
     return true;
