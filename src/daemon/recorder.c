@@ -395,6 +395,9 @@ static bool has_room(const struct recording *recording, size_t size) {
 static bool is_full(const struct recorder *recorder, const struct packet *packet) {
     const struct record_options *options = recorder->owner->records->options;
     const struct recording *recording = recorder->current;
+    /* Its beginning alone may be more than a file is to have. */
+    if (recording->index.frames == 0)
+        return false;
     return (int32_t)(packet->timestamp - recording->base) < 0 ||
            (options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
            (options->segment_bytes && recording->place >= options->segment_bytes);

@@ -318,13 +318,14 @@ static void io_call_done(sluice_io *io, io_call *call, int result) {
     sluice_file_writer *writer = writer_of(io);
     sluice_loop *loop = writer->loop;
     writer->calling = false;
-    drop_outgrown(writer);
     if (tries_again(writer, result)) {
         writer->calling = loop->backend->operations->call(loop->backend, call);
         if (!writer->calling)
             look_again(writer);
         return;
     }
+    /* Not before: what is tried again may be bytes in there. */
+    drop_outgrown(writer);
     int error = settle(writer, result);
     writer->error = error;
     writer->failed = error != 0;

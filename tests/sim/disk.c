@@ -9,6 +9,7 @@
 static struct {
     struct disk_file *first;
     uint64_t full_to;
+    uint32_t files_made;
 } disk;
 
 void disk_begin(void) {
@@ -60,6 +61,8 @@ int disk_open(const char *path, bool create) {
         found = world_allocate(sizeof *found);
         WORLD_CHECK(strlen(path) < sizeof found->path, "a path of %zu bytes", strlen(path));
         strcpy(found->path, path);
+        found->number = ++disk.files_made;
+        world_trace("disk file", found->number, 0, 0);
         found->next = disk.first;
         disk.first = found;
     }
@@ -77,6 +80,7 @@ static size_t length_of(const struct iovec *pieces, size_t count) {
 
 int disk_write(struct disk_file *file, const struct iovec *pieces, size_t count, uint64_t offset) {
     size_t length = length_of(pieces, count), done = 0;
+    world_trace("disk write", file->number, (int64_t)offset, (int64_t)length);
     if (world_has(FAULT_DISK_ERROR))
         return -EIO;
     if (world_has(FAULT_INTERRUPT))

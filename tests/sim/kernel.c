@@ -72,8 +72,10 @@ static void hang_up(struct file *file) {
     file->closed = true;
     file->finished = true;
     file->was_reset = file->received_length > 0;
-    if (file->pair)
+    if (file->pair) {
         file->pair->peer_finished = true;
+        file->pair->pair = NULL;
+    }
 }
 
 int kernel_close(int fd) {

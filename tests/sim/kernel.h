@@ -98,10 +98,10 @@ void rings_on_step(void (*call)(void));
 /* The disk: disk.c. */
 struct disk_file {
     struct disk_file *next;
+    uint32_t number;
     char path[256];
     uint8_t *bytes;
     size_t size, room;
-    bool synced;
 };
 
 void disk_begin(void);

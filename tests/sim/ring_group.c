@@ -15,16 +15,28 @@ static void *memory_of(const struct io_uring_buf *buffer) {
     return (void *)(uintptr_t)buffer->addr;
 }
 
+/* The pool's blocks are, in builds that poison them; the memory of a probe is not. */
+static bool is_poisoned(const void *memory) {
+#ifdef SLUICE_POISONS
+    return __asan_address_is_poisoned(memory);
+#else
+    (void)memory;
+    return false;
+#endif
+}
+
 static void mark(const struct io_uring_buf *buffer) {
     uint32_t n = buffer->len < MARK ? buffer->len : MARK;
-    unpoison_memory(memory_of(buffer), n);
+    bool poisoned = is_poisoned(memory_of(buffer));
+    if (poisoned)
+        unpoison_memory(memory_of(buffer), n);
     memset(memory_of(buffer), MARKED, n);
-    poison_memory(memory_of(buffer), n);
+    if (poisoned)
+        poison_memory(memory_of(buffer), n);
 }
 
 static void check_mark(const struct io_uring_buf *buffer, uint32_t n) {
     const uint8_t *bytes = memory_of(buffer);
-    unpoison_memory(bytes, n);
     for (uint32_t i = 0; i < n && i < MARK; i++)
         WORLD_CHECK(bytes[i] == MARKED, "a block was written to while the kernel had it");
 }
@@ -61,9 +73,13 @@ uint32_t group_count(const struct group *group) {
 void group_fill(struct group *group, uint16_t at, struct file *file, uint32_t n) {
     struct io_uring_buf *buffer = entry(group, at);
     WORLD_CHECK(n <= buffer->len, "more bytes than the entry takes");
+    bool poisoned = is_poisoned(memory_of(buffer));
+    if (poisoned)
+        unpoison_memory(memory_of(buffer), n);
     check_mark(buffer, n);
     file_take_received(file, memory_of(buffer), n);
-    poison_memory(memory_of(buffer), n);
+    if (poisoned)
+        poison_memory(memory_of(buffer), n);
 }
 
 void group_forget(struct group *group) {

@@ -15,6 +15,7 @@
 struct shared {
     uint64_t seed; /* being played */
     uint64_t digest;
+    uint64_t faults[FAULTS];
 };
 
 static uint64_t play(uint64_t seed, bool trace) {
@@ -50,6 +51,8 @@ static void play_all(struct shared *shared, uint64_t first, uint64_t end, bool t
         shared->seed = seed;
         uint64_t digest = play(seed, trace);
         shared->digest = shared->digest * 31 + digest;
+        for (size_t i = 0; i < FAULTS; i++)
+            shared->faults[i] += world_count(i);
         if (digests)
             printf("seed %llu: %016llx\n", (unsigned long long)seed, (unsigned long long)digest);
     }
@@ -100,6 +103,8 @@ int main(int argc, char **argv) {
         if (failures == 20)
             break;
     }
+    for (size_t i = 0; i < FAULTS; i++)
+        printf("%12llu %s\n", (unsigned long long)shared->faults[i], world_fault_name(i));
     printf("%llu seeds from %llu on, %llu failed, digest %016llx\n", (unsigned long long)seeds,
            (unsigned long long)first, (unsigned long long)failures, (unsigned long long)shared->digest);
     return failures > 0;

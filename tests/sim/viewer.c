@@ -19,13 +19,14 @@ static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
 
 static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     bool is_new = !viewer->has_frame || tag->generation != viewer->generation;
-    WORLD_CHECK(!viewer->has_frame || tag->generation >= viewer->generation, "%s: publisher %u comes after %u",
-                viewer->who, tag->generation, viewer->generation);
+    WORLD_CHECK(!is_new || !(viewer->seen >> (tag->generation & 63) & 1), "%s: publisher %u comes back", viewer->who,
+                tag->generation);
+    viewer->seen |= UINT64_C(1) << (tag->generation & 63);
     WORLD_CHECK(is_new || tag->number > viewer->number, "%s: frame %u comes after %u", viewer->who, tag->number,
                 viewer->number);
     if (!is_new && tag->number != viewer->number + 1)
         judge_gap(viewer, tag);
-    if (tag->kind == MEDIA_VIDEO)
+    if (tag->kind == MEDIA_VIDEO && !viewer->takes_any_start)
         WORLD_CHECK(viewer->has_key, "%s: frame %u comes before any key frame", viewer->who, tag->number);
     viewer->has_key = (viewer->has_key && !is_new) || tag->kind == MEDIA_KEY_FRAME;
     viewer->generation = tag->generation;
@@ -44,6 +45,14 @@ static void see(struct viewer *viewer, const struct media_tag *tag) {
         see_frame(viewer, tag);
 }
 
+/* A script is the daemon's own. */
+static size_t read_script(const uint8_t *bytes, size_t n) {
+    if (n < MEDIA_AROUND || bytes[0] != 18)
+        return 0;
+    size_t size = ((size_t)bytes[1] << 16 | (size_t)bytes[2] << 8 | bytes[3]) + MEDIA_AROUND;
+    return size <= n ? size : 0;
+}
+
 void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
     size_t done = 0, size;
     struct media_tag tag;
@@ -51,19 +60,23 @@ void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
         viewer->room = 2 * (viewer->count + n);
         viewer->bytes = world_grow(viewer->bytes, viewer->room);
     }
-    memcpy(viewer->bytes + viewer->count, bytes, n);
+    if (n > 0)
+        memcpy(viewer->bytes + viewer->count, bytes, n);
     viewer->count += n;
     if (!viewer->has_file_header && viewer->count >= MEDIA_HEADER) {
         WORLD_CHECK(memcmp(viewer->bytes, "FLV\1", 4) == 0, "%s: not FLV", viewer->who);
         viewer->has_file_header = true;
         done = MEDIA_HEADER;
     }
-    while (viewer->has_file_header &&
+    if (viewer->has_file_header && viewer->frames == 0)
+        done += read_script(viewer->bytes + done, viewer->count - done);
+    while (viewer->has_file_header && !(viewer->count > done && viewer->bytes[done] == 18) &&
            (size = media_read_tag(viewer->bytes + done, viewer->count - done, viewer->who, &tag)) > 0) {
         see(viewer, &tag);
         done += size;
     }
-    memmove(viewer->bytes, viewer->bytes + done, viewer->count - done);
+    if (done > 0)
+        memmove(viewer->bytes, viewer->bytes + done, viewer->count - done);
     viewer->count -= done;
 }
 

@@ -8,7 +8,8 @@ struct viewer {
     const char *who;
     uint8_t stream;
     bool has_video;
-    uint8_t *bytes; /* not read yet */
+    bool takes_any_start; /* video may begin before a key frame */
+    uint8_t *bytes;       /* not read yet */
     size_t count, room;
     bool has_file_header;
     bool has_key;    /* since the beginning */
@@ -17,6 +18,7 @@ struct viewer {
     uint16_t generation; /* of the last frame */
     uint32_t number;
     uint32_t timestamp;
+    uint64_t seen; /* publishers, a bit for each */
     uint32_t frames, gaps;
 };
 

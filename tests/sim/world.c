@@ -30,6 +30,8 @@ static struct {
     uint64_t lines_made;
 } world;
 
+static uint64_t happened[FAULTS];
+
 void *__real_malloc(size_t size);
 void *__real_realloc(void *memory, size_t size);
 void __real_free(void *memory);
@@ -85,6 +87,7 @@ static void choose_faults(void) {
 void world_begin(uint64_t seed, bool trace) {
     struct event *events = world.events;
     size_t capacity = world.capacity;
+    memset(happened, 0, sizeof happened);
     world.count = 0;
     memset(&world, 0, offsetof(__typeof__(world), lines));
     world.events = events;
@@ -122,7 +125,41 @@ void world_set_rate(enum fault fault, uint32_t rate) {
 }
 
 bool world_has(enum fault fault) {
-    return !world.calm && world.rates[fault] > 0 && world_random(1000) < world.rates[fault];
+    if (world.calm || world.rates[fault] == 0 || world_random(1000) >= world.rates[fault])
+        return false;
+    happened[fault]++;
+    return true;
+}
+
+uint64_t world_count(enum fault fault) {
+    return happened[fault];
+}
+
+const char *world_fault_name(enum fault fault) {
+    static const char *const names[FAULTS] = {
+        [FAULT_SHORT_RECEIVE] = "short receives",
+        [FAULT_SHORT_SEND] = "short sends",
+        [FAULT_LATE] = "late receives",
+        [FAULT_LATE_COMPLETION] = "late completions",
+        [FAULT_NO_BUFFERS] = "-ENOBUFS though there are some",
+        [FAULT_SPURIOUS_FLAG] = "spurious buffer flags",
+        [FAULT_END_WITH_BUFFER] = "ends that take a buffer",
+        [FAULT_SHORT_ENTRY] = "shortened entries",
+        [FAULT_MULTISHOT_ENDS] = "multishots that end",
+        [FAULT_CANCEL_MISSES] = "cancels: -ENOENT",
+        [FAULT_CANCEL_RUNS] = "cancels: -EALREADY",
+        [FAULT_INTERRUPT] = "-EINTR",
+        [FAULT_SUBMIT] = "submissions refused",
+        [FAULT_ACCEPT] = "accepts refused",
+        [FAULT_POLL] = "polls ready without room",
+        [FAULT_MEMORY] = "memory refused",
+        [FAULT_MAP] = "mappings refused",
+        [FAULT_DISK_SHORT] = "short writes and reads",
+        [FAULT_DISK_SLOW] = "slow disk",
+        [FAULT_DISK_ERROR] = "-EIO",
+        [FAULT_DISK_FULL] = "disk becomes full",
+    };
+    return names[fault];
 }
 
 void world_calm(bool calm) {

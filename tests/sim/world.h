@@ -61,6 +61,10 @@ bool world_has(enum fault fault);
 void world_calm(bool calm);
 bool world_is_calm(void);
 
+/* How often it has happened in this world; and what it is called. */
+uint64_t world_count(enum fault fault);
+const char *world_fault_name(enum fault fault);
+
 /* Calls later. What is due at the same time is called in the order in which it was asked for. */
 typedef void world_fn(void *user);
 void world_after(uint64_t microseconds, world_fn *call, void *user);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "loop/loop.h"
 #include "support/files.h"
 #include "support/slices.h"
 
@@ -562,6 +563,73 @@ static void work_is_done_elsewhere_and_told_here(void **state) {
     assert_int_equal(jobs[4].done, 1);
 }
 
+/* Stands between the loop and its backend: the first write is interrupted when the test says so. */
+static struct {
+    const struct backend_operations *real;
+    struct backend_operations operations;
+    io_call *held;
+    bool was_tried_again;
+} interrupting;
+
+/* What the heap has free is used for something else. */
+static void use_free_memory(void) {
+    enum { SIZES = 1000, STEP = 16 };
+    void *memory[SIZES];
+    for (size_t i = 0; i < SIZES; i++) {
+        memory[i] = malloc((i + 1) * STEP);
+        assert_non_null(memory[i]);
+        memset(memory[i], 0xff, (i + 1) * STEP);
+    }
+    for (size_t i = 0; i < SIZES; i++)
+        free(memory[i]);
+}
+
+static bool interrupted_call(sluice_backend *backend, io_call *call) {
+    if (!interrupting.held) {
+        interrupting.held = call;
+        call->io->operations++;
+        return true;
+    }
+    if (!interrupting.was_tried_again)
+        use_free_memory();
+    interrupting.was_tried_again = true;
+    return interrupting.real->call(backend, call);
+}
+
+/* The bytes that were copied lie in the queue, which has grown meanwhile. */
+static void an_interrupted_write_is_tried_again_with_the_same_bytes(void **state) {
+    enum { ITEMS = 100, SMALL = 8, LARGE = 32 };
+    loop_rig rig;
+    owner to;
+    uint64_t place = 0;
+    open_rig(&rig, state);
+    interrupting.real = rig.loop->backend->operations;
+    interrupting.operations = *interrupting.real;
+    interrupting.operations.call = interrupted_call;
+    interrupting.held = NULL;
+    interrupting.was_tried_again = false;
+    rig.loop->backend->operations = &interrupting.operations;
+    int fd = open_file();
+    start(&to, &rig, dup(fd), NULL);
+    for (unsigned i = 0; i < ITEMS; i++) {
+        uint8_t small[SMALL];
+        pattern_fill(SEED, place, small, sizeof small);
+        assert_int_equal(sluice_file_writer_copy(to.writer, small, sizeof small), 0);
+        assert_int_equal(queue(&to, &rig, place + SMALL, LARGE, BLOCK), 0);
+        place += SMALL + LARGE;
+        if (i == 2)
+            turn_through(rig.loop, 1);
+    }
+    assert_non_null(interrupting.held);
+    interrupting.held->io->operations--;
+    interrupting.held->io->events->call_done(interrupting.held->io, interrupting.held, -EINTR);
+    assert_true(interrupting.was_tried_again);
+    finish(&to, &rig);
+    check_file(fd, place);
+    close(fd);
+    files_rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(bytes_of_all_kinds_arrive_in_order),
@@ -577,6 +645,7 @@ int main(void) {
         FILES_ON_BOTH(a_slow_disk_holds_up_nobody),
         FILES_ON_BOTH(a_close_waits_for_what_is_under_way),
         FILES_ON_BOTH(it_may_be_closed_at_any_time),
+        FILES_ON_BOTH(an_interrupted_write_is_tried_again_with_the_same_bytes),
         FILES_ON_BOTH(files_do_not_wait_for_each_other),
         FILES_ON_BOTH(work_is_done_elsewhere_and_told_here),
     };

@@ -324,6 +324,20 @@ static void wishes_are_bounded(void **state) {
     record_wishes_clear(&wishes);
 }
 
+/* What a recording begins with, room for an index above all, may be more bytes than a file is to have. */
+static void no_recording_is_ended_before_it_has_a_frame(void **state) {
+    recorder_rig rig;
+    open_rig(&rig, state, true);
+    rig.options.segment_bytes = 100;
+    publish_frames(&rig, 3 * GROUP);
+    /* One for each group: none is ended by the key frame that it begins with. */
+    assert_int_equal(rig.stream->recorder->files, 3);
+    assert_int_equal(rig.stream->recorder->frames, 3 * GROUP);
+    stream_detach(rig.stream, 0);
+    turn_until_closed(&rig);
+    close_rig(&rig);
+}
+
 static void without_a_directory_nothing_can_be_recorded(void **state) {
     recorder_rig rig;
     open_rig(&rig, state, true);
@@ -399,6 +413,7 @@ int main(void) {
         FILES_ON_BOTH(a_slow_disk_costs_the_recording_groups_and_nobody_else),
         FILES_ON_BOTH(recordings_leave_most_of_the_pool_to_others),
         FILES_ON_BOTH(recording_is_switched_on_and_off),
+        FILES_ON_BOTH(no_recording_is_ended_before_it_has_a_frame),
         FILES_ON_BOTH(without_a_directory_nothing_can_be_recorded),
         cmocka_unit_test(an_index_fills_its_room),
         cmocka_unit_test(names_are_times),
