@@ -57,9 +57,11 @@ void packet_pool_free(struct packet_pool *pool) {
     free(pool);
 }
 
-/* As many again as there are, within bounds. */
-static size_t batch_count(size_t made) {
-    return made < FIRST_PACKETS ? FIRST_PACKETS : made < MOST_PACKETS ? made : MOST_PACKETS;
+/* As many again as there are, within bounds and as far as they fit below @most. Of so many bytes each. */
+static size_t batch_count(const struct packet_pool *pool, size_t made, size_t size, uint64_t most) {
+    size_t count = made < FIRST_PACKETS ? FIRST_PACKETS : made < MOST_PACKETS ? made : MOST_PACKETS;
+    uint64_t left = pool->bytes + sizeof(struct batch) < most ? most - pool->bytes - sizeof(struct batch) : 0;
+    return left / size < count ? left / size : count;
 }
 
 static size_t charge_of(size_t capacity) {
@@ -80,8 +82,9 @@ uint64_t packet_pool_bytes(const struct packet_pool *pool) {
 
 static struct packet *take(struct packet_pool *pool, uint64_t most) {
     if (!pool->free) {
-        size_t count = batch_count(pool->made), size = sizeof(struct batch) + count * sizeof(struct packet);
-        struct batch *batch = pool->bytes + size <= most ? calloc(1, size) : NULL;
+        size_t count = batch_count(pool, pool->made, sizeof(struct packet), most);
+        size_t size = sizeof(struct batch) + count * sizeof(struct packet);
+        struct batch *batch = count > 0 ? calloc(1, size) : NULL;
         if (!batch)
             return NULL;
         pool->made += count;
@@ -145,14 +148,15 @@ static void fill(struct packet *packet, const sluice_flv_tag *tag, enum packet_r
 
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload) {
-    struct packet *packet = take(pool, pool->most);
+    /* A quarter is for what comes of packets: copies of headers, RTP, and lists. */
+    struct packet *packet = take(pool, pool->most - pool->most / 4);
     if (packet)
         fill(packet, tag, role, timestamp, payload);
     return packet;
 }
 
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
-    struct packet *copy = take(source->pool, UINT64_MAX);
+    struct packet *copy = take(source->pool, source->pool->most);
     if (!copy)
         return NULL;
     sluice_slice payload;
@@ -176,8 +180,9 @@ struct packet *packet_ref(struct packet *packet) {
 
 static struct rtp_packet *take_rtp(struct packet_pool *pool) {
     if (!pool->free_rtp) {
-        size_t count = batch_count(pool->made_rtp), size = sizeof(struct rtp_batch) + count * sizeof(struct rtp_packet);
-        struct rtp_batch *batch = calloc(1, size);
+        size_t count = batch_count(pool, pool->made_rtp, sizeof(struct rtp_packet), pool->most);
+        size_t size = sizeof(struct rtp_batch) + count * sizeof(struct rtp_packet);
+        struct rtp_batch *batch = count > 0 ? calloc(1, size) : NULL;
         if (!batch)
             return NULL;
         pool->made_rtp += count;

@@ -117,8 +117,8 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
                           uint32_t timestamp, sluice_slice *payload);
 
 /*
- * The same payload at another time: that of a packet that it goes with. NULL when memory is short. The few that are
- * made do not count against the pool's limit.
+ * The same payload at another time: that of a packet that it goes with. NULL when memory is short. There is a part of
+ * the pool for it.
  */
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
 
