@@ -11,14 +11,14 @@
 #include "daemon/log.h"
 #include "daemon/publisher.h"
 
-enum { ASKING_MOST = 65536 }; /* bytes that wait for a hook's answer */
+enum { WAITING_MOST = 65536 }; /* bytes that wait for a hook's answer, or the stream's name */
 
 struct flv_session {
     struct session base;
     struct publisher *publisher;
     uint64_t received;    /* bytes, when the tick last looked */
     uint64_t received_at; /* loop time at which that had grown */
-    bool peer_ended;      /* before the hook has answered */
+    bool peer_ended;      /* while it waited */
 };
 
 static struct flv_session *of(struct session *session) {
@@ -34,45 +34,60 @@ static void end(struct flv_session *session, int error) {
     sluice_conn_close(session->base.conn);
 }
 
-static void on_data(sluice_conn *conn, void *user) {
-    struct flv_session *session = user;
-    if (session->base.hook) {
-        if (sluice_chain_length(sluice_conn_chain(conn)) > ASKING_MOST)
-            sluice_conn_pause(conn);
-        return;
-    }
-    int error = publisher_feed(session->publisher, sluice_conn_chain(conn));
-    if (error)
-        end(session, error);
-    else
-        sluice_conn_set_need(conn, publisher_need(session->publisher));
+static bool is_waiting(const struct flv_session *session) {
+    return session->base.hook || publisher_is_waiting(session->publisher);
 }
 
+/* Publishes what has come. */
+static void feed(struct flv_session *session) {
+    sluice_conn *conn = session->base.conn;
+    int error = publisher_feed(session->publisher, sluice_conn_chain(conn));
+    if (error || (session->peer_ended && !is_waiting(session)))
+        end(session, error);
+    else
+        sluice_conn_set_need(conn, is_waiting(session) ? 0 : publisher_need(session->publisher));
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct flv_session *session = user;
+    if (!is_waiting(session))
+        feed(session);
+    else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
+        sluice_conn_pause(conn);
+}
+
+/* What came before a regular end is published yet. */
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct flv_session *session = user;
     (void)conn;
     session->peer_ended = true;
-    if (error || !session->base.hook)
+    if (error || !is_waiting(session))
         end(session, error);
 }
 
 /* What came meanwhile is published now. */
+static void go_on(struct flv_session *session) {
+    session->received_at = worker_now(session->base.worker);
+    sluice_conn_resume(session->base.conn);
+    feed(session);
+}
+
 static void on_answered(struct session *base, bool granted) {
     struct flv_session *session = of(base);
     if (base->closing)
         return;
-    if (!granted) {
+    if (granted)
+        go_on(session);
+    else
         end(session, -EPERM);
-        return;
-    }
-    session->received_at = worker_now(base->worker);
-    int error = publisher_feed(session->publisher, sluice_conn_chain(base->conn));
-    if (error || session->peer_ended) {
+}
+
+static void on_claimed(struct session *base, int error) {
+    struct flv_session *session = of(base);
+    if (error)
         end(session, error);
-        return;
-    }
-    sluice_conn_set_need(base->conn, publisher_need(session->publisher));
-    sluice_conn_resume(base->conn);
+    else
+        go_on(session);
 }
 
 static void on_closed(sluice_conn *conn, void *user) {
@@ -92,7 +107,7 @@ static void tick(struct session *base, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (!base->hook && now - session->received_at >= base->worker->options->idle_ms) {
+    } else if (!is_waiting(session) && now - session->received_at >= base->worker->options->idle_ms) {
         end(session, -ETIMEDOUT);
     }
 }
@@ -134,7 +149,7 @@ static int make_publisher(struct flv_session *session, const char *name) {
     int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
     if (error)
         return error;
-    error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, &session->publisher);
+    error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, on_claimed, &session->publisher);
     if (error)
         stream_unref(stream);
     return error;

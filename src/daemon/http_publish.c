@@ -22,41 +22,71 @@ static unsigned status_of(int error) {
     }
 }
 
-void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+/* The name is another's. Logs the refusal. */
+static void refuse_name(struct http_session *session, int error) {
+    publisher_end(session->publisher, error, 0, worker_now(session->base.worker));
+    session->publisher = NULL;
+    const struct http_reply reply = {.status = error == -EKEYREJECTED ? 403 : 409,
+                                     .reason = publisher_error_text(error)};
+    http_respond(session, &reply);
+}
+
+/* The stream is its own. */
+static void begin(struct http_session *session) {
+    session->state = HTTP_PUBLISHING;
+    session->received = 0;
+    session->received_at = worker_now(session->base.worker);
+    if (session->expects_continue) {
+        session->continue_left = strlen("HTTP/1.1 100 Continue\r\n\r\n");
+        sluice_conn_want_send(session->base.conn);
+    }
+}
+
+/* All of it may have come meanwhile. */
+static void on_claimed(struct session *base, int error) {
+    struct http_session *session = (struct http_session *)base;
+    sluice_conn_resume(base->conn);
+    if (error) {
+        refuse_name(session, error);
+        return;
+    }
+    begin(session);
+    sluice_http_free(session->http);
+    session->http = NULL;
+    http_publish_feed(session);
+    if (session->peer_ended && session->state == HTTP_PUBLISHING)
+        http_publish_peer_ended(session, 0);
+}
+
+static int make_publisher(struct http_session *session, struct stream *stream) {
     struct worker *worker = session->base.worker;
     struct stream_source source = {.protocol = "http", .since = worker_now(worker), .session = &session->base};
     memcpy(source.peer, session->base.peer, sizeof source.peer);
-
     int error = session->payload ? 0 : sluice_chain_new(worker->pool, &session->payload);
     if (!error)
-        error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, &session->publisher);
-    if (error) {
+        error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, on_claimed, &session->publisher);
+    return error;
+}
+
+void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    if (make_publisher(session, stream) < 0) {
         stream_unref(stream);
         http_refuse(session, 503, "out of memory");
         return;
     }
-    error = publisher_attach(session->publisher);
-    if (error) {
-        /* Logs the refusal. */
-        publisher_end(session->publisher, error, 0, worker_now(worker));
-        session->publisher = NULL;
-        const struct http_reply reply = {.status = error == -EKEYREJECTED ? 403 : 409,
-                                         .reason = publisher_error_text(error)};
-        http_respond(session, &reply);
-        return;
-    }
-    session->state = HTTP_PUBLISHING;
+    session->expects_continue = request->expect_continue;
     session->keep_alive = request->keep_alive;
-    session->received = 0;
-    session->received_at = worker_now(worker);
     /* Encoders that send neither a length nor chunks mean: until I close. */
     sluice_http_body_begin(&session->body, request, request->body == SLUICE_HTTP_BODY_NONE);
     if (session->body.kind == SLUICE_HTTP_BODY_UNTIL_CLOSE)
         session->keep_alive = false;
-    if (request->expect_continue) {
-        session->continue_left = strlen("HTTP/1.1 100 Continue\r\n\r\n");
-        sluice_conn_want_send(session->base.conn);
-    }
+    int result = publisher_attach(session->publisher);
+    if (result < 0)
+        refuse_name(session, result);
+    else if (result > 0)
+        session->state = HTTP_CLAIMING;
+    else
+        begin(session);
 }
 
 void http_publish_end(struct http_session *session, int error, unsigned status) {

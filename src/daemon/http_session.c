@@ -338,6 +338,7 @@ static void on_data(sluice_conn *conn, void *user) {
         http_publish_feed(session);
         break;
     case HTTP_ASKING:
+    case HTTP_CLAIMING:
         if (sluice_chain_length(chain) > PIPELINE_MOST)
             sluice_conn_pause(conn);
         break;
@@ -366,11 +367,12 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     struct http_session *session = user;
     (void)conn;
     session->peer_ended = true;
-    if (session->state == HTTP_PUBLISHING) {
+    if (session->state == HTTP_PUBLISHING || (error && session->state == HTTP_CLAIMING)) {
         http_publish_peer_ended(session, error);
         if (error)
             http_close(session);
-    } else if (!error && session->state == HTTP_ASKING && !http_text_is(&session->asked->method, "GET")) {
+    } else if (!error && (session->state == HTTP_CLAIMING ||
+                          (session->state == HTTP_ASKING && !http_text_is(&session->asked->method, "GET")))) {
         /* A short stream, which may all be there. */
         return;
     } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
@@ -478,6 +480,7 @@ static void tick(struct session *base, uint64_t now) {
             http_close(session);
         break;
     case HTTP_ASKING:
+    case HTTP_CLAIMING:
         break;
     case HTTP_PUBLISHING:
         http_publish_tick(session, now);
@@ -513,6 +516,7 @@ static void drain(struct session *base) {
         forget_asked(session);
         http_refuse(session, 503, "the server stops");
         break;
+    case HTTP_CLAIMING:
     case HTTP_PUBLISHING:
         http_publish_end(session, -ESHUTDOWN, 503);
         break;

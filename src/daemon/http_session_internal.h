@@ -12,7 +12,8 @@ enum http_state {
     HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
     HTTP_MOVING,     /* goes to the worker of the stream that is asked for; set by the request, which waits */
     HTTP_ASKING,     /* waits for a hook's answer; set when a request is such that one is asked */
-    HTTP_PUBLISHING, /* the request's body is FLV; set by http_publish_start() */
+    HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
+    HTTP_PUBLISHING, /* the request's body is FLV; set when the name is its own */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
     HTTP_LOOKING,    /* for a recording; set by http_record_start() */
     HTTP_RESPONDING, /* sends a whole response, or a recording; set by http_respond(), and when that is found */
@@ -48,8 +49,9 @@ struct http_session {
     bool keep_alive;
 
     /* Publishing: */
-    struct publisher *publisher;
+    struct publisher *publisher; /* claiming, too */
     sluice_http_body body;
+    bool expects_continue;
     sluice_chain *payload;
     uint64_t received;
     uint64_t received_at;

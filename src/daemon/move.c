@@ -14,21 +14,11 @@ struct session_move {
     struct session *session;
     struct worker *to;
     sluice_conn_handover connection;
-    bool arrived;
 };
 
-/*
- * One turn later than it is there: then the worker has heard everything that happened before. A publisher that comes
- * back at once does not find the stream taken by the connection that it has closed.
- */
 static void arrive(void *user) {
     struct session_move *move = user;
     struct session *session = move->session;
-    if (!move->arrived) {
-        move->arrived = true;
-        sluice_loop_post_call(move->to->loop, &move->call, arrive, move);
-        return;
-    }
     struct worker *worker = move->to;
     session->worker = worker;
     int error = sluice_conn_adopt(worker->loop, &move->connection, session->type->events, session, &session->conn);

@@ -1,21 +1,28 @@
 #include "daemon/publisher.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/log.h"
+#include "daemon/session.h"
 
 struct publisher {
     struct stream *stream;
     struct stream_source source;
     sluice_flv *flv;
+    struct claim claim;
+    publisher_claimed_fn *claimed;
+    sluice_flv_tag *first; /* that has come before the stream was its own: the framer's; or NULL */
     bool attached;
     bool has_tags; /* at least one has come */
 };
 
+static void decided(struct claim *claim, int error);
+
 int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
-                  struct publisher **ret_publisher) {
+                  publisher_claimed_fn *claimed, struct publisher **ret_publisher) {
     struct publisher *publisher = calloc(1, sizeof *publisher);
     if (!publisher)
         return -ENOMEM;
@@ -26,18 +33,31 @@ int publisher_new(struct stream *stream, const struct stream_source *source, uin
     }
     publisher->stream = stream;
     publisher->source = *source;
+    publisher->claim.decided = decided;
+    publisher->claimed = claimed;
     *ret_publisher = publisher;
     return 0;
 }
 
-int publisher_attach(struct publisher *publisher) {
-    int error = stream_attach(publisher->stream, &publisher->source);
-    if (error)
-        return error;
+static void begin(struct publisher *publisher) {
     publisher->attached = true;
     LOG(LOG_INFO, "publisher started", {"stream", publisher->stream->name}, {"proto", publisher->source.protocol},
         {"peer", publisher->source.peer});
-    return 0;
+}
+
+int publisher_attach(struct publisher *publisher) {
+    int result = claim_stream(&publisher->claim, publisher->stream, &publisher->source);
+    if (result == 0)
+        begin(publisher);
+    return result;
+}
+
+bool publisher_is_attached(const struct publisher *publisher) {
+    return publisher->attached;
+}
+
+bool publisher_is_waiting(const struct publisher *publisher) {
+    return publisher->claim.stream;
 }
 
 void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
@@ -46,14 +66,30 @@ void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t
     (void)stream_publish(publisher->stream, tag, flags);
 }
 
+/* The name is its own, or never will be. */
+static void decided(struct claim *claim, int error) {
+    struct publisher *publisher = (struct publisher *)((char *)claim - offsetof(struct publisher, claim));
+    if (!error)
+        begin(publisher);
+    if (!publisher->source.session->closing)
+        publisher->claimed(publisher->source.session, error);
+}
+
+/* A tag that has to wait for the stream stays with the framer, which is not called before it has been published. */
 int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
-    sluice_flv_tag *tag;
-    int result;
-    while ((result = sluice_flv_next(publisher->flv, chain, &tag)) > 0) {
+    sluice_flv_tag *tag = publisher->first;
+    int result = 1;
+    if (publisher_is_waiting(publisher))
+        return 0;
+    publisher->first = NULL;
+    while (tag || (result = sluice_flv_next(publisher->flv, chain, &tag)) > 0) {
         int error = publisher->attached ? 0 : publisher_attach(publisher);
+        if (error > 0)
+            publisher->first = tag;
         if (error)
-            return error;
+            return error > 0 ? 0 : error;
         publisher_publish(publisher, tag, sluice_flv_flags(publisher->flv));
+        tag = NULL;
     }
     return result;
 }
@@ -138,6 +174,7 @@ int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t 
     else if (error == 0 && !publisher->has_tags)
         error = -ENODATA;
     log_end(publisher, error);
+    claim_withdraw(&publisher->claim);
     sluice_flv_free(publisher->flv);
     if (publisher->attached)
         stream_detach(publisher->stream, now);

@@ -5,6 +5,7 @@
 #ifndef SLUICED_PUBLISHER_H
 #define SLUICED_PUBLISHER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <sluice/chain.h>
@@ -13,20 +14,33 @@
 
 struct publisher;
 
+/* What has become of a claim: 0, or the error with which the session is to end the publisher. */
+typedef void publisher_claimed_fn(struct session *session, int error);
+
 /*
- * @stream: the reference goes to the publisher on success. @frame_limit: largest payload, bytes.
+ * @stream: the reference goes to the publisher on success. @frame_limit: largest payload, bytes. @claimed: where it
+ * had to wait for the stream's name
  * 0, -ENOMEM, -EINVAL
  */
 int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
-                  struct publisher **ret_publisher);
+                  publisher_claimed_fn *claimed, struct publisher **ret_publisher);
 
 /*
- * Takes the stream: now, or by itself with the first tag. 0, -EEXIST when another publisher has it, -EKEYREJECTED when
- * this one is banned.
+ * Takes the stream: now, or by itself with the first tag. 0; 1: it waits for the name, and @claimed will be called; or
+ * as of claim_stream().
  */
 int publisher_attach(struct publisher *publisher);
 
-/* Publishes what is whole in the chain of FLV. 0, or the error that ended it: see publisher_error_text(). */
+/* Whether the stream is its own. */
+bool publisher_is_attached(const struct publisher *publisher);
+
+/* Whether it waits for the stream's name. Nothing is read from the chain meanwhile. */
+bool publisher_is_waiting(const struct publisher *publisher);
+
+/*
+ * Publishes what is whole in the chain of FLV, unless it waits. 0, or the error that ended it: see
+ * publisher_error_text().
+ */
 int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
 
 /* Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. */

@@ -127,7 +127,7 @@ void pull_fail(struct pull *pull, const char *reason) {
 
 static bool is_taken(const struct pull *pull) {
     const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
-    return stream && stream->live;
+    return stream && claim_is_held(stream);
 }
 
 static void begin_connecting(struct pull *pull) {

@@ -255,6 +255,15 @@ static bool take_channels(struct pull_session *session, const sluice_rtsp_messag
     return true;
 }
 
+/* Where the stream's name had to be waited for. */
+static void on_claimed(struct session *base, int error) {
+    struct pull_session *session = of(base);
+    if (error)
+        fail(session, error, "%s", publisher_error_text(error));
+    else
+        proceed(session, false);
+}
+
 static void on_set_up(struct pull_session *session, const sluice_rtsp_message *reply) {
     struct pull *pull = session->pull;
     const sluice_http_text name = {pull->option->name, strlen(pull->option->name)};
@@ -273,10 +282,10 @@ static void on_set_up(struct pull_session *session, const sluice_rtsp_message *r
     sluice_rtsp_set_channels(session->framer, (uint16_t)(most < 255 ? most + 1 : 256));
     bool more = find_track(session, session->track + 1);
     /* Media may overtake the answer to PLAY. */
-    int error = more ? 0 : rtsp_source_publish(&session->source, &session->base, name);
-    if (error)
-        fail(session, error, "%s", publisher_error_text(error));
-    else
+    int result = more ? 0 : rtsp_source_publish(&session->source, &session->base, name, on_claimed);
+    if (result < 0)
+        fail(session, result, "%s", publisher_error_text(result));
+    else if (result == 0)
         proceed(session, more);
 }
 

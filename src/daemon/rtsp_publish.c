@@ -29,14 +29,18 @@ static unsigned read_description(struct rtsp_session *session, const sluice_rtsp
     }
 }
 
-static unsigned make_publisher(struct rtsp_session *session, sluice_http_text name) {
-    struct worker *worker = session->base.worker;
-    int error = rtsp_source_prepare(&session->source, worker);
-    if (!error)
-        error = rtsp_source_publish(&session->source, &session->base, name);
+static void announced(struct rtsp_session *session, int64_t cseq) {
+    session->state = RTSP_ANNOUNCED;
+    rtsp_respond(session, 200, cseq);
+}
+
+static void refuse(struct rtsp_session *session, unsigned status, int64_t cseq) {
+    rtsp_source_clear(&session->source);
+    rtsp_refuse(session, status, cseq, sluice_rtsp_reason(status));
+}
+
+static unsigned status_of(int error) {
     switch (error) {
-    case 0:
-        return 0;
     case -EINVAL:
         return 404;
     case -EEXIST:
@@ -49,18 +53,36 @@ static unsigned make_publisher(struct rtsp_session *session, sluice_http_text na
     }
 }
 
+/* The answer to ANNOUNCE was owed. */
+static void on_claimed(struct session *base, int error) {
+    struct rtsp_session *session = (struct rtsp_session *)base;
+    session->active_at = worker_now(base->worker);
+    if (error) {
+        rtsp_publish_leave(session, error);
+        refuse(session, status_of(error), session->asked_cseq);
+    } else {
+        announced(session, session->asked_cseq);
+    }
+    sluice_conn_resume(base->conn);
+    rtsp_read(session);
+}
+
 void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
     unsigned status = rtsp_read_target(request->url, NULL, 0, &target) < 0 ? 400 : read_description(session, request);
+    int result = 0;
     if (!status)
-        status = make_publisher(session, target.name);
-    if (status) {
-        rtsp_source_clear(&session->source);
-        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
-        return;
-    }
-    session->state = RTSP_ANNOUNCED;
-    rtsp_respond(session, 200, request->cseq);
+        result = rtsp_source_prepare(&session->source, session->base.worker);
+    if (!status && !result)
+        result = rtsp_source_publish(&session->source, &session->base, target.name, on_claimed);
+    if (result < 0)
+        status = status_of(result);
+    if (status)
+        refuse(session, status, request->cseq);
+    else if (result > 0)
+        session->asked_cseq = request->cseq;
+    else
+        announced(session, request->cseq);
 }
 
 /* What a request of a publisher is about: 0, or the status to refuse with. */

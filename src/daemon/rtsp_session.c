@@ -364,8 +364,8 @@ static void fail(struct rtsp_session *session, int error) {
 
 /* Whether requests are handled now: they wait while an answer is owed. */
 static bool is_reading(const struct rtsp_session *session) {
-    return !session->base.closing && !session->moving && !session->base.hook && session->state != RTSP_WAITING &&
-           session->state != RTSP_ENDING;
+    return !session->base.closing && !session->moving && !session->base.hook &&
+           !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
 }
 
 void rtsp_read(struct rtsp_session *session) {
@@ -514,9 +514,10 @@ static void drain(struct session *base) {
         rtsp_close(session);
         return;
     }
+    bool owes = session->state == RTSP_WAITING || rtsp_source_is_waiting(&session->source);
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
-    if (session->state == RTSP_WAITING)
+    if (owes)
         rtsp_respond(session, 503, session->asked_cseq);
     rtsp_end(session);
 }

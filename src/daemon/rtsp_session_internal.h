@@ -48,7 +48,7 @@ struct rtsp_session {
     struct player *player;
     bool joined; /* in the stream's list */
     uint64_t joined_at;
-    int64_t asked_cseq; /* of the DESCRIBE that is owed an answer */
+    int64_t asked_cseq; /* of the DESCRIBE, or ANNOUNCE, that is owed an answer */
     char *asked_url;    /* and its URL */
 };
 

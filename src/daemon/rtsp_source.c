@@ -44,7 +44,8 @@ int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker) {
     return rtp_input_new(worker_small_pool(worker), source->sdp, take_tag, source, &source->input);
 }
 
-int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name) {
+int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
+                        publisher_claimed_fn *claimed) {
     struct worker *worker = session->worker;
     struct stream_source from = {.protocol = "rtsp", .since = worker_now(worker), .session = session};
     struct stream *stream;
@@ -54,17 +55,21 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
-    error = publisher_new(stream, &from, frame_limit, &publisher);
+    error = publisher_new(stream, &from, frame_limit, claimed, &publisher);
     if (error) {
         stream_unref(stream);
         return -ENOMEM;
     }
     error = publisher_attach(publisher);
-    if (error)
+    if (error < 0)
         publisher_end(publisher, error, 0, worker_now(worker));
     else
         source->publisher = publisher;
     return error;
+}
+
+bool rtsp_source_is_waiting(const struct rtsp_source *source) {
+    return source->publisher && publisher_is_waiting(source->publisher);
 }
 
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
@@ -96,8 +101,10 @@ static void log_counts(const struct rtsp_source *source) {
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {
     if (!source->publisher)
         return;
-    rtp_input_flush(source->input);
-    log_counts(source);
+    if (publisher_is_attached(source->publisher)) {
+        rtp_input_flush(source->input);
+        log_counts(source);
+    }
     publisher_end(source->publisher, error, 0, now);
     source->publisher = NULL;
 }

@@ -23,7 +23,7 @@ struct rtsp_channel {
 struct rtsp_source {
     char *sdp_text; /* that the description's texts lie in */
     sluice_sdp *sdp;
-    struct publisher *publisher; /* NULL but while it has the stream */
+    struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;
 };
 
@@ -37,10 +37,14 @@ int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
 int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker);
 
 /*
- * Takes the stream of that name. Logs a refusal. 0, -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED
- * (this one is banned), -ENOMEM
+ * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error the session then
+ * ends the source; -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED (this one is banned), -ENOMEM
  */
-int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name);
+int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
+                        publisher_claimed_fn *claimed);
+
+/* Whether it waits for the stream's name. */
+bool rtsp_source_is_waiting(const struct rtsp_source *source);
 
 /* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,

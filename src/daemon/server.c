@@ -139,17 +139,10 @@ struct arrival {
     struct listener_option option; /* a copy: options come and go */
     struct sockaddr_storage peer;
     int fd;
-    bool is_there;
 };
 
-/* One turn later than it is there, as in move.c: what the worker has of others from before is heard first. */
 static void arrive(void *user) {
     struct arrival *arrival = user;
-    if (!arrival->is_there) {
-        arrival->is_there = true;
-        sluice_loop_post_call(arrival->worker->loop, &arrival->call, arrive, arrival);
-        return;
-    }
     begin(arrival->worker, arrival->fd, &arrival->peer, &arrival->option);
     free(arrival);
 }

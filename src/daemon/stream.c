@@ -25,6 +25,7 @@ struct registry {
     struct stream *buckets[BUCKETS];
     uint32_t count;
     struct bans bans;
+    struct claims claims;
     struct stream_totals gone; /* of publishers and players that are no more */
     void (*wanted)(struct stream *stream, void *user);
     void *wanted_user;
@@ -41,6 +42,7 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
         return error;
     }
     registry->loop = loop;
+    claims_init(&registry->claims, loop);
     registry->pool = sluice_loop_pool(loop);
     registry_set_limits(registry, limits);
     *ret_registry = registry;
@@ -181,6 +183,10 @@ struct bans *registry_bans(struct registry *registry) {
     return &registry->bans;
 }
 
+struct claims *registry_claims(struct registry *registry) {
+    return &registry->claims;
+}
+
 static void forget_media(struct stream *stream) {
     gop_clear(&stream->gop);
     stream_headers_clear(&stream->headers);
@@ -247,6 +253,7 @@ void stream_detach(struct stream *stream, uint64_t now) {
     for (struct player *player = stream->players; player; player = player->next)
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->state = PLAYER_WAITING;
+    claims_left(&stream->registry->claims);
 }
 
 static enum packet_role role_of(const sluice_flv_tag *tag, bool is_metadata) {

@@ -13,6 +13,7 @@
 
 #include "daemon/address.h"
 #include "daemon/ban.h"
+#include "daemon/claim.h"
 #include "daemon/gop.h"
 #include "daemon/merge.h"
 #include "daemon/player.h"
@@ -122,6 +123,9 @@ void registry_get_totals(struct registry *registry, struct stream_totals *ret_to
 /* Of publishers that may not publish for a while. */
 struct bans *registry_bans(struct registry *registry);
 
+/* Publishers that wait for the name of one of its streams. */
+struct claims *registry_claims(struct registry *registry);
+
 uint32_t registry_count(const struct registry *registry);
 
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
@@ -132,7 +136,7 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 
 void stream_unref(struct stream *stream);
 
-/* 0, -EEXIST when it has a publisher, -EKEYREJECTED when this one is banned. */
+/* For claim.h. 0, -EEXIST when it has a publisher, -EKEYREJECTED when this one is banned. */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 void stream_detach(struct stream *stream, uint64_t now);
 

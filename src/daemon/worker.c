@@ -94,6 +94,7 @@ static void tick(sluice_timer *timer, void *user) {
         registry_tick(worker->registry, now - worker->ticked_at);
         worker->ticked_at = now;
     }
+    claims_decide(registry_claims(worker->registry));
     pulls_tick(worker->pulls, now);
     denials_tick(&worker->denials, now);
     recorders_tick(&worker->recorders);

@@ -432,6 +432,10 @@ class PublishTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_second_publisher(self):
+        # The first one says nothing meanwhile.
+        self.daemon.stop()
+        self.daemon = Daemon(listen=listen())
+        self.addCleanup(self.daemon.stop)
         with Client(self.daemon) as one, Client(self.daemon) as other:
             one.record()
             self.assertEqual(other.ask("ANNOUNCE", body=SDP).status, 403)

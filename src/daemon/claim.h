@@ -1,0 +1,64 @@
+/*
+ * Claims: publishers that wait for a name that another one still has. A peer that closes its connection and comes back
+ * at once may be heard of before the end of the connection that it has closed: with workers they come by different
+ * ways, and even on one loop there is no order between two sockets. So who finds its name taken waits a moment, and
+ * gets it when it is left. Where the kernel knows that the connection of who has it is ending, which is not read yet,
+ * it waits for that. Its worker's thread only.
+ */
+#ifndef SLUICED_CLAIM_H
+#define SLUICED_CLAIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/loop.h>
+
+enum {
+    CLAIM_MS = 1000,        /* that one waits at least: an end may still be behind what the peer's kernel has to send */
+    CLAIM_ENDING_MS = 5000, /* and for a connection that is ending: what is left of it is read in no time */
+};
+
+struct stream;
+struct stream_source;
+
+/* The claimant's, and left alone by it while it waits. All zero at the beginning. */
+struct claim {
+    struct stream *stream; /* NULL: it does not wait */
+    const struct stream_source *source;
+    struct claim *next;
+    uint64_t since; /* loop time */
+
+    /* Once, from a turn, unless it is withdrawn: 0: the stream is the claimant's; or an error of claim_stream(). */
+    void (*decided)(struct claim *claim, int error);
+};
+
+/* Those of a worker's streams, in the order in which they have come. */
+struct claims {
+    sluice_loop *loop;
+    struct claim *first;
+    sluice_call call;
+    bool posted;
+};
+
+void claims_init(struct claims *claims, sluice_loop *loop);
+
+/*
+ * Takes the stream for a publisher. @claim: with decided() set; @source: stays while it waits
+ * 0; 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the stream;
+ * -EKEYREJECTED: this one is banned
+ */
+int claim_stream(struct claim *claim, struct stream *stream, const struct stream_source *source);
+
+/* Waits no more. One that does not wait is allowed. */
+void claim_withdraw(struct claim *claim);
+
+/* A stream has lost its publisher: in the next turn, who claims it gets it. */
+void claims_left(struct claims *claims);
+
+/* Now and then: decides what can be decided, and refuses those that have waited in vain. */
+void claims_decide(struct claims *claims);
+
+/* Whether the stream has a publisher that is there to stay, as far as its connection tells. */
+bool claim_is_held(const struct stream *stream);
+
+#endif

@@ -1,0 +1,306 @@
+/*
+ * Claims of a stream's name, as the kernel sees the connection of who has it: whether its end has been read or not. On
+ * both backends.
+ */
+#include "daemon/claim.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/session.h"
+#include "daemon/stream.h"
+#include "support/files.h"
+
+enum { PEERS = 3, UNDECIDED = 77 };
+
+typedef struct claim_rig claim_rig;
+
+/* A publisher that takes a stream, and leaves it when it reads its peer's end. */
+typedef struct claimant {
+    claim_rig *rig;
+    struct session session;
+    struct stream_source source;
+    struct claim claim;
+    int peer; /* -1: closed */
+    int verdict;
+    unsigned decisions, closed;
+    bool has;
+} claimant;
+
+struct claim_rig {
+    loop_rig loop;
+    struct registry *registry;
+    struct stream *stream;
+    claimant claimants[PEERS];
+};
+
+static void leave(claimant *c) {
+    if (!c->has)
+        return;
+    c->has = false;
+    stream_detach(c->rig->stream, sluice_loop_now(c->rig->loop.loop));
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    claimant *c = user;
+    (void)conn;
+    (void)error;
+    claim_withdraw(&c->claim);
+    leave(c);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    claimant *c = user;
+    (void)conn;
+    c->closed++;
+}
+
+static const sluice_conn_events events = {.on_end = on_end, .on_closed = on_closed};
+
+static void decided(struct claim *claim, int error) {
+    claimant *c = (claimant *)((char *)claim - offsetof(claimant, claim));
+    c->verdict = error;
+    c->decisions++;
+    c->has = error == 0;
+}
+
+static void open_claimant(claim_rig *rig, claimant *c, unsigned number) {
+    int fds[2];
+    sockets_tcp_pair(fds);
+    *c = (claimant){.rig = rig, .peer = fds[1], .verdict = UNDECIDED, .claim.decided = decided};
+    snprintf(c->source.peer, sizeof c->source.peer, "192.0.2.%u:1000", number);
+    c->source.protocol = "test";
+    c->source.session = &c->session;
+    assert_int_equal(sluice_conn_new(rig->loop.loop, fds[0], &events, c, &c->session.conn), 0);
+}
+
+static void open_rig(claim_rig *rig, void **state) {
+    static const struct stream_limits limits = {.gop_bytes = 1 << 20, .player_bytes = 4 << 20};
+    *rig = (claim_rig){0};
+    files_rig_open(&rig->loop, NULL, state);
+    assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
+    assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
+    for (unsigned i = 0; i < PEERS; i++)
+        open_claimant(rig, &rig->claimants[i], i);
+}
+
+static void close_rig(claim_rig *rig) {
+    for (unsigned i = 0; i < PEERS; i++) {
+        claimant *c = &rig->claimants[i];
+        claim_withdraw(&c->claim);
+        leave(c);
+        sluice_conn_close(c->session.conn);
+        turn_until_count(rig->loop.loop, &c->closed, 1);
+        if (c->peer >= 0)
+            close(c->peer);
+    }
+    stream_unref(rig->stream);
+    assert_int_equal(registry_count(rig->registry), 0);
+    assert_null(registry_claims(rig->registry)->first);
+    registry_free(rig->registry);
+    files_rig_close(&rig->loop);
+}
+
+static int claim(claim_rig *rig, unsigned number) {
+    claimant *c = &rig->claimants[number];
+    int result = claim_stream(&c->claim, rig->stream, &c->source);
+    c->has = result == 0;
+    return result;
+}
+
+/* What it is told after it has waited for so long. */
+static int decide_after(claim_rig *rig, unsigned number, uint64_t waited) {
+    claimant *c = &rig->claimants[number];
+    c->claim.since = sluice_loop_now(rig->loop.loop) - waited;
+    claims_decide(registry_claims(rig->registry));
+    return c->verdict;
+}
+
+/* Nothing of it has been read: no turn comes before the claims. */
+static void end_peer(claim_rig *rig, unsigned number, bool reset) {
+    claimant *c = &rig->claimants[number];
+    static const char rest[100000];
+    sockets_write(c->peer, rest, sizeof rest);
+    if (reset)
+        sockets_reset_on_close(c->peer);
+    close(c->peer);
+    c->peer = -1;
+}
+
+static void a_free_name_is_taken_and_a_held_one_refused(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_true(claim_is_held(rig.stream));
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS - 1), UNDECIDED);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), -EEXIST);
+    leave(&rig.claimants[0]);
+    assert_false(claim_is_held(rig.stream));
+    assert_int_equal(claim(&rig, 2), 0);
+    assert_int_equal(rig.claimants[0].decisions + rig.claimants[2].decisions, 0);
+    close_rig(&rig);
+}
+
+static void come_back(void **state, bool reset) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, reset);
+    assert_false(claim_is_held(rig.stream));
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_true(rig.stream->live);
+    assert_int_equal(rig.claimants[1].decisions, 0);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    assert_string_equal(rig.stream->source.peer, rig.claimants[1].source.peer);
+    assert_true(claim_is_held(rig.stream));
+    close_rig(&rig);
+}
+
+static void who_has_closed_and_comes_back_gets_the_name(void **state) {
+    come_back(state, false);
+}
+
+static void who_was_reset_and_comes_back_gets_the_name(void **state) {
+    come_back(state, true);
+}
+
+/* Its end is behind what its kernel has to send yet. */
+static void who_comes_back_before_its_end_is_known_gets_the_name(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    turn_through(rig.loop.loop, 4);
+    assert_int_equal(rig.claimants[1].decisions, 0);
+    end_peer(&rig, 0, false);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    close_rig(&rig);
+}
+
+static void a_half_closed_connection_is_ending(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(shutdown(rig.claimants[0].peer, SHUT_WR), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    close_rig(&rig);
+}
+
+/* The first of two gets it; the second is told that it is taken. */
+static void the_first_claim_gets_the_name(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(claim(&rig, 2), 1);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    assert_int_equal(rig.claimants[2].decisions, 0);
+    assert_int_equal(decide_after(&rig, 2, CLAIM_MS), -EEXIST);
+    close_rig(&rig);
+}
+
+/* One that comes back again, and gives up the connection that waited: whichever end is read first. */
+static void who_comes_back_twice_gets_the_name(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    end_peer(&rig, 1, false);
+    assert_int_equal(claim(&rig, 2), 1);
+    turn_until_count(rig.loop.loop, &rig.claimants[2].decisions, 1);
+    assert_int_equal(rig.claimants[2].verdict, 0);
+    close_rig(&rig);
+}
+
+/* The name is free, but it has been promised. */
+static void nobody_overtakes_a_claim(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    leave(&rig.claimants[0]);
+    assert_false(rig.stream->live);
+    assert_int_equal(claim(&rig, 2), 1);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    assert_int_equal(rig.claimants[2].decisions, 0);
+    assert_int_equal(decide_after(&rig, 2, CLAIM_MS), -EEXIST);
+    close_rig(&rig);
+}
+
+static void a_claim_withdrawn_is_not_decided(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(claim(&rig, 2), 1);
+    leave(&rig.claimants[0]);
+    /* The decision has been posted. */
+    claim_withdraw(&rig.claimants[1].claim);
+    claim_withdraw(&rig.claimants[1].claim);
+    turn_until_count(rig.loop.loop, &rig.claimants[2].decisions, 1);
+    assert_int_equal(rig.claimants[2].verdict, 0);
+    assert_int_equal(rig.claimants[1].decisions, 0);
+    close_rig(&rig);
+}
+
+static void a_claim_does_not_wait_for_ever(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_ENDING_MS - 1), UNDECIDED);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_ENDING_MS), -EEXIST);
+    assert_int_equal(rig.claimants[1].decisions, 1);
+    close_rig(&rig);
+}
+
+/* Kicked while it waited. */
+static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    end_peer(&rig, 0, false);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(bans_add(registry_bans(rig.registry), "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX), 0);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, -EKEYREJECTED);
+    assert_int_equal(claim(&rig, 2), 0);
+    bans_clear(registry_bans(rig.registry));
+    close_rig(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FILES_ON_BOTH(a_free_name_is_taken_and_a_held_one_refused),
+        FILES_ON_BOTH(who_has_closed_and_comes_back_gets_the_name),
+        FILES_ON_BOTH(who_was_reset_and_comes_back_gets_the_name),
+        FILES_ON_BOTH(who_comes_back_before_its_end_is_known_gets_the_name),
+        FILES_ON_BOTH(a_half_closed_connection_is_ending),
+        FILES_ON_BOTH(the_first_claim_gets_the_name),
+        FILES_ON_BOTH(who_comes_back_twice_gets_the_name),
+        FILES_ON_BOTH(nobody_overtakes_a_claim),
+        FILES_ON_BOTH(a_claim_withdrawn_is_not_decided),
+        FILES_ON_BOTH(a_claim_does_not_wait_for_ever),
+        FILES_ON_BOTH(who_is_banned_meanwhile_does_not_get_the_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
