@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/hook_notice.h"
 #include "daemon/log.h"
 
 struct publisher {
@@ -130,6 +131,12 @@ static void log_end(const struct publisher *publisher, int error) {
         {"frames_dropped", log_unsigned(stream->frames_dropped).text});
 }
 
+/* Whoever is told of publishers' ends. */
+static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
+    if (publisher->attached)
+        hook_tell_unpublish(publisher->stream, now, publisher_error_text(error));
+}
+
 int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now) {
     if (!publisher)
         return error;
@@ -138,6 +145,7 @@ int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t 
     else if (error == 0 && !publisher->has_tags)
         error = -ENODATA;
     log_end(publisher, error);
+    tell_end(publisher, now, error);
     sluice_flv_free(publisher->flv);
     if (publisher->attached)
         stream_detach(publisher->stream, now);
