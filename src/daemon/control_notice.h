@@ -1,7 +1,7 @@
 /*
  * Tells the servers of hooks what has happened (hook_notice.h), by HTTP: few at a time, and beside those that are asked
- * (control_hook.h), so that a server that does not answer holds nobody up. What fails is tried again for a while. In the
- * control plane's thread, but for notifier_take().
+ * (control_hook.h), so that a server that does not answer holds nobody up. What fails is tried again for a while.
+ * In the control plane's thread, but for notifier_take().
  */
 #ifndef SLUICED_CONTROL_NOTICE_H
 #define SLUICED_CONTROL_NOTICE_H

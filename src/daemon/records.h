@@ -50,7 +50,10 @@ void record_options_clear(struct record_options *options);
 int records_new(const struct record_options *options, struct records **ret_records);
 void records_free(struct records *records);
 
-/* Begins to repair what was left in the directories. @done: of each recording that is whole, on any thread. 0, -ENOMEM */
+/*
+ * Begins to repair what was left in the directories. @done: of each recording that is whole, on any thread.
+ * 0, -ENOMEM
+ */
 int records_begin(struct records *records, record_done_fn *done, void *user);
 
 /* Where a stream is recorded to by the first rule that matches, or NULL. */
