@@ -2,6 +2,7 @@
 #ifndef SLUICED_ADMIN_API_H
 #define SLUICED_ADMIN_API_H
 
+#include "daemon/hook_notice.h"
 #include "daemon/options.h"
 #include "daemon/snapshot.h"
 #include "shared/json.h"
@@ -10,6 +11,8 @@
 struct admin_view {
     struct snapshots snapshots;
     const struct options *options;
+    struct notice_counts notices[HOOK_EVENTS];
+    uint64_t notices_waiting;
 };
 
 /* Writes a document: {"streams": [...]} and so on. */

@@ -230,6 +230,20 @@ static void write_pulls(FILE *out, const struct admin_view *view) {
     }
 }
 
+static void write_notices(FILE *out, const struct admin_view *view) {
+    head(out, "sluice_hook_notices_total", "counter",
+         "What hooks were told: delivered, failed (refused, or tried in vain), or dropped since too many waited.");
+    for (enum hook_event event = HOOK_UNPUBLISH; event < HOOK_EVENTS; event++) {
+        const struct notice_counts *counts = &view->notices[event];
+        const char *name = hook_event_name(event);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"delivered\"} %" PRIu64 "\n", name,
+                counts->delivered);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"failed\"} %" PRIu64 "\n", name, counts->failed);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"dropped\"} %" PRIu64 "\n", name, counts->dropped);
+    }
+    gauge(out, "sluice_hook_notices_waiting", "What hooks are yet to be told.", (double)view->notices_waiting);
+}
+
 char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, ret_size);
@@ -244,6 +258,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",
           streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
     write_pulls(out, view);
+    write_notices(out, view);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         free(text);

@@ -16,6 +16,7 @@
 #include "daemon/control_ask.h"
 #include "daemon/control_connect.h"
 #include "daemon/control_hook.h"
+#include "daemon/control_notice.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
 #include "daemon/service.h"
@@ -29,6 +30,7 @@ struct control {
     struct reload *reload;
     struct asker *asker;
     struct hook_asker *hook_asker;
+    struct notifier *notifier;
     struct admin *admin;
     int wake_fd; /* the run has ended */
     bool stopping;
@@ -109,6 +111,12 @@ static void show_status(const struct answer *answer, void *user) {
     log_status(line);
 }
 
+/* Hooks have been told of the end of everything. */
+static void on_told(void *user) {
+    const struct control *control = user;
+    event_base_loopbreak(control->base);
+}
+
 static void on_wake(evutil_socket_t fd, short what, void *user) {
     struct control *control = user;
     uint64_t count;
@@ -118,7 +126,7 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
     bool ended = control->ended;
     pthread_mutex_unlock(&control->lock);
     if (ended)
-        event_base_loopbreak(control->base);
+        notifier_finish(control->notifier, on_told, control);
 }
 
 static void on_signal(evutil_socket_t number, short what, void *user) {
@@ -182,6 +190,7 @@ static int open_control(struct control *control, const struct command_line *line
     added = added && connector_new(control->base, &control->connector) == 0;
     added = added && hook_asker_new(control->base, &control->hook_asker) == 0;
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
+    added = added && notifier_new(control->base, control->reload, &control->notifier) == 0;
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
     /* Twice as often as it is wanted, as sd_watchdog_enabled(3) asks for. */
@@ -193,16 +202,20 @@ static int open_control(struct control *control, const struct command_line *line
     if (!added)
         return -ENOMEM;
     int error = asker_new(control->base, control->server, &control->asker);
-    return error ? error : admin_new(control->base, options, control->asker, control->reload, &control->admin);
+    return error
+               ? error
+               : admin_new(control->base, options, control->asker, control->reload, control->notifier, &control->admin);
 }
 
 void control_free(struct control *control) {
     if (!control)
         return;
+    server_set_notifier(control->server, NULL, NULL);
     hook_asker_free(control->hook_asker);
     asker_free(control->asker);
     reload_free(control->reload);
     admin_free(control->admin);
+    notifier_free(control->notifier);
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
@@ -229,6 +242,7 @@ int control_new(struct server *server, const struct command_line *line, const st
     }
     server_set_connector(server, connector_take, control->connector);
     server_set_hook_asker(server, hook_asker_take, control->hook_asker);
+    server_set_notifier(server, notifier_take, control->notifier);
     *ret_control = control;
     return 0;
 }

@@ -14,6 +14,7 @@
 #include "daemon/admin_guard.h"
 #include "daemon/admin_metrics.h"
 #include "daemon/control_admin_listen.h"
+#include "daemon/control_notice.h"
 #include "daemon/control_reply.h"
 #include "daemon/log.h"
 
@@ -37,6 +38,7 @@ struct admin_listener {
 struct admin {
     struct asker *asker;
     struct reload *reload;
+    struct notifier *notifier;
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
     size_t count;
@@ -194,10 +196,11 @@ static void send_metrics(const struct pending *pending, const struct admin_view 
 
 static void answer_get(const struct answer *answer, void *user) {
     struct pending *pending = user;
-    const struct admin_view view = {answer->snapshots, reload_options(pending->admin->reload)};
+    struct admin_view view = {.snapshots = answer->snapshots, .options = reload_options(pending->admin->reload)};
     const struct route *route = pending->route;
     struct json json = {0};
     bool found = true;
+    notifier_get_counts(pending->admin->notifier, view.notices, &view.notices_waiting);
     if (answer->answered == 0) {
         reply_problem(pending->request, 503, "the workers do not answer");
     } else if (route->path == metrics_path) {
@@ -405,12 +408,13 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
 }
 
 int admin_new(struct event_base *base, const struct options *options, struct asker *asker, struct reload *reload,
-              struct admin **ret_admin) {
+              struct notifier *notifier, struct admin **ret_admin) {
     struct admin *admin = calloc(1, sizeof *admin);
     if (!admin)
         return -ENOMEM;
     admin->asker = asker;
     admin->reload = reload;
+    admin->notifier = notifier;
     int error = *options->admin.token_file ? load_token(options->admin.token_file, &admin->token) : 0;
     for (unsigned i = 0; i < options->admin.count && !error; i++)
         error = open_listener(admin, base, &options->admin.listeners[i]);

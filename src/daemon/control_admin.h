@@ -10,13 +10,14 @@
 
 struct admin;
 struct event_base;
+struct notifier;
 
 /*
  * Listens. Says on the log what is wrong. @options: where; what is shown are those that the reload has in force. The
- * asker and the reload outlive it. 0, -errno
+ * asker, the reload and the notifier outlive it. 0, -errno
  */
 int admin_new(struct event_base *base, const struct options *options, struct asker *asker, struct reload *reload,
-              struct admin **ret_admin);
+              struct notifier *notifier, struct admin **ret_admin);
 
 /* After the asker and the reload, whose last answers it takes. NULL is allowed. */
 void admin_free(struct admin *admin);

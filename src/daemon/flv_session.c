@@ -177,7 +177,8 @@ int flv_session_start(struct worker *worker, int fd, const struct sockaddr_stora
         return error;
     }
     worker_add(worker, &session->base);
-    if (hook_ask(&session->base, HOOK_PUBLISH, (sluice_http_text){name, strlen(name)}, "flv", on_answered) < 0)
+    const struct hook_question question = {HOOK_PUBLISH, {name, strlen(name)}, "flv", NULL};
+    if (hook_ask(&session->base, &question, on_answered) < 0)
         end(session, -ENOMEM);
     return 0;
 }

@@ -1,6 +1,7 @@
 #include "daemon/hook.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,27 +22,29 @@ static void come_back(struct hook_job *job) {
     free(job);
 }
 
-int hook_ask(struct session *session, enum hook_event event, sluice_http_text stream, const char *protocol,
-             hook_answered_fn *answered) {
+int hook_ask(struct session *session, const struct hook_question *question, hook_answered_fn *answered) {
     struct worker *worker = session->worker;
     const struct options *options = worker->options;
-    const struct hook_url *url = event == HOOK_PUBLISH ? &options->hook_publish : &options->hook_play;
+    const struct hook_url *url = &options->hooks[question->event];
     if (!*url->host)
         return 0;
     struct hook_job *job = calloc(1, sizeof *job);
-    if (!job || stream.length > STREAM_NAME) {
+    if (!job || question->stream.length > STREAM_NAME) {
         free(job);
         return -ENOMEM;
     }
-    *job = (struct hook_job){.event = event,
+    *job = (struct hook_job){.event = question->event,
                              .url = *url,
                              .timeout_ms = options->hook_ms,
-                             .protocol = protocol,
+                             .protocol = question->protocol,
+                             .of_recording = question->recording,
                              .loop = worker->loop,
                              .done = come_back,
                              .session = session,
                              .answered = answered};
-    memcpy(job->stream, stream.text, stream.length);
+    memcpy(job->stream, question->stream.text, question->stream.length);
+    if (question->recording)
+        snprintf(job->recording, sizeof job->recording, "%s", question->recording);
     memcpy(job->peer, session->peer, sizeof job->peer);
     session->hook = job;
     server_ask_hook(worker->server, job);

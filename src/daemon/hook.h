@@ -15,11 +15,10 @@
 
 #include "daemon/address.h"
 #include "daemon/hook_url.h"
+#include "daemon/record_files.h"
 #include "daemon/stream_name.h"
 
 struct session;
-
-enum hook_event { HOOK_PUBLISH, HOOK_PLAY };
 
 typedef void hook_answered_fn(struct session *session, bool granted);
 
@@ -32,6 +31,8 @@ struct hook_job {
     char stream[STREAM_NAME + 1];
     char peer[ADDRESS_TEXT];
     const char *protocol;
+    bool of_recording;                  /* of play: not the stream itself, but what was recorded of it: */
+    char recording[RECORD_FILE];        /* a file; empty: which there are */
     sluice_loop *loop;                  /* on which it comes back */
     void (*done)(struct hook_job *job); /* exactly once */
     bool granted;
@@ -43,12 +44,19 @@ struct hook_job {
 /* Takes a question. Any thread. */
 typedef void hook_fn(void *asker, struct hook_job *job);
 
+/* What is asked about. */
+struct hook_question {
+    enum hook_event event;
+    sluice_http_text stream;
+    const char *protocol;
+    const char *recording; /* one of the stream, empty: which there are; NULL: the stream itself */
+};
+
 /*
  * Asks, where the options have a hook for that: 1, and @answered will be called unless hook_cancel() is; 0: there is
  * nothing to wait for; -ENOMEM
  */
-int hook_ask(struct session *session, enum hook_event event, sluice_http_text stream, const char *protocol,
-             hook_answered_fn *answered);
+int hook_ask(struct session *session, const struct hook_question *question, hook_answered_fn *answered);
 
 /* The session waits no more. May be called where it does not. */
 void hook_cancel(struct session *session);

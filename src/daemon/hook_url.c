@@ -7,6 +7,15 @@
 
 #include "daemon/address.h"
 
+const char *hook_event_name(enum hook_event event) {
+    static const char *const names[HOOK_EVENTS] = {[HOOK_PUBLISH] = "publish",
+                                                   [HOOK_PLAY] = "play",
+                                                   [HOOK_UNPUBLISH] = "unpublish",
+                                                   [HOOK_STOP] = "stop",
+                                                   [HOOK_RECORD] = "record"};
+    return names[event];
+}
+
 int hook_url_parse(const char *text, struct hook_url *ret_url) {
     static const char scheme[] = "http://";
     struct hook_url url = {.port = 80};

@@ -1,8 +1,23 @@
-/* The URL of a hook: http://ADDR[:PORT]/PATH, with a numeric address, so that no name server is waited for. */
+/*
+ * Hooks: of what an HTTP server of the operator's is asked or told, and where: http://ADDR[:PORT]/PATH, with a numeric
+ * address, so that no name server is waited for.
+ */
 #ifndef SLUICED_HOOK_URL_H
 #define SLUICED_HOOK_URL_H
 
 #include <stdint.h>
+
+enum hook_event {
+    HOOK_PUBLISH, /* asks who may, as does: */
+    HOOK_PLAY,
+    HOOK_UNPUBLISH, /* tells that a publisher has ended, */
+    HOOK_STOP,      /* a player, */
+    HOOK_RECORD,    /* that a recording is whole */
+    HOOK_EVENTS,
+};
+
+/* "publish" and so on, as settings and bodies have it */
+const char *hook_event_name(enum hook_event event);
 
 enum { HOOK_HOST = 47, HOOK_PATH = 511 };
 

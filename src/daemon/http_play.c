@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/hook_notice.h"
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
 #include "daemon/slow_player.h"
@@ -78,6 +79,7 @@ void http_play_leave(struct http_session *session, const char *reason) {
     LOG(LOG_INFO, "player ended", {"stream", player->stream->name}, {"peer", session->base.peer}, {"reason", reason},
         {"bytes", log_unsigned(player->bytes_sent).text}, {"frames", log_unsigned(player->packets_sent).text},
         {"sends", log_unsigned(player->sends).text}, {"frames_dropped", log_unsigned(player_dropped(player)).text});
+    hook_tell_stop(&session->base, player, reason);
     stream_remove_player(player->stream, player);
     session->state = HTTP_LINGERING;
 }

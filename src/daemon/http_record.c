@@ -287,6 +287,10 @@ static void looked(void *user) {
     free(record);
 }
 
+static bool is_head(const sluice_http_request *request) {
+    return http_text_is(&request->method, "HEAD");
+}
+
 /* What is asked for: a file of a stream, or a stream. False when it can be neither. */
 static bool read_path(struct http_record *record, const char *path, size_t length) {
     const char *slash = memrchr(path, '/', length);
@@ -303,49 +307,52 @@ static bool read_path(struct http_record *record, const char *path, size_t lengt
     return true;
 }
 
+void http_record_look(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
+    const struct worker *worker = session->base.worker;
+    struct http_record *record = calloc(1, sizeof *record);
+    bool has_path = record && read_path(record, request->path.text + sizeof prefix - 1,
+                                        request->path.length - (sizeof prefix - 1));
+    if (!has_path) {
+        free(record);
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    record->session = session;
+    record->records = worker->records;
+    record->fd = -1;
+    record->head_only = is_head(request);
+    record->keep_alive = keep_alive;
+    http_conditions_read(request, &record->conditions);
+    if (sluice_loop_work(worker->loop, look, looked, record) < 0) {
+        free(record);
+        http_refuse(session, 503, "out of memory");
+        return;
+    }
+    session->record = record;
+    session->state = HTTP_LOOKING;
+    session->deadline = worker_now(worker) + OPEN_MS;
+}
+
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
-    struct worker *worker = session->base.worker;
-    const sluice_http_text *method = &request->method;
-    bool head = method->length == 4 && memcmp(method->text, "HEAD", 4) == 0;
+    struct http_record wanted = {0};
     struct http_reply reply = {
-        .status = 404, .reason = "no such recording", .head_only = head, .keep_alive = keep_alive};
-    if (!head && (method->length != 3 || memcmp(method->text, "GET", 3) != 0)) {
+        .status = 404, .reason = "no such recording", .head_only = is_head(request), .keep_alive = keep_alive};
+    if (!is_head(request) && !http_text_is(&request->method, "GET")) {
         reply.status = 405;
         reply.reason = "recordings are read with GET";
         reply.allow = "GET, HEAD, OPTIONS";
         http_respond(session, &reply);
         return;
     }
-    struct http_record *record = calloc(1, sizeof *record);
-    if (!record) {
-        http_refuse(session, 503, "out of memory");
-        return;
-    }
-    *record = (struct http_record){
-        .session = session, .records = worker->records, .fd = -1, .head_only = head, .keep_alive = keep_alive};
-    http_conditions_read(request, &record->conditions);
-    bool valid = read_path(record, request->path.text + sizeof prefix - 1, request->path.length - (sizeof prefix - 1));
-    /* A hook decides about streams that are live; of who may see what was recorded it knows nothing. */
-    if (*worker->options->hook_play.host) {
-        free(record);
-        reply.status = 403;
-        reply.reason = "recordings are not served where a hook says who may play";
+    if (!read_path(&wanted, request->path.text + sizeof prefix - 1, request->path.length - (sizeof prefix - 1))) {
         http_respond(session, &reply);
         return;
     }
-    /* Who may play a stream may play what was recorded of it. */
-    const sluice_http_text stream = {record->stream, strlen(record->stream)};
-    if (valid && !http_authorize(session, request, RULE_PLAY, stream)) {
-        free(record);
-        return;
-    }
-    if (!valid || sluice_loop_work(worker->loop, look, looked, record) < 0) {
-        free(record);
-        reply.status = valid ? 503 : 404;
-        http_respond(session, &reply);
-        return;
-    }
-    session->record = record;
-    session->state = HTTP_LOOKING;
-    session->deadline = worker_now(worker) + OPEN_MS;
+    /* Who may play a stream may play what was recorded of it; a hook is told which of it is asked for. */
+    const struct hook_question question = {.event = HOOK_PLAY,
+                                           .stream = {wanted.stream, strlen(wanted.stream)},
+                                           .protocol = "http",
+                                           .recording = *wanted.path ? strrchr(wanted.path, '/') + 1 : ""};
+    if (http_authorize(session, request, RULE_PLAY, question.stream) && !http_ask_hook(session, request, &question))
+        http_record_look(session, request, keep_alive);
 }

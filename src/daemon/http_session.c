@@ -204,6 +204,13 @@ static void forget_asked(struct http_session *session) {
     session->asked = NULL;
 }
 
+/* A body that nobody reads ends the connection behind the response. */
+static bool keeps_alive(const sluice_http_request *request) {
+    bool has_body = request->body == SLUICE_HTTP_BODY_CHUNKED ||
+                    (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
+    return request->keep_alive && !has_body;
+}
+
 static void on_answered(struct session *base, bool granted) {
     struct http_session *session = of(base);
     sluice_http_request *request = session->asked;
@@ -211,11 +218,14 @@ static void on_answered(struct session *base, bool granted) {
         return;
     session->asked = NULL;
     session->state = HTTP_HEAD;
-    if (granted) {
+    if (granted && http_record_wants(base->worker, &request->path)) {
+        http_record_look(session, request, keeps_alive(request));
+    } else if (granted) {
         const sluice_http_text name = {request->path.text + 1, request->path.length - strlen("/.flv")};
         serve_stream(session, request, name);
     } else {
-        const struct http_reply reply = {.status = 403, .reason = "no right to do that"};
+        const struct http_reply reply = {
+            .status = 403, .reason = "no right to do that", .head_only = http_text_is(&request->method, "HEAD")};
         http_respond(session, &reply);
     }
     free(request);
@@ -226,14 +236,10 @@ static void on_answered(struct session *base, bool granted) {
         http_publish_peer_ended(session, 0);
 }
 
-/* Whether there is something to wait for: a hook's answer, or the end of a refusal. */
-static bool ask_hook(struct http_session *session, const sluice_http_request *request, bool publish,
-                     sluice_http_text name) {
-    if (!stream_name_is_valid(name.text, name.length))
-        return false;
+bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
+                   const struct hook_question *question) {
     session->asked = malloc(sizeof *session->asked);
-    int asks = session->asked ? hook_ask(&session->base, publish ? HOOK_PUBLISH : HOOK_PLAY, name, "http", on_answered)
-                              : -ENOMEM;
+    int asks = session->asked ? hook_ask(&session->base, question, on_answered) : -ENOMEM;
     if (asks > 0) {
         *session->asked = *request;
         session->state = HTTP_ASKING;
@@ -244,6 +250,15 @@ static bool ask_hook(struct http_session *session, const sluice_http_request *re
     if (asks < 0)
         http_refuse(session, 503, "out of memory");
     return asks < 0;
+}
+
+static bool ask_hook(struct http_session *session, const sluice_http_request *request, bool publish,
+                     sluice_http_text name) {
+    char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
+    bool is_websocket = !publish && sluice_websocket_upgrade(request, accept) != -ENOENT;
+    const struct hook_question question = {
+        .event = publish ? HOOK_PUBLISH : HOOK_PLAY, .stream = name, .protocol = is_websocket ? "websocket" : "http"};
+    return stream_name_is_valid(name.text, name.length) && http_ask_hook(session, request, &question);
 }
 
 /* /NAME.flv: publish, play. */
@@ -279,10 +294,7 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     static const char suffix[] = ".flv";
     const size_t suffix_length = sizeof suffix - 1;
     const sluice_http_text *path = &request->path;
-    bool has_body = request->body == SLUICE_HTTP_BODY_CHUNKED ||
-                    (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
-    /* A body that nobody reads ends the connection behind the response. */
-    bool keep_alive = request->keep_alive && !has_body;
+    bool keep_alive = keeps_alive(request);
 
     if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {

@@ -5,6 +5,7 @@
 #include <sluice/http.h>
 #include <sluice/websocket.h>
 
+#include "daemon/hook.h"
 #include "daemon/publisher.h"
 #include "daemon/worker.h"
 
@@ -94,6 +95,13 @@ void http_linger(struct http_session *session);
 void http_close(struct http_session *session);
 
 /*
+ * Whether there is something to wait for: a hook's answer, with which the session goes on; or the end of a refusal. The
+ * request's texts are needed until then.
+ */
+bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
+                   const struct hook_question *question);
+
+/*
  * http_access.c: whether the rules let the client do what it asks for; where they do not, it has been answered.
  * @stream: a valid name
  */
@@ -129,9 +137,13 @@ void http_websocket_free(struct http_session *session);
 
 /* Adds the player that the session has made; @form: what it is sent. */
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form);
+
 /* http_record.c. Whether a path is a recording's. */
 bool http_record_wants(const struct worker *worker, const sluice_http_text *path);
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive);
+
+/* What has been asked for, and may be had. */
+void http_record_look(struct http_session *session, const sluice_http_request *request, bool keep_alive);
 
 /* The body of a response that is a file: its pieces, and how far it has gone. True when that is all. */
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max);

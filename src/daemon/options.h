@@ -59,7 +59,7 @@ struct options {
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */
     struct record_options record;
-    struct hook_url hook_publish, hook_play;
+    struct hook_url hooks[HOOK_EVENTS];
     uint64_t hook_ms;
     bool allow_remote;
     uint64_t workers;         /* threads */

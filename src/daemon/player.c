@@ -110,6 +110,12 @@ void player_drop(struct player *player, enum player_drop cause) {
     }
 }
 
+const char *player_protocol(const struct player *player) {
+    static const char *const protocols[] = {
+        [PACKET_PLAIN] = "http", [PACKET_CHUNKED] = "http", [PACKET_WEBSOCKET] = "websocket", [PACKET_RTP] = "rtsp"};
+    return protocols[player->form.kind];
+}
+
 uint64_t player_dropped(const struct player *player) {
     uint64_t sum = 0;
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)

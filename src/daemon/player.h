@@ -115,6 +115,9 @@ void player_flush(struct player *player);
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player, enum player_drop cause);
 
+/* What it is sent by: "http", "websocket", "rtsp" */
+const char *player_protocol(const struct player *player);
+
 /* Packets that were dropped, for any cause. */
 uint64_t player_dropped(const struct player *player);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/hook_notice.h"
 #include "daemon/log.h"
 #include "daemon/session.h"
 
@@ -166,6 +167,12 @@ static void log_end(const struct publisher *publisher, int error) {
         {"frames_dropped", log_unsigned(stream->frames_dropped).text});
 }
 
+/* Whoever is told of publishers' ends. */
+static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
+    if (publisher->attached)
+        hook_tell_unpublish(publisher->stream, now, publisher_error_text(error));
+}
+
 int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now) {
     if (!publisher)
         return error;
@@ -175,6 +182,7 @@ int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t 
         error = -ENODATA;
     log_end(publisher, error);
     claim_withdraw(&publisher->claim);
+    tell_end(publisher, now, error);
     sluice_flv_free(publisher->flv);
     if (publisher->attached)
         stream_detach(publisher->stream, now);

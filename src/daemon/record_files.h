@@ -20,6 +20,21 @@ enum {
 
 #define RECORD_PART ".part"
 
+/* A directory to record to. */
+struct record_root {
+    const char *path;
+    int fd;
+};
+
+/* A recording that is whole. */
+struct record_done {
+    const char *directory;
+    const char *path; /* below it */
+    uint64_t bytes, frames;
+    uint32_t duration_ms;
+    bool repaired; /* it was left behind as a part */
+};
+
 /* The name of a recording that begins at this time, milliseconds since 1970. */
 void record_file_name(uint64_t time_ms, char ret_name[RECORD_FILE]);
 

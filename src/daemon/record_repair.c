@@ -25,7 +25,7 @@ enum {
 
 struct job {
     struct job *next;
-    int root;
+    const struct record_root *root;
     char path[]; /* empty: all parts */
 };
 
@@ -36,6 +36,9 @@ struct record_repairs {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct job *first, *last;
+    record_done_fn *done; /* or NULL */
+    void *done_user;
+    const struct record_root *root; /* of the job that is done */
 };
 
 /* One part that is being read. */
@@ -140,7 +143,25 @@ static int rewrite(const struct scan *scan) {
     return error;
 }
 
-static int settle(const struct scan *scan, int root, const char *path, const char *part) {
+static void tell(const struct record_repairs *repairs, const struct scan *scan, const char *path) {
+    const struct record_done done = {
+        .directory = repairs->root->path,
+        .path = path,
+        .bytes = scan->end,
+        .frames = scan->index.frames,
+        .duration_ms = record_index_duration(&scan->index),
+        .repaired = true,
+    };
+    LOG(LOG_INFO, "recording repaired", {"file", path}, {"bytes", log_unsigned(done.bytes).text},
+        {"bytes_cut", log_unsigned(scan->read > scan->end ? scan->read - scan->end : 0).text},
+        {"frames", log_unsigned(done.frames).text}, {"milliseconds", log_unsigned(done.duration_ms).text});
+    if (repairs->done)
+        repairs->done(&done, repairs->done_user);
+}
+
+/* @path: that the part is to have. */
+static int settle(const struct record_repairs *repairs, const struct scan *scan, const char *path, const char *part) {
+    int root = repairs->root->fd;
     if (scan->index.frames == 0) {
         LOG(LOG_INFO, "recording without a frame removed", {"file", path});
         return unlinkat(root, part, 0) < 0 ? -errno : 0;
@@ -149,14 +170,12 @@ static int settle(const struct scan *scan, int root, const char *path, const cha
     if (!error)
         error = record_part_keep(root, path);
     if (!error)
-        LOG(LOG_INFO, "recording repaired", {"file", path}, {"bytes", log_unsigned(scan->end).text},
-            {"bytes_cut", log_unsigned(scan->read > scan->end ? scan->read - scan->end : 0).text},
-            {"frames", log_unsigned(scan->index.frames).text},
-            {"milliseconds", log_unsigned(record_index_duration(&scan->index)).text});
+        tell(repairs, scan, path);
     return error;
 }
 
-static int read_and_settle(struct scan *scan, int root, const char *path, const char *part) {
+static int read_and_settle(const struct record_repairs *repairs, struct scan *scan, const char *path,
+                           const char *part) {
     static const sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS};
     sluice_pool *pool;
     int error = sluice_pool_new(&options, &pool);
@@ -167,23 +186,23 @@ static int read_and_settle(struct scan *scan, int root, const char *path, const 
     sluice_chain_free(scan->chain);
     sluice_pool_free(pool);
     if (!error)
-        error = settle(scan, root, path, part);
+        error = settle(repairs, scan, path, part);
     record_index_clear(&scan->index);
     return error;
 }
 
 /* @part: the path with its suffix. */
-static void repair(struct record_repairs *repairs, int root, const char *part) {
+static void repair(struct record_repairs *repairs, const char *part) {
     char path[RECORD_PATH];
     size_t length = strlen(part) - strlen(RECORD_PART);
     memcpy(path, part, length);
     path[length] = '\0';
-    struct scan scan = {.fd = record_open(root, part, O_RDWR), .ending = &repairs->ending};
+    struct scan scan = {.fd = record_open(repairs->root->fd, part, O_RDWR), .ending = &repairs->ending};
     int error = scan.fd < 0 ? scan.fd : 0;
     if (!error && flock(scan.fd, LOCK_EX | LOCK_NB) < 0)
         error = -errno;
     if (!error)
-        error = read_and_settle(&scan, root, path, part);
+        error = read_and_settle(repairs, &scan, path, part);
     if (scan.fd >= 0)
         close(scan.fd);
     if (error && error != -EWOULDBLOCK && error != -ECANCELED && error != -ENOENT)
@@ -192,20 +211,22 @@ static void repair(struct record_repairs *repairs, int root, const char *part) {
 
 static bool repair_found(int root, const char *part, void *user) {
     struct record_repairs *repairs = user;
-    repair(repairs, root, part);
+    (void)root;
+    repair(repairs, part);
     return !atomic_load(&repairs->ending);
 }
 
 static void do_job(struct record_repairs *repairs, const struct job *job) {
     char part[RECORD_PATH];
+    repairs->root = job->root;
     if (!*job->path) {
-        record_parts_each(job->root, repair_found, repairs);
+        record_parts_each(job->root->fd, repair_found, repairs);
         return;
     }
     size_t length = strlen(job->path);
     memcpy(part, job->path, length);
     strcpy(part + length, RECORD_PART);
-    repair(repairs, job->root, part);
+    repair(repairs, part);
 }
 
 static void *run(void *user) {
@@ -266,7 +287,12 @@ void record_repairs_free(struct record_repairs *repairs) {
     free(repairs);
 }
 
-int record_repairs_add(struct record_repairs *repairs, int root, const char *path) {
+void record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user) {
+    repairs->done = done;
+    repairs->done_user = user;
+}
+
+int record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path) {
     size_t length = path ? strlen(path) : 0;
     struct job *job = malloc(sizeof *job + length + 1);
     if (!job)

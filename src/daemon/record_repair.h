@@ -8,17 +8,24 @@
 
 #include <stdint.h>
 
+#include "daemon/record_files.h"
+
 struct record_repairs;
+
+typedef void record_done_fn(const struct record_done *done, void *user);
 
 int record_repairs_new(struct record_repairs **ret_repairs);
 
 /* Waits for the file that is being repaired to be left as it is; the others are for the next start. NULL is allowed. */
 void record_repairs_free(struct record_repairs *repairs);
 
+/* Who is told of each that is whole, on the thread of the repairs. Before the first is added. */
+void record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user);
+
 /*
  * One part, by the path that the recording is to have; or all parts below the directory, where @path is NULL. Parts
- * that somebody writes are left alone. @root must stay open. 0, -ENOMEM
+ * that somebody writes are left alone. @root must stay. 0, -ENOMEM
  */
-int record_repairs_add(struct record_repairs *repairs, int root, const char *path);
+int record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path);
 
 #endif

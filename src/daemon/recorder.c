@@ -295,11 +295,24 @@ static void end(struct recording *recording) {
     count_queued(recording);
 }
 
-static void log_end(const struct recording *recording, int error) {
+static void tell(const struct recording *recording) {
+    const struct records *records = recording->owner->records;
+    const struct record_done done = {
+        .directory = recording->root->path,
+        .path = recording->path,
+        .bytes = recording->place,
+        .frames = recording->index.frames,
+        .duration_ms = record_index_duration(&recording->index),
+    };
+    LOG(LOG_INFO, "recorded", {"file", done.path}, {"bytes", log_unsigned(done.bytes).text},
+        {"frames", log_unsigned(done.frames).text}, {"milliseconds", log_unsigned(done.duration_ms).text});
+    if (records->done)
+        records->done(&done, records->done_user);
+}
+
+static void tell_end(const struct recording *recording, int error) {
     if (!error)
-        LOG(LOG_INFO, "recorded", {"file", recording->path}, {"bytes", log_unsigned(recording->place).text},
-            {"frames", log_unsigned(recording->index.frames).text},
-            {"milliseconds", log_unsigned(record_index_duration(&recording->index)).text});
+        tell(recording);
     else if (recording->opened)
         LOG(LOG_WARNING, "recording not completed", {"file", recording->path}, {"what", "it is repaired"});
 }
@@ -309,9 +322,9 @@ static void on_closed(sluice_file_writer *writer, int error, void *user) {
     struct recorders *owner = recording->owner;
     (void)writer;
     part(recording);
-    log_end(recording, error);
+    tell_end(recording, error);
     if (error)
-        (void)record_repairs_add(owner->records->repairs, recording->root->fd, recording->path);
+        (void)record_repairs_add(owner->records->repairs, recording->root, recording->path);
     if (recording->recorder)
         recording->recorder->open--;
     owner->queued -= recording->queued;

@@ -75,14 +75,22 @@ int records_new(const struct record_options *options, struct records **ret_recor
         error = add_rule(records, i);
     if (!error)
         error = record_repairs_new(&records->repairs);
-    for (size_t i = 0; i < records->root_count && !error; i++)
-        error = record_repairs_add(records->repairs, records->roots[i].fd, NULL);
     if (error) {
         records_free(records);
         return error;
     }
     *ret_records = records;
     return 0;
+}
+
+int records_begin(struct records *records, record_done_fn *done, void *user) {
+    int error = 0;
+    records->done = done;
+    records->done_user = user;
+    record_repairs_tell(records->repairs, done, user);
+    for (size_t i = 0; i < records->root_count && !error; i++)
+        error = record_repairs_add(records->repairs, &records->roots[i], NULL);
+    return error;
 }
 
 void records_free(struct records *records) {

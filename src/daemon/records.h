@@ -26,11 +26,6 @@ struct record_options {
     uint64_t segment_bytes; /* 0: as large as it gets */
 };
 
-struct record_root {
-    const char *path;
-    int fd;
-};
-
 struct records {
     const struct record_options *options;
     char *patterns[RECORDS_MOST_RULES];
@@ -38,6 +33,8 @@ struct records {
     struct record_root roots[RECORDS_MOST_RULES];
     size_t root_count;
     struct record_repairs *repairs;
+    record_done_fn *done;
+    void *done_user;
 };
 
 /* PATTERN=DIRECTORY. NULL, or what was expected. */
@@ -47,11 +44,17 @@ const char *record_options_add(struct record_options *options, const char *text)
 void record_options_clear(struct record_options *options);
 
 /*
- * Opens the directories, and begins to repair what is in them. Says on the log what is wrong. @options must outlive it.
- * 0 or -errno. Without rules, *ret_records is NULL.
+ * Opens the directories. Says on the log what is wrong. @options must outlive it. 0 or -errno. Without rules,
+ * *ret_records is NULL.
  */
 int records_new(const struct record_options *options, struct records **ret_records);
 void records_free(struct records *records);
+
+/*
+ * Begins to repair what was left in the directories. @done: of each recording that is whole, on any thread.
+ * 0, -ENOMEM
+ */
+int records_begin(struct records *records, record_done_fn *done, void *user);
 
 /* Where a stream is recorded to by the first rule that matches, or NULL. */
 const struct record_root *records_find(const struct records *records, const char *stream);

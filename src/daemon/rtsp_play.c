@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/hook_notice.h"
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
 #include "daemon/slow_player.h"
@@ -121,6 +122,7 @@ void rtsp_play_leave(struct rtsp_session *session, const char *reason) {
             {"reason", reason}, {"bytes", log_unsigned(player->bytes_sent).text},
             {"frames", log_unsigned(player->packets_sent).text}, {"sends", log_unsigned(player->sends).text},
             {"frames_dropped", log_unsigned(player_dropped(player)).text});
+    hook_tell_stop(&session->base, player, reason);
     stream_remove_player(player->stream, player);
     player_drop(player, DROP_PAUSED);
     player->state = PLAYER_ENDING;
@@ -151,7 +153,7 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
         stream_unref(stream);
         return 404;
     }
-    rtsp_play_leave(session, "");
+    rtsp_play_leave(session, "another stream is asked for");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
     if (make_player(session, stream) < 0) {

@@ -328,8 +328,9 @@ static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *re
     if (!begins(session, request) || rtsp_play_read_target(request, &target) < 0 ||
         !stream_name_is_valid(target.name.text, target.name.length) || is_hooked(session, request, target.name))
         return false;
-    int asks = hook_ask(&session->base, action_of(request) == RULE_PUBLISH ? HOOK_PUBLISH : HOOK_PLAY, target.name,
-                        "rtsp", on_answered);
+    const struct hook_question question = {action_of(request) == RULE_PUBLISH ? HOOK_PUBLISH : HOOK_PLAY, target.name,
+                                           "rtsp", NULL};
+    int asks = hook_ask(&session->base, &question, on_answered);
     if (asks < 0)
         rtsp_refuse(session, 503, request->cseq, "out of memory");
     session->asked = asks > 0 ? request : NULL;

@@ -22,6 +22,9 @@ struct server {
     struct records *records; /* NULL: nothing is recorded */
     hook_fn *ask_hook;
     void *hook_asker;
+    pthread_mutex_t notify_lock; /* of the two below: recordings are repaired by a thread of their own */
+    notify_fn *notify;
+    void *notifier;
     uint64_t started_at;
 
     uint32_t next; /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
@@ -52,6 +55,28 @@ uint64_t server_refused(const struct server *server) {
 
 void server_ask_hook(const struct server *server, struct hook_job *job) {
     server->ask_hook(server->hook_asker, job);
+}
+
+void server_set_notifier(struct server *server, notify_fn *notify, void *notifier) {
+    pthread_mutex_lock(&server->notify_lock);
+    server->notify = notify;
+    server->notifier = notifier;
+    pthread_mutex_unlock(&server->notify_lock);
+}
+
+void server_notify(struct server *server, struct hook_notice *notice) {
+    pthread_mutex_lock(&server->notify_lock);
+    if (server->notify)
+        server->notify(server->notifier, notice);
+    else
+        hook_notice_free(notice);
+    pthread_mutex_unlock(&server->notify_lock);
+}
+
+static void recorded(const struct record_done *done, void *user) {
+    struct hook_notice *notice = hook_notice_of_recording(done);
+    if (notice)
+        server_notify(user, notice);
 }
 
 struct worker *server_owner(struct server *server, const char *name, size_t length) {
@@ -221,6 +246,7 @@ int server_new(const struct options *options, struct server **ret_server) {
     server->begun_with = options_ref(options);
     server->worker_count = (uint32_t)options->workers;
     atomic_init(&server->holds, server->worker_count);
+    pthread_mutex_init(&server->notify_lock, NULL);
     int error = records_new(&server->begun_with->record, &server->records);
     if (!error)
         error = open_workers(server);
@@ -244,6 +270,7 @@ void server_free(struct server *server) {
         worker_close(&server->workers[i]);
     records_free(server->records);
     options_unref(server->begun_with);
+    pthread_mutex_destroy(&server->notify_lock);
     free(server->workers);
     free(server);
 }
@@ -292,7 +319,7 @@ static int start_thread(struct worker *worker) {
 
 int server_run(struct server *server) {
     uint32_t started = 1;
-    int error = 0;
+    int error = server->records ? records_begin(server->records, recorded, server) : 0;
     (void)pthread_setname_np(pthread_self(), "worker 0");
     for (; started < server->worker_count && !error; started += !error)
         error = start_thread(&server->workers[started]);

@@ -8,6 +8,7 @@
 
 #include "daemon/connect.h"
 #include "daemon/hook.h"
+#include "daemon/hook_notice.h"
 #include "daemon/options.h"
 #include "daemon/worker.h"
 
@@ -25,6 +26,9 @@ void server_free(struct server *server);
 /* Who makes the pulls' connections, and who asks hooks; before the run. */
 void server_set_connector(struct server *server, connect_fn *connect, void *connector);
 void server_set_hook_asker(struct server *server, hook_fn *ask, void *asker);
+
+/* Who tells hooks; NULL: nobody any more. */
+void server_set_notifier(struct server *server, notify_fn *notify, void *notifier);
 
 /* Runs the workers, the first on the calling thread, until server_stop(). 0 or -errno. */
 int server_run(struct server *server);
@@ -45,6 +49,9 @@ struct worker *server_owner(struct server *server, const char *name, size_t leng
 
 /* Gives a question to who asks hooks. */
 void server_ask_hook(const struct server *server, struct hook_job *job);
+
+/* Gives a notice to who tells hooks, or frees it where nobody does. Any thread. */
+void server_notify(struct server *server, struct hook_notice *notice);
 
 /*
  * The run lasts as long as something holds it: a worker that has not finished, a connection, a reload that is under

@@ -48,14 +48,24 @@ const struct setting settings[] = {
      .help =
          "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
          "\"play NAME:PASSWORD\", and nobody else may read it"},
-    {"hook-publish", SETTING_HOOK, FIELD(hook_publish), .value = "URL",
+    {"hook-publish", SETTING_HOOK, FIELD(hooks[HOOK_PUBLISH]), .value = "URL",
      .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish", .effect = SETTING_LATER,
      .help =
          "ask there who may publish: POST with JSON, once the rules allow it; any answer but 2xx is a refusal, and so "
          "is none"},
-    {"hook-play", SETTING_HOOK, FIELD(hook_play), .value = "URL",
+    {"hook-play", SETTING_HOOK, FIELD(hooks[HOOK_PLAY]), .value = "URL",
      .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/play", .effect = SETTING_LATER,
-     .help = "the same for players; recordings are not served then"},
+     .help = "the same for players, and for recordings that are played"},
+    {"hook-unpublish", SETTING_HOOK, FIELD(hooks[HOOK_UNPUBLISH]), .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/unpublish", .effect = SETTING_LATER,
+     .help = "tell there that a publisher has ended: POST with JSON, for which nobody waits, and which is tried four "
+             "times"},
+    {"hook-stop", SETTING_HOOK, FIELD(hooks[HOOK_STOP]), .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/stop", .effect = SETTING_LATER,
+     .help = "the same of players"},
+    {"hook-record", SETTING_HOOK, FIELD(hooks[HOOK_RECORD]), .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/record", .effect = SETTING_LATER,
+     .help = "the same of recordings that are whole"},
     {"hook-timeout", SETTING_SECONDS, FIELD(hook_ms), .least = 0.1, .most = 60, .preset = "5", .value = "SECONDS",
      .expected = "seconds from 0.1 to 60", .effect = SETTING_LATER, .help = "how long a hook is waited for"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",

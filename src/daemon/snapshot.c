@@ -143,13 +143,11 @@ static const char *state_name(enum player_state state) {
 }
 
 static void take_player(const struct player *player, uint64_t now, struct snapshot_player *to) {
-    static const char *const protocols[] = {
-        [PACKET_PLAIN] = "http", [PACKET_CHUNKED] = "http", [PACKET_WEBSOCKET] = "websocket", [PACKET_RTP] = "rtsp"};
     const struct session *session = player->user;
     *to = (struct snapshot_player){
         .id = player->id,
         .stream_id = player->stream->id,
-        .protocol = protocols[player->form.kind],
+        .protocol = player_protocol(player),
         .state = state_name(player->state),
         .age_ms = now - player->since,
         .bytes_sent = player->bytes_sent,

@@ -35,6 +35,9 @@ VALUES = {
              None),
     "hook-publish": ('"http://127.0.0.1/x?geheim"', ["http://127.0.0.1/x?geheim"], '"http://127.0.0.1:80/..."'),
     "hook-play": ('"http://[::1]:8/x"', ["http://[::1]:8/x"], '"http://[::1]:8/..."'),
+    "hook-unpublish": ('"http://127.0.0.1:1/?geheim"', ["http://127.0.0.1:1/?geheim"], '"http://127.0.0.1:1/..."'),
+    "hook-stop": ('"http://127.0.0.1:2/x"', ["http://127.0.0.1:2/x"], '"http://127.0.0.1:2/..."'),
+    "hook-record": ('"http://127.0.0.1:3/x"', ["http://127.0.0.1:3/x"], '"http://127.0.0.1:3/..."'),
     "hook-timeout": ("0.5", ["0.5"], None),
     "token-keys": ('"KEYS"', ["KEYS"], None),
     "memory": ('"1G"', ["1G"], None),
@@ -114,7 +117,7 @@ class SampleTest(FileCase):
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
             if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "pull-file", "hook-publish",
-                            "hook-play"):
+                            "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 

@@ -1,89 +1,17 @@
 """Hooks: a server of the operator's is asked who may publish and play, and whatever it does, the daemon goes on."""
 
-import contextlib
-import json
 import socket
 import threading
-import time
 import unittest
 
 import flv
 import harness
 from harness import Daemon, Steady
+from hook_server import Hook, reply
 from rtsp import SDP, Client
 
 LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 DATA = flv.header() + b"".join(tag.pack() for tag in flv.first_tags())
-
-
-class Hook:
-    """Answers each question with the bytes of its reply, after a while; None: never; a list: one after the other."""
-
-    def __init__(self, test, reply, delay=0):
-        self.reply, self.delay = reply, delay
-        self.questions, self.now, self.most = [], 0, 0
-        self._ending, self._lock, self._threads = threading.Event(), threading.Lock(), []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.url = "http://127.0.0.1:%d/hook?key=geheim" % self._listener.getsockname()[1]
-        self._run(self._accept)
-        test.addCleanup(self.close)
-
-    def _run(self, work, *arguments):
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def close(self):
-        self._ending.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                self._run(self._answer, self._listener.accept()[0])
-
-    def _answer(self, peer):
-        with peer, contextlib.suppress(OSError):
-            peer.settimeout(harness.PATIENCE)
-            data = b""
-            while b"\r\n\r\n" not in data or len(data) < data.index(b"\r\n\r\n") + 4 + self._length(data):
-                more = peer.recv(65536)
-                if not more:
-                    return
-                data += more
-            with self._lock:
-                self.questions.append(data)
-                self.now += 1
-                self.most = max(self.most, self.now)
-            self._ending.wait(self.delay)
-            with self._lock:
-                self.now -= 1
-            for part in self.reply if isinstance(self.reply, list) else [self.reply]:
-                if part is None:
-                    self._ending.wait()
-                    return
-                peer.sendall(part)
-                if isinstance(self.reply, list) and self._ending.wait(0.05):
-                    return
-
-    @staticmethod
-    def _length(data):
-        return int(data.lower().partition(b"content-length:")[2].split()[0])
-
-    def wait(self, count):
-        harness.wait_until(lambda: len(self.questions) >= count, "%d questions" % count)
-
-    @property
-    def asked(self):
-        return [json.loads(data.partition(b"\r\n\r\n")[2]) for data in self.questions]
-
-
-def reply(status, headers=b"Content-Length: 0\r\n"):
-    return b"HTTP/1.1 %d X\r\n%s\r\n" % (status, headers)
 
 
 # What a server may answer, and whether that lets a client in.
@@ -212,6 +140,17 @@ class HookTest(unittest.TestCase):
             client.ask("RECORD")
         self.assertEqual(len(hook.questions), 6)
         daemon.blocks_settled()
+
+    def test_websocket(self):
+        """By its own name; and live streams are no recordings."""
+        hook = Hook(self, reply(403))
+        daemon = self.start(hook)
+        answer = harness.exchange(daemon, b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\n"
+                                  b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                  b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        self.assertEqual(harness.status_of(answer), 403)
+        question, = hook.asked
+        self.assertEqual((question["event"], question["protocol"], question["recording"]), ("play", "websocket", None))
 
     def test_streams_go_on(self):
         """While somebody waits for an answer, the others do not."""
