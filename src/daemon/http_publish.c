@@ -46,7 +46,7 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
         return;
     }
     session->state = HTTP_PUBLISHING;
-    session->keep_alive = request->keep_alive;
+    session->keep_alive = request->keep_alive && !worker->leaving;
     session->received = 0;
     session->received_at = worker_now(worker);
     /* Encoders that send neither a length nor chunks mean: until I close. */

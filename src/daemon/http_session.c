@@ -282,7 +282,7 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     bool has_body = request->body == SLUICE_HTTP_BODY_CHUNKED ||
                     (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
     /* A body that nobody reads ends the connection behind the response. */
-    bool keep_alive = request->keep_alive && !has_body;
+    bool keep_alive = request->keep_alive && !has_body && !session->base.worker->leaving;
 
     if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {

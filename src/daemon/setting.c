@@ -110,6 +110,9 @@ const struct setting settings[] = {
      .expected = "seconds from 1 to 86400", .help = "a publisher that sends nothing for so long is ended"},
     {"stall", SETTING_SECONDS, FIELD(stall_ms), .least = 1, .most = 86400, .preset = "30", .value = "SECONDS",
      .expected = "seconds from 1 to 86400", .help = "a player that takes nothing for so long is ended"},
+    {"drain", SETTING_SECONDS, FIELD(drain_ms), .most = 86400, .preset = "20", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "how long connections go on once another process has taken over, by SIGUSR2 (see sluiced(8))"},
 
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .preset = "auto", .value = "NAME",
      .expected = "auto, uring or epoll", .effect = SETTING_RESTART, .section = "Other",

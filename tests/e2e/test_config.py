@@ -49,6 +49,7 @@ VALUES = {
     "batch": ("0.5", ["0.5"], None),
     "merge-window": ('["100", "live/a=5"]', ["100", "live/a=5"], None),
     "wait": ("1", ["1"], None),
+    "drain": ('"2.5"', ["2.5"], "2.5"),
     "idle": ('"2.5"', ["2.5"], "2.5"),
     "stall": ("3.0", ["3"], "3"),
     "backend": ('"epoll"', ["epoll"], None),
