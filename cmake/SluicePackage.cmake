@@ -2,7 +2,7 @@
 # -DCMAKE_INSTALL_PREFIX=/usr. One package of all: libraries, headers, the daemon, the tools.
 
 configure_file(src/daemon/sluiced.service.in "${PROJECT_BINARY_DIR}/sluiced.service" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/sluiced.service" DESTINATION lib/systemd/system)
+install(FILES "${PROJECT_BINARY_DIR}/sluiced.service" src/daemon/sluiced.socket DESTINATION lib/systemd/system)
 
 set(CPACK_PACKAGE_VENDOR "Sluice")
 set(CPACK_PACKAGE_CONTACT "The Sluice authors <sluice@localhost>")

@@ -28,6 +28,7 @@ static const char help[] =
     "  kick stream NAME           send a stream's publisher and all of its players away\n"
     "  record NAME on|off|rule    record a stream or do not, whatever the rules say; or as they do, again\n"
     "  reload                     read the configuration file again\n"
+    "  upgrade                    have the program that is installed now take over from the one that runs\n"
     "  config, version, workers   as JSON\n"
     "  top                        all of it on the whole screen, each second; q ends it\n"
     "\n"
@@ -201,6 +202,17 @@ static int run_reload(const struct command_line *line) {
     return status;
 }
 
+static int run_upgrade(const struct command_line *line) {
+    json_t *document = NULL;
+    int status = ask(line, "POST", "/api/v1/upgrade", &document);
+    if (status == EXIT_SUCCESS && line->json && document)
+        json_dumpf(document, stdout, JSON_INDENT(1));
+    else if (status == EXIT_SUCCESS)
+        printf("process %lld has taken over\n", (long long)json_integer_value(ctl_member(document, "pid")));
+    json_decref(document);
+    return status;
+}
+
 static int run_top(const struct command_line *line) {
     char error[CTL_ERROR];
     if (ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error) == 0)
@@ -229,6 +241,8 @@ static int run(const struct command_line *line) {
         return wrong("%s: unexpected argument \"%s\"", command, line->words[1]);
     if (strcmp(command, "reload") == 0)
         return run_reload(line);
+    if (strcmp(command, "upgrade") == 0)
+        return run_upgrade(line);
     if (strcmp(command, "top") == 0)
         return run_top(line);
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)

@@ -49,7 +49,7 @@ bool command_line_parse(int argc, char **argv, struct problems *problems, struct
     for (size_t i = 0; i < settings_count; i++)
         options[i] = (struct option){settings[i].name, takes_value(&settings[i]) ? required_argument : no_argument,
                                      NULL, FIRST + (int)i};
-    *ret_line = (struct command_line){.values = calloc((size_t)argc, sizeof *ret_line->values)};
+    *ret_line = (struct command_line){.values = calloc((size_t)argc, sizeof *ret_line->values), .words = argv};
     if (!ret_line->values)
         return problems_add(problems, "out of memory");
     opterr = 0;

@@ -2,6 +2,7 @@
 #ifndef SLUICED_COMMAND_LINE_H
 #define SLUICED_COMMAND_LINE_H
 
+#include "daemon/inherited.h"
 #include "daemon/problems.h"
 #include "daemon/setting.h"
 
@@ -16,6 +17,8 @@ struct command_line {
     const char *sign;             /* what is to be signed, or NULL */
     struct command_line_value *values;
     size_t count;
+    char **words;                /* argv: what to start in this one's place */
+    struct inherited *inherited; /* sockets that came with it; NULL: none are looked at */
 };
 
 /* False where something is wrong, which has been added to the problems. To be cleared in any case. */

@@ -18,13 +18,14 @@
 #include "daemon/control_hook.h"
 #include "daemon/control_notice.h"
 #include "daemon/control_reload.h"
+#include "daemon/control_upgrade.h"
 #include "daemon/log.h"
 #include "daemon/service.h"
 
 struct control {
     struct server *server;
     struct event_base *base;
-    struct event *events[6];
+    struct event *events[8];
     size_t event_count;
     struct connector *connector;
     struct reload *reload;
@@ -32,6 +33,7 @@ struct control {
     struct hook_asker *hook_asker;
     struct notifier *notifier;
     struct admin *admin;
+    struct upgrade *upgrade;
     int wake_fd; /* the run has ended */
     bool stopping;
 
@@ -50,7 +52,7 @@ struct status {
     uint32_t blocks_held, blocks_max;
 };
 
-static const int handled_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};
 
 void control_prepare(void) {
     signal(SIGPIPE, SIG_IGN);
@@ -129,29 +131,49 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
         notifier_finish(control->notifier, on_told, control);
 }
 
+static void reload(struct control *control) {
+    LOG(LOG_INFO, "reloading", {"signal", "SIGHUP"});
+    int error = reload_start(control->reload, NULL, NULL);
+    if (error)
+        LOG(LOG_ERROR, "cannot reload",
+            {"reason", error == -EBUSY ? "another process is taking over" : "out of memory"});
+}
+
+static void upgrade(struct control *control) {
+    int error = upgrade_start(control->upgrade, NULL, NULL);
+    if (error)
+        LOG(LOG_ERROR, "cannot upgrade",
+            {"reason", error == -EBUSY ? "a reload or an upgrade is under way" : "out of memory"});
+}
+
+static void stop(struct control *control, int number) {
+    control->stopping = true;
+    /* The manager has heard of another process that is the service. */
+    if (!upgrade_is_over(control->upgrade))
+        service_stopping();
+    log_status_end();
+    LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
+    server_stop(control->server);
+}
+
 static void on_signal(evutil_socket_t number, short what, void *user) {
     struct control *control = user;
     (void)what;
     if (control->stopping)
         return;
-    if (number == SIGHUP) {
-        LOG(LOG_INFO, "reloading", {"signal", "SIGHUP"});
-        if (reload_start(control->reload, NULL, NULL) < 0)
-            LOG(LOG_ERROR, "cannot reload", {"reason", "out of memory"});
-        return;
-    }
-    control->stopping = true;
-    service_stopping();
-    log_status_end();
-    LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
-    server_stop(control->server);
+    if (number == SIGHUP)
+        reload(control);
+    else if (number == SIGUSR2)
+        upgrade(control);
+    else
+        stop(control, number);
 }
 
 static void on_second(evutil_socket_t fd, short what, void *user) {
     struct control *control = user;
     (void)fd;
     (void)what;
-    if (!control->stopping)
+    if (!control->stopping && !upgrade_is_over(control->upgrade))
         (void)asker_snapshot(control->asker, SNAPSHOT_STREAMS, show_status, control);
 }
 
@@ -202,9 +224,15 @@ static int open_control(struct control *control, const struct command_line *line
     if (!added)
         return -ENOMEM;
     int error = asker_new(control->base, control->server, &control->asker);
-    return error
-               ? error
-               : admin_new(control->base, options, control->asker, control->reload, control->notifier, &control->admin);
+    error = error ? error
+                  : admin_new(control->base, options, control->asker, control->reload, control->notifier,
+                              &control->admin);
+    error = error
+                ? error
+                : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
+    if (!error)
+        admin_set_upgrade(control->admin, control->upgrade);
+    return error;
 }
 
 void control_free(struct control *control) {
@@ -213,6 +241,7 @@ void control_free(struct control *control) {
     server_set_notifier(control->server, NULL, NULL);
     hook_asker_free(control->hook_asker);
     asker_free(control->asker);
+    upgrade_free(control->upgrade);
     reload_free(control->reload);
     admin_free(control->admin);
     notifier_free(control->notifier);

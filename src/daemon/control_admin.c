@@ -4,6 +4,7 @@
 #include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,9 @@
 #include "daemon/control_admin_listen.h"
 #include "daemon/control_notice.h"
 #include "daemon/control_reply.h"
+#include "daemon/control_upgrade.h"
 #include "daemon/log.h"
+#include "daemon/spawn.h"
 
 enum {
     HEAD_MOST = 16384,   /* bytes of a request's head */
@@ -33,12 +36,15 @@ struct admin_listener {
     struct admin *admin;
     struct admin_guard guard;
     struct evhttp *http;
+    struct evhttp_bound_socket *socket; /* NULL: nothing is accepted any more */
 };
 
 struct admin {
     struct asker *asker;
     struct reload *reload;
     struct notifier *notifier;
+    struct upgrade *upgrade;
+    bool leaving; /* another process is the server */
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
     size_t count;
@@ -55,7 +61,8 @@ struct route {
 
 static const char streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
                   publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
-                  reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/";
+                  reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/",
+                  upgrade_path[] = "/api/v1/upgrade";
 
 static const struct route routes[] = {
     {"/api/v1/streams", "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
@@ -75,6 +82,7 @@ static const struct route routes[] = {
     {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
     {metrics_path, "GET, HEAD", SNAPSHOT_ALL, NULL, 0},
     {reload_path, "POST", 0, NULL, 0},
+    {upgrade_path, "POST", 0, NULL, 0},
 };
 
 /* A request that waits for the workers. */
@@ -281,7 +289,30 @@ static void reload(struct admin *admin, struct evhttp_request *request) {
     int error = reload_start(admin->reload, answer_reload, request);
     if (error)
         reply_problem(request, error == -EBUSY ? 409 : 503,
-                      error == -EBUSY ? "a reload is under way" : "out of memory");
+                      error == -EBUSY ? "a reload or an upgrade is under way" : "out of memory");
+}
+
+static void answer_upgrade(int error, const char *reason, pid_t pid, void *user) {
+    struct evhttp_request *request = user;
+    struct json json = {0};
+    if (error) {
+        reply_problem(request, 503, reason);
+        return;
+    }
+    json_open(&json, NULL, '{');
+    json_unsigned(&json, "pid", (uint64_t)pid);
+    json_close(&json, '}');
+    reply_close(request);
+    send_document(request, &json);
+}
+
+static void upgrade(struct admin *admin, struct evhttp_request *request) {
+    int error = upgrade_start(admin->upgrade, answer_upgrade, request);
+    if (error)
+        reply_problem(request, error == -EBUSY ? 409 : 503,
+                      error == -EBUSY       ? "a reload or an upgrade is under way"
+                      : error == -ESHUTDOWN ? "the server stops"
+                                            : "out of memory");
 }
 
 /* True when the request may go on; it has been answered otherwise. */
@@ -328,6 +359,8 @@ static void answer_route(struct admin *admin, struct evhttp_request *request, co
         reply_problem(request, 413, "no request needs a body of that length");
     } else if (route->path == reload_path) {
         reload(admin, request);
+    } else if (route->path == upgrade_path) {
+        upgrade(admin, request);
     } else if (ends_with_slash(route->path) && !read_object(route, path, &command)) {
         reply_problem(request, 404, "not a stream's name, or not an id");
     } else if (!(method & METHODS_CHANGE)) {
@@ -347,6 +380,8 @@ static void on_request(struct evhttp_request *request, void *user) {
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
     if (!path)
         path = "";
+    if (listener->admin->leaving)
+        reply_close(request);
     const struct admin_asset *asset = admin_asset_find(path);
     if (!is_let_in(listener, request, asset != NULL))
         return;
@@ -391,7 +426,9 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
         return fd;
     *listener = (struct admin_listener){.admin = admin, .guard = {option, admin->token}};
     listener->http = evhttp_new(base);
-    if (!listener->http || evhttp_accept_socket(listener->http, fd) < 0) {
+    if (listener->http)
+        listener->socket = evhttp_accept_socket_with_handle(listener->http, fd);
+    if (!listener->socket) {
         if (listener->http)
             evhttp_free(listener->http);
         close(fd);
@@ -431,10 +468,33 @@ void admin_free(struct admin *admin) {
         return;
     for (size_t i = 0; i < admin->count; i++) {
         evhttp_free(admin->listeners[i].http);
-        admin_unlisten(admin->listeners[i].guard.listener);
+        if (!admin->leaving)
+            admin_unlisten(admin->listeners[i].guard.listener);
     }
     if (admin->token)
         explicit_bzero(admin->token, strlen(admin->token));
     free(admin->token);
     free(admin);
+}
+
+void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade) {
+    admin->upgrade = upgrade;
+}
+
+bool admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
+    bool good = true;
+    for (size_t i = 0; i < admin->count && good; i++) {
+        const struct admin_listener *listener = &admin->listeners[i];
+        int fd = fcntl(evhttp_bound_socket_get_fd(listener->socket), F_DUPFD_CLOEXEC, 0);
+        good = fd >= 0 && spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->is_managed);
+    }
+    return good;
+}
+
+void admin_leave(struct admin *admin) {
+    admin->leaving = true;
+    for (size_t i = 0; i < admin->count; i++) {
+        evhttp_del_accept_socket(admin->listeners[i].http, admin->listeners[i].socket);
+        admin->listeners[i].socket = NULL;
+    }
 }

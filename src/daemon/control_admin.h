@@ -2,6 +2,7 @@
 #ifndef SLUICED_CONTROL_ADMIN_H
 #define SLUICED_CONTROL_ADMIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "daemon/control_ask.h"
@@ -18,6 +19,17 @@ struct notifier;
  */
 int admin_new(struct event_base *base, const struct options *options, struct asker *asker, struct reload *reload,
               struct notifier *notifier, struct admin **ret_admin);
+
+/* Who is asked to upgrade; outlives it. Before the first request. */
+struct upgrade;
+void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade);
+
+/* Adds duplicates of its sockets. False without descriptors. */
+struct spawn_sockets;
+bool admin_lend(const struct admin *admin, struct spawn_sockets *sockets);
+
+/* Another process is the server: stops accepting, and ends connections with their next answer. */
+void admin_leave(struct admin *admin);
 
 /* After the asker and the reload, whose last answers it takes. NULL is allowed. */
 void admin_free(struct admin *admin);

@@ -1,6 +1,7 @@
 #include "daemon/control_admin_listen.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,27 +66,37 @@ static void name(int fd, const struct admin_listener_option *option, char *text,
     snprintf(text, size, "%s", address);
 }
 
-int admin_listen(const struct admin_listener_option *option) {
-    char text[sizeof option->path + 8];
+/* A descriptor or -errno. */
+static int open_socket(const struct admin_listener_option *option) {
     int family = option->is_unix ? AF_UNIX : option->address.ss_family;
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = fd < 0 ? -errno : 0;
-    if (!error && (option->is_unix ? bind_unix(fd, option) : bind_tcp(fd, option)) < 0)
-        error = -errno;
-    if (!error && listen(fd, BACKLOG) < 0)
-        error = -errno;
-    name(error ? -1 : fd, option, text, sizeof text);
-    if (!error) {
-        LOG(LOG_INFO, "listening", {"proto", "admin"}, {"address", text});
-        return fd;
-    }
-    LOG(LOG_ERROR, "cannot listen", {"proto", "admin"}, {"address", text}, {"reason", strerror(-error)});
-    if (fd >= 0)
+    if (fd < 0)
+        return -errno;
+    if ((option->is_unix ? bind_unix(fd, option) : bind_tcp(fd, option)) < 0 || listen(fd, BACKLOG) < 0) {
+        int error = -errno;
         close(fd);
-    return error;
+        return error;
+    }
+    return fd;
+}
+
+static int adopt_socket(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : fd;
+}
+
+int admin_listen(const struct admin_listener_option *option) {
+    char text[sizeof option->path + 8];
+    int fd = option->fd ? adopt_socket(option->fd) : open_socket(option);
+    name(fd, option, text, sizeof text);
+    if (fd >= 0)
+        LOG(LOG_INFO, "listening", {"proto", "admin"}, {"address", text});
+    else
+        LOG(LOG_ERROR, "cannot listen", {"proto", "admin"}, {"address", text}, {"reason", strerror(-fd)});
+    return fd;
 }
 
 void admin_unlisten(const struct admin_listener_option *option) {
-    if (option->is_unix)
+    if (option->is_unix && !option->is_managed)
         (void)unlink(option->path);
 }

@@ -34,6 +34,7 @@ struct reload {
     struct answer *answer;
     struct event *wake;
     bool again; /* SIGHUP has come meanwhile */
+    bool is_held;
 };
 
 static struct answer *make_answer(void) {
@@ -180,7 +181,17 @@ static int ask_server(struct reload *reload) {
     return error;
 }
 
+bool reload_is_under_way(const struct reload *reload) {
+    return reload->next != NULL;
+}
+
+void reload_hold(struct reload *reload, bool is_held) {
+    reload->is_held = is_held;
+}
+
 int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
+    if (reload->is_held)
+        return -EBUSY;
     if (reload->next) {
         /* Without anybody to tell, it may come behind the one that is under way. */
         reload->again |= !done;

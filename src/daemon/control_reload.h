@@ -5,6 +5,8 @@
 #ifndef SLUICED_CONTROL_RELOAD_H
 #define SLUICED_CONTROL_RELOAD_H
 
+#include <stdbool.h>
+
 #include "daemon/command_line.h"
 #include "daemon/options.h"
 #include "daemon/server.h"
@@ -33,9 +35,15 @@ void reload_free(struct reload *reload);
 /*
  * Reads the configuration again and puts it in force. @done is called once, before this returns or later; not at all
  * when the reload is freed first. NULL: nobody wants to know; the log has it anyway.
- * 0, -EBUSY (one is under way), -ENOMEM
+ * 0, -EBUSY (one is under way, or held), -ENOMEM
  */
 int reload_start(struct reload *reload, reload_done_fn *done, void *user);
+
+/* Whether one is under way. */
+bool reload_is_under_way(const struct reload *reload);
+
+/* While the server's sockets are being given away, there is no reload: -EBUSY. */
+void reload_hold(struct reload *reload, bool is_held);
 
 /* What is in force. Valid until the next event of the control plane; take a reference for longer. */
 const struct options *reload_options(const struct reload *reload);

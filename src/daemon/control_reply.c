@@ -64,6 +64,10 @@ void reply_file(struct evhttp_request *request, const char *type, const void *by
         evbuffer_free(body);
 }
 
+void reply_close(struct evhttp_request *request) {
+    add_header(request, "Connection", "close");
+}
+
 void reply_done(struct evhttp_request *request) {
     send_reply(request, 204, NULL, NULL);
 }

@@ -12,6 +12,9 @@ void reply_text(struct evhttp_request *request, const char *type, char *text, si
 /* 200, with bytes that stay. @policy: Content-Security-Policy, or NULL */
 void reply_file(struct evhttp_request *request, const char *type, const void *bytes, size_t size, const char *policy);
 
+/* The connection ends with the answer. Before the answer. */
+void reply_close(struct evhttp_request *request);
+
 /* 204 */
 void reply_done(struct evhttp_request *request);
 

@@ -133,7 +133,7 @@ void http_play_tick(struct http_session *session, uint64_t now) {
         return;
     }
     uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
-    if (player->state == PLAYER_WAITING && !stream->live && now - since >= options->wait_ms)
+    if (player->state == PLAYER_WAITING && !stream->live && now - since >= worker_wait_ms(session->base.worker))
         give_up_waiting(session);
 }
 

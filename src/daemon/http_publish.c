@@ -75,7 +75,7 @@ void http_publish_start(struct http_session *session, const sluice_http_request 
         return;
     }
     session->expects_continue = request->expect_continue;
-    session->keep_alive = request->keep_alive;
+    session->keep_alive = request->keep_alive && !session->base.worker->leaving;
     /* Encoders that send neither a length nor chunks mean: until I close. */
     sluice_http_body_begin(&session->body, request, request->body == SLUICE_HTTP_BODY_NONE);
     if (session->body.kind == SLUICE_HTTP_BODY_UNTIL_CLOSE)

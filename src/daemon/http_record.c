@@ -251,7 +251,8 @@ static void answer_file(struct http_session *session, struct http_record *record
 }
 
 static void answer(struct http_session *session, struct http_record *record) {
-    record->keep_alive = record->keep_alive && !session->peer_ended && !session->base.worker->draining;
+    record->keep_alive = record->keep_alive && !session->peer_ended && !session->base.worker->draining &&
+                         !session->base.worker->leaving;
     if (record->error) {
         bool missing = record->error == -ENOENT || record->error == -ENOTDIR || record->error == -ELOOP;
         const struct http_reply reply = {.status = missing ? 404 : 503,

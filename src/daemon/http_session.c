@@ -204,11 +204,11 @@ static void forget_asked(struct http_session *session) {
     session->asked = NULL;
 }
 
-/* A body that nobody reads ends the connection behind the response. */
-static bool keeps_alive(const sluice_http_request *request) {
+/* A body that nobody reads ends the connection behind the response, and so does another process that takes over. */
+static bool keeps_alive(const struct http_session *session, const sluice_http_request *request) {
     bool has_body = request->body == SLUICE_HTTP_BODY_CHUNKED ||
                     (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
-    return request->keep_alive && !has_body;
+    return request->keep_alive && !has_body && !session->base.worker->leaving;
 }
 
 static void on_answered(struct session *base, bool granted) {
@@ -219,7 +219,7 @@ static void on_answered(struct session *base, bool granted) {
     session->asked = NULL;
     session->state = HTTP_HEAD;
     if (granted && http_record_wants(base->worker, &request->path)) {
-        http_record_look(session, request, keeps_alive(request));
+        http_record_look(session, request, keeps_alive(session, request));
     } else if (granted) {
         const sluice_http_text name = {request->path.text + 1, request->path.length - strlen("/.flv")};
         serve_stream(session, request, name);
@@ -294,7 +294,7 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     static const char suffix[] = ".flv";
     const size_t suffix_length = sizeof suffix - 1;
     const sluice_http_text *path = &request->path;
-    bool keep_alive = keeps_alive(request);
+    bool keep_alive = keeps_alive(session, request);
 
     if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {

@@ -1,10 +1,12 @@
 #include "daemon/listeners.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/worker.h"
@@ -27,7 +29,9 @@ struct listeners {
     struct worker *worker;
     listeners_accepted_fn *accepted;
     struct listening *list;
-    bool started; /* the loop may run: nothing may be waited for */
+    bool started;             /* the loop may run: nothing may be waited for */
+    void (*left)(void *user); /* NULL: they do not leave, or have left */
+    void *left_user;
 };
 
 const char *listeners_protocol(enum listener_protocol protocol) {
@@ -52,6 +56,11 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
 
 static void log_change(const struct listening *listening, const char *message) {
     LOG(LOG_INFO, message, {"proto", listeners_protocol(listening->option.protocol)}, {"address", listening->address});
+}
+
+static int adopt(struct listening *listening) {
+    return sluice_listener_adopt(listening->listeners->worker->loop, listening->option.fd, on_accepted, listening,
+                                 &listening->listener);
 }
 
 /*
@@ -81,7 +90,7 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     int error = listening ? 0 : -ENOMEM;
     if (!error) {
         *listening = (struct listening){.listeners = listeners, .option = *option, .is_wanted = true};
-        error = listen_at(listening);
+        error = option->fd ? adopt(listening) : listen_at(listening);
     }
     address_format(&option->address, text);
     if (error) {
@@ -130,6 +139,50 @@ static void close_all(struct listeners *listeners, const struct listening *from,
     }
 }
 
+/* Once, when none of them is there any more. */
+static void tell_left(struct listeners *listeners) {
+    void (*left)(void *user) = listeners->left;
+    if (listeners->list || !left)
+        return;
+    listeners->left = NULL;
+    left(listeners->left_user);
+}
+
+static void on_stopped(void *user) {
+    struct listening *listening = user;
+    struct listeners *listeners = listening->listeners;
+    struct listening **link = &listeners->list;
+    while (*link != listening)
+        link = &(*link)->next;
+    *link = listening->next;
+    free(listening);
+    tell_left(listeners);
+}
+
+void listeners_leave(struct listeners *listeners, void (*left)(void *user), void *user) {
+    listeners->left = left;
+    listeners->left_user = user;
+    for (struct listening *listening = listeners->list; listening; listening = listening->next)
+        (void)sluice_listener_stop(listening->listener, on_stopped);
+    tell_left(listeners);
+}
+
+int listeners_lend(const struct listeners *listeners, struct listeners_socket *ret_list, size_t *ret_count) {
+    size_t count = 0;
+    for (const struct listening *one = listeners->list; one && count < OPTIONS_MAX_LISTENERS; one = one->next) {
+        int fd = fcntl(sluice_listener_fd(one->listener), F_DUPFD_CLOEXEC, 0);
+        if (fd < 0) {
+            int error = -errno;
+            while (count > 0)
+                close(ret_list[--count].fd);
+            return error;
+        }
+        ret_list[count++] = (struct listeners_socket){fd, one->option.protocol, one->option.is_managed};
+    }
+    *ret_count = count;
+    return 0;
+}
+
 void listeners_free(struct listeners *listeners) {
     if (!listeners)
         return;
@@ -138,12 +191,16 @@ void listeners_free(struct listeners *listeners) {
         sluice_listener_free(listening->listener);
         free(listening);
     }
+    listeners->list = NULL;
+    tell_left(listeners);
     free(listeners);
 }
 
 static void change(struct listening *listening, const struct listener_option *option) {
     bool is_other = listening->option.protocol != option->protocol;
+    bool is_managed = listening->option.is_managed;
     listening->option = *option;
+    listening->option.is_managed |= is_managed;
     if (is_other)
         log_change(listening, "listening");
 }

@@ -30,6 +30,22 @@ void listeners_free(struct listeners *listeners);
  */
 int listeners_set(struct listeners *listeners, const struct options *options, char reason[LISTENERS_ERROR]);
 
+/* A socket that listens, for another process. */
+struct listeners_socket {
+    int fd; /* a duplicate, closed on exec */
+    enum listener_protocol protocol;
+    bool is_managed; /* it is the service manager's */
+};
+
+/* Duplicates of all, at most OPTIONS_MAX_LISTENERS. 0, or -errno: then there are none. */
+int listeners_lend(const struct listeners *listeners, struct listeners_socket *ret_list, size_t *ret_count);
+
+/*
+ * Stops listening without losing a connection: those that the kernel has accepted still come. Then @left is called, at
+ * once where nothing listens; by listeners_free() at the latest. Nothing is to be set any more.
+ */
+void listeners_leave(struct listeners *listeners, void (*left)(void *user), void *user);
+
 /* Where those of the options listen, in their order: a port may be the system's choice. Empty where one does not. */
 void listeners_addresses(struct listeners *listeners, const struct options *options,
                          char ret_texts[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]);

@@ -6,6 +6,8 @@
 
 #include "daemon/command_line.h"
 #include "daemon/control.h"
+#include "daemon/control_upgrade.h"
+#include "daemon/inherited.h"
 #include "daemon/log.h"
 #include "daemon/options_load.h"
 #include "daemon/server.h"
@@ -31,6 +33,11 @@ static int serve(const struct command_line *line, const struct options *options)
         server_free(server);
         return EXIT_FAILURE;
     }
+    if (line->inherited) {
+        inherited_settle(line->inherited);
+        if (line->inherited->channel > 0)
+            upgrade_take_over(line->inherited->channel);
+    }
     int error = control_run(control);
     control_free(control);
     server_free(server);
@@ -44,7 +51,8 @@ static int serve(const struct command_line *line, const struct options *options)
 }
 
 /* What the command line says, where that is not to run. */
-static int obey(const struct command_line *line, struct problems *problems) {
+static int obey(struct command_line *line, struct problems *problems) {
+    struct inherited inherited;
     const struct options *options = NULL;
     switch (line->command) {
     case COMMAND_HELP:
@@ -67,6 +75,9 @@ static int obey(const struct command_line *line, struct problems *problems) {
             puts("OK");
         break;
     default:
+        if (!inherited_take(&inherited, problems))
+            break;
+        line->inherited = &inherited;
         options = options_load(line, NULL, NULL, NULL, problems);
         if (options) {
             int status = serve(line, options);

@@ -38,6 +38,8 @@ struct listener_option {
     struct sockaddr_storage address;
     char stream[STREAM_NAME + 1]; /* of raw publishers; empty: named after the peer's port */
     uint16_t merge_window_ms;     /* of its players, or OPTIONS_MERGE_UNSET */
+    int fd;                       /* at the start: a socket that listens there already; 0: none */
+    bool is_managed;              /* the socket is the service manager's */
 };
 
 /* The merge window of one stream's players. */
@@ -77,7 +79,8 @@ struct options {
     uint64_t stall_ms;
     uint64_t behind_ms;   /* 0: no limit */
     uint64_t catch_up_ms; /* 0: never */
-    int backend;          /* sluice_backend_choice */
+    uint64_t drain_ms;
+    int backend; /* sluice_backend_choice */
     bool status;
     int log_level;     /* enum log_level */
     int log_format;    /* enum log_format */

@@ -10,6 +10,7 @@
 #include "daemon/access.h"
 #include "daemon/address.h"
 #include "daemon/config_file.h"
+#include "daemon/options_inherited.h"
 
 /* A default that depends on other settings. */
 #define DEPENDS UINT64_MAX
@@ -112,13 +113,14 @@ static void check_listeners(struct loader *loader) {
     const struct options *options = loader->options;
     for (size_t i = 0; i < options->listener_count && !options->allow_remote; i++) {
         const struct listener_option *listener = &options->listeners[i];
+        const char *where = loader->listener_where[i] ? loader->listener_where[i] : "the service manager's socket";
         char text[ADDRESS_TEXT];
         address_format(&listener->address, text);
         if (!address_is_loopback(&listener->address) && !access_is_guarded(options, listener->protocol))
             problems_add(loader->problems,
                          "%s: expected a loopback address, or rules that ask for credentials or name addresses, or "
                          "allow-remote, got \"%s\"",
-                         loader->listener_where[i], text);
+                         where, text);
     }
 }
 
@@ -250,10 +252,13 @@ static void read_all(struct loader *loader) {
     if (line->config)
         readable = config_file_read(line->config, take_from_file, loader, loader->problems);
     take_command_line(loader);
+    loader->listens |= line->inherited && options_inherit_streams(line->inherited);
     if (!loader->listens)
         set_presets(loader, true);
     if (!loader->listens && loader->options->admin.count == 0)
         set_preset(loader, named("admin"));
+    if (line->inherited)
+        (void)options_inherit(loader->options, line->inherited, loader->problems);
     if (readable) {
         check_listeners(loader);
         check_admin(loader);

@@ -200,7 +200,7 @@ static void connected(struct connect_job *job) {
         return;
     }
     bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
-                   job->port == pull->target.port && !pull->worker->draining;
+                   job->port == pull->target.port && !pull->worker->draining && !pull->worker->leaving;
     if (!current) {
         if (fd >= 0)
             close(fd);

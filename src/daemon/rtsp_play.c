@@ -336,7 +336,7 @@ void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
     const struct options *options = session->base.worker->options;
     const struct stream *stream = stream_of(session);
     uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
-    bool in_vain = !stream->live && now - since >= options->wait_ms;
+    bool in_vain = !stream->live && now - since >= worker_wait_ms(session->base.worker);
 
     if (session->state == RTSP_WAITING) {
         if (in_vain)

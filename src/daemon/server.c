@@ -53,6 +53,14 @@ uint64_t server_refused(const struct server *server) {
     return atomic_load_explicit(&server->refused, memory_order_relaxed);
 }
 
+uint32_t server_connection_count(const struct server *server) {
+    return atomic_load(&server->connections);
+}
+
+bool server_is_stopping(const struct server *server) {
+    return atomic_load(&server->stopping);
+}
+
 void server_ask_hook(const struct server *server, struct hook_job *job) {
     server->ask_hook(server->hook_asker, job);
 }

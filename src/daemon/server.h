@@ -41,6 +41,10 @@ uint32_t server_worker_count(const struct server *server);
 struct worker *server_worker(struct server *server, uint32_t index);
 uint64_t server_started_at(const struct server *server); /* loop time */
 
+/* Connections now; and whether server_stop() has been called. Any thread. */
+uint32_t server_connection_count(const struct server *server);
+bool server_is_stopping(const struct server *server);
+
 /* Connections over the limit, since there was last room. */
 uint64_t server_refused(const struct server *server);
 

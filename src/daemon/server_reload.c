@@ -63,7 +63,7 @@ static void put_in_force(void *user) {
     struct part *part = user;
     struct job *job = part->job;
     worker_set_options(part->worker, job->options);
-    if (part->worker->draining)
+    if (part->worker->draining || part->worker->leaving)
         pulls_forget(part->made);
     else
         pulls_set(part->worker->pulls, &job->options->pulls, part->made);
@@ -76,7 +76,7 @@ static void decide(void *user) {
     struct job *job = user;
     struct worker *first = server_worker(job->server, 0);
     char reason[LISTENERS_ERROR] = "";
-    int error = first->draining ? -ESHUTDOWN : 0;
+    int error = first->draining || first->leaving ? -ESHUTDOWN : 0;
     for (uint32_t i = 0; i < server_worker_count(job->server) && !error; i++)
         error = job->part[i].error;
     if (!error)
@@ -91,7 +91,8 @@ static void prepare(void *user) {
     struct part *part = user;
     struct job *job = part->job;
     struct worker *worker = part->worker;
-    part->error = worker->draining ? -ESHUTDOWN : pulls_prepare(worker->pulls, &job->options->pulls, &part->made);
+    part->error = worker->draining || worker->leaving ? -ESHUTDOWN
+                                                      : pulls_prepare(worker->pulls, &job->options->pulls, &part->made);
     if (atomic_fetch_sub(&job->left, 1) > 1)
         return;
     /* Where the workers are being freed after a run that has failed, the first may be gone. */

@@ -22,6 +22,10 @@ void service_stopping(void) {
     (void)sd_notify(0, "STOPPING=1");
 }
 
+void service_main_pid(pid_t pid) {
+    (void)sd_notifyf(0, "MAINPID=%ld", (long)pid);
+}
+
 void service_alive(void) {
     (void)sd_notify(0, "WATCHDOG=1");
 }
@@ -38,6 +42,10 @@ void service_ready(void) {}
 void service_reloading(void) {}
 
 void service_stopping(void) {}
+
+void service_main_pid(pid_t pid) {
+    (void)pid;
+}
 
 void service_alive(void) {}
 

@@ -6,10 +6,14 @@
 #define SLUICED_SERVICE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 void service_ready(void);
 void service_reloading(void); /* until service_ready() */
 void service_stopping(void);
+
+/* Another process is the service's from now on. */
+void service_main_pid(pid_t pid);
 
 /* The daemon does its work, and not only this thread. */
 void service_alive(void);

@@ -126,6 +126,9 @@ const struct setting settings[] = {
     {"catch-up", SETTING_SECONDS, FIELD(catch_up_ms), .most = 86400, .preset = "10", .value = "SECONDS",
      .expected = "seconds from 0 to 86400",
      .help = "a player skips what has waited for it so long, up to the newest key frame that is queued; 0: never"},
+    {"drain", SETTING_SECONDS, FIELD(drain_ms), .most = 86400, .preset = "20", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help = "how long connections go on once another process has taken over, by SIGUSR2 (see sluiced(8))"},
 
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .preset = "auto", .value = "NAME",
      .expected = "auto, uring or epoll", .effect = SETTING_RESTART, .section = "Other",

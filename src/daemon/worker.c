@@ -86,6 +86,26 @@ static void finish(struct worker *worker, uint64_t now) {
     server_release(worker->server);
 }
 
+void worker_leave(struct worker *worker) {
+    worker->leaving = true;
+    worker->leave_deadline = worker_now(worker) + worker->options->drain_ms;
+    pulls_stop(worker->pulls);
+}
+
+uint64_t worker_wait_ms(const struct worker *worker) {
+    return worker->leaving ? 0 : worker->options->wait_ms;
+}
+
+/* The first worker looks for all. */
+static void look_whether_left(const struct worker *worker, uint64_t now) {
+    uint32_t connections = server_connection_count(worker->server);
+    if (connections > 0 && now < worker->leave_deadline)
+        return;
+    LOG(LOG_INFO, "stopping", {"reason", connections > 0 ? "--drain is over" : "the last connection has ended"},
+        {"connections", log_unsigned(connections).text});
+    server_stop(worker->server);
+}
+
 static void tick(sluice_timer *timer, void *user) {
     struct worker *worker = user;
     uint64_t now = worker_now(worker);
@@ -101,6 +121,8 @@ static void tick(sluice_timer *timer, void *user) {
     each_session(worker, tick_session);
     if (worker->draining)
         finish(worker, now);
+    else if (worker->leaving && worker->index == 0 && !server_is_stopping(worker->server))
+        look_whether_left(worker, now);
 }
 
 void worker_drain(struct worker *worker) {

@@ -38,6 +38,8 @@ struct worker {
     struct denials denials;
     sluice_timer *ticker;
     uint64_t ticked_at;
+    bool leaving; /* another process accepts in this one's place */
+    uint64_t leave_deadline;
     bool draining;
     bool drained; /* it does not hold the run any more */
     uint64_t drain_deadline;
@@ -61,6 +63,15 @@ void worker_close(struct worker *worker);
  * lets go of the run.
  */
 void worker_drain(struct worker *worker);
+
+/*
+ * Another process accepts from now on. Sessions go on until they end, or until the drain time is over, when the server
+ * stops; but nothing is pulled any more, and nobody waits for a publisher, who would come there.
+ */
+void worker_leave(struct worker *worker);
+
+/* How long a player waits for a publisher, milliseconds. */
+uint64_t worker_wait_ms(const struct worker *worker);
 
 /* Other options are in force. Cannot fail. */
 void worker_set_options(struct worker *worker, const struct options *options);

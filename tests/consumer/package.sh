@@ -46,6 +46,7 @@ try() {
     [[ $said == OK ]]
     "$root/bin/sluice-probe" --version
     grep -qx "ExecStart=/usr/bin/sluiced --config /etc/sluice/sluiced.conf" "$root/lib/systemd/system/sluiced.service"
+    grep -qx "ListenStream=127.0.0.1:8080" "$root/lib/systemd/system/sluiced.socket"
 }
 try "$build/deb/usr"
 try "$build/archive/usr"

@@ -121,7 +121,9 @@ class NotStarted(Exception):
 class Daemon:
     """A running sluiced. As a context it is stopped at the end, and has to stop well."""
 
-    def __init__(self, *options, listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0"), environment=None):
+    def __init__(self, *options, listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0"), environment=None,
+                 within=(), **popen):
+        """within: a command line that becomes the daemon; popen: more arguments of subprocess.Popen."""
         self.listening = []
         self._lines = []
         self._news = threading.Condition()
@@ -132,9 +134,9 @@ class Daemon:
             options = (*options, "--admin", "127.0.0.1:0")
         if WORKERS and "--workers" not in options:
             options = (*options, "--workers", WORKERS)
-        self.process = subprocess.Popen([SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([*within, SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                        env=dict(os.environ, **(environment or {})))
+                                        env=dict(os.environ, **(environment or {})), **popen)
         self._thread = threading.Thread(target=self._read_log, daemon=True)
         self._thread.start()
         try:
@@ -278,6 +280,15 @@ class Daemon:
         return state
 
     # Its end
+
+    def wait_end(self):
+        """Waits until it has ended by itself, which has to be well."""
+        try:
+            status = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError("the daemon does not end:\n" + "\n".join(self._texts()[-60:])) from None
+        if status != 0:
+            raise AssertionError("the daemon ended with status %d:\n%s" % (status, "\n".join(self._texts()[-60:])))
 
     def kill(self):
         """Kills it, which it cannot help; there is nothing to stop any more."""

@@ -1,7 +1,9 @@
 """What a service manager sees: the messages of sd_notify(3), on a socket that the test listens at."""
 
+import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import tempfile
@@ -63,6 +65,39 @@ class ServiceTest(unittest.TestCase):
         daemon.process.send_signal(signal.SIGTERM)
         while self.message() != ["STOPPING=1"]:
             pass
+
+    def test_upgrade(self):
+        """The manager hears of the process that takes over before that one speaks; which then says that it is alive."""
+        daemon = harness.Daemon("--config", self.config, listen=(), within=(
+            "sh", "-c", 'WATCHDOG_PID=$$ exec "$0" "$@"'), environment={
+                "WATCHDOG_USEC": "200000", "NOTIFY_SOCKET": self.path})
+        self.addCleanup(daemon.kill)
+        self.assertEqual(self.message(), ["READY=1"])
+        daemon.process.send_signal(signal.SIGUSR2)
+
+        def next_message():
+            while True:
+                message = self.message()
+                if message != ["WATCHDOG=1"]:
+                    return message
+
+        (name, _, pid), = [line.partition("=") for line in next_message()]
+        self.assertEqual(name, "MAINPID")
+        handle = os.pidfd_open(int(pid))
+        self.addCleanup(os.close, handle)
+        self.assertEqual(next_message(), ["READY=1"])
+        daemon.wait_end()
+        # What the one before has said is read; these are the other one's.
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.message()
+        self.socket.settimeout(harness.PATIENCE)
+        for _ in range(3):
+            self.assertEqual(self.message(), ["WATCHDOG=1"])
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        self.assertEqual(next_message(), ["STOPPING=1"])
+        self.assertTrue(select.select([handle], [], [], harness.PATIENCE)[0])
 
     def test_without(self):
         """Not told where, or where nobody listens, it runs all the same."""

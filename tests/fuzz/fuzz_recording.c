@@ -76,12 +76,13 @@ static void check_tags(fuzz_run *run, const uint8_t *bytes, size_t n) {
 
 void fuzz_target(fuzz_run *run) {
     static uint8_t once[MOST], twice[MOST];
-    struct record_repairs repairs = {0};
+    const struct record_root root = {.fd = folder()};
+    struct record_repairs repairs = {.root = &root};
     if (!run->whole || run->size >= MOST / 2)
         return;
     daemon_watch_log();
     write_part(run->bytes, run->size);
-    repair(&repairs, folder(), PART);
+    repair(&repairs, PART);
     size_t n = read_back(NAME, once);
     bool left = read_back(PART, twice) != SIZE_MAX;
     /* There is one of both at most: what could not be repaired is left as it is. */
@@ -92,6 +93,6 @@ void fuzz_target(fuzz_run *run) {
     FUZZ_CHECK(n <= run->size && metadata <= n && memcmp(once + metadata, run->bytes + metadata, n - metadata) == 0);
     check_tags(run, once, n);
     write_part(once, n);
-    repair(&repairs, folder(), PART);
+    repair(&repairs, PART);
     FUZZ_CHECK(read_back(NAME, twice) == n && memcmp(once, twice, n) == 0);
 }

@@ -210,7 +210,7 @@ static void show(world *w) {
 
 static void look(world *w) {
     struct snapshot *list[2] = {0};
-    struct admin_view view = {{list, w->workers}, server_worker(w->server, 0)->options};
+    struct admin_view view = {.snapshots = {list, w->workers}, .options = server_worker(w->server, 0)->options};
     for (uint32_t i = 0; i < w->workers; i++)
         FUZZ_CHECK(snapshot_take(server_worker(w->server, i), SNAPSHOT_ALL, &list[i]) == 0);
     struct json json = {0};

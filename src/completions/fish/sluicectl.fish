@@ -1,6 +1,6 @@
 # fish completion for sluicectl
 
-complete -c sluicectl -f -a 'status streams players publishers pulls recordings stream kick record reload config version workers top'
+complete -c sluicectl -f -a 'status streams players publishers pulls recordings stream kick record reload upgrade config version workers top'
 complete -c sluicectl -l admin -x -d 'where the administration listens'
 complete -c sluicectl -l token-file -r -F -d 'token of the administration'
 complete -c sluicectl -l ban -x -d 'with kick: how long'

@@ -1,0 +1,283 @@
+#include "daemon/control_upgrade.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/control_admin.h"
+#include "daemon/control_reload.h"
+#include "daemon/log.h"
+#include "daemon/server_leave.h"
+#include "daemon/service.h"
+#include "daemon/spawn.h"
+
+enum {
+    READY_S = 30,        /* for the other process to become ready */
+    TURN_MS = 60 * 1000, /* for this one to be told to go on */
+    REASON = 128,
+};
+
+/* Each of the two says one byte to the other, once. */
+static const char ready = 'r', go = 'g';
+
+enum upgrade_state {
+    UPGRADE_NONE,
+    UPGRADE_LENDING,  /* upgrade_start(): the server is asked for its sockets */
+    UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
+    UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
+    UPGRADE_OVER,     /* on_wake() */
+};
+
+struct upgrade {
+    struct event_base *base;
+    struct server *server;
+    const struct command_line *line;
+    struct admin *admin;
+    struct reload *reload;
+    enum upgrade_state state;
+    upgrade_done_fn *done;
+    void *user;
+    struct spawn_sockets sockets; /* to be given away: duplicates */
+    pid_t pid;
+    int channel; /* to the other process; -1: there is none */
+    struct event *channel_event, *wake;
+    int wake_fd;
+
+    pthread_mutex_t lock; /* of the fields below, which a worker writes */
+    bool has_come;
+    int error;
+    struct listeners_socket lent[OPTIONS_MAX_LISTENERS];
+    size_t lent_count;
+};
+
+static void close_channel(struct upgrade *upgrade) {
+    if (upgrade->channel_event)
+        event_free(upgrade->channel_event);
+    upgrade->channel_event = NULL;
+    if (upgrade->channel >= 0)
+        close(upgrade->channel);
+    upgrade->channel = -1;
+}
+
+static void finish(struct upgrade *upgrade, int error, const char *reason) {
+    upgrade_done_fn *done = upgrade->done;
+    upgrade->done = NULL;
+    if (error)
+        LOG(LOG_ERROR, "cannot upgrade", {"reason", reason});
+    if (done)
+        done(error, reason, upgrade->pid, upgrade->user);
+}
+
+/* Nothing has changed: everything goes on here. */
+static void give_up(struct upgrade *upgrade, int error, const char *reason) {
+    spawn_sockets_close(&upgrade->sockets);
+    close_channel(upgrade);
+    upgrade->state = UPGRADE_NONE;
+    reload_hold(upgrade->reload, false);
+    finish(upgrade, error, reason);
+}
+
+static void wake(struct upgrade *upgrade) {
+    const uint64_t one = 1;
+    (void)!write(upgrade->wake_fd, &one, sizeof one);
+}
+
+/* On a worker's thread. */
+static void on_lent(int error, const struct listeners_socket *list, size_t count, void *user) {
+    struct upgrade *upgrade = user;
+    pthread_mutex_lock(&upgrade->lock);
+    upgrade->has_come = true;
+    upgrade->error = error;
+    upgrade->lent_count = count;
+    for (size_t i = 0; i < count; i++)
+        upgrade->lent[i] = list[i];
+    pthread_mutex_unlock(&upgrade->lock);
+    wake(upgrade);
+}
+
+/* On a worker's thread. */
+static void on_left(void *user) {
+    struct upgrade *upgrade = user;
+    pthread_mutex_lock(&upgrade->lock);
+    upgrade->has_come = true;
+    upgrade->error = 0;
+    pthread_mutex_unlock(&upgrade->lock);
+    wake(upgrade);
+}
+
+/* The other process is ready. It waits until nothing is accepted here any more. */
+static void leave(struct upgrade *upgrade) {
+    if (server_leave(upgrade->server, on_left, upgrade) < 0) {
+        (void)kill(upgrade->pid, SIGKILL);
+        (void)waitpid(upgrade->pid, NULL, 0);
+        give_up(upgrade, -ENOMEM, "out of memory");
+        return;
+    }
+    upgrade->state = UPGRADE_LEAVING;
+    LOG(LOG_INFO, "replaced", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
+    service_main_pid(upgrade->pid);
+    admin_leave(upgrade->admin);
+    finish(upgrade, 0, "");
+}
+
+/* It will not become ready. */
+static void reap(struct upgrade *upgrade, bool is_late) {
+    char reason[REASON];
+    int status = 0;
+    if (is_late)
+        (void)kill(upgrade->pid, SIGKILL);
+    (void)waitpid(upgrade->pid, &status, 0);
+    if (is_late)
+        snprintf(reason, sizeof reason, "the new process was not ready in %d seconds", READY_S);
+    else if (WIFSIGNALED(status))
+        snprintf(reason, sizeof reason, "the new process was ended by signal %d", WTERMSIG(status));
+    else
+        snprintf(reason, sizeof reason, "the new process ended with status %d", WEXITSTATUS(status));
+    give_up(upgrade, -ECHILD, reason);
+}
+
+static void on_channel(evutil_socket_t fd, short what, void *user) {
+    struct upgrade *upgrade = user;
+    char byte = 0;
+    ssize_t got = what & EV_READ ? recv(fd, &byte, 1, 0) : -1;
+    if (got < 0 && what & EV_READ && errno == EAGAIN)
+        return;
+    if (upgrade->state != UPGRADE_STARTING) {
+        /* It has ended already; its sockets are closed, and ours too. */
+        close_channel(upgrade);
+        return;
+    }
+    if (got == 1 && byte == ready)
+        leave(upgrade);
+    else
+        reap(upgrade, what & EV_TIMEOUT);
+}
+
+static bool take_lent(struct upgrade *upgrade) {
+    static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
+    pthread_mutex_lock(&upgrade->lock);
+    int error = upgrade->error;
+    size_t count = error ? 0 : upgrade->lent_count;
+    upgrade->lent_count = 0;
+    pthread_mutex_unlock(&upgrade->lock);
+    bool taken = !error;
+    for (size_t i = 0; i < count; i++) {
+        const struct listeners_socket *lent = &upgrade->lent[i];
+        taken = spawn_sockets_add(&upgrade->sockets, lent->fd, names[lent->protocol], lent->is_managed) && taken;
+    }
+    return admin_lend(upgrade->admin, &upgrade->sockets) && taken;
+}
+
+static void start(struct upgrade *upgrade) {
+    static const struct timeval patience = {.tv_sec = READY_S};
+    int channel[2];
+    if (!take_lent(upgrade) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
+        give_up(upgrade, -EMFILE, "the sockets cannot be given away: no descriptors left");
+        return;
+    }
+    upgrade->channel = channel[0];
+    int error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
+    close(channel[1]);
+    if (!error) {
+        upgrade->channel_event = event_new(upgrade->base, channel[0], EV_READ | EV_PERSIST, on_channel, upgrade);
+        error = upgrade->channel_event && event_add(upgrade->channel_event, &patience) == 0 ? 0 : -ENOMEM;
+    }
+    if (error) {
+        give_up(upgrade, error, strerror(-error));
+        return;
+    }
+    spawn_sockets_close(&upgrade->sockets);
+    upgrade->state = UPGRADE_STARTING;
+    LOG(LOG_INFO, "upgrading", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *user) {
+    struct upgrade *upgrade = user;
+    uint64_t count;
+    (void)what;
+    (void)!read(fd, &count, sizeof count);
+    pthread_mutex_lock(&upgrade->lock);
+    bool has_come = upgrade->has_come;
+    upgrade->has_come = false;
+    pthread_mutex_unlock(&upgrade->lock);
+    if (has_come && upgrade->state == UPGRADE_LENDING) {
+        start(upgrade);
+    } else if (has_come && upgrade->state == UPGRADE_LEAVING) {
+        upgrade->state = UPGRADE_OVER;
+        (void)!send(upgrade->channel, &go, 1, MSG_NOSIGNAL);
+        close_channel(upgrade);
+    }
+}
+
+int upgrade_new(struct event_base *base, struct server *server, const struct command_line *line, struct admin *admin,
+                struct reload *reload, struct upgrade **ret_upgrade) {
+    struct upgrade *upgrade = calloc(1, sizeof *upgrade);
+    if (!upgrade)
+        return -ENOMEM;
+    upgrade->base = base;
+    upgrade->server = server;
+    upgrade->line = line;
+    upgrade->admin = admin;
+    upgrade->reload = reload;
+    upgrade->channel = -1;
+    pthread_mutex_init(&upgrade->lock, NULL);
+    upgrade->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (upgrade->wake_fd >= 0)
+        upgrade->wake = event_new(base, upgrade->wake_fd, EV_READ | EV_PERSIST, on_wake, upgrade);
+    if (!upgrade->wake || event_add(upgrade->wake, NULL) < 0) {
+        upgrade_free(upgrade);
+        return -ENOMEM;
+    }
+    *ret_upgrade = upgrade;
+    return 0;
+}
+
+void upgrade_free(struct upgrade *upgrade) {
+    if (!upgrade)
+        return;
+    close_channel(upgrade);
+    spawn_sockets_close(&upgrade->sockets);
+    for (size_t i = 0; i < upgrade->lent_count; i++)
+        close(upgrade->lent[i].fd);
+    if (upgrade->wake)
+        event_free(upgrade->wake);
+    if (upgrade->wake_fd >= 0)
+        close(upgrade->wake_fd);
+    pthread_mutex_destroy(&upgrade->lock);
+    free(upgrade);
+}
+
+int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
+    if (upgrade->state != UPGRADE_NONE || reload_is_under_way(upgrade->reload))
+        return -EBUSY;
+    int error = server_lend(upgrade->server, on_lent, upgrade);
+    if (error)
+        return error;
+    upgrade->state = UPGRADE_LENDING;
+    reload_hold(upgrade->reload, true);
+    upgrade->done = done;
+    upgrade->user = user;
+    return 0;
+}
+
+bool upgrade_is_over(const struct upgrade *upgrade) {
+    return upgrade->state >= UPGRADE_LEAVING;
+}
+
+void upgrade_take_over(int fd) {
+    struct pollfd turn = {.fd = fd, .events = POLLIN};
+    LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)getppid()).text});
+    (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
+    while (poll(&turn, 1, TURN_MS) < 0 && errno == EINTR)
+        continue;
+    close(fd);
+}

@@ -1,0 +1,300 @@
+"""Upgrades: another process takes over the listening sockets, and nobody who connects or is connected notices."""
+
+import contextlib
+import glob
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+import tool
+
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+UPGRADES = 3
+STREAM, TAGS = flv.stream(60)
+
+
+class Upgraded:
+    """A daemon, and whoever takes over from it: stopped at the end, all of them."""
+
+    def __init__(self, *options, **more):
+        self.daemon = Daemon(*options, **more)
+        self.pids = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for pid in self.pids:
+            if not self.stop(pid):
+                kind = kind or AssertionError
+        self.daemon.__exit__(kind, error, trace)
+        if kind is None:
+            reports = [line for line in self.daemon.log() if "Sanitizer" in line.text or "runtime error" in line.text]
+            if reports:
+                raise AssertionError("a process that took over: %s" % reports)
+
+    @staticmethod
+    def stop(pid, number=signal.SIGTERM):
+        """Stops a process that is not ours, and waits for its end."""
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        try:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, number)
+            return bool(select.select([handle], [], [], harness.PATIENCE)[0])
+        finally:
+            os.close(handle)
+
+    def taken_over(self):
+        """Waits until the next process has taken over: its id."""
+        count = len(self.pids) + 1
+        pid = int(self.daemon.wait_log("replaced", count).fields["pid"])
+        self.pids.append(pid)
+        self.daemon.wait_log("ready", count + 1)
+        return pid
+
+    def upgrade(self):
+        """By signal, of whoever is the server now."""
+        os.kill(self.pids[-1] if self.pids else self.daemon.process.pid, signal.SIGUSR2)
+        return self.taken_over()
+
+
+class Crowd:
+    """Clients that connect to one port again and again, one after the other, each with one question."""
+
+    def __init__(self, daemon, protocol, question, answer):
+        self.answered, self.error = 0, None
+        self._address = daemon.address(protocol)
+        self._question, self._answer = question, answer
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            while not self._ending.is_set():
+                with socket.create_connection(self._address, harness.PATIENCE) as peer:
+                    peer.sendall(self._question)
+                    answer = b""
+                    while self._answer not in answer:
+                        more = peer.recv(4096)
+                        if not more:
+                            raise AssertionError("ended behind %r" % answer)
+                        answer += more
+                self.answered += 1
+        except (OSError, AssertionError) as error:
+            self.error = error
+
+    def go_on(self, count=5):
+        goal = self.answered + count
+        harness.wait_until(lambda: self.answered >= goal or self.error, "%d answers" % goal)
+
+    def end(self):
+        self._ending.set()
+        self._thread.join()
+
+
+class UpgradeTest(unittest.TestCase):
+    def test_nobody_is_refused(self):
+        """Who connects in a tight loop is answered each time, at every port, while one process follows the other."""
+        request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        with Upgraded(listen=LISTEN) as upgraded:
+            crowds = [Crowd(upgraded.daemon, "http", request, b" 404 "),
+                      Crowd(upgraded.daemon, "http", request, b" 404 "),
+                      Crowd(upgraded.daemon, "admin", request.replace(b"/ ", b"/api/v1/version "), b'"version"'),
+                      Crowd(upgraded.daemon, "rtsp", b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n", b" 200 ")]
+            try:
+                for _ in range(UPGRADES):
+                    for crowd in crowds:
+                        crowd.go_on()
+                    upgraded.upgrade()
+                for crowd in crowds:
+                    crowd.go_on()
+            finally:
+                for crowd in crowds:
+                    crowd.end()
+            self.assertEqual([crowd.error for crowd in crowds], [None] * len(crowds))
+            # Each has ended behind the last of its connections.
+            for count in range(1, UPGRADES + 1):
+                upgraded.daemon.wait_log("stopped", count)
+            upgraded.daemon.wait_end()
+            print("%d connections during %d upgrades" % (sum(crowd.answered for crowd in crowds), UPGRADES))
+
+    def test_streams_go_on(self):
+        """Old players and publishers stay with the old process, and miss nothing; new ones meet in the new one."""
+        with Upgraded(listen=LISTEN) as upgraded:
+            daemon = upgraded.daemon
+            with Steady(daemon, name=None) as steady:
+                upgraded.upgrade()
+                steady.go_on(50)
+                # Here a stream of that name is another one.
+                self.assertEqual(daemon.api()["streams"], [])
+                with Publisher(daemon, steady.name, "http") as publisher:
+                    publisher.send(STREAM)
+                    daemon.wait_stream(steady.name)
+                    with Player(daemon, steady.name) as player:
+                        player.wait_tags(10)
+                        steady.go_on(50)
+                        self.assertEqual(daemon.stream(steady.name)["subscribers"], 1)
+                        publisher.finish()
+                self.assertIsNone(daemon.process.poll())
+            # The publisher has gone, and with it the player: there is nothing left to wait for.
+            daemon.wait_log("stopping", reason="the last connection has ended")
+            daemon.wait_end()
+            daemon.blocks_settled()
+
+    def test_nobody_waits(self):
+        """Publishers come to the new process: so who waits for one in the old process is sent there."""
+        with Upgraded() as upgraded:
+            daemon = upgraded.daemon
+            with Player(daemon, "live/none") as early, Publisher(daemon, "live/a", "http") as publisher:
+                daemon.wait_player("live/none")
+                publisher.send(STREAM)
+                daemon.wait_stream("live/a")
+                with Player(daemon, "live/a") as player:
+                    player.wait_tags(5)
+                    upgraded.upgrade()
+                    early.wait_end()
+                    self.assertEqual(early.status, 404)
+                    self.assertFalse(player.finished)
+                    publisher.finish()
+                    player.wait_end()
+                    self.assertIsNone(player.error)
+            daemon.wait_end()
+
+    def test_drain(self):
+        """For so long, and not longer."""
+        with Upgraded("--drain", "0.5") as upgraded:
+            daemon = upgraded.daemon
+            with Publisher(daemon, "live/a", "http") as publisher:
+                publisher.send(STREAM)
+                daemon.wait_stream("live/a")
+                with Player(daemon, "live/a") as player:
+                    player.wait_tags(5)
+                    upgraded.upgrade()
+                    daemon.wait_log("stopping", reason="--drain is over", connections="2")
+                    # It ends with whole tags, and as a response ends.
+                    player.wait_end()
+                    self.assertIsNone(player.error)
+                    self.assertEqual(player.rest, 0)
+            daemon.wait_end()
+
+    def test_stopped_meanwhile(self):
+        """One that has been replaced stops at once when it is told to, and the other does not."""
+        with Upgraded() as upgraded:
+            daemon = upgraded.daemon
+            with Steady(daemon) as steady:
+                pid = upgraded.upgrade()
+                steady.abandon()
+                daemon.process.send_signal(signal.SIGTERM)
+                daemon.wait_end()
+                self.assertEqual(daemon.request("GET", "/")[0], 404)
+                os.kill(pid, 0)
+
+    def test_recordings(self):
+        """What the old process records, it alone records; and the new one what comes there."""
+        with tempfile.TemporaryDirectory() as folder:
+            with Upgraded("--record", "live/*=%s" % folder, listen=LISTEN) as upgraded:
+                daemon = upgraded.daemon
+
+                def parts():
+                    return glob.glob(folder + "/live/**/*.part", recursive=True)
+
+                def kept():
+                    return sorted(glob.glob(folder + "/live/**/*.flv", recursive=True))
+
+                with Steady(daemon) as steady:
+                    part = harness.wait_until(parts, "a part")
+                    upgraded.upgrade()
+                    steady.go_on(50)
+                    # The new one has not taken it for one that was left behind.
+                    self.assertEqual((parts(), kept()), (part, []))
+                daemon.wait_end()
+                self.assertEqual((len(kept()), parts()), (1, []))
+                with Publisher(daemon, steady.name, "http") as publisher:
+                    publisher.send(STREAM)
+                    self.assertEqual(publisher.finish(), 200)
+                harness.wait_until(lambda: len(kept()) == 2 and not parts(), "the second recording")
+            for path, tags in zip(kept(), (steady.sent, TAGS)):
+                with open(path, "rb") as file:
+                    harness.check_same([tag.payload for tag in flv.parse(file.read()) if tag.is_frame],
+                                       [tag.payload for tag in tags if tag.is_frame], "frames of " + path)
+                subprocess.run(["ffprobe", "-v", "fatal", "-count_packets", path], check=True, capture_output=True)
+
+    def test_one_that_does_not_start(self):
+        """Nothing changes then, and it may be tried again: by signal, by the API and by sluicectl."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "sluiced.conf")
+
+            def write(text):
+                with open(config, "w", encoding="ascii") as file:
+                    file.write('http = "127.0.0.1:0";\n' + text)
+
+            write("")
+            with Upgraded("--config", config, listen=()) as upgraded:
+                daemon = upgraded.daemon
+                with Publisher(daemon, "live/a", "http") as publisher:
+                    publisher.send(STREAM)
+                    daemon.wait_stream("live/a")
+                    write("nonsense")
+                    daemon.process.send_signal(signal.SIGUSR2)
+                    daemon.wait_log("cannot upgrade", reason="the new process ended with status 2")
+                    status, headers, body = daemon.admin("POST", "/api/v1/upgrade")
+                    self.assertEqual((status, headers["Content-Type"]), (503, "application/problem+json"))
+                    self.assertEqual(json.loads(body)["detail"], "the new process ended with status 2")
+                    # It still is the server, and takes a configuration.
+                    self.assertEqual(daemon.stream("live/a")["state"], "live")
+                    write("idle = 20;")
+                    daemon.process.send_signal(signal.SIGHUP)
+                    daemon.wait_log("configuration reloaded")
+                    host, port = daemon.address("admin")
+                    status, out, errors = tool.run("sluicectl", "--admin", "%s:%d" % (host, port), "upgrade",
+                                                   backend=False)
+                    self.assertEqual((status, errors), (0, ""))
+                    self.assertEqual(out, "process %d has taken over\n" % upgraded.taken_over())
+                    # The one before is not the server any more.
+                    daemon.process.send_signal(signal.SIGUSR2)
+                    daemon.wait_log("cannot upgrade", reason="a reload or an upgrade is under way")
+                    daemon.process.send_signal(signal.SIGHUP)
+                    daemon.wait_log("cannot reload", reason="another process is taking over")
+                    self.assertIsNone(daemon.process.poll())
+
+    def test_another_configuration(self):
+        """The new process listens where its configuration says: also elsewhere, and not where it says so no more."""
+        with tempfile.TemporaryDirectory() as folder:
+            config, path = os.path.join(folder, "sluiced.conf"), os.path.join(folder, "admin")
+            with open(config, "w", encoding="ascii") as file:
+                file.write('http = ["127.0.0.1:0", "127.0.0.2:0"];\n')
+            with Upgraded("--config", config, "--admin", "127.0.0.1:0", "--admin", "unix:" + path,
+                          listen=()) as upgraded:
+                daemon = upgraded.daemon
+                gone = daemon.address("http", 1)
+                with open(config, "w", encoding="ascii") as file:
+                    file.write('http = ["127.0.0.1:0", "127.0.0.3:0"];\n')
+                upgraded.upgrade()
+                daemon.wait_end()
+                self.assertEqual(daemon.request("GET", "/")[0], 404)
+                added = [line.fields["address"] for line in daemon.log("listening") if "127.0.0.3" in line.text]
+                with socket.create_connection(("127.0.0.3", int(added[0].rpartition(":")[2])), harness.PATIENCE):
+                    pass
+                with self.assertRaises(ConnectionRefusedError):
+                    socket.create_connection(gone, harness.PATIENCE)
+                # The file is the new process's now.
+                with socket.socket(socket.AF_UNIX) as peer:
+                    peer.connect(path)
+            self.assertFalse(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    tool.main("sluicectl")
