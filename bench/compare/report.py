@@ -43,7 +43,8 @@ MEDIA = (
     ("RSS KiB", "resident_kib", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
     ("Gbit/s", "gbit_per_s", "{:.3f}"),
 )
-COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: NETWORK, scenarios.Relay: RELAY, scenarios.Latency: DELAY,
+COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Peers: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: NETWORK,
+           scenarios.Relay: RELAY, scenarios.Latency: DELAY,
            scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
         scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit", scenarios.PER_GBIT: "CPU per Gbit"}

@@ -4,21 +4,25 @@ import contextlib
 import json
 import os
 import subprocess
-import tempfile
 import time
 
 from compare import perf as counters
-from compare.measure import GRACE, SENDER_CPU, FanoutBench, cpu, daemon_cpus, memory_kib, processor_seconds
+from compare.measure import GRACE, SENDER_CPU, FanoutBench, cpu, memory_kib, processor_seconds
 from compare.processes import Program, RunError
+from compare.servers import Gortsplib, NginxRtmp, Sluiced
 
-LISTENERS = ("flv", "http", "rtsp", "admin")
+PROTOCOLS = ("flv", "rtsp")
+OTHERS = {"nginx-rtmp": "rtmp", "gortsplib": "rtsp"}  # Other servers, and what they speak.
+PREROLL = 2  # Frames of a stream before anything is measured: the first of each track.
 
 
 class RtspBench(FanoutBench):
-    """Variants are as those of the fan-out; those with "+flv" have FLV on both sides, whatever the scenario has."""
+    """Variants are as those of the fan-out; those with "+flv" or "+rtsp" have that on both sides, whatever the scenario
+    has; and there are other servers."""
 
     def __init__(self, folder, perf):
         super().__init__(folder, perf)
+        self.folder = folder
         self.send = os.path.join(folder, "bench-rtsp-send")
         self.play = os.path.join(folder, "bench-rtsp-play")
 
@@ -31,15 +35,29 @@ class RtspBench(FanoutBench):
         if done.returncode:
             raise RunError(done.stderr.strip())
         return {**json.loads(done.stdout.removeprefix("plan ")), "frames": frames, "warm_up": warm_up, "sending": sending,
-                "playing": [*media, "--frames", str(frames + warm_up)]}
+                "preroll": PREROLL, "playing": [*media, "--frames", str(frames + warm_up)]}
+
+    def missing(self, scenario, variant):
+        if variant == "nginx-rtmp":
+            return NginxRtmp.missing()
+        return Gortsplib.missing(self.folder) if variant == "gortsplib" else None
 
     @staticmethod
     def ways(scenario, variant):
         """The daemon's part of the variant, and how is published and played."""
+        if variant in OTHERS:
+            return variant, OTHERS[variant], OTHERS[variant]
         parts = variant.split("+")
-        if "flv" not in parts:
-            return variant, scenario.publish, scenario.play
-        return "+".join(part for part in parts if part != "flv"), "flv", "flv"
+        both = [part for part in parts if part in PROTOCOLS]
+        settings = "+".join(part for part in parts if part not in PROTOCOLS)
+        return (settings, both[0], both[0]) if both else (settings, scenario.publish, scenario.play)
+
+    def _server(self, stack, settings, deadline):
+        if settings == "nginx-rtmp":
+            return NginxRtmp(stack, deadline)
+        if settings == "gortsplib":
+            return Gortsplib(stack, deadline)
+        return Sluiced(stack, deadline, self.daemon, self._options(settings), settings)
 
     def run(self, scenario, variant, seconds, plan):
         return self.measure(scenario, variant, seconds, plan, ())[0]
@@ -56,39 +74,38 @@ class RtspBench(FanoutBench):
         deadline = time.monotonic() + 20 * seconds + GRACE
         settings, publish, play = self.ways(scenario, variant)
         with contextlib.ExitStack() as stack:
-            ports, pid = self._daemon(stack, settings, deadline)
-            listening = memory_kib(pid)[1]
-            sender = stack.enter_context(Program([self.send, "--port", ports[publish], "--protocol", publish, "--streams",
-                                                  str(scenario.connections), *plan["sending"], *cpu(SENDER_CPU)], deadline))
+            server = self._server(stack, settings, deadline)
+            listening = memory_kib(server.pid)[1]
+            sender = stack.enter_context(Program([self.send, "--port", server.ports[publish], "--protocol", publish,
+                                                  "--streams", str(scenario.connections), *plan["sending"],
+                                                  *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
-            self._wait_for(ports["admin"], "streams", lambda state: sum(
-                one["frames"]["video"] and one["frames"]["audio"] and 1 for one in state["streams"]) == len(streams))
-            published = memory_kib(pid)[1]
+            server.wait("streams", lambda: server.published(len(streams), plan))
+            published = memory_kib(server.pid)[1]
             player = None
             if scenario.players:
-                player = stack.enter_context(self._media_players(scenario, plan, ports, play, streams, deadline))
-            played = memory_kib(pid)[1]
-            sends = -self._sends(ports)
-            attached = stack.enter_context(counters.Attached(self.perf, events, pid)) if events else None
+                player = stack.enter_context(self._media_players(scenario, plan, server, play, streams, deadline))
+            played = memory_kib(server.pid)[1]
+            sends = server.sends()
+            attached = stack.enter_context(counters.Attached(self.perf, events, server.pid)) if events else None
             others = [one.process.pid for one in (sender, player) if one]
             sender.say("go")
             if plan["warm_up"]:
                 sender.expect("warm")
-            begin, begun = processor_seconds(pid), time.monotonic()
+            begin, begun = processor_seconds(server.pid), time.monotonic()
             others_begin = sum(processor_seconds(other)[0] for other in others)
             sent = json.loads(sender.expect("result"))
             arrived = json.loads(player.expect("result")) if player else {}
             if not player:
-                # The asking is in the figures: some turns of a daemon that has nothing else to do.
-                self._wait_for(ports["admin"], "frames", lambda state: all(
-                    one["frames"]["video"] + one["frames"]["audio"] >= plan["video"] + plan["audio"]
-                    for one in state["streams"]))
-            wall, end = time.monotonic() - begun, processor_seconds(pid)
+                # The asking is in the figures: some turns of a server that has nothing else to do.
+                server.wait("frames", lambda: server.received(len(streams), plan))
+            wall, end = time.monotonic() - begun, processor_seconds(server.pid)
             others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
             counted = attached.values() if attached else {}
-            finished, state = memory_kib(pid), self._state(ports["admin"])
-            check(state, plan)
-            sends += self._sends(ports)
+            finished = memory_kib(server.pid)
+            own = server.finish(plan)
+            if sends is not None:
+                sends = server.sends() - sends
             for one in filter(None, (player, sender)):
                 one.finish()
         spans = [after - before for after, before in zip(end, begin)]
@@ -98,49 +115,26 @@ class RtspBench(FanoutBench):
             "resident_kib": finished[0],
             "private_kib": finished[1],
             "private_bytes_per_publisher": 1024 * (published - listening) / len(streams),
-            "payload_bytes_copied": state["pool"]["payload_bytes_copied"],
-            "peak_held_blocks": state["pool"]["blocks_held_peak"],
             "sender_latest_us": sent["latest_us"],
+            **own,
         })
         if player:
             values["private_bytes_per_player"] = 1024 * (played - published) / (len(streams) * scenario.players)
             values["wire_per_media"] = arrived["wire_bytes"] / arrived["media_bytes"]
         return values, counted
 
-    def _daemon(self, stack, settings, deadline):
-        """Ports of its listeners, and its process id."""
-        command = [self.daemon, "--max-connections", "100000", *self._options(settings)]
-        for listener in LISTENERS:
-            command += [f"--{listener}", "127.0.0.1:0"]
-        daemon = stack.enter_context(Program([*daemon_cpus(settings), *command], deadline,
-                                             log=stack.enter_context(tempfile.NamedTemporaryFile())))
-        found = daemon.find_in_log("".join(rf"proto={name} address=127.0.0.1:(\d+).*" for name in LISTENERS) + " ready ")
-        return dict(zip(LISTENERS, found)), daemon.process.pid
-
-    def _media_players(self, scenario, plan, ports, play, streams, deadline):
+    def _media_players(self, scenario, plan, server, play, streams, deadline):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
-        player = Program([self.play, "--port", ports["rtsp" if play == "rtsp" else "http"], "--protocol", play, "--players",
+        port = server.ports["http" if play == "flv" else play]
+        player = Program([self.play, "--port", port, "--protocol", play, *(["--late"] if server.is_late else []), "--players",
                           str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
-            self._wait_for(ports["admin"], "players", lambda state: sum(
-                one["frames_sent"] >= 2 for one in state["players"]) == len(streams) * scenario.players)
+            server.wait("players", lambda: server.playing(len(streams) * scenario.players))
         except RunError:
             player.end()
             raise
         return player
-
-    def _sends(self, ports):
-        return sum(one["sends"] for one in self._state(ports["admin"])["streams"])
-
-
-def check(state, plan):
-    """The daemon must have taken every frame and no other; what players get, they look at themselves."""
-    for one in state["streams"]:
-        found = one["frames"]["video"], one["frames"]["audio"], one["frames_dropped"]
-        if found != (plan["video"], plan["audio"], 0):
-            raise RunError(f"{one['name']}: {found[0]} pictures and {found[1]} frames of audio, {found[2]} dropped, where "
-                           f"{plan['video']} and {plan['audio']} were sent")
 
 
 def figures(scenario, plan, spans, wall, sends):
@@ -161,7 +155,7 @@ def figures(scenario, plan, spans, wall, sends):
         "gbit_per_s": gigabits / wall,
         "wall_s": wall,
     }
-    if scenario.players:
+    if scenario.players and sends is not None:
         # With those of the warm-up: the daemon is not to be asked while its time is taken.
         values["sends_per_packet"] = sends / (plan["warm_up"] + plan["frames"]) / scenario.copies
         values["us_per_send"] = values["us_per_frame"] / values["sends_per_packet"]

@@ -123,6 +123,16 @@ class Rtsp(Fanout):
 
 
 @dataclasses.dataclass(frozen=True)
+class Peers(Rtsp):
+    """The same media through the daemon and through other servers, which speak other protocols."""
+    publish: str = "flv"
+    play: str = "flv"
+
+    def is_ours(self, variant):
+        return variant.split("+")[0] in ("uring", "epoll")
+
+
+@dataclasses.dataclass(frozen=True)
 class Resp(Scenario):
     """Commands to a Redis server, one after the other: GET or SET of values of one size."""
     command: str = "get"
@@ -217,6 +227,15 @@ WAYS_AND_FLV = WAYS + tuple(f"{way}+flv" for way in WAYS)
 UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in WAYS)
 
 
+PEERS = ("uring", "epoll", "nginx-rtmp", "uring+rtsp", "gortsplib")
+
+
+def peers(memory):
+    """Half of what each takes that speaks a protocol of the same kind: tags or messages, or RTP."""
+    return tuple(Target(figure, ours, theirs, 0.5) for ours, theirs in (("uring", "nginx-rtmp"), ("uring+rtsp", "gortsplib"))
+                 for figure in (PER_GBIT, memory))
+
+
 def half_of(best, figure, *ours):
     """At most half of what the best of other servers was measured at, on a machine of this kind."""
     return tuple(Target(figure, one, None, best / 2) for one in ours)
@@ -278,6 +297,10 @@ SCENARIOS = (
          UNCOPIED, connections=10, players=20, kbits=4000, play="flv"),
     Rtsp("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", WAYS_AND_FLV, UNCOPIED,
          connections=10, players=20, kbits=4000, publish="flv"),
+    Peers("peers-publishers", "100 publishers of 1 Mbit/s and no players: sluiced, nginx-rtmp, gortsplib", PEERS,
+          peers("private_bytes_per_publisher"), connections=100, players=0, slow=True),
+    Peers("peers-players", "One publisher of 1 Mbit/s to 500 players: sluiced, nginx-rtmp, gortsplib", PEERS,
+          peers("private_bytes_per_player"), players=500, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,

@@ -153,6 +153,14 @@ static void take_flv_video(checker *c, const uint8_t *payload, size_t size) {
     }
 }
 
+static void take_flv(checker *c, uint8_t type, const uint8_t *payload, size_t size) {
+    if (type == FLV_VIDEO)
+        take_flv_video(c, payload, size);
+    else if (type == FLV_AUDIO && size >= 2 && payload[1] == 1)
+        take_audio(c, payload + 2, size - 2);
+    c->packets++;
+}
+
 size_t check_flv(checker *c, const uint8_t *bytes, size_t size) {
     size_t done = c->has_head ? 0 : check_head(c, bytes, size);
     while (c->has_head && size - done >= CONTENT_TAG_HEADER) {
@@ -162,12 +170,22 @@ size_t check_flv(checker *c, const uint8_t *bytes, size_t size) {
             break;
         if (be(payload + length, 4) != CONTENT_TAG_HEADER + length)
             fail(EXIT_FAILURE, "a tag whose trailer is another's");
-        if (tag[0] == FLV_VIDEO)
-            take_flv_video(c, payload, length);
-        else if (tag[0] == FLV_AUDIO && length >= 2 && payload[1] == 1)
-            take_audio(c, payload + 2, length - 2);
-        c->packets++;
+        take_flv(c, tag[0], payload, length);
         done += CONTENT_AROUND_PAYLOAD + length;
     }
     return done;
+}
+
+static void take_message(void *user, uint8_t type, const uint8_t *payload, size_t size) {
+    if (type == RTMP_AUDIO || type == RTMP_VIDEO)
+        take_flv(user, type, payload, size);
+}
+
+size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size) {
+    return rtmp_take(&c->chunks, bytes, size, take_message, c);
+}
+
+void check_from_now_on(checker *c) {
+    for (uint32_t i = 0; i < MEDIA_PREROLL; i++)
+        c->next[c->media->frames[i].track]++;
 }

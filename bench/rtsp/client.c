@@ -20,6 +20,15 @@ enum { EVENTS = 256, STEPS = 4, MOST_REQUEST = 4096 };
 static uint16_t server;
 static const char *sdp; /* NULL: players */
 
+enum protocol read_protocol(const char *name) {
+    static const char *const names[] = {
+        [PROTOCOL_NONE] = "", [PROTOCOL_RTSP] = "rtsp", [PROTOCOL_RTMP] = "rtmp", [PROTOCOL_FLV] = "flv"};
+    for (enum protocol protocol = PROTOCOL_RTSP; protocol <= PROTOCOL_FLV; protocol++)
+        if (strcmp(name, names[protocol]) == 0)
+            return protocol;
+    return PROTOCOL_NONE;
+}
+
 int connect_to(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};

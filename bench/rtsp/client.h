@@ -1,4 +1,4 @@
-/* RTSP up to where media flows: all clients of a program at once. */
+/* RTSP up to where media flows: all clients of a program at once. And what the programs have besides. */
 #ifndef BENCH_RTSP_CLIENT_H
 #define BENCH_RTSP_CLIENT_H
 
@@ -7,6 +7,11 @@
 #include <stdint.h>
 
 enum { RTSP_CLIENT_ROOM = 8192 };
+
+enum protocol { PROTOCOL_NONE, PROTOCOL_RTSP, PROTOCOL_RTMP, PROTOCOL_FLV };
+
+/* By its name on the command line; PROTOCOL_NONE where there is no such. */
+enum protocol read_protocol(const char *name);
 
 typedef struct rtsp_client {
     int fd;

@@ -15,6 +15,7 @@
 #include "rtsp/check.h"
 #include "rtsp/client.h"
 #include "rtsp/media.h"
+#include "rtsp/rtmp.h"
 
 enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 256 << 10 };
 
@@ -27,7 +28,8 @@ typedef struct player {
 
 static struct {
     uint16_t port;
-    bool rtsp;
+    enum protocol protocol;
+    bool late;     /* the players' part of the stream begins with what is sent after they have come */
     uint32_t each; /* players of a stream */
     uint32_t kbits, frames;
     int cpu;
@@ -39,17 +41,18 @@ static uint32_t count;
 static uint64_t wire_bytes;
 
 static void usage(FILE *out) {
-    fprintf(
-        out,
-        "Usage: bench-rtsp-play --port N --protocol rtsp|flv --frames N [options] STREAM...\n"
-        "\n"
-        "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
-        "\"connected\" when all play (RTSP) or have asked (GET /STREAM.flv), and \"result\" and JSON when each has\n"
-        "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
-        "\n"
-        "  --players N    of each stream (1)\n"
-        "  --rate KBITS   of a stream (1000)\n"
-        "  --cpu N        stay on this processor\n");
+    fprintf(out,
+            "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
+            "\n"
+            "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
+            "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
+            "each has\n"
+            "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
+            "\n"
+            "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
+            "  --players N    of each stream (1)\n"
+            "  --rate KBITS   of a stream (1000)\n"
+            "  --cpu N        stay on this processor\n");
 }
 
 static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
@@ -68,7 +71,9 @@ static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
 /* Looks at all that is whole: true when it was the player's last frame. */
 static bool check(player *p, const uint8_t *bytes, size_t size) {
     bool before = check_is_done(&p->checker);
-    size_t done = (set.rtsp ? check_rtp : check_flv)(&p->checker, bytes, size);
+    static size_t (*const checks[])(checker *, const uint8_t *, size_t) = {
+        [PROTOCOL_RTSP] = check_rtp, [PROTOCOL_RTMP] = check_rtmp, [PROTOCOL_FLV] = check_flv};
+    size_t done = checks[set.protocol](&p->checker, bytes, size);
     keep_rest(p, bytes + done, size - done);
     return check_is_done(&p->checker) && !before;
 }
@@ -108,6 +113,21 @@ static uint32_t start_rtsp(char **names) {
     return done;
 }
 
+/* @return those that are done already */
+static uint32_t start_rtmp(char **names) {
+    static rtmp_client client;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        client = (rtmp_client){0};
+        rtmp_start(&client, set.port, names[i / set.each], false);
+        players[i].fd = client.fd;
+        players[i].checker.chunks = client.chunks;
+        wire_bytes += client.have;
+        done += check(&players[i], client.in, client.have);
+    }
+    return done;
+}
+
 static void start_flv(char **names) {
     for (uint32_t i = 0; i < count; i++) {
         int fd = players[i].fd = connect_to(set.port);
@@ -133,6 +153,12 @@ static void play(uint32_t done) {
     }
 }
 
+static void start_checker(checker *c) {
+    c->media = &what;
+    if (set.late)
+        check_from_now_on(c);
+}
+
 static void run(char **names) {
     allow_descriptors(count + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
@@ -141,10 +167,12 @@ static void run(char **names) {
     if (!players)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
     for (uint32_t i = 0; i < count; i++)
-        players[i].checker.media = &what;
+        start_checker(&players[i].checker);
     uint32_t done = 0;
-    if (set.rtsp)
+    if (set.protocol == PROTOCOL_RTSP)
         done = start_rtsp(names);
+    else if (set.protocol == PROTOCOL_RTMP)
+        done = start_rtmp(names);
     else
         start_flv(names);
     puts("connected");
@@ -165,30 +193,31 @@ static void run(char **names) {
         continue;
 }
 
-static bool read_protocol(const char *text) {
-    set.rtsp = strcmp(text, "rtsp") == 0;
-    return set.rtsp || strcmp(text, "flv") == 0;
-}
-
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
-        {"players", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},  {"cpu", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},
+        {"protocol", required_argument, NULL, 'r'},
+        {"players", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"late", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    bool has_protocol = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'o')
             set.port = (uint16_t)parse_number("--port", optarg, 1, UINT16_MAX);
         else if (option == 'r')
-            has_protocol = read_protocol(optarg);
+            set.protocol = read_protocol(optarg);
         else if (option == 'n')
             set.each = (uint32_t)parse_number("--players", optarg, 1, MOST_PLAYERS);
         else if (option == 'k')
             set.kbits = (uint32_t)parse_number("--rate", optarg, 1, MEDIA_MOST_KBITS);
         else if (option == 'f')
             set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
+        else if (option == 'l')
+            set.late = true;
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else {
@@ -197,7 +226,7 @@ int main(int argc, char **argv) {
         }
     }
     uint64_t streams = (uint64_t)(argc - optind);
-    if (!set.port || !has_protocol || !set.frames || streams < 1 || streams > MOST_STREAMS ||
+    if (!set.port || !set.protocol || !set.frames || streams < 1 || streams > MOST_STREAMS ||
         streams * set.each > MOST_PLAYERS) {
         usage(stderr);
         return 2;

@@ -1,4 +1,4 @@
-/* Publishers by RTSP, or of the same as FLV: see --help. */
+/* Publishers by RTSP, or of the same by RTMP or as FLV: see --help. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include "common/process.h"
 #include "rtsp/client.h"
 #include "rtsp/media.h"
+#include "rtsp/rtmp.h"
 #include "rtsp/wire.h"
 
 enum { EVENTS = 256, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 10000, NAME = 32, READ_SIZE = 1 << 20 };
@@ -31,7 +32,7 @@ typedef struct stream {
 
 static struct {
     uint16_t port;
-    bool rtsp;
+    enum protocol protocol;
     uint32_t streams, kbits, frames, warm_up;
     int cpu;
 } set = {.streams = 1, .kbits = 1000, .cpu = -1};
@@ -48,10 +49,10 @@ static uint64_t start;
 static void usage(FILE *out) {
     fprintf(
         out,
-        "Usage: bench-rtsp-send --port N --protocol rtsp|flv --frames N [options]\n"
+        "Usage: bench-rtsp-send --port N --protocol rtsp|rtmp|flv --frames N [options]\n"
         "\n"
-        "Publishes streams of 25 pictures and 43 frames of AAC a second to a server on 127.0.0.1, by RTSP or as raw\n"
-        "FLV: sends the first frame of each track, says \"connected\" and the streams' names, waits for a line on\n"
+        "Publishes streams of 25 pictures and 43 frames of AAC a second to a server on 127.0.0.1, by RTSP, RTMP or as\n"
+        "raw FLV: sends the first frame of each track, says \"connected\" and the streams' names, waits for a line on\n"
         "its standard input, sends so many frames of each stream when they are due, one write each, says \"result\"\n"
         "and JSON, and waits for the end of the input.\n"
         "\n"
@@ -59,8 +60,8 @@ static void usage(FILE *out) {
         "  --rate KBITS   of each, both tracks (1000)\n"
         "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
         "  --cpu N        stay on this processor\n"
-        "  --describe     only says what a stream has: frames of each track, bytes of media, and of these\n"
-        "                 what is sent behind the warm-up\n");
+        "  --describe     only says what a stream has: frames of each track, bytes of media, of these\n"
+        "                 what is sent behind the warm-up, and payloads of tags, in all and in the beginning\n");
 }
 
 static uint64_t due_at(const stream *s) {
@@ -95,22 +96,34 @@ static void name_flv(stream *s) {
     snprintf(s->name, sizeof s->name, "live/flv-%u", ntohs(address.sin_port));
 }
 
-static void connect_streams(void) {
+static void connect_rtsp(void) {
     rtsp_client *clients = calloc(set.streams, sizeof *clients);
     if (!clients)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
-    for (uint32_t i = 0; i < set.streams; i++) {
-        snprintf(streams[i].name, sizeof streams[i].name, "live/rtsp-%u", i);
+    for (uint32_t i = 0; i < set.streams; i++)
         clients[i].name = streams[i].name;
-    }
-    if (set.rtsp)
-        rtsp_clients_start(clients, set.streams, set.port, media_sdp);
-    for (uint32_t i = 0; i < set.streams; i++) {
-        streams[i].fd = set.rtsp ? clients[i].fd : connect_to(set.port);
-        if (!set.rtsp)
-            name_flv(&streams[i]);
-    }
+    rtsp_clients_start(clients, set.streams, set.port, media_sdp);
+    for (uint32_t i = 0; i < set.streams; i++)
+        streams[i].fd = clients[i].fd;
     free(clients);
+}
+
+static void connect_streams(void) {
+    for (uint32_t i = 0; i < set.streams; i++) {
+        stream *s = &streams[i];
+        static rtmp_client client;
+        snprintf(s->name, sizeof s->name, "live/%s-%u", set.protocol == PROTOCOL_RTSP ? "rtsp" : "rtmp", i);
+        if (set.protocol == PROTOCOL_RTMP) {
+            client = (rtmp_client){0};
+            rtmp_start(&client, set.port, s->name, true);
+            s->fd = client.fd;
+        } else if (set.protocol == PROTOCOL_FLV) {
+            s->fd = connect_to(set.port);
+            name_flv(s);
+        }
+    }
+    if (set.protocol == PROTOCOL_RTSP)
+        connect_rtsp();
 }
 
 /* All connected, and the first frames sent: little enough for the socket to take it at once. */
@@ -199,7 +212,9 @@ static void run(void) {
     allow_descriptors(set.streams + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
     prctl(PR_SET_TIMERSLACK, 1UL);
-    (set.rtsp ? wire_make_rtp : wire_make_flv)(&bytes, &what);
+    static void (*const make[])(wire *, const media *) = {
+        [PROTOCOL_RTSP] = wire_make_rtp, [PROTOCOL_RTMP] = wire_make_rtmp, [PROTOCOL_FLV] = wire_make_flv};
+    make[set.protocol](&bytes, &what);
     open_streams();
     printf("connected");
     for (uint32_t i = 0; i < set.streams; i++)
@@ -220,16 +235,13 @@ static void run(void) {
 
 static void describe(void) {
     uint64_t before = 0;
+    uint64_t flv = 0, flv_preroll = 0;
+    wire_flv_payload(&what, &flv, &flv_preroll);
     for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
         before += what.frames[i].size;
     printf("plan {\"video\": %" PRIu32 ", \"audio\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64
-           "}\n",
-           what.counts[MEDIA_VIDEO], what.counts[MEDIA_AUDIO], what.bytes, what.bytes - before);
-}
-
-static bool read_protocol(const char *text) {
-    set.rtsp = strcmp(text, "rtsp") == 0;
-    return set.rtsp || strcmp(text, "flv") == 0;
+           ", \"flv_bytes\": %" PRIu64 ", \"flv_preroll_bytes\": %" PRIu64 "}\n",
+           what.counts[MEDIA_VIDEO], what.counts[MEDIA_AUDIO], what.bytes, what.bytes - before, flv, flv_preroll);
 }
 
 int main(int argc, char **argv) {
@@ -240,12 +252,12 @@ int main(int argc, char **argv) {
         {"warm-up", required_argument, NULL, 'w'}, {"describe", no_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
-    bool has_protocol = false, only_describe = false;
+    bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'o')
             set.port = (uint16_t)parse_number("--port", optarg, 1, UINT16_MAX);
         else if (option == 'r')
-            has_protocol = read_protocol(optarg);
+            set.protocol = read_protocol(optarg);
         else if (option == 'n')
             set.streams = (uint32_t)parse_number("--streams", optarg, 1, MOST_STREAMS);
         else if (option == 'k')
@@ -263,7 +275,7 @@ int main(int argc, char **argv) {
             return option == 'h' ? 0 : 2;
         }
     }
-    if (optind != argc || !set.frames || (!only_describe && (!set.port || !has_protocol))) {
+    if (optind != argc || !set.frames || (!only_describe && (!set.port || !set.protocol))) {
         usage(stderr);
         return 2;
     }

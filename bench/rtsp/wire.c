@@ -6,6 +6,7 @@
 
 #include "common/content.h"
 #include "common/process.h"
+#include "rtsp/rtmp.h"
 
 enum {
     SLACK = 4096,       /* what stands before the first frame */
@@ -15,6 +16,8 @@ enum {
     SETS = 128,
     FLV_AUDIO = 8,
     FLV_VIDEO = 9,
+    VIDEO_HEAD = 9, /* before a NAL unit in a tag: the codec's bytes, and its length */
+    AUDIO_HEAD = 2,
     FU_A = 28,
 };
 
@@ -59,7 +62,17 @@ static uint8_t *put_tag(uint8_t *to, uint8_t type, const uint8_t *head, size_t h
     return put_be(to, CONTENT_TAG_HEADER + (uint32_t)(head_size + rest->size), 4);
 }
 
-static uint8_t *put_flv_beginning(uint8_t *to) {
+/* What a tag and a message are alike in: head and rest of the payload of a frame or a configuration. */
+typedef uint8_t *put_fn(uint8_t *to, uint8_t type, const uint8_t *head, size_t head_size, const media_bytes *rest,
+                        uint64_t at_ns);
+
+static uint8_t *put_message(uint8_t *to, uint8_t type, const uint8_t *head, size_t head_size, const media_bytes *rest,
+                            uint64_t at_ns) {
+    return rtmp_put(to, type, (uint32_t)((at_ns + 500000) / 1000000), head, head_size, rest->bytes, rest->size);
+}
+
+/* The decoders' configurations. */
+static uint8_t *put_configurations(uint8_t *to, put_fn *put_one) {
     static const uint8_t audio[] = {0xAF, 0};
     uint8_t record[64] = {0x17, 0, 0, 0, 0, 1, 0, 0, 0, 0xFF, 0xE1}, *end = record + 11;
     memcpy(record + 6, media_sps.bytes + 1, 3); /* profile and level */
@@ -68,26 +81,51 @@ static uint8_t *put_flv_beginning(uint8_t *to) {
     end = put_be(end, 1, 1);
     end = put_be(end, (uint32_t)media_pps.size, 2);
     end = put(end, media_pps.bytes, media_pps.size);
-    to = put(to, content_file_header, CONTENT_FILE_HEADER);
-    to[4 - CONTENT_FILE_HEADER] = 5; /* audio and video */
-    to = put_tag(to, FLV_VIDEO, record, (size_t)(end - record), &(media_bytes){0}, 0);
-    return put_tag(to, FLV_AUDIO, audio, sizeof audio, &media_aac, 0);
+    to = put_one(to, FLV_VIDEO, record, (size_t)(end - record), &(media_bytes){0}, 0);
+    return put_one(to, FLV_AUDIO, audio, sizeof audio, &media_aac, 0);
+}
+
+static uint8_t *put_frame(uint8_t *to, const media_frame *frame, put_fn *put_one) {
+    uint8_t video[] = {media_is_key(frame) ? 0x17 : 0x27, 1, 0, 0, 0, 0, 0, 0, 0, frame->nal};
+    static const uint8_t audio[] = {0xAF, 1};
+    put_be(video + 5, frame->size, 4);
+    if (frame->track == MEDIA_VIDEO)
+        return put_one(to, FLV_VIDEO, video, sizeof video, &(media_bytes){frame->at, frame->size - 1}, frame->at_ns);
+    return put_one(to, FLV_AUDIO, audio, sizeof audio, &(media_bytes){frame->at, frame->size}, frame->at_ns);
+}
+
+static void put_frames(wire *made, uint8_t *to, const media *of, put_fn *put_one) {
+    to = put_configurations(to, put_one);
+    for (uint32_t i = 0; i < of->count; i++) {
+        to = put_frame(to, &of->frames[i], put_one);
+        made->ends[i] = (uint64_t)(to - made->bytes);
+    }
 }
 
 void wire_make_flv(wire *made, const media *of) {
     make(made, of);
-    uint8_t *to = put_flv_beginning(made->bytes);
+    uint8_t *to = put(made->bytes, content_file_header, CONTENT_FILE_HEADER);
+    to[4 - CONTENT_FILE_HEADER] = 5; /* audio and video */
+    put_frames(made, to, of, put_tag);
+}
+
+void wire_flv_payload(const media *of, uint64_t *ret_all, uint64_t *ret_preroll) {
+    uint8_t scratch[SLACK];
+    /* As tags without what is around them: the configurations, and each frame's head. */
+    uint64_t all = (uint64_t)(put_configurations(scratch, put_tag) - scratch) - 2 * CONTENT_AROUND_PAYLOAD;
     for (uint32_t i = 0; i < of->count; i++) {
-        const media_frame *frame = &of->frames[i];
-        uint8_t video[] = {media_is_key(frame) ? 0x17 : 0x27, 1, 0, 0, 0, 0, 0, 0, 0, frame->nal};
-        static const uint8_t audio[] = {0xAF, 1};
-        put_be(video + 5, frame->size, 4);
-        if (frame->track == MEDIA_VIDEO)
-            to = put_tag(to, FLV_VIDEO, video, sizeof video, &(media_bytes){frame->at, frame->size - 1}, frame->at_ns);
-        else
-            to = put_tag(to, FLV_AUDIO, audio, sizeof audio, &(media_bytes){frame->at, frame->size}, frame->at_ns);
-        made->ends[i] = (uint64_t)(to - made->bytes);
+        all += of->frames[i].size + (of->frames[i].track == MEDIA_VIDEO ? VIDEO_HEAD : AUDIO_HEAD);
+        if (i + 1 == MEDIA_PREROLL)
+            *ret_preroll = all;
     }
+    *ret_all = all;
+}
+
+void wire_make_rtmp(wire *made, const media *of) {
+    uint8_t size[4];
+    make(made, of);
+    put_be(size, RTMP_CHUNK, sizeof size);
+    put_frames(made, rtmp_put(made->bytes, RTMP_SET_CHUNK_SIZE, 0, size, sizeof size, NULL, 0), of, put_message);
 }
 
 /* Head and rest of one packet's payload. */
