@@ -43,6 +43,19 @@ class HardenedTest(unittest.TestCase):
         self.assertEqual(int(status["CapEff"], 16), 0)
         self.assertNotEqual(status["Uid"].split()[1], "0")
 
+    def check_recording(self, daemon, path):
+        """It is served, and what a link names is not."""
+        with open(path, "rb") as file:
+            data = file.read()
+        stream = os.path.dirname(path)
+        for link, target in ((stream + "/2026-01-01T00-00-00.000Z.flv", path), (self.state + "/live/link", stream)):
+            os.symlink(target, link)
+        name = os.path.basename(path)
+        status, _, body = daemon.request("GET", "/recordings/live/%s/%s" % (os.path.basename(stream), name))
+        self.assertEqual((status, len(body)), (200, len(data)))
+        for wrong in ("%s/2026-01-01T00-00-00.000Z.flv" % os.path.basename(stream), "link/" + name):
+            self.assertEqual(daemon.request("GET", "/recordings/live/" + wrong)[0], 404, wrong)
+
     def test_everything(self):
         """Publishing, playing, recording, pulling by name, reloading and upgrading: nothing of it needs more."""
         config = os.path.join(self.folder, "sluiced.conf")
@@ -70,8 +83,7 @@ class HardenedTest(unittest.TestCase):
                 self.check_restricted(pid)
                 steady.go_on()
             daemon.wait_end()
-            self.assertEqual(len(glob.glob(self.state + "/live/*/*.flv")), 1)
-            self.assertEqual(daemon.request("GET", "/")[0], 404)
+            self.check_recording(daemon, *glob.glob(self.state + "/live/*/*.flv"))
             os.kill(pid, signal.SIGTERM)
             daemon.wait_log("stopped", 2)
 

@@ -117,6 +117,12 @@ def restrict(settings, refuse):
         arguments.add(fail_with(errno.ENOSYS), "clone3")
         arguments.add(denied, "unshare")
         arguments.add(denied, "setns")
+    if settings["RestrictSUIDSGID"] == ["yes"]:
+        for name, argument in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2)):
+            for bit in (0o4000, 0o2000):
+                arguments.add(denied, name, (argument, MASKED_EQ, bit, bit))
+        # Its flags and mode lie in memory, where no filter looks.
+        arguments.add(fail_with(errno.ENOSYS), "openat2")
     if settings["LockPersonality"] == ["yes"]:
         arguments.add(denied, "personality", (0, NE, 0, 0))
     for number, name in refuse:
