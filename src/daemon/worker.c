@@ -174,11 +174,18 @@ static const char *loop_hint(int error) {
     }
 }
 
-/* All workers' loops are made alike: one line tells of them. */
+static int fallback_error(const struct worker *worker) {
+    sluice_loop_stats stats;
+    sluice_loop_get_stats(worker->loop, &stats);
+    return stats.fallback_error;
+}
+
+/* All workers' loops are made alike: one line tells of them, unless one has another reason than the first. */
 static void log_loop(const struct worker *worker) {
     sluice_loop_stats stats;
     sluice_loop_get_stats(worker->loop, &stats);
-    if (stats.fallback_error)
+    bool is_told = worker->index > 0 && stats.fallback_error == fallback_error(server_worker(worker->server, 0));
+    if (stats.fallback_error && !is_told)
         LOG(LOG_WARNING, "cannot use io_uring, using epoll", {"reason", loop_hint(stats.fallback_error)});
     if (worker->index == 0)
         LOG(LOG_INFO, "loop made", {"backend", stats.backend}, {"features", stats.features},
