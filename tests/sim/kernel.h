@@ -113,6 +113,9 @@ void disk_remove(struct disk_file *file);
 /* An open file of the disk, made where @create. -ENOENT, -EEXIST, -ENOSPC */
 int disk_open(const char *path, bool create);
 
+/* At its end, whatever goes wrong otherwise. */
+void disk_put(struct disk_file *file, const void *bytes, size_t n);
+
 /* What the calls return: bytes or 0, or -errno. */
 int disk_write(struct disk_file *disk, const struct iovec *pieces, size_t count, uint64_t offset);
 int disk_read(struct disk_file *disk, const struct iovec *pieces, size_t count, uint64_t offset);

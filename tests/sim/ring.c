@@ -7,9 +7,13 @@
 
 #include "sim/world.h"
 
+enum { STORM = 500 };
+
 static struct {
     struct ring *first;
     uint32_t ops_made;
+    uint32_t starved; /* waits in a row that have brought nothing but -ENOBUFS */
+    uint32_t useful;  /* completions since the last wait that were something else */
     enum kernel_age age;
     unsigned most_entries; /* more need too much locked memory */
     unsigned most_completions;
@@ -66,6 +70,14 @@ static bool is_full(const struct ring *ring) {
     return ring->overflow.count > 0 || ready(ring) >= ring->most;
 }
 
+/* Who asks again at once where there are no buffers is sent back at once, without end. */
+static void judge_wait(const struct ring *ring) {
+    bool starved = ready(ring) > 0 && rings.useful == 0;
+    rings.useful = 0;
+    rings.starved = starved ? rings.starved + 1 : 0;
+    WORLD_CHECK(rings.starved < STORM, "%u waits in a row have brought nothing but -ENOBUFS", rings.starved);
+}
+
 static void put(struct ring *ring, const struct completion *completion) {
     unsigned place = ring->cq_tail & ring->user->cq.ring_mask;
     ring->cqes[place].user_data = completion->data;
@@ -77,6 +89,7 @@ static void put(struct ring *ring, const struct completion *completion) {
 
 static void post(struct ring *ring, const struct completion *completion) {
     world_trace("completion", (int64_t)(completion->data & 7), completion->result, completion->flags);
+    rings.useful += completion->result != -ENOBUFS && completion->data > 0;
     if (is_full(ring)) {
         add(&ring->overflow, completion);
         ring->sq_flags |= IORING_SQ_CQ_OVERFLOW;
@@ -294,6 +307,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
         flush_overflow(ring);
         run(ring);
     }
+    judge_wait(ring);
     return ready(ring) > 0 ? submitted : -ETIME;
 }
 

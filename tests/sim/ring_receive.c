@@ -115,13 +115,12 @@ static bool receive_blocks(struct ring *ring, struct op *op, bool last) {
     WORLD_CHECK(group->ring, "a receive from group %u, which does not exist", op->sqe.buf_group);
     group_look(group, ring);
     /* A buffer is chosen first: without one, neither bytes nor the end are looked at. */
-    if (group_count(group) == 0 || world_has(FAULT_NO_BUFFERS)) {
-        if (!op->is_fresh && !is_ready(op))
-            return false;
+    bool ready = is_ready(op);
+    if ((ready || op->is_fresh) && (group_count(group) == 0 || world_has(FAULT_NO_BUFFERS))) {
         ring_finish(ring, op, -ENOBUFS, 0, 0);
         return true;
     }
-    if (!is_ready(op)) {
+    if (!ready) {
         if (op->is_fresh)
             (void)shortens(group, op, bundle);
         return false;

@@ -5,4 +5,7 @@
 /* The daemon's data plane: publishers, players, recordings. */
 void scenario_relay(void);
 
+/* The library's connections and files, used in any order. */
+void scenario_library(void);
+
 #endif

@@ -24,7 +24,10 @@ static uint64_t play(uint64_t seed, bool trace) {
     kernel_begin();
     disk_begin();
     rings_begin();
-    scenario_relay();
+    if (world_one_in(3))
+        scenario_library();
+    else
+        scenario_relay();
     rings_end();
     kernel_end();
     disk_end();
