@@ -53,6 +53,9 @@ void admin_config(const struct admin_view *view, struct json *json) {
     json_unsigned(json, "player_buffer_bytes", options->player_buffer);
     json_unsigned(json, "frame_limit_bytes", options->frame_limit);
     json_unsigned(json, "max_connections", options->max_connections);
+    json_unsigned(json, "max_connections_per_address", options->max_per_address);
+    json_unsigned(json, "max_streams", options->max_streams);
+    json_unsigned(json, "max_players", options->max_players);
     json_string(json, "backend", word_of("backend", options->backend));
     json_real(json, "batch_ms", (double)options->batch_us / 1000);
     json_unsigned(json, "merge_window_ms", options->merge_window_ms);

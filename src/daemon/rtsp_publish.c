@@ -5,6 +5,7 @@
 
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "daemon/server.h"
 
 static bool is_sdp(const sluice_rtsp_message *request) {
     static const char type[] = "application/sdp";
@@ -39,6 +40,9 @@ static unsigned make_publisher(struct rtsp_session *session, sluice_http_text na
         return 0;
     case -EINVAL:
         return 404;
+    case -EUSERS:
+        server_count_refusal(worker->server, REFUSED_STREAMS);
+        return 503;
     case -EEXIST:
     case -EKEYREJECTED:
         return 403;
