@@ -42,6 +42,24 @@ void ctl_duration(double seconds, char text[CTL_WORDS]) {
         snprintf(text, CTL_WORDS, "%llu d %llu h", whole / 86400, whole / 3600 % 24);
 }
 
+/* Where something was: what a setting limits. */
+static void print_refused(FILE *out, const json_t *refused) {
+    static const char *const causes[][2] = {{"max_connections", "connections"},
+                                            {"max_connections_per_address", "connections of an address"},
+                                            {"max_streams", "streams"},
+                                            {"max_players", "players"}};
+    const char *before = "refused   ";
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        double count = ctl_number(refused, causes[i][0]);
+        if (count > 0) {
+            fprintf(out, "%s%.0f %s", before, count, causes[i][1]);
+            before = ", ";
+        }
+    }
+    if (*before == ',')
+        fputc('\n', out);
+}
+
 void ctl_print_status(FILE *out, const json_t *snapshot) {
     const json_t *pool = ctl_member(snapshot, "pool"), *one;
     size_t index, live = 0, waiting = 0, slow = 0, silent_workers = 0;
@@ -68,6 +86,7 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
     if (silent_workers > 0)
         fprintf(out, ", %zu not answering", silent_workers);
     fputc('\n', out);
+    print_refused(out, ctl_member(snapshot, "refused"));
 }
 
 void ctl_print_streams(FILE *out, const json_t *streams, size_t most) {

@@ -382,6 +382,18 @@ void admin_version(const struct admin_view *view, struct json *json) {
     json_close(json, '}');
 }
 
+static void add_refused(const struct admin_view *view, struct json *json) {
+    uint64_t refused[REFUSALS] = {0};
+    EACH_SNAPSHOT(at, view) {
+        for (size_t i = 0; i < REFUSALS; i++)
+            refused[i] += view->snapshots.list[at]->refused[i];
+    }
+    json_open(json, "refused", '{');
+    for (size_t i = 0; i < REFUSALS; i++)
+        json_unsigned(json, refusal_name((enum refusal)i), refused[i]);
+    json_close(json, '}');
+}
+
 void admin_snapshot(const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
     json_string(json, "version", SLUICE_VERSION);
@@ -391,6 +403,7 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     add_pulls(view, json);
     add_pools(view, json);
     add_workers(view, json);
+    add_refused(view, json);
     json_close(json, '}');
 }
 

@@ -12,7 +12,7 @@ struct sums {
     struct stream_totals totals;
     uint64_t live, waiting, players, slow;
     uint64_t queued_bytes, queued_ms_most;
-    uint64_t refused, uptime_ms, workers;
+    uint64_t refused[REFUSALS], uptime_ms, workers;
 };
 
 static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) {
@@ -52,6 +52,8 @@ static struct sums sum_up(const struct admin_view *view) {
             continue;
         add_stream_sums(&sums, snapshot);
         add_totals(&sums.totals, &snapshot->totals);
+        for (size_t cause = 0; cause < REFUSALS; cause++)
+            sums.refused[cause] += snapshot->refused[cause];
         sums.workers++;
         if (snapshot->uptime_ms > sums.uptime_ms)
             sums.uptime_ms = snapshot->uptime_ms;
@@ -101,6 +103,10 @@ static void write_sums(FILE *out, const struct sums *sums) {
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
         fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n", snapshot_drop_name(cause),
                 totals->dropped[cause]);
+    head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
+    for (size_t cause = 0; cause < REFUSALS; cause++)
+        fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", refusal_name((enum refusal)cause),
+                sums->refused[cause]);
 }
 
 /* What each worker has one of. */

@@ -49,13 +49,13 @@ int cidr_parse(const char *text, struct cidr *ret_cidr) {
     return 0;
 }
 
-static bool is_mapped(const struct cidr_address *address) {
+bool cidr_is_v4(const struct cidr_address *address) {
     return memcmp(address->bytes, mapped, sizeof mapped) == 0;
 }
 
 bool cidr_has(const struct cidr *cidr, const struct cidr_address *address) {
     unsigned whole = cidr->bits / 8, rest = cidr->bits % 8;
-    if (is_mapped(address) && (cidr->bits < 8 * sizeof mapped || !is_mapped(&cidr->address)))
+    if (cidr_is_v4(address) && (cidr->bits < 8 * sizeof mapped || !cidr_is_v4(&cidr->address)))
         return false;
     return memcmp(cidr->address.bytes, address->bytes, whole) == 0 &&
            (rest == 0 || (cidr->address.bytes[whole] ^ address->bytes[whole]) >> (8 - rest) == 0);

@@ -25,6 +25,9 @@ int cidr_parse(const char *text, struct cidr *ret_cidr);
 
 bool cidr_has(const struct cidr *cidr, const struct cidr_address *address);
 
+/* Of an IPv4 address. */
+bool cidr_is_v4(const struct cidr_address *address);
+
 struct cidr_address cidr_address(const struct sockaddr_storage *address);
 
 #endif

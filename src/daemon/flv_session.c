@@ -10,6 +10,7 @@
 #include "daemon/hook.h"
 #include "daemon/log.h"
 #include "daemon/publisher.h"
+#include "daemon/server.h"
 
 enum { WAITING_MOST = 65536 }; /* bytes that wait for a hook's answer, or the stream's name */
 
@@ -147,6 +148,8 @@ static int make_publisher(struct flv_session *session, const char *name) {
     if (access_judge(&access, &rule) != ACCESS_GRANTED)
         return -EPERM;
     int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
+    if (error == -EUSERS)
+        server_count_refusal(worker->server, REFUSED_STREAMS);
     if (error)
         return error;
     error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, on_claimed, &session->publisher);

@@ -105,6 +105,11 @@ void http_refuse(struct http_session *session, unsigned status, const char *reas
     http_refuse_with(session, &reply);
 }
 
+void http_refuse_limit(struct http_session *session, enum refusal refusal) {
+    server_count_refusal(session->base.worker->server, refusal);
+    http_refuse(session, 503, refusal_reason(refusal));
+}
+
 /* A request has been handled, or a part of it has come. */
 static void go_on(struct http_session *session) {
     /* Its texts are needed still. */
@@ -171,7 +176,10 @@ static void answer_head(struct http_session *session, const sluice_http_request 
 static void play(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
     int result = sluice_websocket_upgrade(request, accept);
-    if (result == -ENOENT) {
+    if ((result == 0 || result == -ENOENT) && !stream_has_room(stream)) {
+        stream_unref(stream);
+        http_refuse_limit(session, REFUSED_PLAYERS);
+    } else if (result == -ENOENT) {
         http_play_start(session, request, stream);
     } else if (result == 0) {
         http_websocket_start(session, stream, accept);
@@ -188,7 +196,9 @@ static void serve_stream(struct http_session *session, const sluice_http_request
     struct worker *worker = session->base.worker;
     struct stream *stream;
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
-    if (error)
+    if (error == -EUSERS)
+        http_refuse_limit(session, REFUSED_STREAMS);
+    else if (error)
         http_refuse(session, error == -EINVAL ? 404 : 503, error == -EINVAL ? "not a stream name" : "out of memory");
     else if (http_text_is(&request->method, "HEAD"))
         answer_head(session, request, stream);

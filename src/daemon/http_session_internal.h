@@ -7,6 +7,7 @@
 
 #include "daemon/hook.h"
 #include "daemon/publisher.h"
+#include "daemon/refusal.h"
 #include "daemon/worker.h"
 
 enum http_state {
@@ -86,6 +87,9 @@ void http_respond(struct http_session *session, const struct http_reply *reply);
 /* Logs the refusal of a request and answers it; the connection ends, unless the reply says otherwise. */
 void http_refuse_with(struct http_session *session, const struct http_reply *reply);
 void http_refuse(struct http_session *session, unsigned status, const char *reason);
+
+/* The same where there is as much of something as there may be; counts it. */
+void http_refuse_limit(struct http_session *session, enum refusal refusal);
 
 bool http_text_is(const sluice_http_text *text, const char *word);
 

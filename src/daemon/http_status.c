@@ -28,6 +28,8 @@ const char *http_status_text(unsigned status) {
         return "Unprocessable Content";
     case 426:
         return "Upgrade Required";
+    case 429:
+        return "Too Many Requests";
     case 431:
         return "Request Header Fields Too Large";
     case 500:

@@ -26,8 +26,9 @@ static void arrive(void *user) {
         LOG(LOG_ERROR, "connection lost on its way to a worker", {"proto", session->type->protocol},
             {"peer", session->peer}, {"reason", strerror(-error)});
         sluice_conn_handover_discard(&move->connection);
+        const struct cidr_address peer = session->peer_address;
         session->type->discard(session);
-        server_release_connection(worker->server);
+        server_release_connection(worker->server, &peer);
     } else {
         worker_add(worker, session);
         session->type->moved(session);

@@ -70,6 +70,9 @@ struct options {
     uint64_t player_buffer;   /* bytes */
     uint64_t frame_limit;     /* bytes */
     uint64_t max_connections; /* at a time */
+    uint64_t max_per_address; /* connections of one address; 0: no limit of its own */
+    uint64_t max_streams;     /* of all workers together; 0: no limit */
+    uint64_t max_players;     /* of one stream; 0: no limit */
     uint64_t batch_us;
     uint16_t merge_window_ms;
     struct merge_option *merges;

@@ -141,6 +141,8 @@ const char *publisher_error_text(int error) {
         return "the server stops";
     case -ECANCELED:
         return "kicked";
+    case -EUSERS:
+        return "as many streams as there may be";
     case -EKEYREJECTED:
         return "the publisher is banned for a while";
     default:

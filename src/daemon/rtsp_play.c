@@ -7,6 +7,7 @@
 #include "daemon/hook_notice.h"
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "daemon/server.h"
 #include "daemon/slow_player.h"
 
 const sluice_http_text rtsp_controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
@@ -147,6 +148,8 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
     if (session->player && session->state != RTSP_DESCRIBED)
         return 455;
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
+    if (error == -EUSERS)
+        server_count_refusal(worker->server, REFUSED_STREAMS);
     if (error)
         return error == -EINVAL ? 404 : 503;
     if (live && !stream_is_known(stream)) {
@@ -156,6 +159,11 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
     rtsp_play_leave(session, "another stream is asked for");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
+    if (!stream_has_room(stream)) {
+        stream_unref(stream);
+        server_count_refusal(worker->server, REFUSED_PLAYERS);
+        return 453;
+    }
     if (make_player(session, stream) < 0) {
         stream_unref(stream);
         return 503;

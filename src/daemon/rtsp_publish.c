@@ -5,6 +5,7 @@
 
 #include "daemon/log.h"
 #include "daemon/rtsp_session_internal.h"
+#include "daemon/server.h"
 
 static bool is_sdp(const sluice_rtsp_message *request) {
     static const char type[] = "application/sdp";
@@ -75,6 +76,8 @@ void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *requ
         result = rtsp_source_prepare(&session->source, session->base.worker);
     if (!status && !result)
         result = rtsp_source_publish(&session->source, &session->base, target.name, on_claimed);
+    if (result == -EUSERS)
+        server_count_refusal(session->base.worker->server, REFUSED_STREAMS);
     if (result < 0)
         status = status_of(result);
     if (status)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/address_counts.h"
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
@@ -33,8 +34,11 @@ struct server {
     atomic_uint holds; /* one for each worker that has not finished, each connection, and a reload */
     atomic_uint connections;
     atomic_bool stopping;
+    atomic_uint streams;
     atomic_bool over;         /* no loop is run any more */
-    _Atomic uint64_t refused; /* connections over the limit */
+    _Atomic uint64_t refused; /* connections over the limit, since there was last room */
+    _Atomic uint64_t refusals[REFUSALS];
+    struct address_counts *addresses;
 };
 
 uint32_t server_worker_count(const struct server *server) {
@@ -49,8 +53,16 @@ uint64_t server_started_at(const struct server *server) {
     return server->started_at;
 }
 
-uint64_t server_refused(const struct server *server) {
-    return atomic_load_explicit(&server->refused, memory_order_relaxed);
+uint64_t server_refused(const struct server *server, enum refusal refusal) {
+    return atomic_load_explicit(&server->refusals[refusal], memory_order_relaxed);
+}
+
+void server_count_refusal(struct server *server, enum refusal refusal) {
+    atomic_fetch_add_explicit(&server->refusals[refusal], 1, memory_order_relaxed);
+}
+
+atomic_uint *server_stream_count(struct server *server) {
+    return &server->streams;
 }
 
 uint32_t server_connection_count(const struct server *server) {
@@ -122,7 +134,8 @@ void server_add_connection(struct server *server) {
     atomic_fetch_add(&server->connections, 1);
 }
 
-void server_release_connection(struct server *server) {
+void server_release_connection(struct server *server, const struct cidr_address *peer) {
+    address_counts_remove(server->addresses, peer);
     atomic_fetch_sub(&server->connections, 1);
     if (atomic_load_explicit(&server->refused, memory_order_relaxed) > 0) {
         uint64_t refused = atomic_exchange(&server->refused, 0);
@@ -143,12 +156,23 @@ static const char *protocol_name(enum listener_protocol protocol) {
     return names[protocol];
 }
 
-static void refuse(struct server *server, int fd, const struct listener_option *option, int error) {
+static void log_refusal(const struct listener_option *option, const struct sockaddr_storage *peer, const char *reason) {
+    char text[ADDRESS_TEXT];
+    address_format(peer, text);
+    LOG(LOG_WARNING, "connection refused", {"proto", protocol_name(option->protocol)}, {"peer", text},
+        {"reason", reason});
+}
+
+static void refuse(struct server *server, int fd, const struct sockaddr_storage *peer,
+                   const struct listener_option *option, int error) {
+    const struct cidr_address address = cidr_address(peer);
     /* Who has no right to publish has been told of in the log. */
-    if (error != -ESHUTDOWN && error != -EPERM)
+    if (error == -EUSERS)
+        log_refusal(option, peer, refusal_reason(REFUSED_STREAMS));
+    else if (error != -ESHUTDOWN && error != -EPERM)
         LOG(LOG_ERROR, "connection refused", {"proto", protocol_name(option->protocol)}, {"reason", strerror(-error)});
     close(fd);
-    server_release_connection(server);
+    server_release_connection(server, &address);
 }
 
 /* A connection begins, on the worker's thread. */
@@ -162,7 +186,7 @@ static void begin(struct worker *worker, int fd, const struct sockaddr_storage *
     else if (!worker->draining)
         error = http_session_start(worker, fd, peer, option);
     if (error)
-        refuse(worker->server, fd, option, error);
+        refuse(worker->server, fd, peer, option, error);
 }
 
 /* A connection on its way to a worker. */
@@ -202,11 +226,32 @@ static void hand_over(struct server *server, int fd, const struct sockaddr_stora
     }
     struct arrival *arrival = malloc(sizeof *arrival);
     if (!arrival) {
-        refuse(server, fd, option, -ENOMEM);
+        refuse(server, fd, peer, option, -ENOMEM);
         return;
     }
     *arrival = (struct arrival){.worker = worker, .option = *option, .peer = *peer, .fd = fd};
     sluice_loop_post_call(worker->loop, &arrival->call, arrive, arrival);
+}
+
+/* Whether there may be one connection more; where not, it has been told so and closed. */
+static bool admit(const struct worker *first, const struct listener_option *option, const struct sockaddr_storage *peer,
+                  int fd) {
+    struct server *server = first->server;
+    const struct cidr_address address = cidr_address(peer);
+    uint64_t most = first->options->max_per_address;
+    enum refusal refusal = REFUSED_CONNECTIONS;
+    if (atomic_load(&server->connections) >= first->options->max_connections) {
+        if (atomic_fetch_add(&server->refused, 1) == 0)
+            LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
+    } else if (address_counts_add(server->addresses, &address, most ? most : UINT64_MAX) < 0) {
+        refusal = REFUSED_PER_ADDRESS;
+        log_refusal(option, peer, refusal_reason(refusal));
+    } else {
+        return true;
+    }
+    server_count_refusal(server, refusal);
+    refusal_close(fd, option->protocol, refusal);
+    return false;
 }
 
 static void accepted(struct worker *first, const struct listener_option *option, int fd) {
@@ -219,12 +264,8 @@ static void accepted(struct worker *first, const struct listener_option *option,
         close(fd);
         return;
     }
-    if (atomic_load(&server->connections) >= first->options->max_connections) {
-        close(fd);
-        if (atomic_fetch_add(&server->refused, 1) == 0)
-            LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
+    if (!admit(first, option, &peer, fd))
         return;
-    }
     server_add_connection(server);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     hand_over(server, fd, &peer, option);
@@ -255,7 +296,9 @@ int server_new(const struct options *options, struct server **ret_server) {
     server->worker_count = (uint32_t)options->workers;
     atomic_init(&server->holds, server->worker_count);
     pthread_mutex_init(&server->notify_lock, NULL);
-    int error = records_new(&server->begun_with->record, &server->records);
+    int error = address_counts_new(&server->addresses);
+    if (!error)
+        error = records_new(&server->begun_with->record, &server->records);
     if (!error)
         error = open_workers(server);
     if (!error)
@@ -277,6 +320,7 @@ void server_free(struct server *server) {
     for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
         worker_close(&server->workers[i]);
     records_free(server->records);
+    address_counts_free(server->addresses);
     options_unref(server->begun_with);
     pthread_mutex_destroy(&server->notify_lock);
     free(server->workers);

@@ -10,6 +10,7 @@
 #include "daemon/hook.h"
 #include "daemon/hook_notice.h"
 #include "daemon/options.h"
+#include "daemon/refusal.h"
 #include "daemon/worker.h"
 
 struct server;
@@ -45,8 +46,12 @@ uint64_t server_started_at(const struct server *server); /* loop time */
 uint32_t server_connection_count(const struct server *server);
 bool server_is_stopping(const struct server *server);
 
-/* Connections over the limit, since there was last room. */
-uint64_t server_refused(const struct server *server);
+/* What was refused for this reason, ever. Counts one more. */
+uint64_t server_refused(const struct server *server, enum refusal refusal);
+void server_count_refusal(struct server *server, enum refusal refusal);
+
+/* Streams of all workers, for their registries to count. */
+atomic_uint *server_stream_count(struct server *server);
 
 /* The worker whose the stream of that name is. */
 struct worker *server_owner(struct server *server, const char *name, size_t length);
@@ -68,10 +73,11 @@ void server_release(struct server *server);
 
 /*
  * A connection holds the run, and counts among those that --max-connections allows. For a worker that does not drain,
- * which holds the run itself; and when it has ended, after which there may be room for another one.
+ * which holds the run itself; and when it has ended, after which there may be room for another one. @peer: its, which
+ * counts where the connection has been accepted
  */
 void server_add_connection(struct server *server);
-void server_release_connection(struct server *server);
+void server_release_connection(struct server *server, const struct cidr_address *peer);
 
 /* The workers do not run any more, and are being freed: nothing is to be sent to one. */
 bool server_is_over(const struct server *server);

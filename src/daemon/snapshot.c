@@ -242,8 +242,8 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
         return -ENOMEM;
     snapshot->uptime_ms = worker_now(worker) - server_started_at(worker->server);
     snapshot->connections = worker->session_count;
-    if (worker->index == 0)
-        snapshot->refused = server_refused(worker->server);
+    for (size_t i = 0; worker->index == 0 && i < REFUSALS; i++)
+        snapshot->refused[i] = server_refused(worker->server, (enum refusal)i);
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);

@@ -11,6 +11,7 @@
 
 #include "daemon/options.h"
 #include "daemon/pull.h"
+#include "daemon/refusal.h"
 #include "daemon/stream.h"
 
 enum { SNAPSHOT_CODEC = 16 };
@@ -89,7 +90,7 @@ struct snapshot_pull {
 struct snapshot {
     uint64_t uptime_ms;
     uint32_t connections;
-    uint64_t refused; /* connections over the limit, since there was last room */
+    uint64_t refused[REFUSALS]; /* ever, of the whole server; the first worker's alone */
     sluice_pool_stats pool;
     uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
     sluice_loop_stats loop;

@@ -101,6 +101,23 @@ void registry_record(struct registry *registry, struct recorders *recorders) {
     registry->recorders = recorders;
 }
 
+static void uncount_stream(struct registry *registry) {
+    registry->count--;
+    if (registry->limits.streams)
+        atomic_fetch_sub(registry->limits.streams, 1);
+}
+
+/* One more, where there may be. */
+static bool count_stream(struct registry *registry) {
+    atomic_uint *all = registry->limits.streams;
+    uint64_t most = registry->limits.most_streams, before = all ? atomic_fetch_add(all, 1) : registry->count;
+    registry->count++;
+    if (most == 0 || before < most)
+        return true;
+    uncount_stream(registry);
+    return false;
+}
+
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream) {
     if (!stream_name_is_valid(name, length))
         return -EINVAL;
@@ -111,9 +128,13 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
         *ret_stream = found;
         return 0;
     }
+    if (!count_stream(registry))
+        return -EUSERS;
     struct stream *made = calloc(1, sizeof *made);
-    if (!made)
+    if (!made) {
+        uncount_stream(registry);
         return -ENOMEM;
+    }
     memcpy(made->name, name, length);
     made->registry = registry;
     made->id = object_id_new();
@@ -123,7 +144,6 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
         made->record = record_wishes_find(&registry->recorders->wishes, made->name);
     made->next = *bucket;
     *bucket = made;
-    registry->count++;
     *ret_stream = made;
     return 0;
 }
@@ -201,7 +221,7 @@ void stream_unref(struct stream *stream) {
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
-    stream->registry->count--;
+    uncount_stream(stream->registry);
     add_publisher(&stream->registry->gone, stream);
     forget_media(stream);
     rtp_output_free(stream->rtp);
@@ -554,6 +574,11 @@ static void insert_player(struct stream *stream, struct player *player) {
     stream->rtp_players += player->form.kind == PACKET_RTP;
     if (!stream->live && stream->registry->wanted)
         stream->registry->wanted(stream, stream->registry->wanted_user);
+}
+
+bool stream_has_room(const struct stream *stream) {
+    uint64_t most = stream->registry->limits.most_players;
+    return most == 0 || stream->player_count < most;
 }
 
 void stream_add_player(struct stream *stream, struct player *player) {

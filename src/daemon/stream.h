@@ -5,6 +5,7 @@
 #ifndef SLUICED_STREAM_H
 #define SLUICED_STREAM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +32,9 @@ struct stream_limits {
     uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
     uint64_t player_bytes; /* payload that may be queued for one player */
     uint32_t catch_up_ms;  /* what has waited for longer it skips, where it can; 0: nothing */
+    uint64_t most_streams; /* 0: no limit */
+    uint64_t most_players; /* of one stream; 0: no limit */
+    atomic_uint *streams;  /* how many there are, in other registries, too; NULL: in this one alone */
 };
 
 /* Who publishes, as the API shows it. */
@@ -103,7 +107,10 @@ void registry_free(struct registry *registry);
 /* Other limits, for the streams and players that there are, too. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits);
 
-/* The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -ENOMEM */
+/*
+ * The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -EUSERS (there
+ * are as many as there may be), -ENOMEM
+ */
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream);
 
 /* The stream of that name, without a reference; NULL where there is none. */
@@ -142,6 +149,9 @@ void stream_detach(struct stream *stream, uint64_t now);
 
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
+
+/* Whether it may have one player more. */
+bool stream_has_room(const struct stream *stream);
 
 /* The player's own fields (conn, begin, user, form, merge_window_ms) are set. It must be removed before it goes. */
 void stream_add_player(struct stream *stream, struct player *player);

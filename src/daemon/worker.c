@@ -48,7 +48,7 @@ void worker_end_session(struct session *session) {
     hook_cancel(session);
     free(session->move);
     worker_remove(session->worker, session);
-    server_release_connection(session->worker->server);
+    server_release_connection(session->worker->server, &session->peer_address);
 }
 
 /* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
@@ -142,15 +142,18 @@ static void set_window(struct stream *stream, void *user) {
     }
 }
 
-static struct stream_limits limits_of(const struct options *options) {
+static struct stream_limits limits_of(struct server *server, const struct options *options) {
     return (struct stream_limits){.gop_bytes = options->gop_size,
                                   .player_bytes = options->player_buffer,
-                                  .catch_up_ms = (uint32_t)options->catch_up_ms};
+                                  .catch_up_ms = (uint32_t)options->catch_up_ms,
+                                  .most_streams = options->max_streams,
+                                  .most_players = options->max_players,
+                                  .streams = server_stream_count(server)};
 }
 
 void worker_set_options(struct worker *worker, const struct options *options) {
     const struct options *before = worker->options;
-    const struct stream_limits limits = limits_of(options);
+    const struct stream_limits limits = limits_of(worker->server, options);
     worker->options = options_ref(options);
     registry_set_limits(worker->registry, &limits);
     registry_each(worker->registry, set_window, worker);
@@ -245,7 +248,7 @@ static int make_pulls(struct worker *worker) {
 }
 
 static int make_rest(struct worker *worker) {
-    struct stream_limits limits = limits_of(worker->options);
+    struct stream_limits limits = limits_of(worker->server, worker->options);
     limits.packet_bytes = packet_bytes(worker);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {

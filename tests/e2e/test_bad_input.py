@@ -377,8 +377,9 @@ class OptionsTest(unittest.TestCase):
                 peers = [daemon.connect() for _ in range(most + 5)]
                 daemon.wait_log("connections refused")
                 for peer in peers[most:]:
-                    self.assertEqual(harness.read_to_end(peer), b"")
+                    self.assertEqual(harness.status_of(harness.read_to_end(peer)), 503)
                 self.assertEqual(len(daemon.complaints()), 1)
+                self.assertEqual(daemon.api()["refused"]["max_connections"], 7)
                 for peer in peers:
                     peer.close()
                 daemon.wait_log("connections accepted again")

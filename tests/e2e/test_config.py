@@ -45,6 +45,9 @@ VALUES = {
     "player-buffer": ("33554432", ["32M"], '"32M"'),
     "frame-limit": ('"64K"', ["65536"], None),
     "max-connections": ("7", ["7"], None),
+    "max-connections-per-address": ("3", ["3"], None),
+    "max-streams": ("100", ["100"], None),
+    "max-players": ("5", ["5"], None),
     "record": ('["live/*=/var/x", "*=/var/y"]', ["live/*=/var/x", "*=/var/y"], None),
     "record-segment": ("60", ["60"], None),
     "record-size": ('"1M"', ["1M"], None),
@@ -492,7 +495,7 @@ class ReloadTest(FileCase):
             held.sendall(b"GET /live/x.flv HTTP/1.1\r\n")
             self.reload(daemon, self.LISTEN + "max-connections = 1;")
             with daemon.connect() as refused:
-                self.assertEqual(harness.read_to_end(refused), b"")
+                self.assertEqual(harness.status_of(harness.read_to_end(refused)), 503)
             self.reload(daemon, self.LISTEN)
             self.assertEqual(daemon.request("GET", "/nothing")[0], 404)
         daemon.blocks_settled()

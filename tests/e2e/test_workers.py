@@ -395,7 +395,7 @@ class FailureTest(unittest.TestCase):
                 peers.append(peer)
                 daemon.wait_log("player started", len(peers))
             with daemon.connect() as peer:
-                self.assertEqual(peer.recv(1), b"")
+                self.assertEqual(harness.status_of(harness.read_to_end(peer)), 503)
             daemon.wait_log("connections refused")
             for peer in peers:
                 peer.close()

@@ -179,7 +179,7 @@ static wire_peer *peer_of(world *w, unsigned which) {
     server_add_connection(w->server);
     if (begin(worker, wire_descriptor(peer), which) != 0) {
         close(wire_descriptor(peer));
-        server_release_connection(w->server);
+        server_release_connection(w->server, &(struct cidr_address){0});
     }
     w->peers[which] = peer;
     return peer;

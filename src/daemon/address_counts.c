@@ -1,0 +1,98 @@
+#include "daemon/address_counts.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS = 4096, NETWORK = 8 /* bytes of an IPv6 address that count */ };
+
+struct entry {
+    struct entry *next;
+    struct cidr_address address;
+    uint64_t count;
+};
+
+struct address_counts {
+    pthread_mutex_t lock;
+    struct entry *buckets[BUCKETS];
+};
+
+int address_counts_new(struct address_counts **ret_counts) {
+    struct address_counts *counts = calloc(1, sizeof *counts);
+    if (!counts)
+        return -ENOMEM;
+    pthread_mutex_init(&counts->lock, NULL);
+    *ret_counts = counts;
+    return 0;
+}
+
+void address_counts_free(struct address_counts *counts) {
+    if (!counts)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (counts->buckets[i]) {
+            struct entry *entry = counts->buckets[i];
+            counts->buckets[i] = entry->next;
+            free(entry);
+        }
+    }
+    pthread_mutex_destroy(&counts->lock);
+    free(counts);
+}
+
+static struct cidr_address whole(const struct cidr_address *address) {
+    struct cidr_address result = *address;
+    if (!cidr_is_v4(address))
+        memset(result.bytes + NETWORK, 0, sizeof result.bytes - NETWORK);
+    return result;
+}
+
+/* FNV-1a. Who chooses addresses to meet in one bucket has to have them. */
+static struct entry **bucket_of(struct address_counts *counts, const struct cidr_address *address) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof address->bytes; i++)
+        hash = (hash ^ address->bytes[i]) * 16777619u;
+    return &counts->buckets[hash % BUCKETS];
+}
+
+/* The link to the address's entry, or to the end of its bucket. */
+static struct entry **find(struct address_counts *counts, const struct cidr_address *address) {
+    struct entry **link = bucket_of(counts, address);
+    while (*link && memcmp((*link)->address.bytes, address->bytes, sizeof address->bytes) != 0)
+        link = &(*link)->next;
+    return link;
+}
+
+static int add(struct address_counts *counts, const struct cidr_address *address, uint64_t most) {
+    struct entry **link = find(counts, address);
+    if ((*link ? (*link)->count : 0) >= most)
+        return -EUSERS;
+    if (!*link) {
+        *link = malloc(sizeof **link);
+        if (!*link)
+            return -ENOMEM;
+        **link = (struct entry){.address = *address};
+    }
+    (*link)->count++;
+    return 0;
+}
+
+int address_counts_add(struct address_counts *counts, const struct cidr_address *address, uint64_t most) {
+    const struct cidr_address counted = whole(address);
+    pthread_mutex_lock(&counts->lock);
+    int error = add(counts, &counted, most);
+    pthread_mutex_unlock(&counts->lock);
+    return error;
+}
+
+void address_counts_remove(struct address_counts *counts, const struct cidr_address *address) {
+    const struct cidr_address counted = whole(address);
+    pthread_mutex_lock(&counts->lock);
+    struct entry **link = find(counts, &counted), *entry = *link;
+    if (entry && --entry->count == 0) {
+        *link = entry->next;
+        free(entry);
+    }
+    pthread_mutex_unlock(&counts->lock);
+}

@@ -1,0 +1,144 @@
+"""Limits on what there may be: connections of an address, streams, players of a stream. What is over them is refused in
+the words of each protocol, told, counted by cause, and let in when there is room again."""
+
+import contextlib
+import socket
+import unittest
+
+import flv
+import harness
+import rtsp
+from harness import Daemon, Player, Publisher
+
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+UPGRADE = (b"GET /%s.flv HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+           b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
+class LimitsTest(unittest.TestCase):
+    def start(self, *options):
+        """On two workers, over which limits hold as well."""
+        daemon = Daemon("--workers", "2", *options, listen=LISTEN)
+        daemon.__enter__()
+        self.addCleanup(self.stop, daemon)
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        return daemon
+
+    @staticmethod
+    def stop(daemon):
+        daemon.blocks_settled()
+        daemon.stop()
+
+    def enter(self, context):
+        return self.stack.enter_context(context)
+
+    def check_refused(self, daemon, **expected):
+        """The API's and the metrics' counts, which are those, and otherwise 0."""
+        refused = daemon.api()["refused"]
+        self.assertEqual(refused, dict(dict.fromkeys(refused, 0), **expected))
+        metrics = daemon.admin("GET", "/metrics")[2].decode()
+        for cause, count in refused.items():
+            self.assertIn('sluice_refused_total{cause="%s"} %d\n' % (cause, count), metrics)
+
+    def publish(self, daemon, name, protocol="http"):
+        publisher = self.enter(Publisher(daemon, name, protocol))
+        publisher.send(flv.stream(10)[0])
+        daemon.wait_stream(publisher.name)
+        return publisher
+
+    def connect_from(self, daemon, host, protocol="http"):
+        peer = self.enter(socket.socket())
+        peer.bind((host, 0))
+        peer.settimeout(harness.PATIENCE)
+        peer.connect(daemon.address(protocol))
+        return peer
+
+    def test_connections_per_address(self):
+        daemon = self.start("--max-connections-per-address", "3")
+        first = [self.connect_from(daemon, "127.0.0.1", protocol) for protocol in ("http", "rtsp", "http")]
+        harness.wait_until(lambda: sum(worker["connections"] for worker in daemon.api()["workers"]) == len(first),
+                           "the first to be there")
+        # The others send something, which nobody reads: the answer comes all the same.
+        peer = self.connect_from(daemon, "127.0.0.1")
+        peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n")
+        self.assertEqual(harness.status_of(harness.read_to_end(peer)), 429)
+        peer = self.connect_from(daemon, "127.0.0.1", "rtsp")
+        self.assertTrue(harness.read_to_end(peer).startswith(b"RTSP/1.0 503 Service Unavailable\r\n"))
+        self.assertEqual(harness.read_to_end(self.connect_from(daemon, "127.0.0.1", "flv")), b"")
+        for protocol in ("http", "rtsp", "flv"):
+            daemon.wait_log("connection refused", proto=protocol,
+                            reason="as many connections as an address may have")
+        # Others have their own, and who leaves makes room.
+        other = self.connect_from(daemon, "127.0.0.2")
+        other.sendall(b"GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+        self.assertEqual(harness.status_of(harness.read_to_end(other)), 404)
+        self.check_refused(daemon, max_connections_per_address=3)
+        first[0].close()
+
+        def is_let_in():
+            with socket.create_connection(daemon.address("http")) as peer:
+                with contextlib.suppress(ConnectionError):
+                    peer.sendall(b"GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
+                return harness.status_of(harness.read_to_end(peer)) == 404
+        harness.wait_until(is_let_in, "room for one more")
+        self.stack.close()
+
+    def test_streams(self):
+        daemon = self.start("--max-streams", "2", "--wait", "60")
+        first = self.publish(daemon, "live/a")
+        waiting = self.enter(Player(daemon, "live/b"))
+        daemon.wait_player("live/b")
+        # Neither publishers nor players make another one; the two that there are can be had.
+        self.assertEqual(daemon.request("GET", "/live/c.flv")[0], 503)
+        self.assertEqual(daemon.request("POST", "/live/c.flv", b"x")[0], 503)
+        with rtsp.Client(daemon, "live/c") as client:
+            self.assertEqual(client.ask("DESCRIBE").status, 503)
+            self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 503)
+        with Publisher(daemon) as raw:
+            self.assertEqual(harness.read_to_end(raw.peer), b"")
+        daemon.wait_log("connection refused", proto="flv", reason="as many streams as there may be")
+        self.check_refused(daemon, max_streams=5)
+        self.publish(daemon, "live/b")
+        waiting.wait_tags(10)
+        self.enter(Player(daemon, "live/a")).wait_tags(10)
+        first.finish()
+        self.stack.close()
+        harness.wait_until(lambda: not daemon.api()["streams"], "the streams' end")
+        self.publish(daemon, "live/c").finish()
+
+    def test_players(self):
+        daemon = self.start("--max-players", "3")
+        self.publish(daemon, "live/a")
+        self.publish(daemon, "live/b")
+        players = [self.enter(Player(daemon, "live/a")) for _ in range(2)]
+        self.enter(rtsp.Client(daemon)).play((0,))
+        daemon.wait_player("live/a", 3)
+        self.assertEqual(daemon.request("GET", "/live/a.flv")[0], 503)
+        self.assertEqual(harness.status_of(harness.exchange(daemon, UPGRADE % b"live/a")), 503)
+        with rtsp.Client(daemon) as client:
+            self.assertEqual(client.ask("DESCRIBE").status, 453)
+        self.check_refused(daemon, max_players=3)
+        daemon.wait_log("request refused", reason="as many players as the stream may have")
+        # Of another stream there may be as many; and one that leaves makes room.
+        self.enter(Player(daemon, "live/b")).wait_tags(10)
+        players[0].close()
+        harness.wait_until(lambda: daemon.stream("live/a")["subscribers"] == 2, "one to leave")
+        self.enter(Player(daemon, "live/a")).wait_tags(10)
+        for player in players[1:]:
+            player.wait_tags(10)
+        self.stack.close()
+
+    def test_no_limits(self):
+        """Without limits nothing is refused."""
+        daemon = self.start()
+        for number in range(20):
+            self.enter(Player(daemon, "live/a"))
+            self.enter(Player(daemon, "live/%d" % number))
+        daemon.wait_player("live/a", 20)
+        self.check_refused(daemon)
+        self.stack.close()
+
+
+if __name__ == "__main__":
+    harness.main()
