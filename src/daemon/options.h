@@ -95,8 +95,8 @@ uint32_t options_merge_window(const struct options *options, const char *stream,
 /* A value as the file has it, without passwords. Freed by the caller; NULL without memory. */
 char *options_value(const struct options *options, const struct setting *setting);
 
-/* Calls for each setting that is not the same in both. */
-void options_each_change(const struct options *from, const struct options *to,
+/* Calls for each setting that is not the same in both. False where there was no memory to compare some. */
+bool options_each_change(const struct options *from, const struct options *to,
                          void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
                          void *user);
 
