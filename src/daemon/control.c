@@ -203,8 +203,10 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
 static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
     static const struct timeval second = {.tv_sec = 1};
     control->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (control->wake_fd < 0)
+        return -errno;
     control->base = event_base_new();
-    if (control->wake_fd < 0 || !control->base)
+    if (!control->base)
         return -ENOMEM;
     bool added = add_event(control, control->wake_fd, EV_READ | EV_PERSIST, on_wake, NULL);
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)

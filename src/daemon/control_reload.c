@@ -125,7 +125,8 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
         problems_clear(&reload->lines);
         problems_add(&reload->lines, "%s", answer->reason);
     } else {
-        options_each_change(reload->options, reload->next, add_change, reload);
+        if (!options_each_change(reload->options, reload->next, add_change, reload))
+            LOG(LOG_WARNING, "changes not told", {"reason", strerror(ENOMEM)});
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
         log_set_level((enum log_level)reload->options->log_level);

@@ -20,25 +20,34 @@ static void complain(const char *line, void *user) {
     fprintf(stderr, "sluiced: %s\n", line);
 }
 
+/* What has failed has said more, where there is more to say than the reason. */
+static int cannot_start(int error) {
+    LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    log_flush();
+    return EXIT_FAILURE;
+}
+
 static int serve(const struct command_line *line, const struct options *options) {
     struct server *server;
     log_set_level((enum log_level)options->log_level);
     log_set_format((enum log_format)options->log_format);
     log_set_rate((uint32_t)options->log_rate);
     control_prepare();
-    if (server_new(options, &server) < 0)
-        return EXIT_FAILURE;
+    int error = server_new(options, &server);
+    if (error)
+        return cannot_start(error);
     struct control *control;
-    if (control_new(server, line, options, &control) < 0) {
+    error = control_new(server, line, options, &control);
+    if (error) {
         server_free(server);
-        return EXIT_FAILURE;
+        return cannot_start(error);
     }
     if (line->inherited) {
         inherited_settle(line->inherited);
         if (line->inherited->channel > 0)
             upgrade_take_over(line->inherited->channel);
     }
-    int error = control_run(control);
+    error = control_run(control);
     control_free(control);
     server_free(server);
     log_flush();

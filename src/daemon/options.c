@@ -58,16 +58,19 @@ static bool has_same_secrets(const struct options *a, const struct options *b, c
     return true;
 }
 
-void options_each_change(const struct options *from, const struct options *to,
+bool options_each_change(const struct options *from, const struct options *to,
                          void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
                          void *user) {
+    bool compared = true;
     for (size_t i = 0; i < settings_count; i++) {
         if (settings[i].kind == SETTING_COMMAND)
             continue;
         char *was = options_value(from, &settings[i]), *is = options_value(to, &settings[i]);
+        compared &= was && is;
         if (was && is && (strcmp(was, is) != 0 || !has_same_secrets(from, to, &settings[i])))
             call(&settings[i], was, is, user);
         free(was);
         free(is);
     }
+    return compared;
 }

@@ -106,8 +106,8 @@ char *options_value(const struct options *options, const struct setting *setting
 /* The same as JSON: sizes in bytes, and a list where there may be several values. */
 char *options_value_json(const struct options *options, const struct setting *setting);
 
-/* Calls for each setting that is not the same in both. */
-void options_each_change(const struct options *from, const struct options *to,
+/* Calls for each setting that is not the same in both. False where there was no memory to compare some. */
+bool options_each_change(const struct options *from, const struct options *to,
                          void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
                          void *user);
 

@@ -41,10 +41,12 @@ static bool is_given(const struct loader *loader, const struct setting *setting)
     return false;
 }
 
-static void remember(char **place, const char *where) {
+static void remember(struct loader *loader, char **place, const char *where) {
     char *copy = strdup(where);
-    if (!copy)
+    if (!copy) {
+        problems_add(loader->problems, "%s: out of memory", where);
         return;
+    }
     free(*place);
     *place = copy;
 }
@@ -54,11 +56,11 @@ static void take(struct loader *loader, const struct config_value *value) {
     const struct setting_reader reader = {options, loader->problems, value->where, value->is_private};
     size_t listeners = options->listener_count;
     loader->listens |= value->setting->kind == SETTING_LISTENER;
-    remember(&loader->where[number_of(value->setting)], value->where);
+    remember(loader, &loader->where[number_of(value->setting)], value->where);
     if (value->text)
         (void)options_set(&reader, value->setting, value->text);
     if (options->listener_count > listeners)
-        remember(&loader->listener_where[listeners], value->where);
+        remember(loader, &loader->listener_where[listeners], value->where);
 }
 
 /* What the command line gives, the file does not. But it is to be right all the same. */
@@ -70,7 +72,9 @@ static void take_from_file(const struct config_value *value, void *user) {
     }
     struct options *aside = options_new();
     const struct setting_reader reader = {aside, loader->problems, value->where, value->is_private};
-    if (aside && value->text)
+    if (!aside)
+        problems_add(loader->problems, "%s: out of memory", value->where);
+    else if (value->text)
         (void)options_set(&reader, value->setting, value->text);
     options_unref(aside);
 }
@@ -209,16 +213,17 @@ static void complete_sizes(struct loader *loader) {
 }
 
 /* Of numbers, choices and flags, and of the administration; what has memory of its own is never kept. */
-static void keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
+static bool keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
     if (setting->kind == SETTING_ADMIN || setting->kind == SETTING_ADMIN_TOKEN) {
         options->admin = in_force->admin;
-        return;
+        return true;
     }
     if (setting->kind == SETTING_RECORD) {
         record_options_clear(&options->record);
         for (size_t i = 0; i < in_force->record.rule_count; i++)
-            (void)record_options_add(&options->record, in_force->record.rules[i].text);
-        return;
+            if (record_options_add(&options->record, in_force->record.rules[i].text))
+                return false;
+        return true;
     }
     void *to = (char *)options + setting->field;
     const void *from = (const char *)in_force + setting->field;
@@ -226,6 +231,7 @@ static void keep_field(struct options *options, const struct options *in_force, 
            setting->kind == SETTING_FLAG     ? sizeof(bool)
            : setting->kind == SETTING_CHOICE ? sizeof(int)
                                              : sizeof(uint64_t));
+    return true;
 }
 
 struct keeping {
@@ -233,13 +239,14 @@ struct keeping {
     const struct options *in_force;
     options_kept_fn *kept;
     void *user;
+    bool failed; /* no memory */
 };
 
 static void keep(const struct setting *setting, const char *from, const char *to, void *user) {
-    const struct keeping *keeping = user;
+    struct keeping *keeping = user;
     if (setting->effect != SETTING_RESTART)
         return;
-    keep_field(keeping->options, keeping->in_force, setting);
+    keeping->failed |= !keep_field(keeping->options, keeping->in_force, setting);
     keeping->kept(setting, from, to, keeping->user);
 }
 
@@ -277,7 +284,8 @@ static bool load(struct loader *loader, struct keeping *keeping) {
     if (loader->problems->count == before)
         complete_sizes(loader);
     if (loader->problems->count == before && keeping) {
-        options_each_change(keeping->in_force, options, keep, keeping);
+        if (!options_each_change(keeping->in_force, options, keep, keeping) || keeping->failed)
+            return problems_add(loader->problems, "out of memory");
         options->gop_size = gop_size;
         options->frame_limit = frame_limit;
         complete_sizes(loader);
@@ -295,7 +303,7 @@ static void clear(struct loader *loader) {
 const struct options *options_load(const struct command_line *line, const struct options *in_force,
                                    options_kept_fn *kept, void *user, struct problems *problems) {
     struct loader loader = {.options = options_new(), .problems = problems, .line = line};
-    struct keeping keeping = {loader.options, in_force, kept, user};
+    struct keeping keeping = {loader.options, in_force, kept, user, false};
     bool good = load(&loader, in_force ? &keeping : NULL);
     clear(&loader);
     if (good)
@@ -304,10 +312,12 @@ const struct options *options_load(const struct command_line *line, const struct
     return NULL;
 }
 
-static void print(const struct loader *loader, const struct setting *setting, FILE *out) {
+static bool print(const struct loader *loader, const struct setting *setting, FILE *out) {
     const char *where = loader->where[number_of(setting)];
     char *value = options_value(loader->options, setting);
-    bool is_empty = value && strcmp(value, "\"\"") == 0;
+    if (!value)
+        return problems_add(loader->problems, "%s: out of memory", setting->name);
+    bool is_empty = strcmp(value, "\"\"") == 0;
     /* What messages call the place ends with the setting's name. */
     int length = where ? (int)(strlen(where) - strlen(setting->name) - 2) : 0;
     if (is_given(loader, setting))
@@ -316,9 +326,10 @@ static void print(const struct loader *loader, const struct setting *setting, FI
         where = "default";
     else
         where = NULL;
-    fprintf(out, "%s%s = %s; # %.*s\n", is_empty ? "# " : "", setting->name, value ? value : "\"\"",
-            where ? INT_MAX : length, where ? where : loader->where[number_of(setting)]);
+    fprintf(out, "%s%s = %s; # %.*s\n", is_empty ? "# " : "", setting->name, value, where ? INT_MAX : length,
+            where ? where : loader->where[number_of(setting)]);
     free(value);
+    return true;
 }
 
 bool options_print(const struct command_line *line, FILE *out, struct problems *problems) {
@@ -326,7 +337,7 @@ bool options_print(const struct command_line *line, FILE *out, struct problems *
     bool good = load(&loader, NULL);
     for (size_t i = 0; i < settings_count && good; i++)
         if (settings[i].kind != SETTING_COMMAND)
-            print(&loader, &settings[i], out);
+            good = print(&loader, &settings[i], out);
     clear(&loader);
     options_unref(loader.options);
     return good;

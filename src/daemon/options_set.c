@@ -59,11 +59,11 @@ static bool set_choice(const struct setting_reader *reader, const struct setting
 }
 
 static bool set_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
-    char **field = field_of(reader, setting), *copy = strdup(text);
-    if (!*text || !copy) {
-        free(copy);
+    if (!*text)
         return wrong(reader, text, setting->expected);
-    }
+    char **field = field_of(reader, setting), *copy = strdup(text);
+    if (!copy)
+        return problems_add(reader->problems, "%s: out of memory", reader->where);
     free(*field);
     *field = copy;
     return true;

@@ -29,11 +29,11 @@ void problems_each(const struct problems *problems, void (*call)(const char *lin
     for (char *line; rest && (line = strsep(&rest, "\n"));)
         if (*line)
             call(line, user);
-    free(text);
     if (problems->count > PROBLEMS_MOST)
         call("and more", user);
-    if (problems->count > 0 && !problems->text)
+    if (problems->count > 0 && !text)
         call("out of memory", user);
+    free(text);
 }
 
 void problems_clear(struct problems *problems) {

@@ -256,11 +256,7 @@ static int make_rest(struct worker *worker) {
         registry_record(worker->registry, &worker->recorders);
         error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);
     }
-    if (!error)
-        error = make_pulls(worker);
-    if (error)
-        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-    return error;
+    return error ? error : make_pulls(worker);
 }
 
 int worker_open(struct worker *worker, struct server *server, uint32_t index, const struct options *options,

@@ -222,17 +222,21 @@ static bool has_picture(const struct track *track, const sluice_rtp_unit *unit) 
     return false;
 }
 
-/* The next unit of the track that is to be delivered: whether there is one. */
-static bool next_unit(struct track *track) {
+/* The next unit of the track that is to be delivered: 1, 0 when there is none, -ENOMEM when one has been dropped. */
+static int next_unit(struct track *track) {
     for (;;) {
         sluice_rtp_unit *unit;
         int result = sluice_rtp_unpacker_next(track->unpacker, &unit);
         if (result == 0)
-            return false;
-        if (result < 0) {
+            return 0;
+        if (result == -ENOMEM || result == -EMSGSIZE)
+            track->stats.dropped++;
+        else if (result < 0)
             track->stats.malformed++;
+        if (result == -ENOMEM)
+            return result;
+        if (result < 0)
             continue;
-        }
         if (track->type == SLUICE_FLV_VIDEO) {
             bool changed = take_sets(track, unit);
             track->header_due |= changed && sluice_codec_is_complete(&track->config);
@@ -246,7 +250,7 @@ static bool next_unit(struct track *track) {
             }
         }
         track->unit = unit;
-        return true;
+        return 1;
     }
 }
 
@@ -352,9 +356,12 @@ int sluice_rtp_flv_next(sluice_rtp_flv *flv, sluice_flv_tag **ret_tag) {
     for (unsigned i = 0; i < flv->track_count; i++) {
         struct track *track = &flv->tracks[i];
         for (;;) {
-            if (!is_due(track) && !track->unit && !next_unit(track) && !is_due(track))
+            int result = is_due(track) || track->unit ? 1 : next_unit(track);
+            if (result < 0)
+                return result;
+            if (result == 0 && !is_due(track))
                 break; /* a picture that is not delivered may have brought the sets */
-            int result = deliver(flv, track);
+            result = deliver(flv, track);
             if (result == -EMSGSIZE)
                 continue;
             if (result == 1)

@@ -1,5 +1,6 @@
 /* Access units that are too large, or without memory: dropped whole and at once, and the next one is well. */
 #include <sluice/rtp.h>
+#include <sluice/rtp_flv.h>
 
 #include <errno.h>
 #include <setjmp.h>
@@ -141,10 +142,41 @@ static void an_empty_fragment_is_no_piece(void **state) {
     receiver_free(&r);
 }
 
+/* What the session makes of it: told, and counted as dropped, not blamed on the sender. */
+static void a_unit_without_memory_is_not_called_malformed(void **state) {
+    (void)state;
+    sluice_pool *pool = http_feed_pool(512, 8);
+    sluice_codec_config config;
+    sluice_rtp_flv *flv;
+    sluice_flv_tag *tag;
+    sluice_rtp_flv_stats stats;
+    assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_PCMU, 8000, 1), 0);
+    assert_int_equal(sluice_rtp_flv_new(pool, &flv), 0);
+    assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL), 0);
+    for (uint16_t sequence = 1; sequence <= 2; sequence++) {
+        uint8_t bytes[SLUICE_RTP_HEADER_SIZE + 1] = {0};
+        const sluice_rtp_packet view = {.sequence = sequence, .timestamp = sequence * 8u, .ssrc = 1};
+        sluice_rtp_write(bytes, &view);
+        sluice_slice slice = slice_of(pool, bytes, sizeof bytes, 0);
+        fail_at = sequence == 1;
+        assert_int_equal(sluice_rtp_flv_push(flv, 0, &slice, 0), 0);
+        assert_int_equal(sluice_rtp_flv_next(flv, &tag), sequence == 1 ? -ENOMEM : 1);
+        sluice_slice_release(&slice);
+        assert_int_equal(sluice_rtp_flv_next(flv, &tag), 0);
+    }
+    assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
+    assert_int_equal(stats.malformed, 0);
+    assert_int_equal(stats.dropped, 1);
+    assert_int_equal(stats.frames, 1);
+    sluice_rtp_flv_free(flv);
+    http_feed_pool_done(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_over_a_limit_is_given_back_at_once),
         cmocka_unit_test(without_memory_a_unit_is_dropped_whole),
+        cmocka_unit_test(a_unit_without_memory_is_not_called_malformed),
         cmocka_unit_test(as_many_pieces_as_by_default),
         cmocka_unit_test(an_empty_fragment_is_no_piece),
     };

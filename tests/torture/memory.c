@@ -1,0 +1,383 @@
+/* Memory, reader and framers: what knows no descriptors. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/bytes.h>
+#include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
+#include <sluice/headers.h>
+#include <sluice/http.h>
+#include <sluice/reader.h>
+#include <sluice/resp.h>
+#include <sluice/rtp_flv.h>
+#include <sluice/rtsp.h>
+#include <sluice/websocket.h>
+
+#include "torture/scenario.h"
+
+/* A pool and two chains. */
+typedef struct store {
+    sluice_pool *pool;
+    sluice_chain *chain, *other;
+} store;
+
+static int store_open(store *s) {
+    *s = (store){0};
+    int error = torture_pool(&s->pool);
+    if (!error)
+        error = sluice_chain_new(s->pool, &s->chain);
+    return error ? error : sluice_chain_new(s->pool, &s->other);
+}
+
+static int store_close(store *s, int error) {
+    sluice_chain_free(s->chain);
+    sluice_chain_free(s->other);
+    torture_pool_done(s->pool);
+    return error;
+}
+
+/* ---- Chains and slices ---- */
+
+static int cut(torture *t, store *s) {
+    static const char text[] = "what stands in memory of the user's";
+    uint8_t bytes[3000];
+    sluice_slice slice = {0}, part = {0}, kept = {0};
+    memset(bytes, 'x', sizeof bytes);
+    int error = torture_feed(s->pool, s->chain, bytes, sizeof bytes, 300);
+    if (!error)
+        error = sluice_chain_append_memory(s->chain, text, sizeof text, NULL, NULL);
+    if (!error)
+        error = sluice_chain_take(s->chain, 1000, &slice);
+    if (!error)
+        error = sluice_slice_sub(&slice, 100, 700, &part);
+    if (!error)
+        error = sluice_slice_keep(&slice, &kept);
+    if (!error)
+        error = sluice_chain_append_slice(s->other, &part);
+    if (!error)
+        error = sluice_chain_move(s->chain, 1234, s->other);
+    if (!error) {
+        torture_show_slice(t, &kept);
+        size_t length = sluice_chain_length(s->other);
+        sluice_slice_release(&slice);
+        error = sluice_chain_take(s->other, length, &slice);
+        torture_show_slice(t, &slice);
+    }
+    sluice_slice_release(&slice);
+    sluice_slice_release(&part);
+    sluice_slice_release(&kept);
+    return error;
+}
+
+static int chains(torture *t) {
+    store s;
+    int error = store_open(&s);
+    return store_close(&s, error ? error : cut(t, &s));
+}
+
+/* Blocks of another size take the memory that the first one has left. */
+static int classes(torture *t) {
+    sluice_block *blocks[64] = {0};
+    sluice_pool *pool = NULL, *large;
+    int error = torture_pool(&pool);
+    if (!error)
+        error = sluice_pool_class(pool, 4096, &large);
+    for (size_t i = 0; i < 64 && !error; i++)
+        error = sluice_block_get(i % 2 ? large : pool, &blocks[i]);
+    torture_show(t, &error, sizeof error);
+    for (size_t i = 0; i < 64; i++)
+        if (blocks[i])
+            sluice_block_release(blocks[i]);
+    torture_pool_done(pool);
+    return error;
+}
+
+/* ---- Reader ---- */
+
+static int read_calls(torture *t, sluice_reader *reader, sluice_headers *headers, sluice_bytes *line) {
+    uint64_t number = 0;
+    char scratch[700];
+    const char *text;
+    const uint8_t *view;
+    size_t length;
+    sluice_slice slice = {0};
+    int error = sluice_reader_be(reader, 4, &number);
+    if (!error)
+        error = sluice_reader_mark(reader, 2000);
+    if (!error)
+        error = sluice_reader_peek(reader, 600, scratch, &view);
+    if (!error)
+        error = sluice_reader_rewind(reader);
+    if (!error)
+        error = sluice_reader_line_bytes(reader, line, &text, &length);
+    if (!error) {
+        torture_show(t, text, length);
+        error = sluice_headers_read(headers, reader);
+    }
+    if (!error) {
+        const sluice_header *header = sluice_headers_find(headers, "cseq");
+        torture_show(t, header->value, header->value_length);
+        error = sluice_reader_slice(reader, 900, &slice);
+    }
+    torture_show_slice(t, &slice);
+    torture_show(t, &number, sizeof number);
+    sluice_slice_release(&slice);
+    return error;
+}
+
+static int reader(torture *t) {
+    static const char head[] = "\nCSeq: 12\r\nUser-Agent: one that is torn apart\r\n\r\n";
+    char text[2000];
+    store s;
+    sluice_reader *r = NULL;
+    sluice_headers *headers = NULL;
+    sluice_bytes line;
+    sluice_bytes_init(&line, 1000);
+    memset(text, 'l', sizeof text);
+    memcpy(text + 600, head, sizeof head - 1);
+    int error = store_open(&s);
+    if (!error)
+        error = sluice_reader_new(s.chain, &r);
+    if (!error)
+        error = sluice_headers_new(NULL, &headers);
+    if (!error)
+        error = torture_feed(s.pool, s.chain, text, sizeof text, 7);
+    if (!error)
+        error = read_calls(t, r, headers, &line);
+    sluice_bytes_free(&line);
+    sluice_headers_free(headers);
+    sluice_reader_free(r);
+    return store_close(&s, error);
+}
+
+/* ---- Framers ---- */
+
+/* What a connection brings, and a framer that reads it. Frames are shown; the framer is made and freed. */
+typedef int frames_fn(torture *t, store *s);
+
+static int through_framer(torture *t, const void *bytes, size_t n, size_t piece, frames_fn *frames) {
+    store s;
+    int error = store_open(&s);
+    if (!error)
+        error = torture_feed(s.pool, s.chain, bytes, n, piece);
+    return store_close(&s, error ? error : frames(t, &s));
+}
+
+static const char http_text[] =
+    "POST /live/a.flv HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\nX-Long: "
+    "abcdefghijklmnopqrstuvwxyz\r\n"
+    "\r\n5\r\nhello\r\n6;a=b\r\n world\r\n0\r\nTrailer: x\r\n\r\nGET /live/a.flv HTTP/1.1\r\nHost: a.example\r\n\r\n";
+
+static int http_frames(torture *t, store *s) {
+    sluice_http *http = NULL;
+    sluice_http_request request;
+    sluice_slice body = {0};
+    int result = sluice_http_new(&http);
+    if (!result)
+        result = sluice_http_next(http, s->chain, &request);
+    if (result == 1) {
+        sluice_http_body reading;
+        torture_show(t, request.target.text, request.target.length);
+        sluice_http_body_begin(&reading, &request, false);
+        result = sluice_http_body_next(&reading, s->chain, s->other);
+    }
+    if (result == 1)
+        result = sluice_chain_take(s->other, sluice_chain_length(s->other), &body);
+    if (result == 0) {
+        torture_show_slice(t, &body);
+        result = http ? sluice_http_next(http, s->chain, &request) : -EPROTO;
+    }
+    if (result == 1)
+        torture_show(t, request.method.text, request.method.length);
+    sluice_slice_release(&body);
+    sluice_http_free(http);
+    return result == 1 ? 0 : result == 0 ? -EPROTO : result;
+}
+
+static int http(torture *t) {
+    return through_framer(t, http_text, sizeof http_text - 1, 11, http_frames);
+}
+
+static const char rtsp_text[] =
+    "ANNOUNCE rtsp://h/live/a RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\nContent-Length: 40\r\n\r\n"
+    "0123456789012345678901234567890123456789$\0\0\x0a"
+    "abcdefghij"
+    "SETUP rtsp://h/live/a/trackID=0 RTSP/1.0\r\nCSeq: 2\r\nTransport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n";
+
+static int rtsp_frames(torture *t, store *s) {
+    const sluice_rtsp_options options = {0};
+    sluice_rtsp *rtsp = NULL;
+    sluice_rtsp_message *message;
+    int result = sluice_rtsp_new(&options, &rtsp), count = 0;
+    while (result >= 0 && (result = sluice_rtsp_next(rtsp, s->chain, &message)) == 1) {
+        count++;
+        torture_show(t, &message->header_count, sizeof message->header_count);
+        torture_show_slice(t, &message->payload);
+    }
+    sluice_rtsp_free(rtsp);
+    return result < 0 ? result : count == 3 ? 0 : -EPROTO;
+}
+
+static int rtsp(torture *t) {
+    return through_framer(t, rtsp_text, sizeof rtsp_text - 1, 13, rtsp_frames);
+}
+
+/* Deep and wide, so that what the framer keeps has to grow. */
+static const char resp_text[] =
+    "*2\r\n*3\r\n:1\r\n$5\r\nhello\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"
+    "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+deep\r\n%1\r\n+k\r\n_\r\n"
+    ">2\r\n+message\r\n+x\r\n-ERR no\r\n";
+
+static int resp_frames(torture *t, store *s) {
+    sluice_resp *resp = NULL;
+    sluice_resp_reply *reply;
+    sluice_slice kept = {0};
+    int result = sluice_resp_new(NULL, &resp), count = 0;
+    while (result >= 0 && (result = sluice_resp_next(resp, s->chain, &reply)) == 1) {
+        count++;
+        torture_show_slice(t, &reply->bytes);
+        if (count == 1)
+            result = sluice_slice_keep(&reply->bytes, &kept);
+    }
+    torture_show_slice(t, &kept);
+    sluice_slice_release(&kept);
+    sluice_resp_free(resp);
+    return result < 0 ? result : count == 3 ? 0 : -EPROTO;
+}
+
+static int resp(torture *t) {
+    return through_framer(t, resp_text, sizeof resp_text - 1, 9, resp_frames);
+}
+
+static int websocket_frames(torture *t, store *s) {
+    sluice_websocket *websocket = NULL;
+    sluice_websocket_message *message;
+    int result = sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, NULL, &websocket), count = 0;
+    while (result >= 0 && (result = sluice_websocket_next(websocket, s->chain, &message)) == 1) {
+        count++;
+        torture_show_slice(t, &message->payload);
+    }
+    sluice_websocket_free(websocket);
+    return result < 0 ? result : count == 3 ? 0 : -EPROTO;
+}
+
+/* A message in three frames, a ping between them, and another message. */
+static int websocket(torture *t) {
+    static const uint8_t mask[4] = {1, 2, 3, 4};
+    static const struct {
+        sluice_websocket_opcode opcode;
+        bool last;
+        uint32_t length;
+    } frames[] = {{SLUICE_WEBSOCKET_TEXT, false, 300},
+                  {SLUICE_WEBSOCKET_CONTINUATION, false, 20},
+                  {SLUICE_WEBSOCKET_PING, true, 10},
+                  {SLUICE_WEBSOCKET_CONTINUATION, true, 5},
+                  {SLUICE_WEBSOCKET_BINARY, true, 700}};
+    uint8_t bytes[2000];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        n += (size_t)sluice_websocket_write_header(bytes + n, frames[i].opcode, frames[i].last, frames[i].length, mask);
+        memset(bytes + n, 'a', frames[i].length);
+        sluice_websocket_mask(bytes + n, frames[i].length, mask, 0);
+        n += frames[i].length;
+    }
+    return through_framer(t, bytes, n, 40, websocket_frames);
+}
+
+/* ---- FLV to RTP and back ---- */
+
+typedef struct relay {
+    store s;
+    sluice_flv *flv;
+    sluice_flv_rtp *tracks[2];
+    sluice_rtp_flv *back;
+    int numbers[2];
+} relay;
+
+static int relay_open(relay *r, const void *bytes, size_t n) {
+    static const sluice_flv_rtp_options options[2] = {{.type = SLUICE_FLV_VIDEO, .payload_type = 96, .max_packet = 200},
+                                                      {.type = SLUICE_FLV_AUDIO, .payload_type = 97}};
+    *r = (relay){.numbers = {-1, -1}};
+    int error = store_open(&r->s);
+    if (!error)
+        error = torture_feed(r->s.pool, r->s.chain, bytes, n, 512);
+    if (!error)
+        error = sluice_flv_new(0, &r->flv);
+    for (int i = 0; i < 2 && !error; i++)
+        error = sluice_flv_rtp_new(&options[i], &r->tracks[i]);
+    return error ? error : sluice_rtp_flv_new(r->s.pool, &r->back);
+}
+
+static int take_back(torture *t, relay *r) {
+    sluice_flv_tag *tag;
+    int result;
+    while ((result = sluice_rtp_flv_next(r->back, &tag)) == 1)
+        torture_show_slice(t, &tag->payload);
+    return result;
+}
+
+/* A packet in one piece of the pool's, as it would come over a connection. */
+static int send_back(torture *t, relay *r, unsigned track, const sluice_flv_rtp_packet *packet) {
+    sluice_slice whole = {0};
+    int error = torture_feed(r->s.pool, r->s.other, packet->header, packet->header_size, 512);
+    if (!error)
+        error = sluice_chain_append_slice(r->s.other, &packet->slice);
+    if (!error)
+        error = sluice_chain_take(r->s.other, sluice_chain_length(r->s.other), &whole);
+    if (!error)
+        error = sluice_rtp_flv_push(r->back, track, &whole, 0);
+    sluice_slice_release(&whole);
+    return error ? error : take_back(t, r);
+}
+
+/* Both tracks are added when both are known, as SDP would tell them. */
+static int add_tracks(relay *r) {
+    for (int i = 0; i < 2; i++)
+        if (!sluice_flv_rtp_config(r->tracks[i]))
+            return 0;
+    for (int i = 0; i < 2; i++) {
+        r->numbers[i] = sluice_rtp_flv_add(r->back, sluice_flv_rtp_config(r->tracks[i]), NULL);
+        if (r->numbers[i] < 0)
+            return r->numbers[i];
+    }
+    return 0;
+}
+
+static int relay_tag(torture *t, relay *r, const sluice_flv_tag *tag) {
+    sluice_flv_rtp_packet packet;
+    for (unsigned i = 0; i < 2; i++) {
+        int result = sluice_flv_rtp_push(r->tracks[i], tag->type, tag->timestamp, &tag->payload);
+        while (!result && (result = sluice_flv_rtp_next(r->tracks[i], &packet)) == 1)
+            result = r->numbers[i] < 0 ? 0 : send_back(t, r, (unsigned)r->numbers[i], &packet);
+        if (result < 0)
+            return result;
+    }
+    return r->numbers[1] < 0 ? add_tracks(r) : 0;
+}
+
+static int conversions(torture *t) {
+    size_t size;
+    uint8_t *bytes = torture_read_file(SLUICE_TEST_VECTORS "/flv-h264-aac.flv", &size);
+    relay r;
+    sluice_flv_tag *tag;
+    int result = relay_open(&r, bytes, size < 40000 ? size : 40000);
+    while (result >= 0 && (result = sluice_flv_next(r.flv, r.s.chain, &tag)) == 1)
+        result = relay_tag(t, &r, tag);
+    if (result == 0) {
+        sluice_rtp_flv_flush(r.back);
+        result = take_back(t, &r);
+    }
+    sluice_rtp_flv_free(r.back);
+    for (int i = 0; i < 2; i++)
+        sluice_flv_rtp_free(r.tracks[i]);
+    sluice_flv_free(r.flv);
+    free(bytes);
+    return store_close(&r.s, result);
+}
+
+const scenario scenarios_of_memory[] = {
+    {"chains", chains, false},       {"classes", classes, false}, {"reader", reader, false},
+    {"http", http, false},           {"rtsp", rtsp, false},       {"resp", resp, false},
+    {"websocket", websocket, false}, {"flv", conversions, false}, {NULL, NULL, false},
+};
