@@ -57,6 +57,8 @@ void admin_config(const struct admin_view *view, struct json *json) {
     json_real(json, "batch_ms", (double)options->batch_us / 1000);
     json_unsigned(json, "merge_window_ms", options->merge_window_ms);
     json_real(json, "wait_seconds", (double)options->wait_ms / 1000);
+    json_string(json, "same_name", word_of("same-name", options->same_name));
+    json_real(json, "resume_seconds", (double)options->resume_ms / 1000);
     json_real(json, "idle_seconds", (double)options->idle_ms / 1000);
     json_real(json, "stall_seconds", (double)options->stall_ms / 1000);
     json_string(json, "log_level", word_of("log-level", options->log_level));

@@ -122,7 +122,6 @@ static void give_up_waiting(struct http_session *session) {
 void http_play_tick(struct http_session *session, uint64_t now) {
     struct player *player = session->player;
     const struct options *options = session->base.worker->options;
-    const struct stream *stream = player->stream;
     if (!sluice_conn_is_sending(session->base.conn))
         player->progress_at = now;
     if (now - player->progress_at >= options->stall_ms) {
@@ -130,8 +129,8 @@ void http_play_tick(struct http_session *session, uint64_t now) {
         http_close(session);
         return;
     }
-    uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
-    if (player->state == PLAYER_WAITING && !stream->live && now - since >= options->wait_ms)
+    if (player->state == PLAYER_WAITING &&
+        stream_is_given_up(player->stream, session->joined_at, options->wait_ms, now))
         give_up_waiting(session);
 }
 

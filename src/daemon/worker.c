@@ -119,9 +119,18 @@ static void set_window(struct stream *stream, void *user) {
     }
 }
 
+static struct stream_limits limits_of(const struct options *options) {
+    return (struct stream_limits){
+        .gop_bytes = options->gop_size,
+        .player_bytes = options->player_buffer,
+        .same_name = (enum same_name)options->same_name,
+        .resume_ms = options->resume_ms,
+    };
+}
+
 void worker_set_options(struct worker *worker, const struct options *options) {
     const struct options *before = worker->options;
-    const struct stream_limits limits = {.gop_bytes = options->gop_size, .player_bytes = options->player_buffer};
+    const struct stream_limits limits = limits_of(options);
     worker->options = options_ref(options);
     registry_set_limits(worker->registry, &limits);
     registry_each(worker->registry, set_window, worker);
@@ -203,8 +212,7 @@ static int make_pulls(struct worker *worker) {
 }
 
 static int make_rest(struct worker *worker) {
-    const struct stream_limits limits = {.gop_bytes = worker->options->gop_size,
-                                         .player_bytes = worker->options->player_buffer};
+    const struct stream_limits limits = limits_of(worker->options);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {
         recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->player_buffer);
