@@ -84,3 +84,15 @@ uint16_t address_port(const struct sockaddr_storage *address) {
         return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
+
+void address_cut_port(const char *text, char host[ADDRESS_TEXT]) {
+    const char *colon = strrchr(text, ':');
+    snprintf(host, ADDRESS_TEXT, "%.*s", (int)(colon ? (size_t)(colon - text) : strlen(text)), text);
+}
+
+bool address_is_same_host(const char *text, const char *other) {
+    char host[ADDRESS_TEXT], other_host[ADDRESS_TEXT];
+    address_cut_port(text, host);
+    address_cut_port(other, other_host);
+    return strcmp(host, other_host) == 0;
+}

@@ -19,4 +19,8 @@ socklen_t address_length(const struct sockaddr_storage *address);
 bool address_is_loopback(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 
+/* Of a text of address_format(): what is before the port; whether two of them are of the same host. */
+void address_cut_port(const char *text, char host[ADDRESS_TEXT]);
+bool address_is_same_host(const char *text, const char *other);
+
 #endif

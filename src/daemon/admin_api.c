@@ -85,6 +85,8 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
         add_publisher(stream, "publisher", json);
     else
         json_null(json, "publisher");
+    add_text_or_null(json, "previous_end", stream->left_why);
+    json_real(json, "kept_seconds", seconds(stream->kept_ms));
     json_real(json, "uptime_seconds", seconds(stream->state_ms));
     json_unsigned(json, "bytes_received", stream->bytes);
     json_open(json, "frames", '{');

@@ -36,6 +36,7 @@ static void add_totals(struct stream_totals *sum, const struct stream_totals *to
     sum->audio_frames += totals->audio_frames;
     sum->frames_lost += totals->frames_lost;
     sum->publishers += totals->publishers;
+    sum->displaced += totals->displaced;
     sum->players += totals->players;
     sum->bytes_sent += totals->bytes_sent;
     sum->frames_sent += totals->frames_sent;
@@ -90,6 +91,8 @@ static void write_sums(FILE *out, const struct sums *sums) {
     gauge(out, "sluice_player_queue_max_seconds", "Time that is queued for the player that is most behind.",
           (double)sums->queued_ms_most / 1000);
     counter(out, "sluice_publishers_total", "Publishers that have had a stream.", totals->publishers);
+    counter(out, "sluice_publishers_displaced_total", "Publishers that another one has taken the stream from.",
+            totals->displaced);
     counter(out, "sluice_players_total", "Players that have come to a stream.", totals->players);
     counter(out, "sluice_received_bytes_total", "FLV bytes that publishers have sent.", totals->bytes_received);
     head(out, "sluice_received_frames_total", "counter", "Frames that publishers have sent.");

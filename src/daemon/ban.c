@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void host_of(const char *peer, char host[ADDRESS_TEXT]) {
-    const char *colon = strrchr(peer, ':');
-    snprintf(host, ADDRESS_TEXT, "%.*s", (int)(colon ? (size_t)(colon - peer) : strlen(peer)), peer);
-}
-
 static void forget_ended(struct bans *bans, uint64_t now) {
     for (size_t i = 0; i < bans->count;) {
         if (bans->list[i].until <= now)
@@ -36,7 +31,7 @@ static struct ban *first_to_end(const struct bans *bans) {
 
 int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t now, uint64_t ban_ms) {
     char host[ADDRESS_TEXT];
-    host_of(peer, host);
+    address_cut_port(peer, host);
     forget_ended(bans, now);
     if (!bans->list)
         bans->list = malloc(BAN_MOST * sizeof *bans->list);
@@ -56,7 +51,7 @@ bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t
     if (bans->count == 0)
         return false;
     forget_ended(bans, now);
-    host_of(peer, host);
+    address_cut_port(peer, host);
     return find(bans, stream, host) != NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stddef.h>
 
+#include "daemon/address.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
@@ -43,6 +44,8 @@ int claim_stream(struct claim *claim, struct stream *stream, const struct stream
     claim->source = source;
     claim->next = NULL;
     claim->since = sluice_loop_now(claims->loop);
+    /* It may take over; but not at once: the one that has the stream may be what is read now. */
+    claims_left(claims);
     return 1;
 }
 
@@ -56,12 +59,44 @@ void claim_withdraw(struct claim *claim) {
     claim->stream = NULL;
 }
 
-/* What is to become of it now: 0 or an error, or 1: it goes on waiting. */
+/*
+ * Whether the publisher that has the stream is to go. It is not for one that is going itself: that has been late, and
+ * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever.
+ */
+static bool displaces(const struct claim *claim, uint64_t now) {
+    const struct stream *stream = claim->stream;
+    const struct stream_source *holder = &stream->source, *source = claim->source;
+    if (!holder->session || !source->session || source->session->type->pulls || is_ending(source->session) ||
+        bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
+        return false;
+    switch (registry_limits(stream->registry)->same_name) {
+    case SAME_NAME_REFUSE:
+        break;
+    case SAME_NAME_TAKE_OVER:
+        return true;
+    case SAME_NAME_RESUME:
+        /* It has lost its connection without a word, and this is the next one. */
+        return address_is_same_host(holder->peer, source->peer) && now - claim->since >= CLAIM_MS &&
+               stream->received_at <= claim->since;
+    }
+    return false;
+}
+
+/* What is to become of it now: 0: it gets the stream, if that can be; an error; or 1: it goes on waiting. */
 static int judge(const struct claim *claim, uint64_t now) {
-    struct stream *stream = claim->stream;
-    if (!stream->live)
-        return stream_attach(stream, claim->source);
+    const struct stream *stream = claim->stream;
+    if (!stream->live || displaces(claim, now))
+        return 0;
     return now - claim->since >= (claim_is_held(stream) ? CLAIM_MS : CLAIM_ENDING_MS) ? -EEXIST : 1;
+}
+
+static int take(struct stream *stream, const struct stream_source *source) {
+    struct session *holder = stream->live ? stream->source.session : NULL;
+    if (holder && !holder->closing) {
+        registry_count_displaced(stream->registry);
+        holder->type->kick(holder, -ESTALE);
+    }
+    return stream_attach(stream, source);
 }
 
 /* The first one that has not to wait any longer, and what it is told; NULL where all have. */
@@ -81,8 +116,9 @@ void claims_decide(struct claims *claims) {
     int verdict = 0;
     /* Who is told may do anything, withdraw other claims among it: so it begins anew behind each. */
     while ((claim = find_decidable(claims, sluice_loop_now(claims->loop), &verdict))) {
+        struct stream *stream = claim->stream;
         claim_withdraw(claim);
-        claim->decided(claim, verdict);
+        claim->decided(claim, verdict ? verdict : take(stream, claim->source));
     }
 }
 
@@ -97,4 +133,25 @@ void claims_left(struct claims *claims) {
         return;
     claims->posted = true;
     sluice_loop_post_call(claims->loop, &claims->call, called, claims);
+}
+
+void claim_keep(struct stream *stream, int error, uint64_t now) {
+    const struct stream_limits *limits = registry_limits(stream->registry);
+    bool sent_away = error == -ECANCELED || error == -ESTALE || error == -ESHUTDOWN;
+    if (limits->same_name != SAME_NAME_RESUME || limits->resume_ms == 0 || sent_away)
+        return;
+    if (stream->kept_until == 0)
+        stream->references++;
+    stream->kept_until = now + limits->resume_ms;
+}
+
+bool claim_is_kept(const struct stream *stream, uint64_t now) {
+    return now < stream->kept_until;
+}
+
+void claim_let_go(struct stream *stream) {
+    if (stream->kept_until == 0)
+        return;
+    stream->kept_until = 0;
+    stream_unref(stream);
 }

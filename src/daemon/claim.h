@@ -13,6 +13,13 @@
 
 #include <sluice/loop.h>
 
+/* What becomes of a publisher that asks for the name of a stream that has one. */
+enum same_name {
+    SAME_NAME_REFUSE,    /* it is refused */
+    SAME_NAME_TAKE_OVER, /* the one that has it is ended */
+    SAME_NAME_RESUME,    /* it is refused; and who has left is waited for, and nobody else gets the name meanwhile */
+};
+
 enum {
     CLAIM_MS = 1000,        /* that one waits at least: an end may still be behind what the peer's kernel has to send */
     CLAIM_ENDING_MS = 5000, /* and for a connection that is ending: what is left of it is read in no time */
@@ -44,8 +51,8 @@ void claims_init(struct claims *claims, sluice_loop *loop);
 
 /*
  * Takes the stream for a publisher. @claim: with decided() set; @source: stays while it waits
- * 0; 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the stream;
- * -EKEYREJECTED: this one is banned
+ * 0; 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the stream; -EBUSY:
+ * it is kept for one that has left; -EKEYREJECTED: this one is banned
  */
 int claim_stream(struct claim *claim, struct stream *stream, const struct stream_source *source);
 
@@ -57,6 +64,16 @@ void claims_left(struct claims *claims);
 
 /* Now and then: decides what can be decided, and refuses those that have waited in vain. */
 void claims_decide(struct claims *claims);
+
+/*
+ * The publisher of a stream leaves, and @error says why: where that is what the policy waits for, it is kept for a
+ * while, for who comes from the same host.
+ */
+void claim_keep(struct stream *stream, int error, uint64_t now);
+
+/* Whether it is kept; and no more. */
+bool claim_is_kept(const struct stream *stream, uint64_t now);
+void claim_let_go(struct stream *stream);
 
 /* Whether the stream has a publisher that is there to stay, as far as its connection tells. */
 bool claim_is_held(const struct stream *stream);

@@ -24,7 +24,7 @@ static void look(struct stream *stream, void *user) {
 
 static void kick(struct session *session) {
     if (!session->closing)
-        session->type->kick(session);
+        session->type->kick(session, -ECANCELED);
 }
 
 static int kick_publisher(struct worker *worker, struct stream *stream, uint64_t ban_ms) {

@@ -117,8 +117,8 @@ static void drain(struct session *base) {
     end(of(base), -ESHUTDOWN);
 }
 
-static void kick(struct session *base) {
-    end(of(base), -ECANCELED);
+static void kick(struct session *base, int error) {
+    end(of(base), error);
 }
 
 static const struct session_type flv_session_type = {

@@ -5,7 +5,7 @@
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
 
-static unsigned status_of(int error) {
+unsigned http_publish_status(int error) {
     switch (error) {
     case -EMSGSIZE:
         return 413;
@@ -16,7 +16,12 @@ static unsigned status_of(int error) {
     case -ETIMEDOUT:
         return 408;
     case -ECANCELED:
+    case -EKEYREJECTED:
         return 403;
+    case -EEXIST:
+    case -EBUSY:
+    case -ESTALE:
+        return 409;
     default:
         return 400;
     }
@@ -26,8 +31,7 @@ static unsigned status_of(int error) {
 static void refuse_name(struct http_session *session, int error) {
     publisher_end(session->publisher, error, 0, worker_now(session->base.worker));
     session->publisher = NULL;
-    const struct http_reply reply = {.status = error == -EKEYREJECTED ? 403 : 409,
-                                     .reason = publisher_error_text(error)};
+    const struct http_reply reply = {.status = http_publish_status(error), .reason = publisher_error_text(error)};
     http_respond(session, &reply);
 }
 
@@ -122,7 +126,7 @@ void http_publish_feed(struct http_session *session) {
     int body = sluice_http_body_next(&session->body, chain, session->payload);
     int error = publisher_feed(session->publisher, session->payload);
     if (error)
-        http_publish_end(session, error, status_of(error));
+        http_publish_end(session, error, http_publish_status(error));
     else if (body < 0)
         http_publish_end(session, body, sluice_http_error_status(body));
     else if (body > 0)
@@ -134,7 +138,7 @@ void http_publish_feed(struct http_session *session) {
 void http_publish_peer_ended(struct http_session *session, int error) {
     if (error == 0)
         error = sluice_http_body_end(&session->body);
-    http_publish_end(session, error, status_of(error));
+    http_publish_end(session, error, http_publish_status(error));
 }
 
 void http_publish_tick(struct http_session *session, uint64_t now) {
@@ -144,6 +148,6 @@ void http_publish_tick(struct http_session *session, uint64_t now) {
         session->received = received;
         session->received_at = now;
     } else if (now - session->received_at >= session->base.worker->options->idle_ms) {
-        http_publish_end(session, -ETIMEDOUT, status_of(-ETIMEDOUT));
+        http_publish_end(session, -ETIMEDOUT, http_publish_status(-ETIMEDOUT));
     }
 }

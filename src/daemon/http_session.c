@@ -554,13 +554,13 @@ static void drain(struct session *base) {
     }
 }
 
-static void kick(struct session *base) {
+static void kick(struct session *base, int error) {
     struct http_session *session = of(base);
     if (session->state == HTTP_PUBLISHING) {
-        http_publish_end(session, -ECANCELED, 403);
+        http_publish_end(session, error, http_publish_status(error));
         return;
     }
-    http_play_leave(session, "kicked");
+    http_play_leave(session, publisher_error_text(error));
     http_close(session);
 }
 

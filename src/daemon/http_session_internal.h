@@ -118,6 +118,9 @@ void http_publish_feed(struct http_session *session);
 void http_publish_peer_ended(struct http_session *session, int error);
 void http_publish_tick(struct http_session *session, uint64_t now);
 
+/* The status for an error of a publisher. */
+unsigned http_publish_status(int error);
+
 /* Ends the publisher, and answers its request. */
 void http_publish_end(struct http_session *session, int error, unsigned status);
 

@@ -78,6 +78,8 @@ struct options {
     struct merge_option *merges;
     size_t merge_count;
     uint64_t wait_ms;
+    int same_name; /* enum same_name */
+    uint64_t resume_ms;
     uint64_t idle_ms;
     uint64_t stall_ms;
     uint64_t behind_ms;   /* 0: no limit */

@@ -139,6 +139,10 @@ const char *publisher_error_text(int error) {
         return "connection lost";
     case -ESHUTDOWN:
         return "the server stops";
+    case -EBUSY:
+        return "the stream is kept for its publisher";
+    case -ESTALE:
+        return "another publisher has taken the stream";
     case -ECANCELED:
         return "kicked";
     case -EUSERS:
@@ -186,8 +190,11 @@ int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t 
     claim_withdraw(&publisher->claim);
     tell_end(publisher, now, error);
     sluice_flv_free(publisher->flv);
-    if (publisher->attached)
+    if (publisher->attached) {
+        publisher->stream->left_why = publisher_error_text(error);
+        claim_keep(publisher->stream, error, now);
         stream_detach(publisher->stream, now);
+    }
     stream_unref(publisher->stream);
     free(publisher);
     return error;

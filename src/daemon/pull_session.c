@@ -500,16 +500,16 @@ static void drain(struct session *base) {
 }
 
 /* As with any other failure, the pull tries again after a while. */
-static void kick(struct session *base) {
+static void kick(struct session *base, int error) {
     struct pull_session *session = of(base);
     if (session->pull)
-        fail(session, -ECANCELED, "kicked");
+        fail(session, error, "%s", publisher_error_text(error));
     else
         close_session(session);
 }
 
 static const struct session_type pull_session_type = {
-    .protocol = "rtsp", .events = &events, .tick = tick, .drain = drain, .kick = kick};
+    .protocol = "rtsp", .pulls = true, .events = &events, .tick = tick, .drain = drain, .kick = kick};
 
 int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage *peer, const struct rtsp_login *login,
                        struct pull_session **ret_session) {

@@ -342,9 +342,8 @@ static void give_up_waiting(struct rtsp_session *session) {
 void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
     struct player *player = session->player;
     const struct options *options = session->base.worker->options;
-    const struct stream *stream = stream_of(session);
-    uint64_t since = stream->left_at > session->joined_at ? stream->left_at : session->joined_at;
-    bool in_vain = !stream->live && now - since >= worker_wait_ms(session->base.worker);
+    bool in_vain = stream_is_given_up(stream_of(session), session->joined_at, worker_wait_ms(session->base.worker),
+                                      now);
 
     if (session->state == RTSP_WAITING) {
         if (in_vain)

@@ -45,6 +45,7 @@ static unsigned status_of(int error) {
     case -EINVAL:
         return 404;
     case -EEXIST:
+    case -EBUSY:
     case -EKEYREJECTED:
         return 403;
     case -EOPNOTSUPP:

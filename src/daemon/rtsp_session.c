@@ -523,10 +523,10 @@ static void drain(struct session *base) {
     rtsp_end(session);
 }
 
-static void kick(struct session *base) {
+static void kick(struct session *base, int error) {
     struct rtsp_session *session = of(base);
-    rtsp_publish_leave(session, -ECANCELED);
-    rtsp_play_leave(session, "kicked");
+    rtsp_publish_leave(session, error);
+    rtsp_play_leave(session, publisher_error_text(error));
     rtsp_close(session);
 }
 

@@ -17,6 +17,7 @@ struct worker;
 
 struct session_type {
     const char *protocol;
+    bool pulls; /* the connection is one that we have made, to fetch a stream */
     const sluice_conn_events *events;
 
     /* Twice a second: deadlines. May close the connection. */
@@ -25,8 +26,8 @@ struct session_type {
     /* The server stops: finish what is under way, soon. */
     void (*drain)(struct session *session);
 
-    /* An operator sends it away: end now. */
-    void (*kick)(struct session *session);
+    /* It is sent away: end now. @error: why, as of publisher_error_text() */
+    void (*kick)(struct session *session, int error);
 
     /* It has come to another worker, with its connection: see move.h. NULL for those that do not move. */
     void (*moved)(struct session *session);

@@ -73,6 +73,15 @@ const struct setting settings[] = {
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "
          "one that allows all addresses. Anyone who reaches them may publish and play"},
 
+    {"same-name", SETTING_CHOICE, .detail = SETTING_SAME_NAMES, FIELD(same_name), .preset = "refuse", .value = "POLICY",
+     .expected = "refuse, take-over or resume", .section = "Publishers",
+     .help = "what becomes of a publisher that asks for the name of a stream that has one: it is refused; or takes it "
+             "over, and the other one is ended; or is refused, and a stream is kept for a publisher that has gone"},
+    {"resume", SETTING_SECONDS, FIELD(resume_ms), .least = 1, .most = 86400, .preset = "15", .value = "SECONDS",
+     .expected = "seconds from 1 to 86400",
+     .help = "how long, with --same-name resume: its players wait at least so long, and nobody from another host gets "
+             "the name meanwhile"},
+
     {"record", SETTING_RECORD, true, .value = "PATTERN=DIR",
      .expected = "PATTERN=DIRECTORY, such as live/*=/var/lib/sluice", .effect = SETTING_RESTART, .section = "Recording",
      .help =

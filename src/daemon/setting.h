@@ -33,7 +33,7 @@ enum setting_kind {
     SETTING_CHOICE, /* one of some words; stored as an int; detail: enum setting_words */
 };
 
-enum setting_words { SETTING_BACKENDS, SETTING_LOG_LEVELS, SETTING_LOG_FORMATS };
+enum setting_words { SETTING_BACKENDS, SETTING_LOG_LEVELS, SETTING_LOG_FORMATS, SETTING_SAME_NAMES };
 
 /* When a change of it takes effect. */
 enum setting_effect {

@@ -4,6 +4,7 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/claim.h"
 #include "daemon/log.h"
 
 static const struct {
@@ -11,11 +12,18 @@ static const struct {
     const char *word;
     int value;
 } all[] = {
-    {SETTING_BACKENDS, "auto", SLUICE_BACKEND_AUTO},   {SETTING_BACKENDS, "uring", SLUICE_BACKEND_URING},
-    {SETTING_BACKENDS, "epoll", SLUICE_BACKEND_EPOLL}, {SETTING_LOG_LEVELS, "error", LOG_ERROR},
-    {SETTING_LOG_LEVELS, "warning", LOG_WARNING},      {SETTING_LOG_LEVELS, "info", LOG_INFO},
-    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},          {SETTING_LOG_FORMATS, "text", LOG_TEXT},
+    {SETTING_BACKENDS, "auto", SLUICE_BACKEND_AUTO},
+    {SETTING_BACKENDS, "uring", SLUICE_BACKEND_URING},
+    {SETTING_BACKENDS, "epoll", SLUICE_BACKEND_EPOLL},
+    {SETTING_LOG_LEVELS, "error", LOG_ERROR},
+    {SETTING_LOG_LEVELS, "warning", LOG_WARNING},
+    {SETTING_LOG_LEVELS, "info", LOG_INFO},
+    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},
+    {SETTING_LOG_FORMATS, "text", LOG_TEXT},
     {SETTING_LOG_FORMATS, "json", LOG_JSON},
+    {SETTING_SAME_NAMES, "refuse", SAME_NAME_REFUSE},
+    {SETTING_SAME_NAMES, "take-over", SAME_NAME_TAKE_OVER},
+    {SETTING_SAME_NAMES, "resume", SAME_NAME_RESUME},
 };
 
 int setting_word_value(const struct setting *setting, const char *word) {

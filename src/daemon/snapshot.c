@@ -100,6 +100,8 @@ static void take_stream(struct stream *stream, void *user) {
         .worker = context->worker->index,
         .live = stream->live,
         .state_ms = now - (stream->live ? stream->source.since : stream->left_at),
+        .kept_ms = claim_is_kept(stream, now) ? stream->kept_until - now : 0,
+        .left_why = stream->left_why,
         .bytes = stream->bytes,
         .video_frames = stream->video_frames,
         .audio_frames = stream->audio_frames,

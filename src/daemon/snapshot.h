@@ -31,7 +31,9 @@ struct snapshot_stream {
     uint32_t worker; /* whose it is */
     char name[STREAM_NAME + 1];
     bool live;
-    uint64_t state_ms; /* since when it is so */
+    uint64_t state_ms;    /* since when it is so */
+    uint64_t kept_ms;     /* for so long yet it is kept for its publisher */
+    const char *left_why; /* or NULL */
 
     /* While it is live: */
     uint64_t publisher_id;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/address.h"
 #include "daemon/object_id.h"
 #include "daemon/rtp_output.h"
 
@@ -49,9 +50,15 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
     return 0;
 }
 
+static void let_go(struct stream *stream, void *user) {
+    (void)user;
+    claim_let_go(stream);
+}
+
 void registry_free(struct registry *registry) {
     if (!registry)
         return;
+    registry_each(registry, let_go, NULL);
     packet_pool_free(registry->packets);
     bans_clear(&registry->bans);
     free(registry);
@@ -150,8 +157,10 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
 
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
     for (size_t i = 0; i < BUCKETS; i++)
-        for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
+        for (struct stream *stream = registry->buckets[i], *next; stream; stream = next) {
+            next = stream->next;
             call(stream, user);
+        }
 }
 
 uint32_t registry_count(const struct registry *registry) {
@@ -167,6 +176,8 @@ static void tick_stream(struct stream *stream, void *user) {
     uint64_t bytes = stream->bytes - stream->rate_bytes;
     stream->rate_bytes = stream->bytes;
     stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
+    if (!claim_is_kept(stream, sluice_loop_now(stream->registry->loop)))
+        claim_let_go(stream);
 }
 
 void registry_tick(struct registry *registry, uint64_t elapsed_ms) {
@@ -207,6 +218,14 @@ struct claims *registry_claims(struct registry *registry) {
     return &registry->claims;
 }
 
+const struct stream_limits *registry_limits(const struct registry *registry) {
+    return &registry->limits;
+}
+
+void registry_count_displaced(struct registry *registry) {
+    registry->gone.displaced++;
+}
+
 static void forget_media(struct stream *stream) {
     gop_clear(&stream->gop);
     stream_headers_clear(&stream->headers);
@@ -232,6 +251,8 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     struct registry *registry = stream->registry;
     if (stream->live)
         return -EEXIST;
+    if (claim_is_kept(stream, source->since) && !address_is_same_host(stream->source.peer, source->peer))
+        return -EBUSY;
     if (bans_hold(&registry->bans, stream->name, source->peer, source->since))
         return -EKEYREJECTED;
     /* Its counts begin anew. */
@@ -243,6 +264,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     stream->live = true;
     stream->source = *source;
     stream->publisher_id = object_id_new();
+    claim_let_go(stream);
     stream->received_at = source->since;
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
@@ -274,6 +296,11 @@ void stream_detach(struct stream *stream, uint64_t now) {
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->state = PLAYER_WAITING;
     claims_left(&stream->registry->claims);
+}
+
+bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {
+    uint64_t since = stream->left_at > joined ? stream->left_at : joined;
+    return !stream->live && !claim_is_kept(stream, now) && now - since >= wait_ms;
 }
 
 static enum packet_role role_of(const sluice_flv_tag *tag, bool is_metadata) {

@@ -35,6 +35,8 @@ struct stream_limits {
     uint64_t most_streams; /* 0: no limit */
     uint64_t most_players; /* of one stream; 0: no limit */
     atomic_uint *streams;  /* how many there are, in other registries, too; NULL: in this one alone */
+    enum same_name same_name;
+    uint64_t resume_ms; /* that a stream is kept for its publisher */
 };
 
 /* Who publishes, as the API shows it. */
@@ -57,6 +59,8 @@ struct stream {
     uint64_t publisher_id; /* of the last one */
     uint64_t received_at;  /* loop time of its last tag */
     uint64_t left_at;      /* loop time since which there is no publisher */
+    uint64_t kept_until;   /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    const char *left_why;  /* the last publisher that has left; or NULL */
     struct player *players;
     uint32_t player_count;
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
@@ -96,6 +100,7 @@ struct stream {
 struct stream_totals {
     uint64_t bytes_received, video_frames, audio_frames, frames_lost;
     uint64_t publishers; /* that have had a stream */
+    uint64_t displaced;  /* of those, the ones that another one has taken it from */
     uint64_t players;    /* that have come */
     uint64_t bytes_sent, frames_sent, sends;
     uint64_t dropped[DROP_CAUSES];
@@ -116,13 +121,15 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
 /* The stream of that name, without a reference; NULL where there is none. */
 struct stream *registry_find(const struct registry *registry, const char *name);
 
+const struct stream_limits *registry_limits(const struct registry *registry);
+
 /* Calls for each stream that a player comes to while it has no publisher. */
 void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 /* Has streams recorded. */
 void registry_record(struct registry *registry, struct recorders *recorders);
 
-/* Calls for each stream. */
+/* Calls for each stream, which may let go of it. */
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals);
@@ -133,19 +140,32 @@ struct bans *registry_bans(struct registry *registry);
 /* Publishers that wait for the name of one of its streams. */
 struct claims *registry_claims(struct registry *registry);
 
+/* One has taken a stream from another. */
+void registry_count_displaced(struct registry *registry);
+
 uint32_t registry_count(const struct registry *registry);
 
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
 uint64_t registry_packet_bytes(const struct registry *registry);
 
-/* Once a second: the rates. */
+/* Once a second: the rates, and streams that are not kept any more. */
 void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 
 void stream_unref(struct stream *stream);
 
-/* For claim.h. 0, -EEXIST when it has a publisher, -EKEYREJECTED when this one is banned. */
+/*
+ * For claim.h. 0, -EEXIST when it has a publisher, -EBUSY when it is kept for another one, -EKEYREJECTED when this one
+ * is banned.
+ */
 int stream_attach(struct stream *stream, const struct stream_source *source);
+
 void stream_detach(struct stream *stream, uint64_t now);
+
+/*
+ * Whether nobody publishes, and has not for as long as a player waits that has come at @joined, nor is the publisher
+ * that has left waited for.
+ */
+bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);

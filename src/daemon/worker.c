@@ -148,7 +148,9 @@ static struct stream_limits limits_of(struct server *server, const struct option
                                   .catch_up_ms = (uint32_t)options->catch_up_ms,
                                   .most_streams = options->max_streams,
                                   .most_players = options->max_players,
-                                  .streams = server_stream_count(server)};
+                                  .streams = server_stream_count(server),
+                                  .same_name = (enum same_name)options->same_name,
+                                  .resume_ms = options->resume_ms};
 }
 
 void worker_set_options(struct worker *worker, const struct options *options) {

@@ -233,7 +233,7 @@ static void kick_all(world *w) {
     for (uint32_t i = 0; i < w->workers; i++)
         for (struct session *session = server_worker(w->server, i)->sessions; session; session = session->next)
             if (!session->closing)
-                session->type->kick(session);
+                session->type->kick(session, -ECANCELED);
 }
 
 static void drain(world *w) {
