@@ -30,6 +30,8 @@ VALUES = {
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
     "pull-file": ('"PULLS"', ["PULLS"], None),
     "allow-remote": ("true", [], None),
+    "allow-origin": ('["https://*.example.com", "http://[::1]:3000"]', ["https://*.example.com", "http://[::1]:3000"],
+                     None),
     "workers": ("7", ["7"], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),
