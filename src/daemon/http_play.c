@@ -9,16 +9,17 @@
 #include "daemon/log.h"
 #include "daemon/slow_player.h"
 
-size_t http_play_head(char *buffer, size_t size, bool chunked) {
+size_t http_play_head(const struct http_session *session, char *buffer, size_t size, bool chunked) {
+    char origin[HTTP_ORIGIN_TEXT];
+    http_origin_write(session, origin, sizeof origin);
     int length = snprintf(buffer, size,
                           "HTTP/1.%d 200 OK\r\n"
                           "Server: sluiced\r\n"
                           "Content-Type: video/x-flv\r\n"
                           "Cache-Control: no-store\r\n"
-                          "Access-Control-Allow-Origin: *\r\n"
-                          "Connection: close\r\n"
+                          "%sConnection: close\r\n"
                           "%s\r\n",
-                          chunked ? 1 : 0, chunked ? "Transfer-Encoding: chunked\r\n" : "");
+                          chunked ? 1 : 0, origin, chunked ? "Transfer-Encoding: chunked\r\n" : "");
     return (size_t)length;
 }
 
@@ -29,7 +30,7 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     static const char chunk_line[] = "d\r\n", chunk_end[] = "\r\n";
     _Static_assert(SLUICE_FLV_HEADER_SIZE == 0xd, "the chunk line names the size");
     bool chunked = player->form.kind == PACKET_CHUNKED;
-    size_t at = http_play_head((char *)buffer, PLAYER_PREAMBLE, chunked);
+    size_t at = http_play_head(player->user, (char *)buffer, PLAYER_PREAMBLE, chunked);
     if (chunked) {
         memcpy(buffer + at, chunk_line, sizeof chunk_line - 1);
         at += sizeof chunk_line - 1;

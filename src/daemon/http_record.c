@@ -25,7 +25,7 @@
 enum {
     OPEN_MS = 10000,        /* for the disk to say what there is */
     PIECE_MOST = 256 << 10, /* bytes that are taken from the file's chain at once */
-    HEAD_MOST = 640,
+    HEAD_MOST = 1024,
 };
 
 static const char prefix[] = "/recordings/";
@@ -184,7 +184,10 @@ static int write_head(char *head, const struct http_session *session, const stru
         unsigned status;
         const char *text;
     } texts[] = {{200, "OK"}, {206, "Partial Content"}, {304, "Not Modified"}, {416, "Range Not Satisfiable"}};
-    char range[HTTP_RANGE_TEXT] = "", length[HTTP_RANGE_TEXT] = "";
+    /* Of what is not said to every page (Fetch, "CORS-safelisted response-header name"). */
+    static const char exposed[] = "Access-Control-Expose-Headers: Content-Range, Accept-Ranges, ETag\r\n";
+    char range[HTTP_RANGE_TEXT] = "", length[HTTP_RANGE_TEXT] = "", origin[HTTP_ORIGIN_TEXT];
+    http_origin_write(session, origin, sizeof origin);
     const char *text = "";
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].status == part->status)
@@ -198,11 +201,10 @@ static int write_head(char *head, const struct http_session *session, const stru
         snprintf(length, sizeof length, "Content-Type: video/x-flv\r\nContent-Length: %llu\r\n",
                  (unsigned long long)part->length);
     return snprintf(head, HEAD_MOST,
-                    "HTTP/1.1 %u %s\r\nServer: sluiced\r\nAccess-Control-Allow-Origin: *\r\n"
-                    "Access-Control-Expose-Headers: Content-Range, Content-Length, Accept-Ranges\r\n"
+                    "HTTP/1.1 %u %s\r\nServer: sluiced\r\n%s%s"
                     "Accept-Ranges: bytes\r\nETag: %s\r\nLast-Modified: %s\r\n%s%sConnection: %s\r\n\r\n",
-                    part->status, text, resource->etag, resource->modified, range, length,
-                    session->keep_alive ? "keep-alive" : "close");
+                    part->status, text, origin, http_origin_is_granted(session) ? exposed : "", resource->etag,
+                    resource->modified, range, length, session->keep_alive ? "keep-alive" : "close");
 }
 
 /* Begins to read what is to be sent. Takes the descriptor over in any case. */

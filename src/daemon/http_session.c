@@ -46,21 +46,26 @@ void http_linger(struct http_session *session) {
 }
 
 /* The whole response as text. NULL when memory is short. */
-static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
+static char *format_reply(const struct http_session *session, const struct http_reply *reply, size_t *ret_size) {
     char line[160] = "";
     int line_size = reply->body || reply->status == 204 ? 0 : snprintf(line, sizeof line, "%s\n", reply->reason);
     const char *body = reply->body ? reply->body : line;
     size_t body_size = reply->body ? reply->body_size : (size_t)line_size;
-    size_t room = 512 + (reply->head_only ? 0 : body_size);
+    size_t room = 1024 + (reply->head_only ? 0 : body_size);
     char *text = malloc(room);
     if (!text)
         return NULL;
-    int at = snprintf(text, room, "HTTP/1.1 %u %s\r\nServer: sluiced\r\nAccess-Control-Allow-Origin: *\r\n",
-                      reply->status, http_status_text(reply->status));
+    int at = snprintf(text, room, "HTTP/1.1 %u %s\r\nServer: sluiced\r\n", reply->status,
+                      http_status_text(reply->status));
+    at += http_origin_write(session, text + at, room - (size_t)at);
     if (reply->allow)
+        at += snprintf(text + at, room - (size_t)at, "Allow: %s\r\n", reply->allow);
+    /* "*" does not stand for Authorization, and for nothing where credentials are sent along. */
+    if (reply->preflight && http_origin_is_granted(session))
         at += snprintf(text + at, room - (size_t)at,
-                       "Allow: %s\r\nAccess-Control-Allow-Methods: %s\r\nAccess-Control-Allow-Headers: *\r\n",
-                       reply->allow, reply->allow);
+                       "Access-Control-Allow-Methods: GET, HEAD, POST, PUT\r\nAccess-Control-Allow-Headers: *, "
+                       "Authorization, Content-Type, Range, If-Range, If-None-Match, If-Modified-Since\r\n"
+                       "Access-Control-Max-Age: 600\r\n");
     if (reply->challenge)
         at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
     if (reply->upgrade)
@@ -78,7 +83,7 @@ static char *format_reply(const struct http_reply *reply, size_t *ret_size) {
 }
 
 void http_respond(struct http_session *session, const struct http_reply *reply) {
-    char *text = format_reply(reply, &session->response_size);
+    char *text = format_reply(session, reply, &session->response_size);
     free(reply->body);
     if (!text) {
         http_close(session);
@@ -164,7 +169,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
         return;
     }
     session->response = head;
-    session->response_size = http_play_head(head, PLAYER_PREAMBLE, request->minor_version >= 1);
+    session->response_size = http_play_head(session, head, PLAYER_PREAMBLE, request->minor_version >= 1);
     session->response_sent = 0;
     session->keep_alive = false;
     session->state = HTTP_RESPONDING;
@@ -286,6 +291,8 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
         http_refuse_with(session, &reply);
         return;
     }
+    if (http_origin_forbids(session, request, publish))
+        return;
     const sluice_http_text name = {request->path.text + 1, name_length};
     bool valid = stream_name_is_valid(name.text, name.length);
     struct worker *owner = server_owner(session->base.worker->server, name.text, name.length);
@@ -306,9 +313,13 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     const sluice_http_text *path = &request->path;
     bool keep_alive = keeps_alive(session, request);
 
+    http_origin_read(session, request);
     if (http_text_is(&request->method, "OPTIONS")) {
-        const struct http_reply reply = {
-            .status = 204, .reason = "", .allow = "GET, HEAD, POST, PUT, OPTIONS", .keep_alive = keep_alive};
+        const struct http_reply reply = {.status = 204,
+                                         .reason = "",
+                                         .allow = "GET, HEAD, POST, PUT, OPTIONS",
+                                         .preflight = true,
+                                         .keep_alive = keep_alive};
         http_respond(session, &reply);
     } else if (http_record_wants(session->base.worker, path)) {
         http_record_start(session, request, keep_alive);
@@ -468,6 +479,7 @@ static void discard(struct session *base) {
     sluice_http_free(session->http);
     free(session->asked);
     free(session->response);
+    free(session->origin);
     free(session);
 }
 

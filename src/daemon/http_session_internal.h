@@ -6,6 +6,7 @@
 #include <sluice/websocket.h>
 
 #include "daemon/hook.h"
+#include "daemon/origin.h"
 #include "daemon/publisher.h"
 #include "daemon/refusal.h"
 #include "daemon/worker.h"
@@ -49,6 +50,8 @@ struct http_session {
     char *response;
     size_t response_size, response_sent;
     bool keep_alive;
+    enum origin_grant grant; /* of the page that has asked */
+    char *origin;            /* its, where it may read the response; or NULL */
 
     /* Publishing: */
     struct publisher *publisher; /* claiming, too */
@@ -78,6 +81,7 @@ struct http_reply {
     size_t body_size;
     bool head_only; /* the request was HEAD */
     bool upgrade;   /* 426: say to what */
+    bool preflight; /* say to a page what it may ask for */
     bool keep_alive;
 };
 
@@ -104,6 +108,18 @@ void http_close(struct http_session *session);
  */
 bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
                    const struct hook_question *question);
+
+enum { HTTP_ORIGIN_TEXT = ORIGIN + 96 }; /* bytes that http_origin_write() writes at most, with the zero */
+
+/* http_origin.c: whether a page asks, and whose; for the responses to the request. */
+void http_origin_read(struct http_session *session, const sluice_http_request *request);
+
+/* Whether a page asks for what it has no business with, and has been refused. */
+bool http_origin_forbids(struct http_session *session, const sluice_http_request *request, bool publish);
+
+/* The headers for it, each with its end. Bytes. */
+int http_origin_write(const struct http_session *session, char *buffer, size_t size);
+bool http_origin_is_granted(const struct http_session *session);
 
 /*
  * http_access.c: whether the rules let the client do what it asks for; where they do not, it has been answered.
@@ -158,6 +174,6 @@ bool http_record_sent(struct http_session *session, size_t bytes);
 void http_record_free(struct http_session *session);
 
 /* The head of a response that is a stream. Bytes written, at most @size. */
-size_t http_play_head(char *buffer, size_t size, bool chunked);
+size_t http_play_head(const struct http_session *session, char *buffer, size_t size, bool chunked);
 
 #endif

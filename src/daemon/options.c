@@ -29,6 +29,7 @@ void options_unref(const struct options *options) {
     users_free(mine->users);
     users_free(mine->keys);
     rules_clear(&mine->rules);
+    origins_clear(&mine->origins);
     free(mine->token_keys);
     for (size_t i = 0; i < mine->merge_count; i++)
         free(mine->merges[i].stream);

@@ -16,6 +16,7 @@
 
 #include "daemon/admin_option.h"
 #include "daemon/hook_url.h"
+#include "daemon/origin.h"
 #include "daemon/problems.h"
 #include "daemon/pull_option.h"
 #include "daemon/records.h"
@@ -61,6 +62,7 @@ struct options {
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */
     struct record_options record;
+    struct origins origins;
     struct hook_url hooks[HOOK_EVENTS];
     uint64_t hook_ms;
     bool allow_remote;

@@ -213,6 +213,11 @@ static bool add_record(const struct setting_reader *reader, const char *text) {
     return !expected || wrong(reader, text, expected);
 }
 
+static bool add_origin(const struct setting_reader *reader, const char *text) {
+    const char *expected = origins_add(&reader->options->origins, text);
+    return !expected || wrong(reader, text, expected);
+}
+
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     switch (setting->kind) {
     case SETTING_COMMAND:
@@ -231,6 +236,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return set_pull_file(reader, setting, text);
     case SETTING_HOOK:
         return set_hook(reader, setting, text);
+    case SETTING_ORIGIN:
+        return add_origin(reader, text);
     case SETTING_RULE:
         return add_rule(reader, text);
     case SETTING_KEYS:

@@ -117,6 +117,13 @@ static void put_rules(const struct text *to, const struct options *options) {
     end_list(to, count);
 }
 
+static void put_origins(const struct text *to, const struct origins *origins) {
+    size_t count = 0;
+    for (size_t i = 0; i < origins->count; i++)
+        put_item(to, &count, origins->list[i]);
+    end_list(to, count);
+}
+
 static void put_size(const struct text *to, uint64_t size) {
     static const char units[] = {0, 'K', 'M', 'G'};
     int unit = 0;
@@ -157,6 +164,9 @@ static void put_value(const struct text *to, const struct options *options, cons
         break;
     case SETTING_HOOK:
         put_hook(to, field);
+        break;
+    case SETTING_ORIGIN:
+        put_origins(to, &options->origins);
         break;
     case SETTING_RULE:
         put_rules(to, options);

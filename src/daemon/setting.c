@@ -68,6 +68,11 @@ const struct setting settings[] = {
      .help = "the same of recordings that are whole"},
     {"hook-timeout", SETTING_SECONDS, FIELD(hook_ms), .least = 0.1, .most = 60, .preset = "5", .value = "SECONDS",
      .expected = "seconds from 0.1 to 60", .effect = SETTING_LATER, .help = "how long a hook is waited for"},
+    {"allow-origin", SETTING_ORIGIN, true, .value = "ORIGIN",
+     .expected = "*, or an origin such as https://player.example.com", .effect = SETTING_LATER,
+     .help = "let pages of ORIGIN read streams and recordings by HTTP, play by WebSocket, and publish: "
+             "http[s]://HOST[:PORT], where HOST may begin with \"*.\", or * for all pages; those of the host by which "
+             "they reach sluiced may anyway"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
      .help =
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "

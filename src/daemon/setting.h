@@ -24,6 +24,7 @@ enum setting_kind {
     SETTING_KEYS,         /* a file of names and keys */
     SETTING_RULE,         /* see rule.h */
     SETTING_HOOK,         /* see hook_url.h */
+    SETTING_ORIGIN,       /* see origin.h */
     SETTING_MERGE_WINDOW, /* [STREAM=]MS */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */

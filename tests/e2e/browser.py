@@ -77,6 +77,10 @@ class Browser:
         """Runs a script in the page: what it returns."""
         return self._command("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def run_async(self, script, *arguments):
+        """Runs a script that has a function as its last argument: what it calls that with."""
+        return self._command("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
     def click(self, path):
         """Clicks the element of that XPath, as a user would."""
         element = self._command("POST", "/element", {"using": "xpath", "value": path})[ELEMENT]

@@ -32,6 +32,8 @@ VALUES = {
     "allow-remote": ("true", [], None),
     "same-name": ('"take-over"', ["take-over"], None),
     "resume": ("2.5", ["2.5"], None),
+    "allow-origin": ('["https://*.example.com", "http://[::1]:3000"]', ["https://*.example.com", "http://[::1]:3000"],
+                     None),
     "workers": ("7", ["7"], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),

@@ -1,0 +1,100 @@
+#include "daemon/origin.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char host_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+
+static bool is_port(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length <= 5 && strspn(text, "0123456789") == length;
+}
+
+/* HOST[:PORT], with brackets round an IPv6 address. */
+static bool is_authority(const char *text) {
+    size_t length = *text == '[' ? 1 + strspn(text + 1, "0123456789abcdefABCDEF:.") : strspn(text, host_characters);
+    if (*text == '[' && (length == 1 || text[length++] != ']'))
+        return false;
+    return length > 0 && *text != '.' && (text[length] == '\0' || (text[length] == ':' && is_port(text + length + 1)));
+}
+
+const char *origins_add(struct origins *origins, const char *text) {
+    const char *host = strstr(text, "://");
+    bool is_any = strcmp(text, "*") == 0;
+    if (host)
+        host += strlen("://") + (strncmp(host, "://*.", 5) == 0 ? 2 : 0);
+    if (!is_any && (!host || (strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0) ||
+                    strlen(text) > ORIGIN || !is_authority(host)))
+        return "*, or an origin such as https://player.example.com, https://*.example.com or http://10.0.0.1:3000";
+    if (origins->count == ORIGINS_MOST)
+        return "at most 64 origins";
+    char *copy = strdup(text);
+    if (!copy)
+        return "less: memory is short";
+    origins->list[origins->count++] = copy;
+    return NULL;
+}
+
+void origins_clear(struct origins *origins) {
+    for (size_t i = 0; i < origins->count; i++)
+        free(origins->list[i]);
+    origins->count = 0;
+}
+
+static bool equals(sluice_http_text text, const char *word, size_t length) {
+    return text.length == length && strncasecmp(text.text, word, length) == 0;
+}
+
+/* The star stands for one or more labels, which hold nothing that would end a host. */
+static bool matches(const char *pattern, sluice_http_text origin) {
+    const char *star = strchr(pattern, '*');
+    if (!star)
+        return equals(origin, pattern, strlen(pattern));
+    size_t before = (size_t)(star - pattern), behind = strlen(star + 1);
+    if (origin.length <= before + behind)
+        return false;
+    const sluice_http_text end = {origin.text + origin.length - behind, behind};
+    if (strncasecmp(origin.text, pattern, before) != 0 || !equals(end, star + 1, behind))
+        return false;
+    for (size_t i = before; i < origin.length - behind; i++)
+        if (!memchr(host_characters, origin.text[i], sizeof host_characters - 1))
+            return false;
+    return true;
+}
+
+/* Without its port. */
+static sluice_http_text host_of(sluice_http_text authority) {
+    const char *end = memrchr(authority.text, ':', authority.length);
+    bool is_bracketed = authority.length > 0 && authority.text[authority.length - 1] == ']';
+    if (end && !is_bracketed)
+        authority.length = (size_t)(end - authority.text);
+    return authority;
+}
+
+static bool is_own_host(sluice_http_text origin, sluice_http_text host) {
+    size_t scheme = origin.length > 8 && strncasecmp(origin.text, "https://", 8) == 0  ? 8
+                    : origin.length > 7 && strncasecmp(origin.text, "http://", 7) == 0 ? 7
+                                                                                       : 0;
+    if (scheme == 0)
+        return false;
+    const sluice_http_text its = host_of((sluice_http_text){origin.text + scheme, origin.length - scheme});
+    const sluice_http_text ours = host_of(host);
+    return its.length > 0 && equals(its, ours.text, ours.length);
+}
+
+enum origin_grant origins_judge(const struct origins *origins, sluice_http_text origin, sluice_http_text host) {
+    enum origin_grant grant = ORIGIN_OTHER;
+    for (size_t i = 0; i < origins->count; i++) {
+        if (strcmp(origins->list[i], "*") == 0)
+            return ORIGIN_ANY;
+        if (origin.length <= ORIGIN && matches(origins->list[i], origin))
+            grant = ORIGIN_NAMED;
+    }
+    if (origin.length == 0)
+        return ORIGIN_UNKNOWN;
+    if (grant == ORIGIN_OTHER && origin.length <= ORIGIN && is_own_host(origin, host))
+        grant = ORIGIN_OWN_HOST;
+    return grant;
+}
