@@ -103,7 +103,7 @@ class LoadTest(unittest.TestCase):
         by_rtsp, rtsp_stalled = players // RTSP_SHARE, stalled // RTSP_SHARE
         # Those who take nothing stay to the end.
         with Daemon("--stall", "86400", *OPTIONS, listen=rtsp.listen()) as daemon:
-            memory = daemon.api("/api/v1/config")["memory_bytes"]
+            memory = daemon.api("/api/v1/config")["settings"]["memory"]
             usage = Usage(daemon)
             first = self.start("-n", publishers, "--players", players - by_rtsp, "--stalled", stalled - rtsp_stalled,
                                "--loop", "--duration", seconds, "--ramp", ramp, self.media,

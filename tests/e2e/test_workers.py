@@ -272,7 +272,7 @@ class EachWorkerTest(unittest.TestCase):
                     self.publish_and_play(daemon, name, stack)
                 self.assertEqual(set(owners(daemon, self.NAMES)), set(range(4)))
             expected = [(event, protocol, name) for name in self.NAMES for event, protocol in (
-                ("publish", "http"), ("play", "http"), ("play", "http"), ("play", "rtsp"))]
+                ("publish", "http"), ("play", "http"), ("play", "websocket"), ("play", "rtsp"))]
             self.assertEqual(sorted((one["event"], one["protocol"], one["stream"]) for one in hook.asked),
                              sorted(expected))
             for i in range(8):
