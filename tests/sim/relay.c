@@ -22,6 +22,7 @@ enum {
     WATCH_FRAMES = 60,
     ENOUGH = 512 << 10,   /* bytes of a player's queue: more blocks than the watched stream's beginning uses up */
     PLENTY = 4 << 20,     /* bytes in all */
+    HEADERS = 2 * 60,  /* bytes that publishers have as decoder's headers, at most */
     SETTLE = 25 * SECOND, /* in which what has gone wrong is got over */
 };
 
@@ -170,7 +171,8 @@ static void plan(void) {
 static void check_stream(struct stream *stream, void *user) {
     const struct options *options = user;
     for (const struct player *player = stream->players; player; player = player->next) {
-        WORLD_CHECK(player->queued_bytes <= player->limit, "a player's queue has %llu bytes, of %llu",
+        /* The decoder's headers go along with the frame that there is room for. */
+        WORLD_CHECK(player->queued_bytes <= player->limit + HEADERS, "a player's queue has %llu bytes, of %llu",
                     (unsigned long long)player->queued_bytes, (unsigned long long)player->limit);
         WORLD_CHECK(player->gathered <= player->count && player->due <= player->count, "a player's queue is broken");
     }

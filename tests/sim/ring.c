@@ -7,12 +7,13 @@
 
 #include "sim/world.h"
 
-enum { STORM = 500 };
+enum { STORM = 500, SPIN = 500000 };
 
 static struct {
     struct ring *first;
     uint32_t ops_made;
     uint32_t starved; /* waits in a row that have brought nothing but -ENOBUFS */
+    uint32_t waits;
     uint32_t useful;  /* completions since the last wait that were something else */
     enum kernel_age age;
     unsigned most_entries; /* more need too much locked memory */
@@ -75,6 +76,7 @@ static void judge_wait(const struct ring *ring) {
     bool starved = ready(ring) > 0 && rings.useful == 0;
     rings.useful = 0;
     rings.starved = starved ? rings.starved + 1 : 0;
+    WORLD_CHECK(++rings.waits < SPIN, "the loop has waited %u times: it spins", rings.waits);
     WORLD_CHECK(rings.starved < STORM, "%u waits in a row have brought nothing but -ENOBUFS", rings.starved);
 }
 
