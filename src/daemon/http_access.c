@@ -50,11 +50,28 @@ static unsigned check_user(const struct access *access, const struct rule *rule,
     return access_user_may(access, rule, user->name, user->rights) ? 0 : 403;
 }
 
+/*
+ * Whether a page of another site asks. Every page that a browser shows can have it send a request here, also to
+ * loopback, and with the name and password that it remembers. It says whose page that is, which pages cannot change.
+ */
+static bool is_foreign(const sluice_http_request *request) {
+    static const char scheme[] = "http://";
+    const sluice_http_header *origin = sluice_http_find(request, "Origin"), *host = sluice_http_find(request, "Host");
+    if (!origin)
+        return false;
+    size_t length = host ? host->value.length : 0;
+    return origin->value.length != sizeof scheme - 1 + length ||
+           strncasecmp(origin->value.text, scheme, sizeof scheme - 1) != 0 ||
+           strncasecmp(origin->value.text + sizeof scheme - 1, host ? host->value.text : "", length) != 0;
+}
+
 static unsigned check(const struct access *access, const sluice_http_request *request, const char **ret_challenge) {
     const struct rule *rule;
+    /* A token is shown by who was given it; anything else by whichever page. */
+    bool may_be_forged = access->action == RULE_PUBLISH && is_foreign(request);
     switch (access_judge(access, &rule)) {
     case ACCESS_GRANTED:
-        return 0;
+        return may_be_forged ? 403 : 0;
     case ACCESS_REFUSED:
         return 403;
     case ACCESS_ASK:
@@ -62,6 +79,8 @@ static unsigned check(const struct access *access, const sluice_http_request *re
     }
     if (has_token(access, rule, request))
         return 0;
+    if (may_be_forged)
+        return 403;
     *ret_challenge = rule->ways & RULE_USER ? "Basic realm=\"sluiced\", charset=\"UTF-8\"" : "Bearer realm=\"sluiced\"";
     return rule->ways & RULE_USER ? check_user(access, rule, request) : 401;
 }
