@@ -29,7 +29,7 @@ typedef struct claimant {
     struct stream_source source;
     struct claim claim;
     int peer; /* -1: closed */
-    int verdict;
+    int verdict, kicked;
     unsigned decisions, closed;
     bool has;
 } claimant;
@@ -71,6 +71,15 @@ static void decided(struct claim *claim, int error) {
     c->has = error == 0;
 }
 
+static void kick(struct session *session, int error) {
+    claimant *c = (claimant *)((char *)session - offsetof(claimant, session));
+    c->kicked = error;
+    leave(c);
+}
+
+static const struct session_type type = {.protocol = "test", .kick = kick};
+static const struct session_type pull_type = {.protocol = "test", .pulls = true, .kick = kick};
+
 static void open_claimant(claim_rig *rig, claimant *c, unsigned number) {
     int fds[2];
     sockets_tcp_pair(fds);
@@ -78,6 +87,7 @@ static void open_claimant(claim_rig *rig, claimant *c, unsigned number) {
     snprintf(c->source.peer, sizeof c->source.peer, "192.0.2.%u:1000", number);
     c->source.protocol = "test";
     c->source.session = &c->session;
+    c->session.type = &type;
     assert_int_equal(sluice_conn_new(rig->loop.loop, fds[0], &events, c, &c->session.conn), 0);
 }
 
@@ -288,6 +298,82 @@ static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
     close_rig(&rig);
 }
 
+static void set_policy(claim_rig *rig, enum same_name policy) {
+    const struct stream_limits limits = {
+        .gop_bytes = 1 << 20, .player_bytes = 4 << 20, .same_name = policy, .resume_ms = 1000};
+    registry_set_limits(rig->registry, &limits);
+}
+
+/* Not before the next turn: who has the name may be what is read now. */
+static void who_takes_over_gets_the_name_in_the_next_turn(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    set_policy(&rig, SAME_NAME_TAKE_OVER);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(rig.claimants[0].kicked, 0);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[0].kicked, -ESTALE);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    struct stream_totals totals;
+    registry_get_totals(rig.registry, &totals);
+    assert_int_equal(totals.displaced, 1);
+    close_rig(&rig);
+}
+
+static void some_take_nothing_over(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    set_policy(&rig, SAME_NAME_TAKE_OVER);
+    assert_int_equal(claim(&rig, 0), 0);
+    rig.claimants[1].session.type = &pull_type;
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), -EEXIST);
+    /* One that has left again. */
+    end_peer(&rig, 2, false);
+    assert_int_equal(claim(&rig, 2), 1);
+    claims_decide(registry_claims(rig.registry));
+    assert_int_equal(rig.claimants[2].decisions, 0);
+    assert_int_equal(decide_after(&rig, 2, CLAIM_MS), -EEXIST);
+    assert_int_equal(rig.claimants[0].kicked, 0);
+    close_rig(&rig);
+}
+
+static void who_may_not_publish_displaces_nobody(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    set_policy(&rig, SAME_NAME_TAKE_OVER);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(bans_add(registry_bans(rig.registry), "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), -EEXIST);
+    assert_int_equal(rig.claimants[0].kicked, 0);
+    bans_clear(registry_bans(rig.registry));
+    close_rig(&rig);
+}
+
+/* A connection that has said nothing since the next one of its host came, and none else. */
+static void a_lost_connection_gives_way(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    set_policy(&rig, SAME_NAME_RESUME);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), -EEXIST);
+    memcpy(rig.claimants[1].source.peer, "192.0.2.0:9", sizeof "192.0.2.0:9");
+    rig.claimants[1].verdict = UNDECIDED;
+    assert_int_equal(claim(&rig, 1), 1);
+    rig.stream->received_at = sluice_loop_now(rig.loop.loop) - 10;
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), -EEXIST);
+    rig.stream->received_at = sluice_loop_now(rig.loop.loop) - CLAIM_MS - 10;
+    rig.claimants[1].verdict = UNDECIDED;
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS - 1), UNDECIDED);
+    assert_int_equal(decide_after(&rig, 1, CLAIM_MS), 0);
+    assert_int_equal(rig.claimants[0].kicked, -ESTALE);
+    close_rig(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(a_free_name_is_taken_and_a_held_one_refused),
@@ -301,6 +387,10 @@ int main(void) {
         FILES_ON_BOTH(a_claim_withdrawn_is_not_decided),
         FILES_ON_BOTH(a_claim_does_not_wait_for_ever),
         FILES_ON_BOTH(who_is_banned_meanwhile_does_not_get_the_name),
+        FILES_ON_BOTH(who_takes_over_gets_the_name_in_the_next_turn),
+        FILES_ON_BOTH(some_take_nothing_over),
+        FILES_ON_BOTH(who_may_not_publish_displaces_nobody),
+        FILES_ON_BOTH(a_lost_connection_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
