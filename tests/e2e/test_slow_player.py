@@ -272,6 +272,8 @@ class LateTest(unittest.TestCase):
                 frames = player.frames
                 after = next(at for at, frame in enumerate(frames) if at and where[frame] > where[frames[at - 1]] + 1)
                 self.assertTrue(frames[after].is_key_frame)
+                # What was there before is what the kernel had: by itself it would take 4 MB, a minute of many streams.
+                self.assertLess(sum(len(frame.payload) for frame in frames[:after]), MIB)
             # Of every second tag, which is video.
             self.check_caught_up([place // 2 for place in places], live // 2)
             normal.wait_frame(sent[-1])
