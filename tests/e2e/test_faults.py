@@ -81,7 +81,7 @@ class Visitor:
 
 
 class KillTest(unittest.TestCase):
-    KILLS, STREAMS = (20, 20) if LONG else (2, 3)
+    KILLS, STREAMS = (20, 10) if LONG else (2, 3)
 
     def test_kill_under_load(self):
         """Ready again at once, with the same ports; recordings are readable to the last whole tag."""
