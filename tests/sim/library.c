@@ -13,7 +13,7 @@
 #include "sim/user.h"
 #include "sim/world.h"
 
-enum { USERS = 16, READINGS = 4, SECOND = 1000000 };
+enum { USERS = 160, FEW = 16, READINGS = 4, SECOND = 1000000 };
 
 static struct library {
     sluice_pool *pool;
@@ -120,9 +120,11 @@ void scenario_library(void) {
     WORLD_CHECK(sluice_listener_new(library.loop, (const struct sockaddr *)&address, sizeof address, accepted, NULL,
                                     &listener) == 0,
                 "cannot listen");
-    uint32_t users = world_between(1, USERS), readings = world_random(READINGS + 1);
+    /* A crowd comes at once, and wants more at a time than the submission queue has room for. */
+    bool crowd = world_one_in(8);
+    uint32_t users = crowd ? world_between(FEW, USERS) : world_between(1, FEW), readings = world_random(READINGS + 1);
     for (uint32_t i = 0; i < users; i++)
-        world_after(world_random(2 * SECOND), start_user, NULL);
+        world_after(world_random(crowd ? 100 : 2 * SECOND), start_user, NULL);
     for (uint32_t i = 0; i < readings; i++)
         start_reading(NULL);
     sluice_timer *timers[] = {timer_at(settle, 4000), timer_at(judge, 34000)};

@@ -32,6 +32,7 @@ struct user {
     uint8_t *answer; /* what is sent to the peer: a window of the pattern */
     uint64_t answer_total, answered, answer_seen;
     uint32_t gathered;
+    uint64_t deaf_to; /* the peer takes nothing before */
 };
 
 static void act(struct user *user);
@@ -41,7 +42,7 @@ static void act(struct user *user);
 static void peer_work(void *at) {
     static uint8_t bytes[PIECE];
     struct user *user = at;
-    size_t n = peer_receive(user->file, bytes, world_between(1, PIECE));
+    size_t n = peer_receive(user->file, bytes, world_now() < user->deaf_to ? 0 : world_between(1, PIECE));
     WORLD_CHECK(pattern_check(user->stream + 1, user->answer_seen, bytes, n) == n,
                 "peer %u was sent a wrong byte behind %llu", user->stream, (unsigned long long)user->answer_seen);
     user->answer_seen += n;
@@ -73,6 +74,7 @@ struct user *user_new(sluice_loop *loop) {
     user->total = world_between(0, world_one_in(3) ? 400000 : 20000);
     user->answer_total = world_one_in(2) ? 0 : world_between(1, 100000);
     user->resets = world_one_in(5);
+    user->deaf_to = world_now() + (world_one_in(2) ? world_random(2000000) : 0);
     user->answer = world_allocate(TO_PEER);
     pattern_write(user->stream + 1, 0, user->answer, TO_PEER);
     world_after(world_random(10000), peer_work, user);
