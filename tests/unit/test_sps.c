@@ -122,7 +122,7 @@ static void assert_read(int (*read)(const uint8_t *, size_t, struct sps *), cons
     assert_memory_equal(sps.profile, expected->profile, sizeof sps.profile);
 }
 
-/* Cut short, it is refused, or what is told is true, or not told. In memory of its own, behind which a sanitizer traps */
+/* Cut short, it is refused, or what is told is true, or not told. Behind the memory a sanitizer traps. */
 static void assert_cuts(int (*read)(const uint8_t *, size_t, struct sps *), const uint8_t *nal, size_t length,
                         const struct sps *expected) {
     for (size_t n = 0; n < length; n++) {
