@@ -138,7 +138,8 @@ class ErrorsTest(unittest.TestCase):
                 self.problem(daemon.admin("DELETE", path), 404)
             for method, path, allow in (("DELETE", "/api/v1/streams", "GET, HEAD"), ("POST", "/metrics", "GET, HEAD"),
                                         ("PUT", "/api/v1/streams/live/a", "GET, HEAD, DELETE"),
-                                        ("GET", "/api/v1/publishers/1", "DELETE"), ("GET", "/api/v1/reload", "POST"),
+                                        ("PATCH", "/api/v1/publishers/1", "GET, HEAD, DELETE"),
+                                        ("GET", "/api/v1/reload", "POST"),
                                         ("PATCH", "/api/v1/players/1", "GET, HEAD, DELETE"),
                                         ("OPTIONS", "/api/v1/pool", "GET, HEAD")):
                 headers = self.problem(daemon.admin(method, path), 405)

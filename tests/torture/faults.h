@@ -1,8 +1,9 @@
 /*
- * Makes calls fail: the Nth allocation or the Nth system call of the code under test, once or from then on. That code
- * is linked with faults.c in the place of what it calls (the build renames what its objects ask for: see faults.syms),
- * so that nobody else's calls fail: not those of libevent, of OpenSSL, of libc, nor the test's own.  The state can be
- * in memory that another process maps: see faults_open().
+ * Makes calls fail: the Nth allocation or system call of the code under test, once or from then on. That code is
+ * linked with faults.c in the place of what it calls (the build renames what its objects ask for: see faults.syms), so
+ * that nobody else's calls fail: not those of libevent, of OpenSSL, of libc, nor the test's own.
+ *
+ * The state can be in memory that another process maps: see faults_open().
  */
 #ifndef SLUICE_TESTS_TORTURE_FAULTS_H
 #define SLUICE_TESTS_TORTURE_FAULTS_H

@@ -403,10 +403,52 @@ static void latm_configurations(void **state) {
     assert_int_equal(sluice_codec_read_rtpmap(&config, (sluice_http_text){"VP8", 3}, 0, 0, &options), -EOPNOTSUPP);
 }
 
+/* An AudioSpecificConfig of ISO/IEC 14496-3: object type, rate, channels, short frames. */
+static int read_config(sluice_pool *pool, uint64_t bits, unsigned count, sluice_codec_config *config) {
+    uint8_t bytes[8];
+    bits <<= 64 - count;
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(bits >> (56 - 8 * i));
+    return read_record(pool, SLUICE_CODEC_AAC, bytes, (count + 7) / 8, 0, config);
+}
+
+static void rates_and_channels_of_aac(void **state) {
+    static const uint32_t rates[] = {96000, 88200, 64000, 48000, 44100, 32000, 24000,
+                                     22050, 16000, 12000, 11025, 8000,  7350};
+    static const uint8_t channels[16] = {0, 1, 2, 3, 4, 5, 6, 8, 0, 0, 0, 7, 8, 24, 8, 0};
+    sluice_codec_config config;
+    for (uint32_t rate = 0; rate < 15; rate++) {
+        for (uint32_t layout = 0; layout < 16; layout++) {
+            for (uint32_t is_short = 0; is_short < 2; is_short++) {
+                int result = read_config(*state, 2 << 10 | rate << 6 | layout << 2 | is_short << 1, 15, &config);
+                assert_int_equal(result, rate < 13 ? 0 : -EPROTO);
+                if (result)
+                    continue;
+                assert_int_equal(config.clock_rate, rates[rate]);
+                assert_int_equal(config.frame_duration, is_short ? 960 : 1024);
+                assert_int_equal(config.channels, channels[layout]);
+            }
+        }
+    }
+    /* A rate that has no number; an object type of more bits; none; and both that are an extension of another. */
+    assert_int_equal(read_config(*state, UINT64_C(2) << 34 | UINT64_C(15) << 30 | 12345 << 6 | 2 << 2, 39, &config), 0);
+    assert_int_equal(config.clock_rate, 12345);
+    assert_int_equal(read_config(*state, 31 << 16 | 5 << 10 | 4 << 6 | 1 << 2 | 2, 21, &config), 0);
+    assert_true(config.clock_rate == 44100 && config.channels == 1 && config.frame_duration == 960);
+    assert_int_equal(read_config(*state, 0 << 10 | 4 << 6 | 2 << 2, 15, &config), -EPROTO);
+    for (uint64_t type = 5; type <= 29; type += 24) {
+        assert_int_equal(read_config(*state, type << 19 | 6 << 15 | 2 << 11 | 3 << 7 | 2 << 2 | 2, 24, &config), 0);
+        assert_true(config.clock_rate == 24000 && config.channels == 2 && config.frame_duration == 960);
+        assert_int_equal(read_config(*state, type << 19 | 6 << 15 | 2 << 11 | 3 << 7 | 0 << 2, 24, &config), -EPROTO);
+    }
+    assert_int_equal(read_config(*state, 2 << 6 | 4 << 2, 8, &config), -EPROTO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(records_of_ffmpeg, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rates_and_channels_of_aac, set_up, tear_down),
         cmocka_unit_test(parameter_sets),
         cmocka_unit_test(the_last_number_of_a_set),
         cmocka_unit_test(what_the_codec_alone_says),

@@ -141,6 +141,28 @@ static void sequence_numbers(void **state) {
     assert_int_equal(source.restarts, 1);
 }
 
+/* What has come is remembered for the last hundred numbers, however the stream has gone on since. */
+static void doubles_are_known_however_late(void **state) {
+    (void)state;
+    for (uint16_t ahead = 1; ahead <= 100; ahead++) {
+        for (uint16_t step = 1; step <= ahead; step++) {
+            sluice_rtp_source source = {0};
+            uint64_t sequence;
+            assert_int_equal(sluice_rtp_note(&source, 500, &sequence), SLUICE_RTP_IN_ORDER);
+            for (uint16_t n = step; n < ahead; n += step)
+                assert_int_equal(sluice_rtp_note(&source, 500 + n, &sequence), SLUICE_RTP_IN_ORDER);
+            assert_int_equal(sluice_rtp_note(&source, 500 + ahead, &sequence), SLUICE_RTP_IN_ORDER);
+            for (uint16_t n = 0; n <= ahead; n++) {
+                bool came = n % step == 0 || n == ahead;
+                assert_int_equal(sluice_rtp_note(&source, 500 + n, &sequence),
+                                 came ? SLUICE_RTP_DUPLICATE : SLUICE_RTP_REORDERED);
+                assert_int_equal(sequence, 65536 + 500 + n);
+            }
+            assert_int_equal(source.lost, 0);
+        }
+    }
+}
+
 /* A long stream with losses, late and double packets: the counts are those of what was done to it. */
 static void counts_of_a_long_stream(void **state) {
     (void)state;
@@ -460,6 +482,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(malformed_packets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_written_header_is_read, set_up, tear_down),
         cmocka_unit_test(sequence_numbers),
+        cmocka_unit_test(doubles_are_known_however_late),
         cmocka_unit_test(counts_of_a_long_stream),
         cmocka_unit_test(jitter),
         cmocka_unit_test(timestamps),

@@ -387,6 +387,36 @@ static void nothing_is_smuggled_in(void **state) {
     assert_int_equal(sluice_rtsp_write_end(&writer, NULL, 0), -EINVAL);
 }
 
+/* RFC 2326, section 7.1.1. */
+static void reasons(void **state) {
+    (void)state;
+    static const char known[] =
+        "100 Continue|200 OK|201 Created|250 Low on Storage Space|300 Multiple Choices|301 Moved Permanently|"
+        "302 Moved Temporarily|303 See Other|304 Not Modified|305 Use Proxy|400 Bad Request|401 Unauthorized|"
+        "402 Payment Required|403 Forbidden|404 Not Found|405 Method Not Allowed|406 Not Acceptable|"
+        "407 Proxy Authentication Required|408 Request Time-out|410 Gone|411 Length Required|412 Precondition Failed|"
+        "413 Request Entity Too Large|414 Request-URI Too Large|415 Unsupported Media Type|"
+        "451 Parameter Not Understood|452 Conference Not Found|453 Not Enough Bandwidth|454 Session Not Found|"
+        "455 Method Not Valid in This State|456 Header Field Not Valid for Resource|457 Invalid Range|"
+        "458 Parameter Is Read-Only|459 Aggregate operation not allowed|460 Only aggregate operation allowed|"
+        "461 Unsupported transport|462 Destination unreachable|500 Internal Server Error|501 Not Implemented|"
+        "502 Bad Gateway|503 Service Unavailable|504 Gateway Time-out|505 RTSP Version not supported|"
+        "551 Option not supported|";
+    const char *at = known;
+    for (unsigned status = 0; status < 1000; status++) {
+        const char *reason = sluice_rtsp_reason(status);
+        if (!*at || strtoul(at, NULL, 10) != status) {
+            assert_string_equal(reason, "Unknown");
+            continue;
+        }
+        size_t length = strcspn(at + 4, "|");
+        assert_int_equal(strlen(reason), length);
+        assert_memory_equal(reason, at + 4, length);
+        at += 4 + length + 1;
+    }
+    assert_int_equal(*at, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sessions, set_up, tear_down),
@@ -397,6 +427,7 @@ int main(void) {
         cmocka_unit_test(challenges_and_credentials),
         cmocka_unit_test(basic_credentials),
         cmocka_unit_test(urls),
+        cmocka_unit_test(reasons),
         cmocka_unit_test_setup_teardown(written_messages, set_up, tear_down),
         cmocka_unit_test(nothing_is_smuggled_in),
     };

@@ -1,0 +1,125 @@
+/*
+ * Under AddressSanitizer a read that comes too late traps: each is done by a child, which has to die of it with a
+ * report, while the same read in time has to go well.
+ */
+#include "memory/poison.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "memory/pool.h"
+#include "support/feed.h"
+#include "support/sockets.h"
+
+/* What is read, and when: before it is given back, or behind that. */
+typedef void late_read(bool late);
+
+static volatile uint8_t seen;
+
+static void read_slice(bool late) {
+    loop_rig rig;
+    sluice_chain *chain;
+    sluice_slice slice;
+    struct iovec piece;
+    loop_rig_open(&rig, NULL, NULL, 20);
+    assert_int_equal(sluice_chain_new(rig.pool, &chain), 0);
+    feed(chain, rig.pool, "frame", 5, 0);
+    assert_int_equal(sluice_chain_take(chain, 5, &slice), 0);
+    sluice_slice_iov(&slice, 0, &piece, 1);
+    if (late)
+        sluice_slice_release(&slice);
+    seen = ((volatile uint8_t *)piece.iov_base)[4];
+    sluice_slice_release(&slice);
+    sluice_chain_free(chain);
+    loop_rig_close(&rig);
+}
+
+/* Consumed, and nobody holds it. */
+static void read_consumed(bool late) {
+    loop_rig rig;
+    sluice_conn *conn = NULL;
+    static const sluice_conn_events events = {0};
+    int fds[2];
+    sluice_slice slice;
+    struct iovec piece;
+    loop_rig_open(&rig, NULL, NULL, 20);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, NULL, &conn), 0);
+    sockets_write(fds[1], "0123456789", 10);
+    turn_until_buffered(rig.loop, conn, 10);
+    assert_int_equal(sluice_chain_take(sluice_conn_chain(conn), 10, &slice), 0);
+    sluice_slice_iov(&slice, 0, &piece, 1);
+    if (late) {
+        sluice_slice_release(&slice);
+        /* The block goes back to the pool, and from there to the kernel or to nobody. */
+        turn_through(rig.loop, 3);
+    }
+    seen = *(volatile uint8_t *)piece.iov_base;
+    sluice_slice_release(&slice);
+    close(fds[1]);
+    loop_rig_close(&rig);
+}
+
+/* Published for receiving: the kernel may write to it at any moment. */
+static void read_kernels(bool late) {
+    loop_rig rig;
+    sluice_block *block;
+    loop_rig_open(&rig, NULL, NULL, 20);
+    assert_int_equal(sluice_block_get(rig.pool, &block), 0);
+    if (late)
+        pool_to_kernel(rig.pool, block);
+    seen = *(volatile uint8_t *)sluice_block_data(block);
+    sluice_block_release(block);
+    loop_rig_close(&rig);
+}
+
+/* Does the read in a child: how that ended, and the first of what it has said. */
+static int in_child(late_read *work, bool late, char *report, size_t size) {
+    int ends[2], status;
+    size_t length = 0;
+    ssize_t n;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        work(late);
+        _exit(0);
+    }
+    close(ends[1]);
+    while (length < size - 1 && (n = read(ends[0], report + length, size - 1 - length)) > 0)
+        length += (size_t)n;
+    report[length] = 0;
+    close(ends[0]); /* who says more than that dies of it, too */
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void late_reads_trap(void **state) {
+    (void)state;
+    static late_read *const reads[] = {read_slice, read_consumed, read_kernels};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        char report[4096];
+        assert_int_equal(in_child(reads[i], false, report, sizeof report), 0);
+#ifdef SLUICE_POISONS
+        assert_int_not_equal(in_child(reads[i], true, report, sizeof report), 0);
+        assert_non_null(strstr(report, "use-after-poison"));
+#endif
+    }
+#ifndef SLUICE_POISONS
+    skip();
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(late_reads_trap),
+    };
+    return cmocka_run_group_tests_name("poison", tests, NULL, NULL);
+}

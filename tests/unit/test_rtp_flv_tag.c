@@ -1,0 +1,72 @@
+/* The first bytes of FLV tags' payloads, as the FLV specification (annex E) and Enhanced RTMP write them. */
+#include "framers/rtp_flv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void assert_bytes(const uint8_t *bytes, size_t size, const char *expected, size_t expected_size) {
+    assert_int_equal(size, expected_size);
+    assert_memory_equal(bytes, expected, expected_size);
+}
+
+static void frames(void **state) {
+    static const struct {
+        uint32_t codec;
+        bool key;
+        uint8_t channels;
+        int32_t composition;
+        const char *bytes;
+        size_t size;
+    } rows[] = {
+        {SLUICE_CODEC_H264, true, 0, 0, "\x17\x01\0\0\0", 5},
+        {SLUICE_CODEC_H264, false, 0, 0x123456, "\x27\x01\x12\x34\x56", 5},
+        {SLUICE_CODEC_H264, false, 0, -2, "\x27\x01\xff\xff\xfe", 5},
+        {SLUICE_CODEC_HEVC, true, 0, 0x7FFFFF, "\x91hvc1\x7f\xff\xff", 8},
+        {SLUICE_CODEC_HEVC, false, 0, -0x800000, "\xa1hvc1\x80\0\0", 8},
+        {SLUICE_CODEC_AAC, true, 2, 0, "\xaf\x01", 2},
+        {SLUICE_CODEC_OPUS, true, 2, 0, "\x91Opus", 5},
+        {SLUICE_CODEC_PCMA, true, 1, 0, "\x72", 1},
+        {SLUICE_CODEC_PCMA, true, 2, 0, "\x73", 1},
+        {SLUICE_CODEC_PCMU, true, 1, 0, "\x82", 1},
+        {SLUICE_CODEC_PCMU, true, 2, 0, "\x83", 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const sluice_codec_config config = {.codec = rows[i].codec, .channels = rows[i].channels};
+        uint8_t bytes[16];
+        size_t size = rtp_flv_frame_header(&config, rows[i].key, rows[i].composition, bytes);
+        assert_bytes(bytes, size, rows[i].bytes, rows[i].size);
+    }
+}
+
+static void sequence_headers(void **state) {
+    static const struct {
+        uint32_t codec;
+        const char *bytes;
+        size_t size;
+    } rows[] = {
+        {SLUICE_CODEC_H264, "\x17\0\0\0\0", 5},
+        {SLUICE_CODEC_HEVC, "\x90hvc1", 5},
+        {SLUICE_CODEC_AAC, "\xaf\0", 2},
+        {SLUICE_CODEC_OPUS, "\x90Opus", 5},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const sluice_codec_config config = {.codec = rows[i].codec};
+        uint8_t bytes[16];
+        memset(bytes, 0x5A, sizeof bytes);
+        size_t size = rtp_flv_sequence_header(&config, bytes);
+        assert_bytes(bytes, size, rows[i].bytes, rows[i].size);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(frames),
+        cmocka_unit_test(sequence_headers),
+    };
+    return cmocka_run_group_tests_name("rtp_flv_tag", tests, NULL, NULL);
+}
