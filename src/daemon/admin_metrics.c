@@ -99,8 +99,8 @@ static void write_sums(FILE *out, const struct sums *sums) {
     counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.", totals->sends);
     head(out, "sluice_dropped_frames_total", "counter", "Frames that a player was not sent, by cause.");
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
-        fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n", snapshot_drop_name(cause),
-                totals->dropped[cause]);
+        fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n",
+                snapshot_drop_name((enum player_drop)cause), totals->dropped[cause]);
 }
 
 /* What each worker has one of. */
