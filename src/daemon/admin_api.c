@@ -127,7 +127,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_unsigned(json, "frames_dropped", dropped);
     json_open(json, "drops", '{');
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
-        json_unsigned(json, snapshot_drop_name(cause), player->dropped[cause]);
+        json_unsigned(json, snapshot_drop_name((enum player_drop)cause), player->dropped[cause]);
     json_close(json, '}');
     json_unsigned(json, "queued_bytes", player->queued_bytes);
     json_unsigned(json, "queued_ms", player->queued_ms);

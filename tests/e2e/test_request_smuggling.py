@@ -143,7 +143,7 @@ http {
     access_log off; client_body_timeout 2s; client_header_timeout 2s; keepalive_timeout 2s;
     client_body_temp_path %(folder)s/a; proxy_temp_path %(folder)s/b; fastcgi_temp_path %(folder)s/c;
     uwsgi_temp_path %(folder)s/d; scgi_temp_path %(folder)s/e;
-    server { listen %(port)d; location / { proxy_pass http://127.0.0.1:%(behind)d; proxy_http_version 1.1; } }
+    server { listen 127.0.0.1:%(port)d; location / { proxy_pass http://127.0.0.1:%(behind)d; proxy_http_version 1.1; } }
 }
 """
 
