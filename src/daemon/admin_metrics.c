@@ -104,8 +104,8 @@ static void write_sums(FILE *out, const struct sums *sums) {
     counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.", totals->sends);
     head(out, "sluice_dropped_frames_total", "counter", "Frames that a player was not sent, by cause.");
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
-        fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n", snapshot_drop_name((enum player_drop)cause),
-                totals->dropped[cause]);
+        fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n",
+                snapshot_drop_name((enum player_drop)cause), totals->dropped[cause]);
     head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
     for (size_t cause = 0; cause < REFUSALS; cause++)
         fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", refusal_name((enum refusal)cause),

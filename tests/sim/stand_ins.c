@@ -63,8 +63,15 @@ void __wrap_record_repairs_free(struct record_repairs *repairs) {
     (void)repairs;
 }
 
-int __wrap_record_repairs_add(struct record_repairs *repairs, int root, const char *path);
-int __wrap_record_repairs_add(struct record_repairs *repairs, int root, const char *path) {
+void __wrap_record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user);
+void __wrap_record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user) {
+    (void)repairs;
+    (void)done;
+    (void)user;
+}
+
+int __wrap_record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path);
+int __wrap_record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path) {
     (void)repairs, (void)root;
     if (path)
         world_trace("to be repaired", 0, 0, 0);
