@@ -518,7 +518,7 @@ int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage 
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
         session->base = (struct session){
-            .type = &pull_session_type, .worker = pull->worker, .peer_port = address_port(peer)};
+            .type = &pull_session_type, .worker = pull->worker, .peer_port = address_port(peer), .is_outgoing = true};
         address_format(peer, session->base.peer);
         session->login = *login;
         session->reported_at = worker_now(pull->worker);

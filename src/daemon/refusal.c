@@ -7,6 +7,8 @@
 
 #include "daemon/http_status.h"
 
+enum { UNREAD_MOST = 65536 };
+
 static const struct {
     const char *name, *reason;
     unsigned status;
@@ -47,6 +49,6 @@ void refusal_close(int fd, enum listener_protocol protocol, enum refusal refusal
         (void)send(fd, buffer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
     /* What has come and nobody has read would make the close a reset, which may overtake the answer. */
-    (void)recv(fd, buffer, sizeof buffer, MSG_DONTWAIT | MSG_TRUNC);
+    (void)recv(fd, NULL, UNREAD_MOST, MSG_DONTWAIT | MSG_TRUNC);
     close(fd);
 }

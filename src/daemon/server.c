@@ -141,7 +141,8 @@ void server_add_connection(struct server *server) {
 }
 
 void server_release_connection(struct server *server, const struct cidr_address *peer) {
-    address_counts_remove(server->addresses, peer);
+    if (peer)
+        address_counts_remove(server->addresses, peer);
     atomic_fetch_sub(&server->connections, 1);
     if (atomic_load_explicit(&server->refused, memory_order_relaxed) > 0) {
         uint64_t refused = atomic_exchange(&server->refused, 0);

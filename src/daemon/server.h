@@ -73,8 +73,8 @@ void server_release(struct server *server);
 
 /*
  * A connection holds the run, and counts among those that --max-connections allows. For a worker that does not drain,
- * which holds the run itself; and when it has ended, after which there may be room for another one. @peer: its, which
- * counts where the connection has been accepted
+ * which holds the run itself; and when it has ended, after which there may be room for another one. @peer: of one
+ * that has been accepted; NULL for another
  */
 void server_add_connection(struct server *server);
 void server_release_connection(struct server *server, const struct cidr_address *peer);

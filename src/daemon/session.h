@@ -46,6 +46,7 @@ struct session {
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
     struct cidr_address peer_address;
+    bool is_outgoing;         /* made by the daemon itself: no address's connection */
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
     struct hook_job *hook; /* the answer that it waits for; or NULL */

@@ -84,6 +84,19 @@ class LimitsTest(unittest.TestCase):
         harness.wait_until(is_let_in, "room for one more")
         self.stack.close()
 
+    def test_pulls_are_of_no_address(self):
+        """A connection of the daemon's own that ends leaves what others have as it is."""
+        with socket.create_server(("127.0.0.1", 0)) as camera:
+            daemon = self.start("--http", "[::1]:0", "--max-connections-per-address", "1", "--pull",
+                                "rtsp://127.0.0.1:%d/a=live/pulled" % camera.getsockname()[1])
+            self.enter(daemon.connect("http", 1))
+            camera.settimeout(harness.PATIENCE)
+            camera.accept()[0].close()
+            harness.wait_until(lambda: daemon.api()["pulls"][0]["failures"] > 0, "the pull to fail")
+            with daemon.connect("http", 1) as peer:
+                self.assertEqual(harness.status_of(harness.read_to_end(peer)), 429)
+            self.stack.close()
+
     def test_streams(self):
         daemon = self.start("--max-streams", "2", "--wait", "60")
         first = self.publish(daemon, "live/a")
