@@ -59,6 +59,8 @@ void admin_config(const struct admin_view *view, struct json *json) {
     json_real(json, "wait_seconds", (double)options->wait_ms / 1000);
     json_string(json, "same_name", word_of("same-name", options->same_name));
     json_real(json, "resume_seconds", (double)options->resume_ms / 1000);
+    json_real(json, "first_data_seconds", (double)options->first_data_ms / 1000);
+    json_real(json, "time_jump_seconds", (double)options->jump_ms / 1000);
     json_real(json, "idle_seconds", (double)options->idle_ms / 1000);
     json_real(json, "stall_seconds", (double)options->stall_ms / 1000);
     json_string(json, "log_level", word_of("log-level", options->log_level));

@@ -125,6 +125,7 @@ static struct stream_limits limits_of(const struct options *options) {
         .player_bytes = options->player_buffer,
         .same_name = (enum same_name)options->same_name,
         .resume_ms = options->resume_ms,
+        .jump_ms = (uint32_t)options->jump_ms,
     };
 }
 

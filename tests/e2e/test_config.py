@@ -31,6 +31,8 @@ VALUES = {
     "allow-remote": ("true", [], None),
     "same-name": ('"take-over"', ["take-over"], None),
     "resume": ("2.5", ["2.5"], None),
+    "first-data": ("7", ["7"], None),
+    "time-jump": ('"0.5"', ["0.5"], "0.5"),
     "workers": ("7", ["7"], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),
