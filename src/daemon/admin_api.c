@@ -26,6 +26,7 @@ static void add_publisher(const struct snapshot_stream *stream, const char *key,
     json_unsigned(json, "bytes_received", stream->bytes);
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_unsigned(json, "frames_lost", stream->frames_lost);
+    json_unsigned(json, "timestamp_jumps", stream->timestamp_jumps);
     json_close(json, '}');
 }
 

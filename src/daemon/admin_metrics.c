@@ -36,6 +36,7 @@ static void add_totals(struct stream_totals *sum, const struct stream_totals *to
     sum->audio_frames += totals->audio_frames;
     sum->frames_lost += totals->frames_lost;
     sum->publishers += totals->publishers;
+    sum->jumps += totals->jumps;
     sum->displaced += totals->displaced;
     sum->players += totals->players;
     sum->bytes_sent += totals->bytes_sent;
@@ -99,6 +100,8 @@ static void write_sums(FILE *out, const struct sums *sums) {
     fprintf(out, "sluice_received_frames_total{kind=\"video\"} %" PRIu64 "\n", totals->video_frames);
     fprintf(out, "sluice_received_frames_total{kind=\"audio\"} %" PRIu64 "\n", totals->audio_frames);
     counter(out, "sluice_lost_frames_total", "Frames of publishers that found no memory.", totals->frames_lost);
+    counter(out, "sluice_timestamp_jumps_total", "Jumps of publishers' timestamps, which were repaired.",
+            totals->jumps);
     counter(out, "sluice_sent_bytes_total", "Bytes that players have been sent.", totals->bytes_sent);
     counter(out, "sluice_sent_frames_total", "Frames and headers that players have been sent.", totals->frames_sent);
     counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.", totals->sends);

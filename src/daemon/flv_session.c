@@ -69,6 +69,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
 /* What came meanwhile is published now. */
 static void go_on(struct flv_session *session) {
     session->received_at = worker_now(session->base.worker);
+    publisher_expect(session->publisher, session->received_at);
     sluice_conn_resume(session->base.conn);
     feed(session);
 }
@@ -103,14 +104,19 @@ static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end, 
 
 static void tick(struct session *base, uint64_t now) {
     struct flv_session *session = of(base);
+    const struct options *options = base->worker->options;
     const sluice_chain *chain = sluice_conn_chain(base->conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (!is_waiting(session) && now - session->received_at >= base->worker->options->idle_ms) {
-        end(session, -ETIMEDOUT);
     }
+    if (is_waiting(session))
+        return;
+    if (now - session->received_at >= options->idle_ms)
+        end(session, -ETIMEDOUT);
+    else if (publisher_is_late(session->publisher, options->first_data_ms, now))
+        end(session, -ETIME);
 }
 
 static void drain(struct session *base) {

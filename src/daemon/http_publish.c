@@ -14,6 +14,7 @@ unsigned http_publish_status(int error) {
     case -ESHUTDOWN:
         return 503;
     case -ETIMEDOUT:
+    case -ETIME:
         return 408;
     case -ECANCELED:
     case -EKEYREJECTED:
@@ -142,12 +143,15 @@ void http_publish_peer_ended(struct http_session *session, int error) {
 }
 
 void http_publish_tick(struct http_session *session, uint64_t now) {
+    const struct options *options = session->base.worker->options;
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
-    } else if (now - session->received_at >= session->base.worker->options->idle_ms) {
-        http_publish_end(session, -ETIMEDOUT, http_publish_status(-ETIMEDOUT));
     }
+    if (now - session->received_at >= options->idle_ms)
+        http_publish_end(session, -ETIMEDOUT, http_publish_status(-ETIMEDOUT));
+    else if (publisher_is_late(session->publisher, options->first_data_ms, now))
+        http_publish_end(session, -ETIME, http_publish_status(-ETIME));
 }

@@ -82,6 +82,8 @@ struct options {
     uint64_t wait_ms;
     int same_name; /* enum same_name */
     uint64_t resume_ms;
+    uint64_t first_data_ms;
+    uint64_t jump_ms; /* 0: jumps of timestamps are left as they are */
     uint64_t idle_ms;
     uint64_t stall_ms;
     uint64_t behind_ms;   /* 0: no limit */

@@ -17,7 +17,9 @@ struct publisher {
     publisher_claimed_fn *claimed;
     sluice_flv_tag *first; /* that has come before the stream was its own: the framer's; or NULL */
     bool attached;
-    bool has_tags; /* at least one has come */
+    bool has_tags;   /* at least one has come */
+    bool has_frames; /* likewise, with media */
+    uint64_t since;  /* loop time since which the first one is waited for */
 };
 
 static void decided(struct claim *claim, int error);
@@ -34,6 +36,7 @@ int publisher_new(struct stream *stream, const struct stream_source *source, uin
     }
     publisher->stream = stream;
     publisher->source = *source;
+    publisher->since = source->since;
     publisher->claim.decided = decided;
     publisher->claimed = claimed;
     *ret_publisher = publisher;
@@ -42,6 +45,7 @@ int publisher_new(struct stream *stream, const struct stream_source *source, uin
 
 static void begin(struct publisher *publisher) {
     publisher->attached = true;
+    publisher->since = sluice_loop_now(registry_claims(publisher->stream->registry)->loop);
     LOG(LOG_INFO, "publisher started", {"stream", publisher->stream->name}, {"proto", publisher->source.protocol},
         {"peer", publisher->source.peer});
 }
@@ -63,6 +67,7 @@ bool publisher_is_waiting(const struct publisher *publisher) {
 
 void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
     publisher->has_tags = true;
+    publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
     /* A tag that finds no memory is lost and counted; the stream goes on. */
     (void)stream_publish(publisher->stream, tag, flags);
 }
@@ -93,6 +98,14 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
         tag = NULL;
     }
     return result;
+}
+
+void publisher_expect(struct publisher *publisher, uint64_t now) {
+    publisher->since = now;
+}
+
+bool publisher_is_late(const struct publisher *publisher, uint64_t first_data_ms, uint64_t now) {
+    return !publisher->has_frames && !publisher_is_waiting(publisher) && now - publisher->since >= first_data_ms;
 }
 
 size_t publisher_need(const struct publisher *publisher) {
@@ -135,6 +148,8 @@ const char *publisher_error_text(int error) {
         return "out of blocks";
     case -ETIMEDOUT:
         return "nothing received for too long";
+    case -ETIME:
+        return "no frame received in time";
     case -ECONNRESET:
         return "connection lost";
     case -ESHUTDOWN:

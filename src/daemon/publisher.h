@@ -46,6 +46,15 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
 /* Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. */
 void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
+/*
+ * Its first frame is waited for from now on: as at the beginning, and as by itself when the stream is its own. For who
+ * has been kept waiting otherwise.
+ */
+void publisher_expect(struct publisher *publisher, uint64_t now);
+
+/* Whether its first frame has not come by the time that it has for it. Not while it waits. */
+bool publisher_is_late(const struct publisher *publisher, uint64_t first_data_ms, uint64_t now);
+
 /* Bytes that the chain must hold before feeding it again can do anything. */
 size_t publisher_need(const struct publisher *publisher);
 

@@ -145,6 +145,11 @@ static void send_reports(struct rtsp_session *session, uint64_t now) {
                            rtp_input_write_report(session->source.input, i, buffer));
 }
 
+bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
+    const struct publisher *publisher = session->source.publisher;
+    return publisher && publisher_is_late(publisher, session->base.worker->options->first_data_ms, now);
+}
+
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);

@@ -487,6 +487,11 @@ static const sluice_conn_events events = {
 
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
+    if (rtsp_publish_is_late(session, now)) {
+        rtsp_publish_leave(session, -ETIME);
+        rtsp_end(session);
+        return;
+    }
     switch (session->state) {
     case RTSP_RECORDING:
         rtsp_publish_tick(session, now);

@@ -103,6 +103,8 @@ void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *reques
 void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame);
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now);
 void rtsp_publish_leave(struct rtsp_session *session, int error);
+/* Whether it has not sent its first frame in time; at any time. */
+bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now);
 
 /* The tracks' control URLs, as the descriptions have them. */
 extern const sluice_http_text rtsp_controls[PACKET_TRACKS];

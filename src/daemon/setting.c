@@ -86,6 +86,13 @@ const struct setting settings[] = {
      .expected = "seconds from 1 to 86400",
      .help = "how long, with --same-name resume: its players wait at least so long, and nobody from another host gets "
              "the name meanwhile"},
+    {"first-data", SETTING_SECONDS, FIELD(first_data_ms), .least = 1, .most = 86400, .preset = "20", .value = "SECONDS",
+     .expected = "seconds from 1 to 86400", .help = "a publisher whose first frame has not come by then is ended"},
+    {"time-jump", SETTING_SECONDS, FIELD(jump_ms), .most = 86400, .preset = "3", .value = "SECONDS",
+     .expected = "seconds from 0 to 86400",
+     .help =
+         "timestamps that jump by more than that, forward or back, are repaired: players are told times that go on; "
+         "0: never"},
 
     {"record", SETTING_RECORD, true, .value = "PATTERN=DIR",
      .expected = "PATTERN=DIRECTORY, such as live/*=/var/lib/sluice", .effect = SETTING_RESTART, .section = "Recording",

@@ -106,6 +106,7 @@ static void take_stream(struct stream *stream, void *user) {
         .video_frames = stream->video_frames,
         .audio_frames = stream->audio_frames,
         .frames_lost = stream->frames_dropped,
+        .timestamp_jumps = stream->timeline.jumps,
         .bits_per_second = stream->bits_per_second,
         .players = stream->player_count,
         .merge_window_ms = options_merge_window(context->worker->options, stream->name, OPTIONS_MERGE_UNSET),

@@ -45,6 +45,7 @@ struct snapshot_stream {
     double width, height, frame_rate;
 
     uint64_t bytes, video_frames, audio_frames, frames_lost;
+    uint64_t timestamp_jumps;
     uint64_t bits_per_second;
     uint32_t players;
     uint32_t merge_window_ms;

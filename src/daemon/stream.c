@@ -1,17 +1,18 @@
 #include "daemon/stream.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/address.h"
+#include "daemon/log.h"
 #include "daemon/object_id.h"
 #include "daemon/rtp_output.h"
 
 enum {
     BUCKETS = 1024,
     SETTLE_MS = 500,     /* of the stream's time: a claimed track that has not come by then is not coming */
-    RESTART_MS = 40,     /* between the last frame of one publisher and the first of the next */
     SHED_ROUNDS = 64,    /* tries to make room before a frame is given up */
     SHED_SLOW_MS = 1000, /* what has waited for longer is the first to go */
 };
@@ -189,6 +190,7 @@ static void add_publisher(struct stream_totals *totals, const struct stream *str
     totals->video_frames += stream->video_frames;
     totals->audio_frames += stream->audio_frames;
     totals->frames_lost += stream->frames_dropped;
+    totals->jumps += stream->timeline.jumps;
 }
 
 static void add_player(struct stream_totals *totals, const struct player *player) {
@@ -268,9 +270,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     stream->received_at = source->since;
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
-    stream->rebase = goes_on;
-    if (!goes_on)
-        stream->offset = 0;
+    timeline_begin(&stream->timeline, goes_on);
     stream->metadata = (sluice_flv_metadata){0};
     stream->video_codec = stream->audio_codec = SLUICE_CODEC_NONE;
     stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
@@ -349,19 +349,29 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, enum pac
     }
 }
 
+static void log_jump(const struct stream *stream, bool is_video, int32_t by) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", by);
+    LOG(LOG_WARNING, "timestamps jump", {"stream", stream->name}, {"peer", stream->source.peer},
+        {"track", is_video ? "video" : "audio"}, {"by_ms", text});
+}
+
 /* The time that players are told. */
-static uint32_t stream_time(struct stream *stream, uint32_t timestamp, enum packet_role role) {
-    bool is_frame = role >= PACKET_KEY_FRAME && role <= PACKET_AUDIO;
-    if (stream->rebase) {
-        if (!is_frame)
-            return stream->last_timestamp;
-        stream->rebase = false;
-        stream->offset = stream->last_timestamp + RESTART_MS - timestamp;
-    }
-    uint32_t time = timestamp + stream->offset;
-    /* Forward in the 32-bit circle: audio and video are not quite in order. */
-    if (is_frame && (!stream->opened || (int32_t)(time - stream->last_timestamp) > 0))
-        stream->last_timestamp = time;
+static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role) {
+    uint32_t threshold = stream->registry->limits.jump_ms, time = 0;
+    bool is_video = tag->type == SLUICE_FLV_VIDEO;
+    unsigned track = tag->type == SLUICE_FLV_AUDIO ? TIMELINE_AUDIO : TIMELINE_VIDEO;
+    int32_t by = 0;
+    if (role < PACKET_KEY_FRAME || role > PACKET_AUDIO)
+        return timeline_other(&stream->timeline, track, tag->timestamp, threshold);
+    const struct timeline_frame frame = {
+        .track = track,
+        .timestamp = tag->timestamp,
+        .composition = is_video ? tag->view.composition_time : 0,
+        .now = stream->received_at,
+    };
+    if (timeline_frame(&stream->timeline, &frame, threshold, &time, &by))
+        log_jump(stream, is_video, by);
     return time;
 }
 
@@ -443,7 +453,7 @@ static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_
 
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role) {
     sluice_slice kept;
-    uint32_t time = stream_time(stream, tag->timestamp, role);
+    uint32_t time = stream_time(stream, tag, role);
     if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = packet_new(stream->registry->packets, tag, role, time, &kept);

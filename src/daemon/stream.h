@@ -20,6 +20,7 @@
 #include "daemon/player.h"
 #include "daemon/recorder.h"
 #include "daemon/stream_name.h"
+#include "daemon/timeline.h"
 
 struct registry;
 struct rtp_output;
@@ -37,6 +38,7 @@ struct stream_limits {
     atomic_uint *streams;  /* how many there are, in other registries, too; NULL: in this one alone */
     enum same_name same_name;
     uint64_t resume_ms; /* that a stream is kept for its publisher */
+    uint32_t jump_ms;   /* of timestamps that is repaired where it is more; 0: none is */
 };
 
 /* Who publishes, as the API shows it. */
@@ -83,11 +85,7 @@ struct stream {
     bool opened;  /* the first frame has come */
     uint32_t opened_at;
 
-    /* Time: what players get is the publisher's time and an offset, which makes it go on across publishers. */
-    bool rebase; /* the next frame sets the offset */
-    uint32_t offset;
-    uint32_t last_timestamp;
-
+    struct timeline timeline;
     sluice_flv_metadata metadata;
     uint32_t video_codec, audio_codec;
     uint8_t audio_channels;
@@ -99,6 +97,7 @@ struct stream {
 /* What has gone through all streams ever. Only goes up. */
 struct stream_totals {
     uint64_t bytes_received, video_frames, audio_frames, frames_lost;
+    uint64_t jumps;      /* of their timestamps */
     uint64_t publishers; /* that have had a stream */
     uint64_t displaced;  /* of those, the ones that another one has taken it from */
     uint64_t players;    /* that have come */

@@ -150,7 +150,8 @@ static struct stream_limits limits_of(struct server *server, const struct option
                                   .most_players = options->max_players,
                                   .streams = server_stream_count(server),
                                   .same_name = (enum same_name)options->same_name,
-                                  .resume_ms = options->resume_ms};
+                                  .resume_ms = options->resume_ms,
+                                  .jump_ms = (uint32_t)options->jump_ms};
 }
 
 void worker_set_options(struct worker *worker, const struct options *options) {

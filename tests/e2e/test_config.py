@@ -34,6 +34,8 @@ VALUES = {
     "resume": ("2.5", ["2.5"], None),
     "allow-origin": ('["https://*.example.com", "http://[::1]:3000"]', ["https://*.example.com", "http://[::1]:3000"],
                      None),
+    "first-data": ("7", ["7"], None),
+    "time-jump": ('"0.5"', ["0.5"], "0.5"),
     "workers": ("7", ["7"], None),
     "rule": ('["play a/* from ::1 user=a,token=k", "all  * deny"]', ["play a/* from ::1 user=a,token=k", "all  * deny"],
              None),

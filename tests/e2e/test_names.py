@@ -13,9 +13,9 @@ import unittest
 import flv
 import harness
 import rtsp
-import websockets.sync.client
 from camera import Camera
 from harness import Daemon, Player, Publisher
+from relay import RtspPlayer, Source, WebSocketPlayer, check_rising, wait_number
 
 ROUNDS = int(os.environ.get("SLUICE_TEST_ROUNDS", "15"))
 NAMES = ["live/b%d" % i for i in range(6)]
@@ -71,133 +71,6 @@ class Comer:
     def join(self):
         self._thread.join()
         return self.error
-
-
-def number_of(tag):
-    """Of a frame of a Source, whatever way it came."""
-    return int.from_bytes(tag.payload[2:6], "big")
-
-
-def check_rising(test, frames):
-    """Each track's time goes up, and they stay together: by RTSP, pictures are decoded a while before they are shown."""
-    for kind in (flv.VIDEO, flv.AUDIO):
-        times = [frame.timestamp for frame in frames if frame.type == kind]
-        test.assertGreater(len(times), 10)
-        test.assertEqual(times, sorted(set(times)))
-    for one, other in zip(frames, frames[1:]):
-        test.assertLess(abs(one.timestamp - other.timestamp), 400)
-
-
-class Source:
-    """A publisher by any protocol whose frames are numbered on, each video frame with its audio frame."""
-
-    SDP = rtsp.SDP.replace("44100/1", "44100/2").replace("config=1208", "config=1210")
-
-    def __init__(self, daemon, name, way, first, start=0):
-        """@start: number that time counts from, in place of the frame's own"""
-        self.way, self.number, self.key, self.start = way, first, True, start
-        if way == "rtsp":
-            self.client = rtsp.Client(daemon, name)
-            self.client.record(self.SDP)
-            self.peer = self.client.peer
-        else:
-            self.publisher = Publisher(daemon, name, way, at=NAMES.index(name) if way == "flv" else 0)
-            self.peer = self.publisher.peer
-            self.publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def send(self, count):
-        for _ in range(count):
-            number, at = self.number, self.start + self.number
-            text = struct.pack(">I", number) * 20
-            if self.way == "rtsp":
-                self.client.send_rtp(0, (b"\x65" if self.key else b"\x41") + text, number, at * 3600)
-                self.client.send_rtp(2, b"\0\x10" + struct.pack(">H", len(text) << 3) + text, number, at * 1764,
-                                     payload_type=97)
-            else:
-                unit = (b"\x65" if self.key else b"\x41") + text
-                self.publisher.send(flv.Tag(flv.VIDEO, at * 40, (b"\x17" if self.key else b"\x27") + b"\x01\0\0\0" +
-                                            struct.pack(">I", len(unit)) + unit))
-                self.publisher.send(flv.Tag(flv.AUDIO, at * 40, b"\xaf\x01" + text))
-            self.key = False
-            self.number += 1
-
-    def check_displaced(self, test):
-        """The connection is ended, by HTTP with an answer."""
-        if self.way == "http":
-            status, _, body = harness.read_head(self.peer)
-            test.assertEqual((status, body.decode().strip()), (409, TAKEN))
-        else:
-            harness.read_to_end(self.peer)
-
-    def close(self):
-        self.peer.close()
-
-
-class WebSocketPlayer:
-    """Plays by WebSocket, with a client that is not ours."""
-
-    def __init__(self, daemon, name):
-        self.frames, self._parser, self._news = [], flv.Parser(), threading.Condition()
-        self._peer = websockets.sync.client.connect("ws://%s:%d/%s.flv" % (*daemon.address(), name), max_size=None)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._peer.close()
-        self._thread.join()
-
-    def _run(self):
-        with contextlib.suppress(websockets.exceptions.ConnectionClosed):
-            for message in self._peer:
-                with self._news:
-                    self.frames += [tag for tag in self._parser.feed(message) if tag.is_frame]
-                    self._news.notify_all()
-
-    def wait_number(self, number):
-        with self._news:
-            if not self._news.wait_for(lambda: any(tag.type == flv.AUDIO and number_of(tag) == number
-                                                   for tag in self.frames[-5:]), harness.PATIENCE):
-                raise AssertionError("frame %d never came by WebSocket" % number)
-
-
-class RtspPlayer:
-    """Plays by RTSP, and keeps what came."""
-
-    def __init__(self, daemon, name):
-        self.packets = []
-        self._client = rtsp.Client(daemon, name)
-        self._client.play()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._client.close()
-
-    def wait_number(self, number):
-        while not any(packet.channel == 2 and packet.payload[4:8] == struct.pack(">I", number)
-                      for packet in self.packets[-5:]):
-            self.packets.append(self._client.next_rtp())
-
-    def check_rising(self, test):
-        """Of each track: one source, numbers without a gap, and times that go up and never far."""
-        for channel, rate in ((0, 90000), (2, 44100)):
-            packets = [packet for packet in self.packets if packet.channel == channel]
-            test.assertEqual(len({packet.ssrc for packet in packets}), 1)
-            for one, other in zip(packets, packets[1:]):
-                test.assertEqual((other.sequence - one.sequence) & 0xFFFF, 1)
-                step = (other.timestamp - one.timestamp) & 0xFFFFFFFF
-                test.assertLessEqual(step, rate * 2 // 5)
-                test.assertTrue(step > 0 or not one.marker, "time stands still")
 
 
 class ComeBackTest(unittest.TestCase):
@@ -311,9 +184,9 @@ class TakeOverTest(unittest.TestCase):
             for number, way in enumerate(ways):
                 comer = Source(daemon, NAMES[0], way, number)
                 comer.send(10)
-                self.wait_number(player, comer.number - 1)
+                wait_number(player, comer.number - 1)
                 if before:
-                    before.check_displaced(self)
+                    before.check_ended(self, 409, TAKEN)
                     before.close()
                 before = comer
             ended = daemon.log("publisher ended")
@@ -329,18 +202,13 @@ class TakeOverTest(unittest.TestCase):
             daemon.wait_log("publisher ended", len(ways))
             daemon.blocks_settled()
 
-    @staticmethod
-    def wait_number(player, number):
-        player.wait(lambda player: any(tag.type == flv.AUDIO and number_of(tag) == number
-                                       for tag in player.frames[-5:]), "frame %d" % number)
-
     def test_late_one(self):
         """Who has left again before it was heard of takes nothing over; nor does one that may not publish."""
         with Daemon("--workers", "4", "--same-name", "take-over", "--rule", "publish live/b0 from 127.0.0.1 allow",
                     "--rule", "play * allow", listen=listen(NAMES[:1])) as daemon, \
                 Source(daemon, NAMES[0], "http", 0) as holder, Player(daemon, NAMES[0]) as player:
             holder.send(10)
-            self.wait_number(player, holder.number - 1)
+            wait_number(player, holder.number - 1)
             for _ in range(8):
                 with Publisher(daemon, NAMES[0], "http") as late:
                     late.send(flv.stream(10)[0])
@@ -349,7 +217,7 @@ class TakeOverTest(unittest.TestCase):
             daemon.wait_log("publish refused", 8)
             self.assertEqual(daemon.log("publisher ended"), [])
             holder.send(1)
-            self.wait_number(player, holder.number - 1)
+            wait_number(player, holder.number - 1)
             holder.close()
             player.close()
             daemon.blocks_settled()
@@ -363,11 +231,11 @@ class TakeOverTest(unittest.TestCase):
             daemon.wait_log("pull", stream=NAMES[0], state="playing")
             with Source(daemon, NAMES[0], "http", 0) as comer, Player(daemon, NAMES[0]) as player:
                 comer.send(20)
-                self.wait_number(player, comer.number - 1)
+                wait_number(player, comer.number - 1)
                 daemon.wait_log("pull", stream=NAMES[0], state="waiting", reason=TAKEN)
                 daemon.wait_log("pull", stream=NAMES[0], state="waiting", reason="the stream has a publisher")
                 comer.send(20)
-                self.wait_number(player, comer.number - 1)
+                wait_number(player, comer.number - 1)
             daemon.wait_log("pull", 2, stream=NAMES[0], state="playing")
             camera.close()
 
@@ -397,7 +265,7 @@ class ResumeTest(unittest.TestCase):
                                        kept["kept_seconds"] - 1.1, "kept a while")
                     source = Source(daemon, NAMES[0], way, last.number, start=5000 - last.number)
                     source.send(20)
-                    TakeOverTest.wait_number(player, source.number - 1)
+                    wait_number(player, source.number - 1)
                     for other in (socket_player, by_rtsp):
                         other.wait_number(source.number - 1)
                     self.assertEqual(daemon.stream(NAMES[0])["kept_seconds"], 0)
@@ -416,7 +284,7 @@ class ResumeTest(unittest.TestCase):
         with Daemon("--same-name", "resume", "--resume", "1", "--wait", "0", listen=listen(NAMES)) as daemon, \
                 Source(daemon, NAMES[0], "http", 0) as source, Player(daemon, NAMES[0]) as player:
             source.send(20)
-            TakeOverTest.wait_number(player, 19)
+            wait_number(player, 19)
             source.close()
             player.wait_end()
             self.assertIsNone(player.error)
@@ -452,11 +320,11 @@ class ResumeTest(unittest.TestCase):
         with Daemon("--same-name", "resume", "--idle", "600") as daemon, \
                 Source(daemon, NAMES[0], "http", 0) as lost, Player(daemon, NAMES[0]) as player:
             lost.send(20)
-            TakeOverTest.wait_number(player, 19)
+            wait_number(player, 19)
             with Source(daemon, NAMES[0], "http", 20) as back:
                 back.send(20)
-                TakeOverTest.wait_number(player, 39)
-                lost.check_displaced(self)
+                wait_number(player, 39)
+                lost.check_ended(self, 409, TAKEN)
             with harness.Steady(daemon) as steady, Publisher(daemon, steady.name, "http") as other:
                 self.assertEqual(harness.read_head(other.peer)[0], 409)
             check_rising(self, player.frames)
