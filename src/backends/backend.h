@@ -116,6 +116,7 @@ struct sluice_io {
     enum io_receiving receiving;
     bool wants_receive;  /* into blocks: resume() has been called, and neither pause() nor an end came after it */
     bool one_block;      /* no receive is to take more than a block; set by one_block() */
+    bool starved;        /* its last receive has ended for want of a block */
     bool accepting;      /* an accept is armed */
     bool sending;        /* a send is under way */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */

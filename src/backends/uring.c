@@ -470,7 +470,8 @@ static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_ti
         else if (u->rings[i].waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
             timeout_us = STARVED_WAIT_US;
     }
-    if (u->told)
+    /* What starved has waited for a window already, and would wait for one more whenever the ring has blocks again. */
+    if (u->told || (u->overdue && u->window.length > 0))
         timeout_us = 0;
     if (u->busy && u->window.length > 0 && timeout_us != 0) {
         timeout_us = window_left(&u->window, timeout_us);
@@ -520,6 +521,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     struct __kernel_timespec wait, *limit;
     unsigned completions = plan_wait(u, timeout_us, &wait, &limit);
     bool windowed = completions > 1;
+    u->overdue = false;
     if (windowed && u->dribbles)
         completions = sleep_window(u, &wait);
     u->receives = 0;

@@ -59,6 +59,7 @@ typedef struct uring {
     batch_window window;
     bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
     uint32_t armed;    /* receives that the kernel has */
+    bool overdue;      /* receives were armed whose bytes have waited for a window already */
     uint32_t receives; /* of this turn that brought bytes */
     uint64_t received; /* bytes, in those */
 

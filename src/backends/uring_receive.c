@@ -183,6 +183,8 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     else
         arm_select(u, io, sqe, !pressed && !io->one_block);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
+    u->overdue |= io->starved;
+    io->starved = false;
     io->operations++;
     u->armed++;
     return true;
@@ -349,6 +351,11 @@ static void target_completed(uring *u, sluice_io *io, int result) {
         wait_for_arming(u, io);
 }
 
+/* Why a receive has ended. One that goes on by itself also ends, without an error, with what fills the last block. */
+static bool found_no_block(const uring *u, const sluice_io *io, int result) {
+    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && u->features.multishot);
+}
+
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     bool goes_on = flags & IORING_CQE_F_MORE;
     bool pressed = pool_is_pressed(ring_of(u, io)->pool);
@@ -359,6 +366,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     }
 
     if (!goes_on) {
+        io->starved = found_no_block(u, io, result);
         if (io->receiving == IO_RECV_AIMED)
             io_queue_remove(&ring_of(u, io)->aimed, io);
         io->operations--;

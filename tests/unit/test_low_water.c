@@ -260,6 +260,39 @@ static void a_dribble_in_windows_is_unchanged(void **state) {
     loop_rig_close(&rig);
 }
 
+static void is_late(sluice_timer *timer, void *user) {
+    (void)timer;
+    *(bool *)user = true;
+}
+
+/*
+ * What there was no block for has waited for a window, and does not wait for one more each time the ring's only block
+ * comes back: a hundred windows would be ten seconds.
+ */
+static void what_starved_waits_for_no_other_window(void **state) {
+    (void)state;
+    enum { WINDOW_MS = 100, BLOCK = 4096, BLOCKS = 100, LATE_MS = WINDOW_MS * BLOCKS / 2 };
+    static const sluice_backend_choice backends[] = {SLUICE_BACKEND_URING, SLUICE_BACKEND_EPOLL};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        taker t;
+        socket_writer writer;
+        sluice_timer *timer;
+        bool late = false;
+        taker_open(&t,
+                   &(sluice_loop_options){.batch_us = WINDOW_MS * 1000, .stock_bytes = BLOCK, .backend = backends[i]},
+                   PIECE);
+        assert_int_equal(sluice_timer_new(t.rig.loop, is_late, &late, &timer), 0);
+        socket_writer_start(&writer, t.peer, 1, BLOCKS * BLOCK, BLOCK, BLOCKS * BLOCK);
+        sluice_timer_start(timer, LATE_MS);
+        turn_until(t.rig.loop, &t.ended);
+        assert_false(late);
+        assert_int_equal(t.taken, BLOCKS * BLOCK);
+        socket_writer_join(&writer);
+        sluice_timer_free(timer);
+        taker_close(&t);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_in_pieces_is_one_event),
@@ -270,6 +303,7 @@ int main(void) {
         cmocka_unit_test(small_packets_of_many_do_not_starve),
         cmocka_unit_test(a_window_is_kept),
         cmocka_unit_test(a_dribble_in_windows_is_unchanged),
+        cmocka_unit_test(what_starved_waits_for_no_other_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
