@@ -35,39 +35,45 @@ void player_flush(struct player *player) {
     sluice_conn_want_send(player->conn);
 }
 
-static void enqueue(struct player *player, struct packet *packet) {
+/* False where there is no memory: the player has lost what was queued, and is behind. */
+static bool enqueue(struct player *player, struct packet *packet) {
     if (!make_room(player)) {
         player->dropped[DROP_NO_MEMORY]++;
         player_drop(player, DROP_NO_MEMORY);
-        return;
+        return false;
     }
     player->queue[(player->first + player->count++) & (player->capacity - 1)] = packet_ref(packet);
     player->queued_bytes += packet->size;
     if (!player->merge)
         player_flush(player);
+    return true;
 }
 
 /* A header of the stream, at the time of the frame that follows it. */
-static void enqueue_header(struct player *player, const struct packet *header, uint32_t timestamp) {
+static bool enqueue_header(struct player *player, const struct packet *header, uint32_t timestamp) {
     if (!header)
-        return;
+        return true;
     struct packet *copy = packet_at(header, timestamp);
-    if (!copy)
-        return;
-    enqueue(player, copy);
+    if (!copy) {
+        player_drop(player, DROP_NO_MEMORY);
+        return false;
+    }
+    bool enqueued = enqueue(player, copy);
     packet_unref(copy);
+    return enqueued;
 }
 
-static void enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
+/* False where one could not be queued: no frame may follow then. */
+static bool enqueue_headers(struct player *player, const struct stream_headers *headers, uint32_t timestamp) {
     player->needs_header = false;
     /* By RTP, parameter sets come with the key frames. */
     if (player->form.kind == PACKET_RTP)
-        return;
+        return true;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
-    enqueue_header(player, headers->metadata, player->opened ? timestamp : 0);
-    player->opened = true;
-    enqueue_header(player, headers->video, timestamp);
-    enqueue_header(player, headers->audio, timestamp);
+    bool enqueued = enqueue_header(player, headers->metadata, player->opened ? timestamp : 0);
+    player->opened |= enqueued;
+    return enqueued && enqueue_header(player, headers->video, timestamp) &&
+           enqueue_header(player, headers->audio, timestamp);
 }
 
 void player_drop(struct player *player, enum player_drop cause) {
@@ -140,11 +146,13 @@ void player_push(struct player *player, struct packet *packet, const struct stre
         player_drop(player, DROP_QUEUE_FULL);
         return;
     }
-    if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
-        enqueue_headers(player, headers, packet->timestamp);
-    enqueue(player, packet);
+    if (player->needs_header && packet->role >= PACKET_KEY_FRAME &&
+        !enqueue_headers(player, headers, packet->timestamp)) {
+        player->dropped[DROP_NO_MEMORY]++;
+        return;
+    }
     /* It has waited long enough. */
-    if (was_behind)
+    if (enqueue(player, packet) && was_behind)
         player_flush(player);
 }
 
@@ -165,7 +173,7 @@ void player_start(struct player *player, uint8_t flags, const struct gop *gop, c
         player->state = has_video ? PLAYER_BEHIND : PLAYER_PLAYING;
         return;
     }
-    enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
+    (void)enqueue_headers(player, &gop->headers, gop->packets[0]->timestamp);
     for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
         player_push(player, gop->packets[i], headers, has_video);
     player_flush(player);
