@@ -22,7 +22,7 @@ enum {
     WATCH_FRAMES = 60,
     ENOUGH = 512 << 10,   /* bytes of a player's queue: more blocks than the watched stream's beginning uses up */
     PLENTY = 4 << 20,     /* bytes in all */
-    HEADERS = 2 * 60,  /* bytes that publishers have as decoder's headers, at most */
+    HEADERS = 2 * 60,     /* bytes that publishers have as decoder's headers, at most */
     SETTLE = 25 * SECOND, /* in which what has gone wrong is got over */
 };
 

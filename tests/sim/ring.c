@@ -14,7 +14,7 @@ static struct {
     uint32_t ops_made;
     uint32_t starved; /* waits in a row that have brought nothing but -ENOBUFS */
     uint32_t waits;
-    uint32_t useful;  /* completions since the last wait that were something else */
+    uint32_t useful; /* completions since the last wait that were something else */
     enum kernel_age age;
     unsigned most_entries; /* more need too much locked memory */
     unsigned most_completions;
