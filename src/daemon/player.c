@@ -46,9 +46,9 @@ void player_flush(struct player *player) {
     sluice_conn_want_send(player->conn);
 }
 
+/* False where there is no memory: the player has lost what was queued, and is behind. */
 static bool enqueue(struct player *player, struct packet *packet) {
     if (!make_room(player, packet->pool)) {
-        player->dropped[DROP_NO_MEMORY]++;
         player_drop(player, DROP_NO_MEMORY);
         return false;
     }
@@ -61,28 +61,32 @@ static bool enqueue(struct player *player, struct packet *packet) {
 }
 
 /* A header of the stream, at the time of the frame that follows it. */
-static void enqueue_header(struct player *player, const struct packet *header, const struct packet *frame,
+static bool enqueue_header(struct player *player, const struct packet *header, const struct packet *frame,
                            uint32_t timestamp) {
     if (!header)
-        return;
+        return true;
     struct packet *copy = packet_at(header, timestamp, frame->received_at);
-    if (!copy)
-        return;
-    (void)enqueue(player, copy);
+    if (!copy) {
+        player_drop(player, DROP_NO_MEMORY);
+        return false;
+    }
+    bool enqueued = enqueue(player, copy);
     packet_unref(copy);
+    return enqueued;
 }
 
-static void enqueue_headers(struct player *player, const struct stream_headers *headers, const struct packet *frame) {
+/* False where one could not be queued: no frame may follow then. */
+static bool enqueue_headers(struct player *player, const struct stream_headers *headers, const struct packet *frame) {
     uint32_t timestamp = frame->timestamp;
     player->needs_header = false;
     /* By RTP, parameter sets come with the key frames. */
     if (player->form.kind == PACKET_RTP)
-        return;
+        return true;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
-    enqueue_header(player, headers->metadata, frame, player->opened ? timestamp : 0);
-    player->opened = true;
-    enqueue_header(player, headers->video, frame, timestamp);
-    enqueue_header(player, headers->audio, frame, timestamp);
+    bool enqueued = enqueue_header(player, headers->metadata, frame, player->opened ? timestamp : 0);
+    player->opened |= enqueued;
+    return enqueued && enqueue_header(player, headers->video, frame, timestamp) &&
+           enqueue_header(player, headers->audio, frame, timestamp);
 }
 
 /* Packets at the front that are not taken back. */
@@ -240,10 +244,11 @@ void player_push(struct player *player, struct packet *packet, const struct stre
         return;
     }
     note_time(player, came_at(player, packet), was_behind);
-    if (player->needs_header && packet->role >= PACKET_KEY_FRAME)
-        enqueue_headers(player, headers, packet);
-    if (!enqueue(player, packet))
+    bool begins = player->needs_header && packet->role >= PACKET_KEY_FRAME;
+    if ((begins && !enqueue_headers(player, headers, packet)) || !enqueue(player, packet)) {
+        player->dropped[DROP_NO_MEMORY]++;
         return;
+    }
     if (is_sync(packet, has_video))
         player->since_sync = 1;
     catch_up(player, came_at(player, packet));
@@ -272,7 +277,7 @@ void player_start(struct player *player, uint64_t now, uint8_t flags, const stru
         player->state = has_video ? PLAYER_BEHIND : PLAYER_PLAYING;
         return;
     }
-    enqueue_headers(player, &gop->headers, gop->packets[0]);
+    (void)enqueue_headers(player, &gop->headers, gop->packets[0]);
     for (size_t i = 0; i < gop->count && player->state == PLAYER_PLAYING; i++)
         player_push(player, gop->packets[i], headers, has_video);
     player_flush(player);

@@ -6,9 +6,8 @@
 
 /* Frames are missing before this one: decoding must be able to go on with it. */
 static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
-    bool goes_on = tag->kind == MEDIA_KEY_FRAME && viewer->has_header;
-    if (!viewer->has_video)
-        goes_on = tag->kind == MEDIA_AUDIO && viewer->has_header;
+    bool has_header = viewer->has_header || viewer->header_generation != tag->generation;
+    bool goes_on = has_header && tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
     viewer->gaps++;
     /* At the beginning, video is held back until a key frame, and audio is not. */
     if (viewer->has_video && !viewer->has_key && tag->kind != MEDIA_VIDEO)
@@ -39,10 +38,12 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
 
 static void see(struct viewer *viewer, const struct media_tag *tag) {
     WORLD_CHECK(tag->stream == viewer->stream, "%s: a frame of stream %u", viewer->who, tag->stream);
-    if (media_is_header(tag))
-        viewer->has_header = true;
-    else
+    if (!media_is_header(tag)) {
         see_frame(viewer, tag);
+        return;
+    }
+    viewer->has_header = true;
+    viewer->header_generation = tag->generation;
 }
 
 /* A script is the daemon's own. */
