@@ -1,6 +1,7 @@
 #include "daemon/log.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -182,6 +183,8 @@ static void add_json_line(line *out, const struct timespec *now, enum log_level 
 static void write_all(const char *text, size_t length) {
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, text, length);
+        if (written < 0 && errno == EINTR)
+            continue;
         if (written <= 0)
             return;
         text += written;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,20 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+
+/* The linker puts this in the place of the call (--wrap). */
+ssize_t __real_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n);
+
+static unsigned interruptions; /* to come */
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
+    if (interruptions == 0)
+        return __real_write(fd, bytes, n);
+    errno = EINTR;
+    /* In the middle, too. */
+    return interruptions-- % 2 && n > 1 ? __real_write(fd, bytes, n / 2) : -1;
+}
 
 /* Standard error goes to a file meanwhile. */
 static int kept_fd, file_fd;
@@ -187,11 +202,27 @@ static void the_journal(void **state) {
     unsetenv("JOURNAL_STREAM");
 }
 
+static void an_interrupted_write_loses_no_line(void **state) {
+    (void)state;
+    log_set_format(LOG_TEXT);
+    capture();
+    interruptions = 4;
+    LOG(LOG_WARNING, "hello", {"what", "is interrupted"});
+    char *text = captured();
+    assert_string_equal(strchr(text, ' ') + 1, "warning hello what=\"is interrupted\"\n");
+    assert_int_equal(interruptions, 0);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(json_is_escaped),
-        cmocka_unit_test(long_lines),      cmocka_unit_test(one_message_does_not_drown_the_others),
-        cmocka_unit_test(levels),          cmocka_unit_test(the_journal),
+        cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(json_is_escaped),
+        cmocka_unit_test(long_lines),
+        cmocka_unit_test(one_message_does_not_drown_the_others),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(the_journal),
+        cmocka_unit_test(an_interrupted_write_loses_no_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
