@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sluice/chain.h>
@@ -20,6 +21,8 @@
 
 enum {
     BLOCK = 65536,
+    PATIENCE_MS = 2000, /* in all, for parts of a process that was killed */
+    PAUSE_MS = 20,
     BLOCKS = 512, /* for a tag of the largest size and what is read beyond it */
 };
 
@@ -33,6 +36,7 @@ struct record_repairs {
     pthread_t thread;
     bool started;
     atomic_bool ending;
+    int patience_ms; /* the thread's: what is left of it */
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct job *first, *last;
@@ -191,6 +195,21 @@ static int read_and_settle(const struct record_repairs *repairs, struct scan *sc
     return error;
 }
 
+/*
+ * The kernel closes the files of an io_uring ring some time after the process that was killed is gone. So at the start
+ * a part that somebody writes is waited for, a little.
+ */
+static int lock(struct record_repairs *repairs, int fd) {
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK || repairs->patience_ms <= 0 || atomic_load(&repairs->ending))
+            return -errno;
+        (void)nanosleep(&pause, NULL);
+        repairs->patience_ms -= PAUSE_MS;
+    }
+    return 0;
+}
+
 /* @part: the path with its suffix. */
 static void repair(struct record_repairs *repairs, const char *part) {
     char path[RECORD_PATH];
@@ -199,8 +218,8 @@ static void repair(struct record_repairs *repairs, const char *part) {
     path[length] = '\0';
     struct scan scan = {.fd = record_open(repairs->root->fd, part, O_RDWR), .ending = &repairs->ending};
     int error = scan.fd < 0 ? scan.fd : 0;
-    if (!error && flock(scan.fd, LOCK_EX | LOCK_NB) < 0)
-        error = -errno;
+    if (!error)
+        error = lock(repairs, scan.fd);
     if (!error)
         error = read_and_settle(repairs, &scan, path, part);
     if (scan.fd >= 0)
@@ -253,6 +272,7 @@ int record_repairs_new(struct record_repairs **ret_repairs) {
     sigset_t all, before;
     if (!repairs)
         return -ENOMEM;
+    repairs->patience_ms = PATIENCE_MS;
     pthread_mutex_init(&repairs->lock, NULL);
     pthread_cond_init(&repairs->news, NULL);
     sigfillset(&all);
