@@ -164,7 +164,7 @@ class HeldTest(unittest.TestCase):
                     self.assertEqual(harness.read_head(other.peer)[0], 409)
                     self.assertEqual(harness.read_to_end(raw.peer), b"")
                 self.assertEqual(len(daemon.log("publish refused", reason="the stream has a publisher")), 3)
-                last = flv.audio_frame(9000, 9000, 100)
+                last = flv.audio_frame(800, 9000, 100)
                 holder.send(last)
                 player.wait_frame(last)
                 self.assertEqual(holder.finish(), 200)
