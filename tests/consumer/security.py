@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 FORBIDDEN = ("setuid", "setgid", "seteuid", "setegid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "system",
-             "popen", "execve", "execvp", "posix_spawn", "wordexp")
+             "popen", "execve", "execvp", "wordexp")
+# Of programs it starts its own, for an upgrade.
+STARTS = {"spawn.c"}
 SECRETS = re.compile(r"^\s*(admin-token-file|token-keys|rtsp-users|pull|pull-file)\s*=", re.MULTILINE)
 KINDS = ("unit/%s.c", "e2e/%s.py", "fuzz/%s.c", "consumer/%s.py")
 
@@ -44,14 +46,18 @@ def check_rows(root, wrong):
     return len(rows)
 
 
-def check_imports(build, wrong):
-    """It neither changes its user nor starts programs."""
+def check_imports(root, build, wrong):
+    """It neither changes its user nor starts programs, but for its own."""
     out = subprocess.run(["nm", "-D", "--undefined-only", os.path.join(build, "sluiced")], stdout=subprocess.PIPE, check=True,
                          text=True).stdout
     imported = {line.split()[-1].split("@")[0] for line in out.splitlines()}
     if "getrandom" not in imported:
         wrong.append("nm says too little of sluiced")
     wrong += ["sluiced calls %s()" % name for name in sorted(imported & set(FORBIDDEN))]
+    starts = {os.path.basename(path) for path in glob.glob(os.path.join(root, "src", "daemon", "*.c"))
+              if "posix_spawn" in read(path)}
+    if starts != STARTS:
+        wrong.append("programs are started in %s" % ", ".join(sorted(starts)))
 
 
 def check_secrets(root, wrong):
@@ -68,7 +74,7 @@ def check_secrets(root, wrong):
 def main(root, build):
     wrong = []
     rows = check_rows(root, wrong)
-    check_imports(build, wrong)
+    check_imports(root, build, wrong)
     check_secrets(root, wrong)
     print("%d promises, %d wrong" % (rows, len(wrong)), *wrong, sep="\n")
     return 1 if wrong or rows < 25 else 0

@@ -130,7 +130,7 @@ class ErrorsTest(unittest.TestCase):
     def test_statuses(self):
         with Daemon() as daemon:
             for path in ("/nothing", "/api", "/api/v1", "/api/v1/streams/", "/api/v1/streams/live/none",
-                         "/api/v1/streams/..%2f..", "/api/v1/streams/a%00b", "/api/v1/players/1", "/api/v1/players/x",
+                         "/api/v1/streams/..%2f..", "/api/v1/streams/a%00b", "/api/v1/players/1", "/api/v1/players/x", "/api/v1/publishers/1",
                          "/api/v1/players/99999999999999999999", "/api/v1/streamsx"):
                 self.problem(daemon.admin("GET", path), 404)
             for path in ("/api/v1/players/123456", "/api/v1/publishers/123456", "/api/v1/streams/live/none",
