@@ -73,7 +73,8 @@ static bool is_full(const struct ring *ring) {
 
 /* Who asks again at once where there are no buffers is sent back at once, without end. */
 static void judge_wait(const struct ring *ring) {
-    bool starved = ready(ring) > 0 && rings.useful == 0;
+    /* Who cannot know that they are gone, since their completion is late, may ask until it is there. */
+    bool starved = ready(ring) > 0 && rings.useful == 0 && ring->delayed.count == 0 && ring->overflow.count == 0;
     rings.useful = 0;
     rings.starved = starved ? rings.starved + 1 : 0;
     WORLD_CHECK(++rings.waits < SPIN, "the loop has waited %u times: it spins", rings.waits);
