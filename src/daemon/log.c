@@ -35,6 +35,7 @@ static struct {
     atomic_int level; /* a reload changes it */
     enum log_format format;
     bool to_journal;
+    atomic_bool has_error;
     uint32_t rate;
     struct message messages[MESSAGES];
     char status[STATUS];
@@ -251,7 +252,13 @@ void log_write(enum log_level level, const char *message, const log_field *field
     tell_suppressed(&now, now.tv_sec);
     if (within_rate(level, message, now.tv_sec))
         show(level, &now, message, fields, count);
+    if (level == LOG_ERROR)
+        atomic_store_explicit(&the_log.has_error, true, memory_order_relaxed);
     pthread_mutex_unlock(&the_log.lock);
+}
+
+bool log_has_error(void) {
+    return atomic_load_explicit(&the_log.has_error, memory_order_relaxed);
 }
 
 void log_flush(void) {

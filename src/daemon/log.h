@@ -6,6 +6,7 @@
 #ifndef SLUICED_LOG_H
 #define SLUICED_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,9 @@ typedef struct log_number {
     char text[24];
 } log_number;
 log_number log_unsigned(uint64_t value);
+
+/* Whether there has been a line of an error. */
+bool log_has_error(void);
 
 /* Says what the limit has left out so far: at the end, since otherwise the next line does. */
 void log_flush(void);

@@ -20,9 +20,10 @@ static void complain(const char *line, void *user) {
     fprintf(stderr, "sluiced: %s\n", line);
 }
 
-/* What has failed has said more, where there is more to say than the reason. */
+/* One line says why: that of what has failed, or else, as for want of memory, this one. */
 static int cannot_start(int error) {
-    LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    if (!log_has_error())
+        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
     log_flush();
     return EXIT_FAILURE;
 }
