@@ -447,6 +447,9 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
             session->player->progress_at = worker_now(session->base.worker);
         session->player->stream->sends += bytes > text;
         player_sent(session->player, bytes - text);
+        /* It has left, or paused, while frames were on their way: those that are not begun would follow the reply. */
+        if (!session->joined || session->player->state == PLAYER_PAUSED)
+            player_drop(session->player, DROP_PAUSED);
     }
     if (session->state == RTSP_ENDING && sluice_writer_queued(session->writer) == 0 &&
         (!session->player || session->player->count == 0))
