@@ -32,12 +32,9 @@ void uring_submit_now(uring *u) {
 }
 
 struct io_uring_sqe *uring_sqe(uring *u) {
-    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
-    if (!sqe && u->enabled) {
+    if (io_uring_sq_space_left(&u->ring) <= u->kept && u->enabled)
         uring_submit_now(u);
-        sqe = io_uring_get_sqe(&u->ring);
-    }
-    return sqe;
+    return io_uring_sq_space_left(&u->ring) > u->kept ? io_uring_get_sqe(&u->ring) : NULL;
 }
 
 /* Registers a slab, so that reads can name its memory; one that the limit on locked memory forbids does without. */
@@ -295,13 +292,15 @@ static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     if (sends_full(u))
         uring_submit_now(u);
     *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
+    u->kept = *ret_max > 0 ? 1 : 0;
     u->room = u->iovecs_used;
     return &u->iovecs[u->room];
 }
 
 static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     uring *u = of(backend);
-    /* Since room() the user may have cancelled others, and with that used up entries: this may submit. */
+    /* Since room() the user may have cancelled others, and with that used up entries, but for the one that is kept. */
+    u->kept = 0;
     struct io_uring_sqe *sqe = uring_sqe(u);
     struct msghdr *message = &u->messages[u->messages_used++];
     *message = (struct msghdr){.msg_iov = &u->iovecs[u->room], .msg_iovlen = count};
@@ -317,6 +316,12 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
 static void wait_for_room(uring *u, sluice_io *io) {
     static const struct __kernel_timespec rest = {.tv_nsec = 10000000};
     struct io_uring_sqe *sqe = uring_sqe(u);
+    /* The kernel takes no more now: as if there had been room, so that the user tries again. */
+    if (!sqe) {
+        io->sending = false;
+        io->events->sent(io, 0);
+        return;
+    }
     if (io->send_step == URING_SEND_TRY) {
         io_uring_prep_poll_add(sqe, io->fd, POLLOUT);
         io->send_step = URING_SEND_POLL;

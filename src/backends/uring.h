@@ -73,7 +73,8 @@ typedef struct uring {
     /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */
     struct iovec *iovecs;
     struct msghdr *messages;
-    size_t room; /* index of the pieces that room() has given out last */
+    unsigned kept; /* entries of the submission queue for the send that room() has been asked for: 0 or 1 */
+    size_t room;   /* index of the pieces that room() has given out last */
     size_t iovecs_used;
     size_t messages_used;
 
