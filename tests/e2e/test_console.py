@@ -138,7 +138,8 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(look()["note"], "")
         player, = daemon.api()["players"]
         self.assertEqual((player["protocol"], player["state"], player["frames_dropped"]), ("websocket", "playing", 0))
-        self.assertEqual(self.browser.complaints(), [])
+        # Where a busy machine is late with the first picture, mpegts.js helps it along, and says so.
+        self.assertEqual([text for text in self.browser.complaints() if "[StartupStallJumper]" not in text], [])
         folder = os.environ.get("SLUICE_TEST_PICTURES")
         if folder:
             with open(os.path.join(folder, "console.png"), "wb") as file:
