@@ -17,7 +17,7 @@ import unittest
 import harness
 from harness import AAC, H264, VIDEO, tone
 
-SECONDS = 60
+SECONDS = int(os.environ.get("SLUICE_TEST_SECONDS", 60))
 GROUP = 50  # Pictures.
 # ffmpeg forgets the times of the first pictures that come by RTP in several packets, and guesses them.
 GUESSED = 2
