@@ -172,8 +172,10 @@ static int run_kick(const struct command_line *line) {
     char ban[64] = "";
     if (line->word_count != 3)
         return wrong("kick: expected \"player ID\", \"publisher ID\" or \"stream NAME\"");
+    if (line->ban && (strlen(line->ban) > 10 || strspn(line->ban, "0123456789") != strlen(line->ban)))
+        return wrong("--ban: expected seconds, got \"%s\"", line->ban);
     if (line->ban)
-        snprintf(ban, sizeof ban, "?ban=%.32s", line->ban);
+        snprintf(ban, sizeof ban, "?ban=%s", line->ban);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(line->words[1], kinds[i].word) == 0)
             return run_named(line, "DELETE", kinds[i].folder, line->words[2], ban);

@@ -8,10 +8,11 @@
 
 /* Where the first worker that answers listens, or else where it was told to. */
 static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
-    address_format(&view->options->listeners[listener].address, text);
-    for (size_t i = view->snapshots.count; i > 0; i--)
-        if (view->snapshots.list[i - 1])
-            memcpy(text, view->snapshots.list[i - 1]->listeners[listener], ADDRESS_TEXT);
+    const struct snapshot *first = view->snapshots.count > 0 ? view->snapshots.list[0] : NULL;
+    if (first && *first->listeners[listener])
+        memcpy(text, first->listeners[listener], ADDRESS_TEXT);
+    else
+        address_format(&view->options->listeners[listener].address, text);
 }
 
 static void add_listeners(const struct admin_view *view, struct json *json) {

@@ -66,8 +66,8 @@ void claim_withdraw(struct claim *claim) {
 static bool displaces(const struct claim *claim, uint64_t now) {
     const struct stream *stream = claim->stream;
     const struct stream_source *holder = &stream->source, *source = claim->source;
-    if (!holder->session || !source->session || source->session->type->pulls || is_ending(source->session) ||
-        bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
+    if (!holder->session || !source->session || source->session->closing || source->session->type->pulls ||
+        is_ending(source->session) || bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
         return false;
     switch (registry_limits(stream->registry)->same_name) {
     case SAME_NAME_REFUSE:

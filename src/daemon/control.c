@@ -188,7 +188,9 @@ static void on_watchdog(evutil_socket_t fd, short what, void *user) {
     struct control *control = user;
     (void)fd;
     (void)what;
-    (void)asker_snapshot(control->asker, 0, say_alive, NULL);
+    /* After an upgrade the manager watches the other process. */
+    if (!upgrade_is_over(control->upgrade))
+        (void)asker_snapshot(control->asker, 0, say_alive, NULL);
 }
 
 static bool add_event(struct control *control, evutil_socket_t fd, short what, event_callback_fn call,

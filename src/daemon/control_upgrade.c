@@ -21,7 +21,7 @@
 #include "daemon/spawn.h"
 
 enum {
-    READY_S = 30,        /* for the other process to become ready */
+    READY_S = 8,         /* for the other process to become ready: less than who asks by the API waits */
     TURN_MS = 60 * 1000, /* for this one to be told to go on */
     REASON = 128,
 };
@@ -58,6 +58,14 @@ struct upgrade {
     struct listeners_socket lent[OPTIONS_MAX_LISTENERS];
     size_t lent_count;
 };
+
+/* The other process is of no use any more, whatever it does. Its status where it has ended by itself. */
+static int end_successor(const struct upgrade *upgrade) {
+    int status = 0;
+    (void)kill(upgrade->pid, SIGKILL);
+    (void)waitpid(upgrade->pid, &status, 0);
+    return status;
+}
 
 static void close_channel(struct upgrade *upgrade) {
     if (upgrade->channel_event)
@@ -116,10 +124,10 @@ static void on_left(void *user) {
 
 /* The other process is ready. It waits until nothing is accepted here any more. */
 static void leave(struct upgrade *upgrade) {
-    if (server_leave(upgrade->server, on_left, upgrade) < 0) {
-        (void)kill(upgrade->pid, SIGKILL);
-        (void)waitpid(upgrade->pid, NULL, 0);
-        give_up(upgrade, -ENOMEM, "out of memory");
+    int error = server_leave(upgrade->server, on_left, upgrade);
+    if (error < 0) {
+        (void)end_successor(upgrade);
+        give_up(upgrade, error, error == -ESHUTDOWN ? "the server stops" : "out of memory");
         return;
     }
     upgrade->state = UPGRADE_LEAVING;
@@ -132,10 +140,7 @@ static void leave(struct upgrade *upgrade) {
 /* It will not become ready. */
 static void reap(struct upgrade *upgrade, bool is_late) {
     char reason[REASON];
-    int status = 0;
-    if (is_late)
-        (void)kill(upgrade->pid, SIGKILL);
-    (void)waitpid(upgrade->pid, &status, 0);
+    int status = end_successor(upgrade);
     if (is_late)
         snprintf(reason, sizeof reason, "the new process was not ready in %d seconds", READY_S);
     else if (WIFSIGNALED(status))
@@ -186,12 +191,15 @@ static void start(struct upgrade *upgrade) {
     }
     upgrade->channel = channel[0];
     int error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
+    bool spawned = !error;
     close(channel[1]);
-    if (!error) {
+    if (spawned) {
         upgrade->channel_event = event_new(upgrade->base, channel[0], EV_READ | EV_PERSIST, on_channel, upgrade);
         error = upgrade->channel_event && event_add(upgrade->channel_event, &patience) == 0 ? 0 : -ENOMEM;
     }
     if (error) {
+        if (spawned)
+            (void)end_successor(upgrade);
         give_up(upgrade, error, strerror(-error));
         return;
     }
@@ -244,6 +252,9 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
 void upgrade_free(struct upgrade *upgrade) {
     if (!upgrade)
         return;
+    /* Who stops this process during an upgrade means both. */
+    if (upgrade->state == UPGRADE_STARTING)
+        (void)end_successor(upgrade);
     close_channel(upgrade);
     spawn_sockets_close(&upgrade->sockets);
     for (size_t i = 0; i < upgrade->lent_count; i++)

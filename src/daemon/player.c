@@ -139,7 +139,7 @@ uint32_t player_queued_ms(const struct player *player) {
 }
 
 uint64_t player_behind_ms(const struct player *player, uint64_t now) {
-    return player->count > 0 && now > player->behind_since ? now - player->behind_since : 0;
+    return player->count > 0 && player->behind_since > 0 && now > player->behind_since ? now - player->behind_since : 0;
 }
 
 /* Whether decoding can begin with this packet. */

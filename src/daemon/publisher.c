@@ -66,6 +66,9 @@ bool publisher_is_waiting(const struct publisher *publisher) {
 }
 
 void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
+    /* The name is another's still. */
+    if (!publisher->attached)
+        return;
     publisher->has_tags = true;
     publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
     /* A tag that finds no memory is lost and counted; the stream goes on. */

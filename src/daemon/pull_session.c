@@ -283,6 +283,8 @@ static void on_set_up(struct pull_session *session, const sluice_rtsp_message *r
     bool more = find_track(session, session->track + 1);
     /* Media may overtake the answer to PLAY. */
     int result = more ? 0 : rtsp_source_publish(&session->source, &session->base, name, on_claimed);
+    if (result == -EUSERS)
+        server_count_refusal(session->base.worker->server, REFUSED_STREAMS);
     if (result < 0)
         fail(session, result, "%s", publisher_error_text(result));
     else if (result == 0)
@@ -403,7 +405,8 @@ static void handle(struct pull_session *session, const sluice_rtsp_message *mess
         on_reply(session, message);
     else if (message->kind == SLUICE_RTSP_REQUEST)
         on_request(session, message);
-    else if (session->source.publisher && rtsp_source_frame(&session->source, session->channels, message))
+    else if (session->source.publisher && !rtsp_source_is_waiting(&session->source) &&
+             rtsp_source_frame(&session->source, session->channels, message))
         pull_media(&session->pull->machine, now_of(session));
 }
 

@@ -13,7 +13,7 @@
 const char *record_options_add(struct record_options *options, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1])
-        return "PATTERN=DIRECTORY, such as 'live/*=/var/lib/sluiced'";
+        return "PATTERN=DIRECTORY, such as 'live/*=/var/lib/sluice'";
     if (options->rule_count == RECORDS_MOST_RULES)
         return "at most 256 rules";
     char *copy = strdup(text);

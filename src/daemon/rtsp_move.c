@@ -19,7 +19,7 @@ bool rtsp_move(struct rtsp_session *session, const sluice_rtsp_message *request)
     if (bound || !(request->method_id & naming) || owner_of(session, request) == session->base.worker)
         return false;
     /* Of a description that it has had: nothing has been sent to it yet. */
-    rtsp_play_leave(session, "");
+    rtsp_play_leave(session, "another stream is asked for");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
     session->moving = request;

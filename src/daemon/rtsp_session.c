@@ -523,11 +523,13 @@ static void drain(struct session *base) {
         rtsp_close(session);
         return;
     }
-    bool owes = session->state == RTSP_WAITING || rtsp_source_is_waiting(&session->source);
+    bool asks = session->base.hook && session->asked;
+    bool owes = asks || session->state == RTSP_WAITING || rtsp_source_is_waiting(&session->source);
+    int64_t cseq = asks ? session->asked->cseq : session->asked_cseq;
     rtsp_publish_leave(session, -ESHUTDOWN);
     rtsp_play_leave(session, "the server stops");
     if (owes)
-        rtsp_respond(session, 503, session->asked_cseq);
+        rtsp_respond(session, 503, cseq);
     rtsp_end(session);
 }
 

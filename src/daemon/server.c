@@ -250,11 +250,16 @@ static bool admit(const struct worker *first, const struct listener_option *opti
     if (atomic_load(&server->connections) >= first->options->max_connections) {
         if (atomic_fetch_add(&server->refused, 1) == 0)
             LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
-    } else if (address_counts_add(server->addresses, &address, most ? most : UINT64_MAX) < 0) {
-        refusal = REFUSED_PER_ADDRESS;
-        log_refusal(option, peer, refusal_reason(refusal));
     } else {
-        return true;
+        int error = address_counts_add(server->addresses, &address, most ? most : UINT64_MAX);
+        if (!error)
+            return true;
+        refusal = REFUSED_PER_ADDRESS;
+        log_refusal(option, peer, error == -EUSERS ? refusal_reason(refusal) : strerror(-error));
+        if (error != -EUSERS) {
+            close(fd);
+            return false;
+        }
     }
     server_count_refusal(server, refusal);
     refusal_close(fd, option->protocol, refusal);

@@ -267,7 +267,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     stream->source = *source;
     stream->publisher_id = object_id_new();
     claim_let_go(stream);
-    stream->received_at = source->since;
+    stream->received_at = sluice_loop_now(registry->loop);
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     timeline_begin(&stream->timeline, goes_on);

@@ -89,6 +89,10 @@ static void finish(struct worker *worker, uint64_t now) {
 void worker_leave(struct worker *worker) {
     worker->leaving = true;
     worker->leave_deadline = worker_now(worker) + worker->options->drain_ms;
+    /* The next publisher comes to the other process: nothing is kept for it here. */
+    struct stream_limits limits = *registry_limits(worker->registry);
+    limits.resume_ms = 0;
+    registry_set_limits(worker->registry, &limits);
     pulls_stop(worker->pulls);
 }
 
