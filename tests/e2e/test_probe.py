@@ -365,9 +365,11 @@ class RefusalTest(unittest.TestCase):
     def test_not_to_be_had(self):
         with Daemon("--wait", "0", listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
             host, port = daemon.address("rtsp")
-            nobody = harness.socket.create_server(("127.0.0.1", 0))
+            # A port that is taken, where nobody listens.
+            nobody = harness.socket.socket()
+            self.addCleanup(nobody.close)
+            nobody.bind(("127.0.0.1", 0))
             closed = nobody.getsockname()[1]
-            nobody.close()
             for url, words in ((daemon.url("live/none"), "404"),
                                ("rtsp://%s:%d/live/none" % (host, port), "404"),
                                ("http://127.0.0.1:%d/a.flv" % closed, "refused"),
