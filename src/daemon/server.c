@@ -385,6 +385,10 @@ static int start_thread(struct worker *worker) {
 int server_run(struct server *server) {
     uint32_t started = 1;
     int error = server->records ? records_begin(server->records, recorded, server) : 0;
+    /* No reason not to serve: they are repaired at the next start. */
+    if (error)
+        LOG(LOG_ERROR, "cannot repair recordings", {"reason", strerror(-error)});
+    error = 0;
     (void)pthread_setname_np(pthread_self(), "worker 0");
     for (; started < server->worker_count && !error; started += !error)
         error = start_thread(&server->workers[started]);
@@ -404,6 +408,9 @@ int server_run(struct server *server) {
 static void drain(void *user) {
     struct worker *worker = user;
     struct server *server = worker->server;
+    /* A run that has not begun is being taken apart already. */
+    if (worker->draining)
+        return;
     listeners_free(worker->listeners);
     worker->listeners = NULL;
     for (uint32_t i = 1; worker->index == 0 && i < server->worker_count; i++)

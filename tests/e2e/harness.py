@@ -186,6 +186,13 @@ class Daemon:
         """Warnings and errors so far, and lines that are no log lines."""
         return self.log(levels=("warning", "error", None))
 
+    def check_log(self, count, message, **fields):
+        """There are so many such lines, and no more. What a client has been told may be in the log a moment later."""
+        self.wait_log(message, count, **fields)
+        found = len(self.log(message, **fields))
+        if found != count:
+            raise AssertionError("%d lines %r %r, not %d" % (found, message, fields, count))
+
     def wait_log(self, message, count=1, **fields):
         """Waits until there are that many such lines; returns the last."""
         patience = Patience()

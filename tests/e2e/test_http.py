@@ -504,7 +504,7 @@ class SecondPublisherTest(unittest.TestCase):
                 publisher = daemon.stream(steady.name)["publisher"]
                 self.assertEqual((publisher["address"], publisher["protocol"]), (steady.publisher.address, "flv"))
             daemon.blocks_settled()
-            self.assertEqual(len(daemon.log("publish refused", stream=steady.name)), 3)
+            daemon.check_log(3, "publish refused", stream=steady.name)
             self.assertEqual(len(daemon.complaints()), 3)
 
     def test_on_raw_flv(self):
@@ -517,7 +517,7 @@ class SecondPublisherTest(unittest.TestCase):
                     self.assertEqual(harness.read_to_end(peer), b"")
                 steady.go_on()
             daemon.blocks_settled()
-            self.assertEqual(len(daemon.log("publish refused", stream="live/a")), 1)
+            daemon.check_log(1, "publish refused", stream="live/a")
             self.assertEqual(len(daemon.complaints()), 1)
 
 

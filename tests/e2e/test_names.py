@@ -163,7 +163,7 @@ class HeldTest(unittest.TestCase):
                     self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
                     self.assertEqual(harness.read_head(other.peer)[0], 409)
                     self.assertEqual(harness.read_to_end(raw.peer), b"")
-                self.assertEqual(len(daemon.log("publish refused", reason="the stream has a publisher")), 3)
+                daemon.check_log(3, "publish refused", reason="the stream has a publisher")
                 last = flv.audio_frame(800, 9000, 100)
                 holder.send(last)
                 player.wait_frame(last)
@@ -189,6 +189,7 @@ class TakeOverTest(unittest.TestCase):
                     before.check_ended(self, 409, TAKEN)
                     before.close()
                 before = comer
+            daemon.wait_log("publisher ended", len(ways) - 1)
             ended = daemon.log("publisher ended")
             self.assertEqual({line.fields["reason"] for line in ended}, {TAKEN})
             self.assertEqual([line.fields["proto"] for line in ended], list(ways[:-1]))
@@ -301,7 +302,7 @@ class ResumeTest(unittest.TestCase):
             with Publisher(daemon, NAMES[0], "http", at=1) as other, rtsp.Client(daemon, NAMES[0]) as client:
                 self.assertEqual(harness.read_head(other.peer)[0], 409)
                 self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
-            self.assertEqual(len(daemon.log("publish refused", reason="the stream is kept for its publisher")), 2)
+            daemon.check_log(2, "publish refused", reason="the stream is kept for its publisher")
             with Source(daemon, NAMES[0], "http", 5) as source:
                 source.send(5)
                 daemon.wait_stream(NAMES[0], lambda stream: stream["frames"]["audio"] > 0, "frames")

@@ -327,7 +327,7 @@ class UseTest(RightsCase):
         daemon = self.start(RULES)
         for _ in range(25):
             self.assertEqual(daemon.request("HEAD", "/deny/x.flv")[0], 403)
-        self.assertEqual(len(daemon.log("request refused")), 20)
+        daemon.check_log(20, "request refused")
         line = daemon.wait_log("requests refused, not logged")
         self.assertEqual(line.fields["count"], "5")
 

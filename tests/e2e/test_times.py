@@ -44,7 +44,7 @@ class JumpTest(unittest.TestCase):
                 self.check_length(player.frames, jumps)
                 if count:
                     self.check_compositions(player.frames)
-                    self.assertEqual(len(daemon.log("timestamps jump", stream=NAME)), len(JUMPS))
+                    daemon.check_log(len(JUMPS), "timestamps jump", stream=NAME)
                     metrics = daemon.admin("GET", "/metrics")[2].decode()
                     self.assertIn("\nsluice_timestamp_jumps_total %d\n" % len(JUMPS), metrics)
                 source.close()

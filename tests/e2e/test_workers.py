@@ -280,7 +280,7 @@ class EachWorkerTest(unittest.TestCase):
                 with rtsp.Client(daemon, "closed/s%d" % i) as client:
                     self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
             self.assertEqual(len(hook.asked), len(expected))
-            self.assertEqual(len(daemon.log("request refused", status="403")), 16)
+            daemon.check_log(16, "request refused", status="403")
             daemon.blocks_settled()
 
     @staticmethod
