@@ -268,11 +268,13 @@ class ChurnTest(unittest.TestCase):
 
 class Link:
     """A network namespace, joined to this one by a pair of interfaces."""
+    made = 0  # the kernel takes its time to remove a link, so no two have the same name
 
     def __init__(self, test):
-        self.name = "sluice-%d" % os.getpid()
-        self.ours, self.theirs = "10.213.%d.1" % (os.getpid() % 250), "10.213.%d.2" % (os.getpid() % 250)
-        self.outside = "sl%d" % (os.getpid() % 1000000)
+        Link.made += 1
+        self.name = "sluice-%d-%d" % (os.getpid(), Link.made)
+        self.ours, self.theirs = ("10.%d.%d.%d" % (212 + Link.made % 8, os.getpid() % 250, i) for i in (1, 2))
+        self.outside = "sl%d-%d" % (os.getpid() % 1000000, Link.made)
         if os.geteuid() != 0 or not shutil.which("ip") or subprocess.run(
                 ["ip", "netns", "add", self.name], capture_output=True, check=False).returncode != 0:
             test.skipTest("no network namespaces here")

@@ -38,7 +38,7 @@ class Waiting:
         return status, data
 
     def play(self):
-        """Reads until media come."""
+        """Reads until media come, and gives what has been read."""
         status, data = self.answer()
         if status not in (200, 101):
             raise AssertionError("%s: %d" % (self.kind, status))
@@ -46,12 +46,13 @@ class Waiting:
             if self.client.setup(0).status != 200 or self.client.ask("PLAY").status != 200:
                 raise AssertionError("not played")
             self.client.next_rtp()
-            return
+            return b""
         while b"FLV\x01" not in data or len(data) < 1000:
             more = self.peer.recv(65536)
             if not more:
                 raise AssertionError("%s: the end" % self.kind)
             data += more
+        return data
 
     def close(self):
         (self.client or self.peer).close()
@@ -129,15 +130,14 @@ class WaitTest(unittest.TestCase):
         players = self.several(daemon, 2)
         with Publisher(daemon, "live/0", "http") as publisher:
             publisher.send(flv.stream(100)[0])
-            for player in players:
-                player.play()
+            played = [player.play() for player in players]
             publisher.finish()
-        for player in players:
+        for player, data in zip(players, played):
             with contextlib.suppress(Ended):
                 while player.client and isinstance(player.client.next(), (Reply, tuple)):
                     pass
             if not player.client:
-                rest = harness.read_to_end(player.peer)
+                rest = data + harness.read_to_end(player.peer)
                 # The last chunk, a close frame of 1000, or the end alone.
                 if player.kind == "http":
                     self.assertTrue(rest.endswith(b"\r\n0\r\n\r\n"))
