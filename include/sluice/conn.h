@@ -174,7 +174,8 @@ SLUICE_API void sluice_conn_receive_cancel(sluice_conn *conn);
  * after. A sluice_conn_receive_into() that is under way ends with -ETIMEDOUT instead, and another may follow. Nothing
  * is lost by it. Counted from this call, from sluice_conn_resume() and sluice_conn_receive_into(), and from the last
  * bytes that came; not while receiving is paused, nor while the connection waits for a block. Cheap: it costs nothing
- * per byte, and one timer per connection that is looked at once in that time.
+ * per byte, and one timer per connection that is looked at once in that time. No effect behind
+ * sluice_conn_close().
  * @param milliseconds 0: for any length, which is the default
  * @return 0, -ENOMEM (for the first time only)
  */

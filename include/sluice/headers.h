@@ -62,7 +62,10 @@ SLUICE_API void sluice_headers_free(sluice_headers *headers);
  */
 SLUICE_API int sluice_headers_read(sluice_headers *headers, sluice_reader *reader);
 
-/** Makes the block empty and gives back the block of memory that it holds. */
+/**
+ * Makes the block empty, gives back the block of memory that it holds, and forgets how far a read that said -EAGAIN had
+ * come: to be called before a read from another stream, whose chain may lie where that of the last one was.
+ */
 SLUICE_API void sluice_headers_clear(sluice_headers *headers);
 
 /** Lines in the block. */

@@ -66,7 +66,8 @@ typedef struct sluice_reader_source {
      * @param need     bytes that the chain should hold; it holds fewer
      * @param deadline nanoseconds of CLOCK_MONOTONIC; UINT64_MAX: none
      * @return 0 (the chain has grown), -EAGAIN (more comes later), -ENODATA (the stream has ended), -ETIMEDOUT (the
-     *         deadline has passed), or what the source has failed with; the chain may have grown in any case
+     *         deadline has passed), or what the source has failed with; the chain may have grown in any case.
+     *         -ECANCELED: it has been closed, and chain and reader may be gone: the reader touches neither.
      */
     int (*fill)(void *user, size_t need, uint64_t deadline);
 

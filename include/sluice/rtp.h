@@ -264,7 +264,7 @@ SLUICE_API void sluice_rtp_unpacker_free(sluice_rtp_unpacker *unpacker);
 /**
  * Gives the unpacker a packet; then call sluice_rtp_unpacker_next() until it says 0. The unpacker takes references of
  * its own, only on the payload's blocks, and holds them until it has delivered the unit.
- * @param packet   what sluice_rtp_read() has said of it
+ * @param packet   what sluice_rtp_read() has said of it; one without payload is passed over, and is not missing
  * @param sequence unwrapped, as sluice_rtp_note() says it; one that is not the next means that packets are missing
  * @return 0, -EBUSY (the packet before has not been finished), -ESTALE (not above the packet before: it came late, or
  *         twice; dropped), -EINVAL (the view is not of this slice)

@@ -33,6 +33,7 @@ extern "C" {
 #endif
 
 enum {
+    SLUICE_RTP_FLV_ANY = -1,           /**< In place of a payload type: whatever comes. */
     SLUICE_RTP_FLV_TRACKS = 2,         /**< A video and an audio track. */
     SLUICE_RTP_FLV_REPORT_SIZE = 300,  /**< Longest receiver report with its CNAME, bytes. */
     SLUICE_RTP_FLV_FIRST_TIME = 1000,  /**< Time of the first frame, ms: the other track may have begun earlier. */
@@ -46,6 +47,7 @@ typedef struct sluice_rtp_flv_stats {
     uint64_t reordered;  /**< Came late; what they belonged to was lost with them. */
     uint64_t duplicates; /**< Came twice, or too late to tell. */
     uint64_t malformed;  /**< Packets that were refused, and reports. */
+    uint64_t ignored;    /**< Packets of another payload type: comfort noise, tones, error correction. */
     uint64_t frames;     /**< Delivered. */
     uint64_t damaged;    /**< Delivered, but with something missing in them or before them. */
     uint64_t dropped;    /**< Not delivered: before the first key picture, over a limit, or for want of memory. */
@@ -68,14 +70,16 @@ SLUICE_API void sluice_rtp_flv_free(sluice_rtp_flv *flv);
 
 /**
  * Adds a track; all of them before the first packet.
- * @param config  what SDP says of it; parameter sets may come in band
- * @param options of the unpacker, as sluice_codec_read_fmtp() has left them; NULL for the defaults
+ * @param config       what SDP says of it; parameter sets may come in band
+ * @param options      of the unpacker, as sluice_codec_read_fmtp() has left them; NULL for the defaults
+ * @param payload_type that SDP has given it, 0 to 127: packets of other types are ignored, as RFC 3550, section 5.1,
+ *                     demands; SLUICE_RTP_FLV_ANY: all are taken for the track's
  * @return the track's number, 0 or 1; -EOPNOTSUPP (FLV does not carry it: G.711 of other rates than 8000 Hz or of more
- *         than two channels, AAC without its config), -EEXIST (a second one of its kind), -EINVAL (bad options),
- *         -ENOMEM
+ *         than two channels, AAC without its config), -EEXIST (a second one of its kind), -EINVAL (bad options or
+ *         payload type), -ENOMEM
  */
 SLUICE_API int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
-                                  const sluice_rtp_unpacker_options *options);
+                                  const sluice_rtp_unpacker_options *options, int payload_type);
 
 /** The flags for the FLV file header: SLUICE_FLV_HAS_... of the tracks. */
 SLUICE_API uint8_t sluice_rtp_flv_flags(const sluice_rtp_flv *flv);
@@ -85,8 +89,8 @@ SLUICE_API uint8_t sluice_rtp_flv_flags(const sluice_rtp_flv *flv);
  * packet stays the caller's.
  * @param track as sluice_rtp_flv_add() has said
  * @param now   when it came, nanoseconds of a clock that only goes forward
- * @return 0 (also for a packet that is not used: late, doubled, of another source), -EINVAL (no such track),
- *         -EBUSY (the packet before has not been finished), -EPROTO (malformed; the next one may be well)
+ * @return 0 (also for a packet that is not used: late, doubled, of another source or payload type), -EINVAL (no such
+ *         track), -EBUSY (the packet before has not been finished), -EPROTO (malformed; the next one may be well)
  */
 SLUICE_API int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned track, const sluice_slice *packet, uint64_t now);
 

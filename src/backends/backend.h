@@ -203,6 +203,12 @@ struct backend_operations {
     /* Submits, waits up to @timeout_us (negative: without limit), calls up. 0 or -errno. */
     int (*turn)(sluice_backend *backend, int64_t timeout_us);
 
+    /*
+     * How long a turn, and who waits for the descriptor in its place, may wait, microseconds: 0 while something is to
+     * be done that no event will announce; negative: without limit.
+     */
+    int64_t (*may_wait)(const sluice_backend *backend);
+
     /* Ends the wait of a turn. Any thread. */
     void (*wake)(sluice_backend *backend);
 

@@ -318,12 +318,18 @@ static bool has_window(const epoll *e, int64_t timeout_us) {
     return e->window.length > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
 }
 
-/* How long to wait for events, milliseconds. */
-static int plan_wait(const epoll *e, int64_t timeout_us) {
+static int64_t may_wait(const sluice_backend *backend) {
+    const epoll *e = (const epoll *)backend;
     if (e->tell_first || e->cancelled.first)
         return 0;
-    if (epoll_waiting(e) > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
-        timeout_us = STARVED_WAIT_US;
+    return epoll_waiting(e) > 0 ? STARVED_WAIT_US : -1;
+}
+
+/* How long to wait for events, milliseconds. */
+static int plan_wait(const epoll *e, int64_t timeout_us) {
+    int64_t most = may_wait(&e->base);
+    if (most >= 0 && (timeout_us < 0 || timeout_us > most))
+        timeout_us = most;
     if (timeout_us < 0)
         return -1;
     int64_t ms = (timeout_us + 999) / 1000;
@@ -396,6 +402,7 @@ const struct backend_operations epoll_backend = {
     .call = start_call,
     .cancel = cancel,
     .turn = turn,
+    .may_wait = may_wait,
     .wake = wake,
     .descriptor = descriptor,
     .get_stats = get_stats,

@@ -376,12 +376,20 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
     io_queue_push(&u->cancelled, io);
 }
 
-/* The cancels that found no entry; before the first turn only accepts can be under way. */
+/*
+ * The cancels that found no entry: before the first turn, when nothing is submitted, or when the kernel had no memory
+ * to take what was queued. Which they were is not known, and to ask twice does no harm.
+ */
 static void send_due_cancels(uring *u) {
     u->cancels_due = false;
-    for (sluice_io *io = u->cancelled.first; io && !u->cancels_due; io = io->queue_next)
+    for (sluice_io *io = u->cancelled.first; io && !u->cancels_due; io = io->queue_next) {
+        if (io->receiving == IO_RECV_STOPPING)
+            uring_cancel(u, io, URING_TAG_RECEIVE);
         if (io->accepting)
             uring_cancel(u, io, URING_TAG_ACCEPT);
+        if (io->sending)
+            uring_cancel(u, io, URING_TAG_SEND);
+    }
 }
 
 /* Tells those whose last operation has completed. */
@@ -462,6 +470,22 @@ static uint32_t collect(uring *u) {
     return count;
 }
 
+static int64_t may_wait(const sluice_backend *backend) {
+    const uring *u = (const uring *)backend;
+    /* What starved has waited for a window already, and would wait for one more whenever the ring has blocks again. */
+    /* Without its read, a wake-up would not end the wait. */
+    if (u->told || u->cancels_due || (u->enabled && !u->wake_armed) || (u->overdue && u->window.length > 0))
+        return 0;
+    int64_t wait = -1;
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        if (u->rings[i].waiting.count > 0)
+            wait = STARVED_WAIT_US;
+        if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
+            return 0;
+    }
+    return wait;
+}
+
 /*
  * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without limit has no time at
  * all (*ret_wait is NULL), for which the kernel starts no timer; else it is put to @wait.
@@ -469,15 +493,9 @@ static uint32_t collect(uring *u) {
 static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
                           struct __kernel_timespec **ret_wait) {
     unsigned completions = 1;
-    for (uint32_t i = 0; i < u->ring_count; i++) {
-        if (u->rings[i].waiting.count > 0 && u->rings[i].count > 0)
-            timeout_us = 0;
-        else if (u->rings[i].waiting.count > 0 && (timeout_us < 0 || timeout_us > STARVED_WAIT_US))
-            timeout_us = STARVED_WAIT_US;
-    }
-    /* What starved has waited for a window already, and would wait for one more whenever the ring has blocks again. */
-    if (u->told || (u->overdue && u->window.length > 0))
-        timeout_us = 0;
+    int64_t most = may_wait(&u->base);
+    if (most >= 0 && (timeout_us < 0 || timeout_us > most))
+        timeout_us = most;
     if (u->busy && u->window.length > 0 && timeout_us != 0) {
         timeout_us = window_left(&u->window, timeout_us);
         completions = BATCH_COMPLETIONS;
@@ -575,6 +593,7 @@ const struct backend_operations uring_backend = {
     .call = start_call,
     .cancel = cancel,
     .turn = turn,
+    .may_wait = may_wait,
     .wake = wake,
     .descriptor = descriptor,
     .get_stats = get_stats,

@@ -67,7 +67,7 @@ typedef struct uring {
     uint32_t ring_count;
     uint32_t stock_bytes; /* of each */
     io_queue cancelled;   /* whose last completions are awaited */
-    bool cancels_due;     /* a cancel found no entry before the first turn */
+    bool cancels_due;     /* a cancel has found no entry */
     bool told; /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
 
     /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */

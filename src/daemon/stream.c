@@ -451,6 +451,12 @@ static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_
     return error;
 }
 
+/* What the pool lacks while the frame is held, in blocks; of views it has four to a block. */
+static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *before) {
+    size_t blocks = sluice_slice_footprint(payload, before), views = sluice_slice_blocks(payload) / 4;
+    return (uint32_t)(views > blocks ? views : blocks);
+}
+
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role) {
     sluice_slice kept;
     uint32_t time = stream_time(stream, tag, role);
@@ -465,7 +471,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     }
     packet->received_at = stream->received_at;
     const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
-    packet_account(packet, (uint32_t)sluice_slice_footprint(&packet->payload, before), &stream->blocks_held);
+    packet_account(packet, pool_share(&packet->payload, before), &stream->blocks_held);
     packet_unref(stream->previous);
     stream->previous = packet_ref(packet);
     return packet;

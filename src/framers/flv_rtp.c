@@ -289,6 +289,9 @@ static int next_video_part(sluice_flv_rtp *rtp) {
     struct part part;
     size_t at = rtp->at;
     int result = next_nal(rtp, &at, &part);
+    /* Empty units are not gone over again for each parameter set that precedes what is behind them. */
+    if (result == 1)
+        rtp->at = part.offset - rtp->config.length_size;
     if (result == 1 && rtp->next_set < rtp->set_count && !codec_is_delimiter(rtp->config.codec, type_of(rtp, &part))) {
         rtp->part = rtp->sets[rtp->next_set++];
         rtp->is_last = false;

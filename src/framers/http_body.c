@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "framers/http_syntax.h"
+#include "memory/pool.h"
 #include "reader/cursor.h"
 
 /*
@@ -28,9 +29,8 @@ enum chunk_state {
 
 enum {
     MAX_SIZE_DIGITS = 16,
-    /* Each chunk costs a view in the target. This many are free; beyond them a view must stand for some bytes. */
+    /* Each chunk costs a view in the target. So many are free; beyond them each must stand for its part of the pool. */
     FREE_VIEWS = 1024,
-    BYTES_PER_VIEW = 64,
 };
 
 void sluice_http_body_begin(sluice_http_body *body, const sluice_http_request *request, bool until_close) {
@@ -135,6 +135,13 @@ static int move_data(sluice_http_body *body, sluice_chain *chain, uint64_t n, sl
     return error;
 }
 
+/* More views than the bytes are worth, or they would run out before the blocks do. */
+static bool has_too_many_views(const sluice_chain *to) {
+    size_t length = sluice_chain_length(to);
+    return sluice_chain_blocks(to) >
+           FREE_VIEWS + length / pool_bytes_per_view(to->pool) + length / pool_block_size(to->pool);
+}
+
 static int move_chunk(sluice_http_body *body, sluice_chain *chain, sluice_chain *to) {
     uint64_t before = body->total;
     int error = move_data(body, chain, body->left, to);
@@ -143,7 +150,7 @@ static int move_chunk(sluice_http_body *body, sluice_chain *chain, sluice_chain 
     body->left -= body->total - before;
     if (body->left == 0)
         body->state = CHUNK_DATA_CR;
-    return sluice_chain_blocks(to) > FREE_VIEWS + sluice_chain_length(to) / BYTES_PER_VIEW ? -EMSGSIZE : 0;
+    return has_too_many_views(to) ? -EMSGSIZE : 0;
 }
 
 static int read_chunked(sluice_http_body *body, sluice_chain *chain, sluice_chain *to) {

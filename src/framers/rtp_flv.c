@@ -19,6 +19,7 @@ static const uint64_t nanoseconds_in_second = 1000000000;
 struct track {
     sluice_flv_type type;
     sluice_codec_config config;
+    int payload_type; /* or SLUICE_RTP_FLV_ANY */
     sluice_rtp_unpacker *unpacker;
     sluice_rtp_unit *unit; /* the unpacker's, to be delivered; NULL for none */
     uint64_t now;          /* when its last packet came, nanoseconds */
@@ -86,15 +87,22 @@ static bool has_header(const sluice_codec_config *config) {
 }
 
 int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
-                       const sluice_rtp_unpacker_options *options) {
+                       const sluice_rtp_unpacker_options *options, int payload_type) {
     sluice_flv_type type = codec_is_video(config->codec) ? SLUICE_FLV_VIDEO : SLUICE_FLV_AUDIO;
+    if (payload_type < SLUICE_RTP_FLV_ANY || payload_type > 127)
+        return -EINVAL;
     if (!is_carried(config))
         return -EOPNOTSUPP;
     for (unsigned i = 0; i < flv->track_count; i++)
         if (flv->tracks[i].type == type)
             return -EEXIST;
     struct track *track = &flv->tracks[flv->track_count];
-    *track = (struct track){.type = type, .config = *config, .time.rate = config->clock_rate};
+    *track = (struct track){
+        .type = type,
+        .config = *config,
+        .payload_type = payload_type,
+        .time.rate = config->clock_rate,
+    };
     track->header_due = has_header(config) && sluice_codec_is_complete(config);
     int error = sluice_rtp_unpacker_new((sluice_rtp_format)sluice_codec_rtp_format(config->codec), options,
                                         &track->unpacker);
@@ -137,6 +145,18 @@ static bool is_of_source(struct track *track, uint32_t ssrc) {
     return true;
 }
 
+/*
+ * A packet of another payload type is no source of the track's. Of the track's own source it has one of the numbers,
+ * which is not missing then: the unpacker is given it without what it carries.
+ */
+static bool is_ignored(struct track *track, sluice_rtp_packet *packet) {
+    if (track->payload_type == SLUICE_RTP_FLV_ANY || packet->payload_type == track->payload_type)
+        return false;
+    track->stats.ignored++;
+    packet->payload_length = 0;
+    return !track->has_ssrc || packet->ssrc != track->ssrc;
+}
+
 int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned number, const sluice_slice *slice, uint64_t now) {
     if (number >= flv->track_count)
         return -EINVAL;
@@ -151,17 +171,20 @@ int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned number, const sluice_slice
     /* Before the packet is taken note of: it will be given again, and is no duplicate then. */
     if (track->unit || track->unpacker->has_packet)
         return -EBUSY;
-    if (!is_of_source(track, packet.ssrc))
+    if (is_ignored(track, &packet) || !is_of_source(track, packet.ssrc))
         return 0;
     sluice_rtp_arrival arrival = sluice_rtp_note(&track->source, packet.sequence, &sequence);
     if (arrival == SLUICE_RTP_SUSPECT || arrival == SLUICE_RTP_DUPLICATE)
         return 0;
     track->now = now;
     track->stalled = false;
+    if (packet.payload_length == 0) {
+        error = sluice_rtp_unpacker_push(track->unpacker, slice, &packet, sequence + track->generation);
+        return error == -ESTALE ? 0 : error;
+    }
     uint64_t units = now / nanoseconds_in_second * track->time.rate +
                      now % nanoseconds_in_second * track->time.rate / nanoseconds_in_second;
     sluice_rtp_note_time(&track->source, packet.timestamp, (uint32_t)units);
-    /* Padding alone keeps a connection alive. */
     error = sluice_rtp_unpacker_push(track->unpacker, slice, &packet, sequence + track->generation);
     return error == -ESTALE ? 0 : error;
 }

@@ -71,10 +71,13 @@ int sluice_rtp_unpacker_push(sluice_rtp_unpacker *unpacker, const sluice_slice *
     int error = sluice_slice_sub(slice, packet->payload_offset, packet->payload_length, &unpacker->payload);
     if (error)
         return error;
-    unpacker->gap = unpacker->begun && sequence != unpacker->sequence + 1;
+    unpacker->gap |= unpacker->begun && sequence != unpacker->sequence + 1;
     unpacker->begun = true;
-    unpacker->has_packet = true;
     unpacker->sequence = sequence;
+    /* Padding alone keeps a connection alive, and belongs to nothing. */
+    if (packet->payload_length == 0)
+        return 0;
+    unpacker->has_packet = true;
     unpacker->timestamp = packet->timestamp;
     unpacker->marker = packet->marker;
     unpacker->frame = 0;
@@ -149,8 +152,6 @@ void rtp_drop_fragment(sluice_rtp_unpacker *unpacker) {
 }
 
 int rtp_unpack_audio(sluice_rtp_unpacker *unpacker) {
-    if (unpacker->payload.length == 0)
-        return -EPROTO;
     int error = rtp_add_nal(unpacker, &(sluice_rtp_nal){0});
     if (!error)
         error = rtp_add_piece(unpacker, 0, unpacker->payload.length);

@@ -234,6 +234,7 @@ static void io_idle(sluice_io *io) {
     else if (io->fd >= 0)
         close(io->fd);
     sluice_timer_free(conn->timer);
+    conn->timer = NULL;
     while (conn->watchers) {
         conn_watcher *watcher = conn->watchers;
         conn->watchers = watcher->next;
@@ -526,6 +527,8 @@ static void look_at_timeout(sluice_timer *timer, void *user) {
 }
 
 int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds) {
+    if (is_going(conn))
+        return 0;
     if (milliseconds > 0 && !conn->timer) {
         int error = sluice_timer_new(conn->loop, look_at_timeout, conn, &conn->timer);
         if (error)
@@ -534,9 +537,8 @@ int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds) {
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     conn->timeout_ms = milliseconds;
-    if (!is_going(conn))
-        follow_need(conn);
-    if (milliseconds > 0 && is_receiving(conn) && !is_going(conn))
+    follow_need(conn);
+    if (milliseconds > 0 && is_receiving(conn))
         begin_timeout(conn);
     return 0;
 }

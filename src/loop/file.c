@@ -565,8 +565,12 @@ int sluice_file_fill(sluice_file *file, size_t need, uint64_t deadline) {
     if (error == -ECANCELED)
         return error;
     file->need = old_need;
-    if (chain_length(&file->io.chain) > before)
+    if (chain_length(&file->io.chain) > before) {
+        /* The stop is left for the next call. */
+        if (error == -EINTR)
+            sluice_loop_stop(file->loop);
         return 0;
+    }
     return error ? error : reading_end(file);
 }
 

@@ -155,6 +155,7 @@ static int stream_read_into(void *user, void *memory, size_t n, uint64_t deadlin
     if (is_inside(stream))
         return -EBUSY;
     stream->into.pending = true;
+    stream->into.done = 0;
     error = sluice_conn_receive_into(stream->conn, memory, n, stream_received, stream);
     if (error != 0) {
         stream->into.pending = false;
@@ -167,8 +168,8 @@ static int stream_read_into(void *user, void *memory, size_t n, uint64_t deadlin
         wait_anyway(stream, &stream->into.pending);
     }
     *ret_done = stream->into.done;
-    if (stream->into.done == n) {
-        /* All came while it was being given up: the stop is left for the next call. */
+    /* All came while it was being given up, some of it into the chain: the stop is left for the next call. */
+    if (!stream->into.pending && stream->into.done + chain_length(sluice_stream_chain(stream)) >= n) {
         if (error == -EINTR)
             sluice_loop_stop(stream->loop);
         return 0;

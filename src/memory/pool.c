@@ -21,6 +21,7 @@ enum {
     MAX_SLAB_BLOCKS = 1 << 16,
     MAX_BLOCKS = 1 << 22,
     RESERVE_SHARE = 16,
+    VIEWS_RESERVE = 8,   /* one of so many views is left by who keeps frames */
     VIEWS_PER_BLOCK = 4, /* most views and foreign memory in use, as a multiple of the most blocks */
     FIRST_VIEWS = 256,   /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
@@ -721,6 +722,19 @@ uint32_t pool_reserve(const sluice_pool *pool) {
     if (core->classes_used == 1)
         return (uint32_t)(core->reserve_bytes >> pool->shift);
     return (uint32_t)((core->reserve_bytes >> pool->shift) * reach(pool) / pool_max(pool));
+}
+
+uint32_t pool_bytes_per_view(const sluice_pool *pool) {
+    return pool->core->classes[0].block_size / VIEWS_PER_BLOCK;
+}
+
+bool pool_is_short_of_views(sluice_pool *pool) {
+    pool_core *core = pool->core;
+    uint32_t most = core->max_views - core->max_views / VIEWS_RESERVE;
+    if (core->views + core->foreign < most || is_closed(core))
+        return false;
+    drain_remote(core);
+    return core->views + core->foreign >= most;
 }
 
 uint32_t pool_block_size(const sluice_pool *pool) {

@@ -53,6 +53,12 @@ uint32_t pool_reserve(const sluice_pool *pool);
 uint32_t pool_block_size(const sluice_pool *pool);
 uint32_t pool_max(const sluice_pool *pool);
 
+/* Bytes of the pool to each view that it can have. */
+uint32_t pool_bytes_per_view(const sluice_pool *pool);
+
+/* No more views are left than receiving and framing need: who keeps frames is to give some back. */
+bool pool_is_short_of_views(sluice_pool *pool);
+
 /* Which class of its pool: below POOL_CLASSES. The block size that the user gave is 0. */
 uint32_t pool_class(const sluice_pool *pool);
 

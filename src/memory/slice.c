@@ -17,7 +17,7 @@ static sluice_pool *pool_of(const sluice_slice *slice) {
 int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept) {
     if (slice->first) {
         sluice_pool *pool = pool_of(slice);
-        if (pool && sluice_pool_available(pool) <= pool_reserve(pool))
+        if (pool && (sluice_pool_available(pool) <= pool_reserve(pool) || pool_is_short_of_views(pool)))
             return -ENOBUFS;
     }
     sluice_slice kept = *slice;

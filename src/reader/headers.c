@@ -58,10 +58,16 @@ int sluice_headers_new(const sluice_headers_options *options, sluice_headers **r
     return 0;
 }
 
-void sluice_headers_clear(sluice_headers *headers) {
+/* But for how far the search for their end has come. */
+static void forget_lines(sluice_headers *headers) {
     headers->count = 0;
     sluice_slice_release(&headers->held);
     sluice_bytes_clear(&headers->text);
+}
+
+void sluice_headers_clear(sluice_headers *headers) {
+    forget_lines(headers);
+    headers->search = (struct search){0};
 }
 
 void sluice_headers_free(sluice_headers *headers) {
@@ -75,7 +81,8 @@ void sluice_headers_free(sluice_headers *headers) {
 /* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
 static int find_end(sluice_headers *headers, const sluice_chain *chain) {
     struct search *search = &headers->search;
-    if (search->chain != chain || search->at != chain_consumed(chain))
+    /* Bytes that were there cannot have become fewer: it is another chain in the same place. */
+    if (search->chain != chain || search->at != chain_consumed(chain) || search->lines.done > chain_length(chain))
         *search = (struct search){.chain = chain, .at = chain_consumed(chain)};
     sluice_cursor cursor = cursor_of_chain(chain);
     cursor_skip(&cursor, search->lines.done);
@@ -149,7 +156,7 @@ static int wait_for_end(sluice_headers *headers, sluice_reader *reader) {
 }
 
 int sluice_headers_read(sluice_headers *headers, sluice_reader *reader) {
-    sluice_headers_clear(headers);
+    forget_lines(headers);
     int error = wait_for_end(headers, reader);
     if (error)
         return error;

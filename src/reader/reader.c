@@ -134,6 +134,8 @@ int reader_want(sluice_reader *reader, size_t need) {
         if (!reader->source)
             return -EAGAIN;
         int error = reader->source->fill(reader->source_user, need, deadline(reader));
+        if (error == -ECANCELED)
+            return error;
         /* What has come together with an error counts. */
         size_t now = chain_length(reader->chain);
         if (now < need && (error || now == there))
@@ -154,6 +156,8 @@ static int pay(sluice_reader *reader) {
     drop_owed(reader);
     while (reader->skipping > 0 && !error) {
         error = reader_want(reader, 1);
+        if (error == -ECANCELED)
+            return error;
         drop_owed(reader);
     }
     return reader->skipping > 0 ? error : 0;
@@ -163,6 +167,8 @@ int reader_begin(sluice_reader *reader) {
     reader->deadline = 0;
     end_loan(reader);
     int error = reader->skipping > 0 ? pay(reader) : 0;
+    if (error == -ECANCELED)
+        return error;
     reader->front = error || reader->mark == MARK_SET ? &reader->closed : &reader->chain->front;
     return error;
 }
@@ -414,7 +420,8 @@ int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_
             error = reader_want(reader, 1);
         done += here;
         /* Also what has come into the chain together with an error. */
-        done += copy_out(reader, to + done, n - done);
+        if (error != -ECANCELED)
+            done += copy_out(reader, to + done, n - done);
     }
     *ret_done = done;
     return done < n ? error : 0;

@@ -35,7 +35,7 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
         if (sluice_codec_read_rtpmap(&config, format->encoding, format->clock_rate, channels, &options) < 0 ||
             sluice_codec_read_fmtp(&config, format->fmtp, &options) < 0)
             continue;
-        int track = sluice_rtp_flv_add(input->flv, &config, &options);
+        int track = sluice_rtp_flv_add(input->flv, &config, &options, format->payload_type);
         if (track >= 0 || track == -ENOMEM)
             return track;
     }

@@ -76,7 +76,7 @@ static void add_tracks(fuzz_run *run, session *s) {
             fuzz_show(run, "fmtp", sluice_codec_read_fmtp(&config, (sluice_http_text){text, size}, &options));
             free(text);
         }
-        fuzz_show(run, "add", sluice_rtp_flv_add(s->flv, &config, &options));
+        fuzz_show(run, "add", sluice_rtp_flv_add(s->flv, &config, &options, SLUICE_RTP_FLV_ANY));
     }
     fuzz_show(run, "flags", sluice_rtp_flv_flags(s->flv));
 }

@@ -394,6 +394,11 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     return 0;
 }
 
+static int64_t may_wait(const sluice_backend *backend) {
+    (void)backend;
+    return -1;
+}
+
 static void wake(sluice_backend *backend) {
     (void)backend;
 }
@@ -424,6 +429,7 @@ const struct backend_operations wire_backend = {
     .call = start_call,
     .cancel = cancel,
     .turn = turn,
+    .may_wait = may_wait,
     .wake = wake,
     .descriptor = descriptor,
     .get_stats = get_stats,

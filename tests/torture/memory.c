@@ -337,7 +337,7 @@ static int add_tracks(relay *r) {
         if (!sluice_flv_rtp_config(r->tracks[i]))
             return 0;
     for (int i = 0; i < 2; i++) {
-        r->numbers[i] = sluice_rtp_flv_add(r->back, sluice_flv_rtp_config(r->tracks[i]), NULL);
+        r->numbers[i] = sluice_rtp_flv_add(r->back, sluice_flv_rtp_config(r->tracks[i]), NULL, SLUICE_RTP_FLV_ANY);
         if (r->numbers[i] < 0)
             return r->numbers[i];
     }

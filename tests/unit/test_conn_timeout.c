@@ -296,6 +296,30 @@ static void a_peer_given_up_by_the_kernel_is_no_silence(void **state) {
     hearer_close(&h);
 }
 
+/* The last callback, when its timer is gone: nothing is set, and nothing is left. */
+static void set_at_the_end(sluice_conn *conn, void *user) {
+    hearer *h = user;
+    assert_int_equal(sluice_conn_set_timeout(conn, 0), 0);
+    assert_int_equal(sluice_conn_set_timeout(conn, TIME), 0);
+    h->told = true;
+}
+
+static void a_closed_connection_has_none(void **state) {
+    (void)state;
+    static const sluice_conn_events events = {.on_closed = set_at_the_end};
+    hearer h = {0};
+    int fds[2];
+    loop_rig_open(&h.rig, &pool_options, NULL, GUARD);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(h.rig.loop, fds[0], &events, &h, &h.conn), 0);
+    assert_int_equal(sluice_conn_set_timeout(h.conn, TIME), 0);
+    sluice_conn_close(h.conn);
+    sluice_loop_free(h.rig.loop);
+    assert_true(h.told);
+    close(fds[1]);
+    sluice_pool_free(h.rig.pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silence_is_told_once_and_loses_nothing),
@@ -305,6 +329,7 @@ int main(void) {
         cmocka_unit_test(taken_back_or_closed_it_is_not_told),
         cmocka_unit_test(a_receive_into_memory_ends_too),
         cmocka_unit_test(a_peer_given_up_by_the_kernel_is_no_silence),
+        cmocka_unit_test(a_closed_connection_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ enum {
     POSTERS = 4,
     POSTS = 2000,
     MANY = 200,        /* descriptors ready at once */
+    SILENT = 100,      /* more than are armed in one turn */
     QUIET_TURNS = 100, /* more than a loop needs to come to rest */
     REST_TURNS = 6,    /* more than it needs after one event */
 };
@@ -306,6 +307,29 @@ static void many_are_ready_at_once(void **state) {
     free(many);
 }
 
+/* Nobody who is silent keeps others from being received from: a host that sleeps has armed them all. */
+static void a_host_sleeps_when_all_are_armed(void **state) {
+    (void)state;
+    loop_rig rig;
+    sluice_loop_stats stats;
+    watched_conn *many = calloc(SILENT, sizeof *many);
+    assert_non_null(many);
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    assert_true(sluice_loop_fd(rig.loop) >= 0);
+    for (unsigned i = 0; i < SILENT; i++)
+        watched_open(&many[i], rig.loop);
+    host_until_rest(rig.loop);
+    sluice_loop_get_stats(rig.loop, &stats);
+    assert_int_equal(stats.waiting, 0);
+    assert_int_equal(sluice_loop_timeout(rig.loop), -1);
+    for (unsigned i = 0; i < SILENT; i++)
+        close(many[i].peer);
+    for (unsigned i = 0; i < SILENT; i++)
+        host_until_count(rig.loop, &many[i].ended, 1);
+    loop_rig_close(&rig);
+    free(many);
+}
+
 typedef struct poster {
     sluice_loop *loop;
     pthread_t thread;
@@ -530,6 +554,7 @@ int main(void) {
         cmocka_unit_test(what_a_timer_asks_for_is_done),
         cmocka_unit_test(it_comes_to_rest),
         cmocka_unit_test(many_are_ready_at_once),
+        cmocka_unit_test(a_host_sleeps_when_all_are_armed),
         cmocka_unit_test(every_post_wakes_the_host),
         cmocka_unit_test(streams_go_both_ways),
         cmocka_unit_test(streams_go_on_with_a_small_stock),

@@ -547,6 +547,32 @@ static void a_stop_ends_the_wait(void **state) {
     files_rig_close(&rig);
 }
 
+static void stop_it(sluice_timer *timer, void *user) {
+    (void)timer;
+    sluice_loop_stop(user);
+}
+
+/* What has come meanwhile is said first, and the stop by the next call; a reader needs both to be told of it. */
+static void a_stop_while_bytes_come_is_not_forgotten(void **state) {
+    loop_rig rig;
+    sluice_file *file;
+    sluice_timer *timer;
+    files_rig_open(&rig, NULL, state);
+    assert_int_equal(sluice_file_new(rig.loop, files_make(64 << 20), NULL, NULL, NULL, &file), 0);
+    assert_int_equal(sluice_timer_new(rig.loop, stop_it, rig.loop, &timer), 0);
+    sluice_timer_start(timer, 0);
+    size_t before;
+    int error;
+    do {
+        before = sluice_chain_length(sluice_file_chain(file));
+        error = sluice_file_fill(file, 64 << 20, UINT64_MAX);
+    } while (error == 0 && sluice_chain_length(sluice_file_chain(file)) < 64 << 20);
+    assert_int_equal(error, -EINTR);
+    assert_int_equal(sluice_chain_length(sluice_file_chain(file)), before);
+    sluice_timer_free(timer);
+    files_rig_close(&rig);
+}
+
 /* A program with a format of its own: numbers until the end. */
 static void a_reader_gets_integers(void **state) {
     enum { NUMBERS = 300000 };
@@ -838,6 +864,7 @@ int main(void) {
         FILES_ON_BOTH(files_and_sockets_share_a_loop),
         FILES_ON_BOTH(code_waits_for_bytes),
         FILES_ON_BOTH(a_stop_ends_the_wait),
+        FILES_ON_BOTH(a_stop_while_bytes_come_is_not_forgotten),
         FILES_ON_BOTH(a_reader_gets_integers),
         FILES_ON_BOTH(waiting_ends_where_it_must),
         FILES_ON_BOTH(a_seek_goes_on_elsewhere),

@@ -14,6 +14,9 @@
 
 #include <cmocka.h>
 
+#include <sluice/conn.h>
+#include <sluice/reader.h>
+
 #include "loop/loop.h"
 #include "support/files.h"
 
@@ -545,6 +548,64 @@ static void it_gives_up_without_blocks(void **state) {
     files_rig_close(&rig);
 }
 
+/* A file that is closed by what else its turn tells is gone with that turn, and its reader with it. */
+typedef struct closer {
+    sluice_file *file;
+    sluice_reader *reader;
+    unsigned sent;
+} closer;
+
+static size_t closer_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    static char byte = 'x';
+    closer *c = user;
+    (void)conn, (void)max;
+    iov[0] = (struct iovec){&byte, 1};
+    return c->sent == 0;
+}
+
+static void closer_sent(sluice_conn *conn, size_t bytes, void *user) {
+    closer *c = user;
+    (void)conn, (void)bytes;
+    c->sent++;
+    sluice_file_close(c->file);
+}
+
+static void closer_closed(sluice_file *file, void *user) {
+    closer *c = user;
+    (void)file;
+    sluice_reader_free(c->reader);
+}
+
+static void a_file_closed_within_a_wait_takes_its_reader_along(void **state) {
+    enum { SIZE = 64 << 20, PART = 8 << 20 };
+    static const sluice_conn_events events = {.on_gather = closer_gather, .on_sent = closer_sent};
+    static const sluice_file_events file_events = {.on_closed = closer_closed};
+    uint8_t *memory = malloc(PART);
+    assert_non_null(memory);
+    for (int call = 0; call < 3; call++) {
+        loop_rig rig;
+        closer c = {0};
+        sluice_conn *conn;
+        int fds[2];
+        size_t done;
+        files_rig_open(&rig, NULL, state);
+        sockets_unix_pair(fds);
+        assert_int_equal(sluice_file_new(rig.loop, files_make(SIZE), NULL, &file_events, &c, &c.file), 0);
+        assert_int_equal(sluice_reader_new(sluice_file_chain(c.file), &c.reader), 0);
+        sluice_file_attach_reader(c.file, c.reader);
+        assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &c, &conn), 0);
+        sluice_conn_want_send(conn);
+        int error = call == 0   ? sluice_reader_fill(c.reader, SIZE)
+                    : call == 1 ? sluice_reader_skip(c.reader, SIZE)
+                                : sluice_reader_read_into(c.reader, memory, PART, &done);
+        assert_int_equal(error, -ECANCELED);
+        assert_int_equal(c.sent, 1);
+        close(fds[1]);
+        files_rig_close(&rig);
+    }
+    free(memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(reads_that_overtake_others_wait),
@@ -560,6 +621,7 @@ int main(void) {
         FILES_ON_BOTH(a_file_that_grows_is_read_to_its_new_end),
         FILES_ON_BOTH(a_close_waits_for_the_kernel),
         FILES_ON_BOTH(any_moment_is_good_for_a_close),
+        FILES_ON_BOTH(a_file_closed_within_a_wait_takes_its_reader_along),
         FILES_ON_BOTH(a_seek_leaves_reads_behind),
         FILES_ON_BOTH(a_deadline_ends_the_wait),
         FILES_ON_BOTH(it_gives_up_without_blocks),

@@ -195,6 +195,36 @@ static void a_mark_brings_a_block_back(void **state) {
     end(&f);
 }
 
+/* Another stream's chain may lie where the last one's was, with fewer bytes than have been searched. */
+static void another_stream_in_the_same_place(void **state) {
+    (void)state;
+    fixture f = begin(NULL);
+    feed(f.chain, f.pool, "a: 123456789 more", 17, 17);
+    assert_int_equal(sluice_headers_read(f.headers, f.reader), -EAGAIN);
+    chain_clear(f.chain);
+    chain_init(f.chain, f.pool);
+    sluice_reader_reset(f.reader, f.chain);
+    feed(f.chain, f.pool, "a: b\r\n\r\n", 8, 8);
+    assert_int_equal(sluice_headers_read(f.headers, f.reader), 0);
+    assert_value(&f, "a", "b");
+
+    /* With more of them, it has to be said. */
+    chain_clear(f.chain);
+    chain_init(f.chain, f.pool);
+    sluice_reader_reset(f.reader, f.chain);
+    feed(f.chain, f.pool, "a: 1234", 7, 7);
+    assert_int_equal(sluice_headers_read(f.headers, f.reader), -EAGAIN);
+    sluice_headers_clear(f.headers);
+    chain_clear(f.chain);
+    chain_init(f.chain, f.pool);
+    sluice_reader_reset(f.reader, f.chain);
+    feed(f.chain, f.pool, "a: b\r\nc: d\r\n\r\n", 14, 14);
+    assert_int_equal(sluice_headers_read(f.headers, f.reader), 0);
+    assert_int_equal(sluice_headers_count(f.headers), 2);
+    assert_value(&f, "c", "d");
+    end(&f);
+}
+
 static void limits_out_of_range(void **state) {
     (void)state;
     sluice_headers *headers = NULL;
@@ -208,9 +238,13 @@ static void limits_out_of_range(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_at_every_cut),          cmocka_unit_test(no_lines_is_a_block),
-        cmocka_unit_test(what_is_malformed_is_refused), cmocka_unit_test(limits_are_exact),
-        cmocka_unit_test(what_does_not_end_is_refused), cmocka_unit_test(a_mark_brings_a_block_back),
+        cmocka_unit_test(blocks_at_every_cut),
+        cmocka_unit_test(no_lines_is_a_block),
+        cmocka_unit_test(what_is_malformed_is_refused),
+        cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(what_does_not_end_is_refused),
+        cmocka_unit_test(a_mark_brings_a_block_back),
+        cmocka_unit_test(another_stream_in_the_same_place),
         cmocka_unit_test(limits_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

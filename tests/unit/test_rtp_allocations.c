@@ -68,7 +68,8 @@ static void send_round(struct remux *r, uint32_t round) {
         sluice_flv_rtp_packet packet;
         assert_int_equal(sluice_flv_rtp_push(r->tracks[kind], tag->type, timestamp, &tag->payload), 0);
         if (round == 0 && tag->view.packet == SLUICE_FLV_SEQUENCE_HEADER)
-            assert_int_equal(sluice_rtp_flv_add(r->flv, sluice_flv_rtp_config(r->tracks[kind]), NULL), kind);
+            assert_int_equal(
+                sluice_rtp_flv_add(r->flv, sluice_flv_rtp_config(r->tracks[kind]), NULL, SLUICE_RTP_FLV_ANY), kind);
         while (sluice_flv_rtp_next(r->tracks[kind], &packet) == 1)
             transfer(r, kind, &packet, timestamp * (uint64_t)1000000);
     }

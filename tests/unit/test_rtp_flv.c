@@ -37,7 +37,7 @@ static sluice_rtp_flv *session_new(sluice_pool *pool, const flv_media_track *tra
         small = pool;
     assert_int_equal(sluice_rtp_flv_new(small, &flv), 0);
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(sluice_rtp_flv_add(flv, &tracks[i].config, &tracks[i].unpacker), i);
+        assert_int_equal(sluice_rtp_flv_add(flv, &tracks[i].config, &tracks[i].unpacker, SLUICE_RTP_FLV_ANY), i);
     return flv;
 }
 
@@ -149,7 +149,7 @@ static void add_track(struct round_trip *trip, int kind) {
     assert_int_equal(sluice_codec_init(&track.config, codec, config->clock_rate, config->channels), 0);
     assert_int_equal(sluice_codec_read_fmtp(&track.config, (sluice_http_text){fmtp, (size_t)length}, &track.unpacker),
                      0);
-    trip->numbers[kind] = sluice_rtp_flv_add(trip->flv, &track.config, &track.unpacker);
+    trip->numbers[kind] = sluice_rtp_flv_add(trip->flv, &track.config, &track.unpacker, SLUICE_RTP_FLV_ANY);
     assert_true(trip->numbers[kind] >= 0);
 }
 
@@ -559,6 +559,39 @@ static void reports(void **state) {
     flv_media_free(out);
 }
 
+/* Comfort noise and tones come with the numbers of the same source: they are not played, and are not missing. */
+static void other_payload_types_are_ignored(void **state) {
+    flv_media_track track = {0};
+    sluice_rtp_flv *flv = session_new(*state, NULL, 0);
+    flv_media *out = calloc(1, sizeof *out);
+    sluice_rtp_flv_stats stats;
+    uint8_t bytes[64];
+    sluice_codec_init(&track.config, SLUICE_CODEC_PCMU, 8000, 1);
+    assert_int_equal(sluice_rtp_flv_add(flv, &track.config, NULL, 128), -EINVAL);
+    assert_int_equal(sluice_rtp_flv_add(flv, &track.config, NULL, -2), -EINVAL);
+    assert_int_equal(sluice_rtp_flv_add(flv, &track.config, NULL, 0), 0);
+    static const struct {
+        uint8_t type;
+        uint32_t ssrc;
+    } packets[] = {{101, 7}, {0, 1}, {101, 1}, {13, 1}, {0, 1}, {101, 7}, {101, 7}, {0, 1}};
+    uint16_t sequence = 1;
+    for (size_t i = 0; i < sizeof packets / sizeof *packets; i++) {
+        size_t size = make_packet(bytes, packets[i].ssrc, sequence, 160 * sequence, false, BYTES(packets[i].type, 2));
+        bytes[1] = packets[i].type;
+        assert_int_equal(push_bytes(*state, flv, 0, bytes, size, 0), 0);
+        drain(flv, out);
+        if (packets[i].ssrc == 1)
+            sequence++;
+    }
+    assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
+    assert_int_equal(stats.packets, 5);
+    assert_int_equal(stats.ignored, 5);
+    assert_int_equal(stats.frames, 3);
+    assert_int_equal(stats.lost + stats.damaged + stats.malformed, 0);
+    flv_media_free(out);
+    sluice_rtp_flv_free(flv);
+}
+
 static void tracks_that_flv_has_not(void **state) {
     sluice_rtp_flv *flv = session_new(*state, NULL, 0);
     static const struct {
@@ -577,10 +610,10 @@ static void tracks_that_flv_has_not(void **state) {
     for (size_t i = 0; i < sizeof tracks / sizeof *tracks; i++) {
         sluice_codec_config config;
         assert_int_equal(sluice_codec_init(&config, tracks[i].codec, tracks[i].rate, tracks[i].channels), 0);
-        assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL), tracks[i].result);
+        assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL, SLUICE_RTP_FLV_ANY), tracks[i].result);
     }
     const sluice_codec_config vp8 = {.codec = SLUICE_CODEC_VP8, .clock_rate = 90000};
-    assert_int_equal(sluice_rtp_flv_add(flv, &vp8, NULL), -EOPNOTSUPP);
+    assert_int_equal(sluice_rtp_flv_add(flv, &vp8, NULL, SLUICE_RTP_FLV_ANY), -EOPNOTSUPP);
     assert_int_equal(sluice_rtp_flv_flags(flv), SLUICE_FLV_HAS_VIDEO | SLUICE_FLV_HAS_AUDIO);
     sluice_rtp_flv_free(flv);
     sluice_rtp_flv_free(NULL);
@@ -703,6 +736,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_malformed_payload_is_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_packet_that_came_too_early_is_no_duplicate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(other_payload_types_are_ignored, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
         cmocka_unit_test(no_memory),
         cmocka_unit_test_setup_teardown(damage, set_up, tear_down),

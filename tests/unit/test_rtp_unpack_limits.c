@@ -152,7 +152,7 @@ static void a_unit_without_memory_is_not_called_malformed(void **state) {
     sluice_rtp_flv_stats stats;
     assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_PCMU, 8000, 1), 0);
     assert_int_equal(sluice_rtp_flv_new(pool, &flv), 0);
-    assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL), 0);
+    assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL, SLUICE_RTP_FLV_ANY), 0);
     for (uint16_t sequence = 1; sequence <= 2; sequence++) {
         uint8_t bytes[SLUICE_RTP_HEADER_SIZE + 1] = {0};
         const sluice_rtp_packet view = {.sequence = sequence, .timestamp = sequence * 8u, .ssrc = 1};

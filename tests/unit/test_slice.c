@@ -440,6 +440,43 @@ static void footprints_add_up(void **state) {
     }
 }
 
+/* Views run out before blocks where frames are of small pieces: who keeps them leaves some for framing, too. */
+static void who_keeps_small_pieces_leaves_views(void **state) {
+    (void)state;
+    enum { BLOCKS = 128, VIEWS = 4 * BLOCKS };
+    sluice_pool *pool = new_pool(BLOCKS);
+    sluice_chain *from, *to;
+    sluice_slice kept[VIEWS], slice;
+    static const uint8_t bytes[2 * VIEWS];
+    size_t count = 0;
+    int error = 0;
+    assert_int_equal(sluice_chain_new(pool, &from), 0);
+    assert_int_equal(sluice_chain_new(pool, &to), 0);
+    feed(from, pool, bytes, sizeof bytes, 0);
+    while (!error) {
+        assert_true(count < VIEWS);
+        assert_int_equal(sluice_chain_move(from, 1, to), 0);
+        assert_int_equal(sluice_chain_skip(from, 1), 1);
+        assert_int_equal(sluice_chain_take(to, 1, &slice), 0);
+        error = sluice_slice_keep(&slice, &kept[count]);
+        count += error == 0;
+    }
+    assert_int_equal(error, -ENOBUFS);
+    assert_true(counts(pool).held < BLOCKS / 2);
+    assert_true(count > VIEWS / 2 && count < VIEWS);
+    for (size_t left = count + 1; left < VIEWS; left++) {
+        assert_int_equal(sluice_chain_move(from, 1, to), 0);
+        assert_int_equal(sluice_chain_skip(from, 1), 1);
+    }
+    sluice_chain_free(to);
+    while (count > 0)
+        sluice_slice_release(&kept[--count]);
+    assert_int_equal(sluice_slice_keep(&slice, &kept[0]), 0);
+    sluice_slice_release(&kept[0]);
+    sluice_chain_free(from);
+    free_pool(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_from_every_offset),
@@ -453,6 +490,7 @@ int main(void) {
         cmocka_unit_test(keep_moves_references),
         cmocka_unit_test(the_end_stays_where_it_was),
         cmocka_unit_test(footprints_add_up),
+        cmocka_unit_test(who_keeps_small_pieces_leaves_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
