@@ -17,7 +17,6 @@ struct sim_player {
     char head[HEAD];
     size_t head_length;
     bool granted, refused, left, ended;
-    uint64_t dies_at;
     uint32_t most; /* bytes that it reads at once */
     uint32_t wait_us;
 
@@ -89,7 +88,10 @@ static void take(struct sim_player *player, const uint8_t *bytes, size_t n) {
     take_body(player, bytes + done, n - done);
 }
 
-static void die(struct sim_player *player) {
+static void die(void *user) {
+    struct sim_player *player = user;
+    if (player->left || player->ended)
+        return;
     player->left = true;
     if (world_one_in(2))
         peer_reset(player->file);
@@ -117,10 +119,6 @@ static void work(void *user) {
     struct sim_player *player = user;
     if (player->left || player->ended)
         return;
-    if (player->plan.manner == PLAYER_DIES && world_now() >= player->dies_at) {
-        die(player);
-        return;
-    }
     uint32_t most = amount(player);
     take(player, bytes, peer_receive(player->file, bytes, most));
     if (peer_is_ended(player->file)) {
@@ -129,7 +127,10 @@ static void work(void *user) {
         peer_finish(player->file);
         return;
     }
-    world_after(world_between(1, player->wait_us), work, player);
+    if (player->file->sent_length == 0 || player->plan.manner == PLAYER_READS_NOTHING)
+        peer_watch(player->file, player->wait_us, work, player);
+    else
+        world_after(world_between(1, player->wait_us), work, player);
 }
 
 struct sim_player *sim_player_new(const struct player_plan *plan) {
@@ -143,7 +144,6 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     player->viewer = (struct viewer){
         .who = player->who, .stream = plan->show->stream, .has_video = plan->show->has_video};
     snprintf(player->who, sizeof player->who, "player %u", file->id);
-    player->dies_at = world_now() + world_between(1, 3000000);
     player->most = world_between(1, 4000);
     player->wait_us = plan->manner == PLAYER_READS ? 2000 : world_between(100, 20000);
     int length = snprintf(request, sizeof request, "GET /live/%u.flv HTTP/1.%d\r\nHost: here\r\n\r\n",
@@ -151,6 +151,8 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     (void)peer_send(file, request, (size_t)length);
     world_trace("player", plan->show->stream, plan->manner, file->id);
     world_after(1, work, player);
+    if (plan->manner == PLAYER_DIES)
+        world_after(world_between(1, 3000000), die, player);
     return player;
 }
 

@@ -183,6 +183,8 @@ static void check_stream(struct stream *stream, void *user) {
 static void check_step(void) {
     struct worker *worker = server_worker(relay.server, 0);
     check_blocks(worker->loop);
+    if (!check_is_thorough())
+        return;
     for (const struct session *session = worker->sessions; session; session = session->next)
         if (session->conn)
             check_chain(sluice_conn_chain(session->conn));
