@@ -145,6 +145,7 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
         if (file->window < 2 * (size_t)file->low_water)
             file->window = 2 * (size_t)file->low_water;
         rings_touch(file);
+        world_trace("low-water mark", file->id, file->low_water, (int64_t)file->received_length);
     }
     return 0;
 }

@@ -21,7 +21,7 @@ struct user {
     uint64_t place;               /* of the next byte that the program consumes */
     bool peer_ended;              /* finished or reset */
     bool resets;
-    bool waits; /* finishes when the program has all the bytes: no end delivers what was held back */
+    bool waits; /* for the program to have all the bytes before it sends more, or finishes: nothing else brings them */
 
     uint8_t *memory; /* a receive into it is under way */
     size_t memory_size;
@@ -54,14 +54,15 @@ static void peer_work(void *at) {
                 "peer %u was sent a wrong byte behind %llu", user->stream, (unsigned long long)user->answer_seen);
     user->answer_seen += n;
     uint64_t left = user->total - user->sent_by_peer;
-    if (left > 0) {
+    bool goes_on = !user->waits || user->place == user->sent_by_peer;
+    if (goes_on && left > 0) {
         n = world_between(1, world_one_in(3) ? 10 : PIECE);
         n = n < left ? n : left;
         pattern_write(user->stream, user->sent_by_peer, bytes, n);
         n = peer_send(user->file, bytes, n);
         user->sent_by_peer += n;
         works |= n > 0;
-    } else if (!user->peer_ended && (!user->waits || user->place == user->total)) {
+    } else if (goes_on && !user->peer_ended) {
         user->peer_ended = true;
         if (user->resets)
             peer_reset(user->file);
@@ -88,7 +89,7 @@ struct user *user_new(sluice_loop *loop) {
     user->total = world_between(0, world_one_in(3) ? 400000 : 20000);
     user->answer_total = world_one_in(2) ? 0 : world_between(1, 100000);
     user->resets = world_one_in(5);
-    user->waits = world_one_in(2);
+    user->waits = world_one_in(3);
     user->deaf_to = world_now() + (world_one_in(2) ? world_random(2000000) : 0);
     user->answer = world_allocate(TO_PEER);
     pattern_write(user->stream + 1, 0, user->answer, TO_PEER);
@@ -127,7 +128,7 @@ static void release(struct user *user, size_t at) {
 
 static void advance(struct user *user, size_t n) {
     user->place += n;
-    if (user->place == user->total)
+    if (user->place == user->sent_by_peer)
         peer_wake(user->file);
 }
 
