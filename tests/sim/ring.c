@@ -327,8 +327,10 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
     rings.steps++;
     if (rings.on_step)
         rings.on_step();
+    unsigned asked = user->sq.sqe_tail - ring->sq_head;
     int submitted = submit(ring);
-    if (submitted < 0)
+    /* Who gets rid of only some does not wait: that is io_uring_enter()'s way to say that it has taken no more. */
+    if (submitted < 0 || (unsigned)submitted < asked)
         return submitted;
     flush_overflow(ring);
     run(ring);

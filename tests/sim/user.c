@@ -332,6 +332,9 @@ void user_refused(struct user *user) {
 
 void user_settle(struct user *user) {
     user->settled = true;
+    /* Also of those that have closed: what is kept is missing where others wait. */
+    for (size_t i = 0; i < SLICES; i++)
+        release(user, i);
     if (!user->conn || user->closing)
         return;
     sluice_conn_receive_cancel(user->conn);
@@ -339,8 +342,6 @@ void user_settle(struct user *user) {
     (void)sluice_conn_set_timeout(user->conn, 0);
     sluice_conn_resume(user->conn);
     sluice_conn_want_send(user->conn);
-    for (size_t i = 0; i < SLICES; i++)
-        release(user, i);
     act(user);
 }
 
