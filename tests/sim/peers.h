@@ -53,6 +53,7 @@ struct player_plan {
     const struct show *show;
     enum player_manner manner;
     enum player_form form;
+    bool has_room; /* the kernel takes much for it */
 };
 
 struct sim_player;

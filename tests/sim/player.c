@@ -6,7 +6,7 @@
 #include "sim/peers.h"
 #include "sim/world.h"
 
-enum { HEAD = 1024, PIECE = 65536 };
+enum { HEAD = 1024, PIECE = 65536, ROOM = 1 << 18 };
 
 enum body_state { BODY_LINE, BODY_BYTES, BODY_END, BODY_LAST_END, BODY_DONE };
 
@@ -163,6 +163,8 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     struct sim_player *player = world_allocate(sizeof *player);
     player->plan = *plan;
     player->file = file;
+    if (plan->has_room)
+        file->buffer = ROOM;
     player->viewer = (struct viewer){
         .who = player->who, .stream = plan->show->stream, .has_video = plan->show->has_video};
     player->messages.viewer = &player->viewer;

@@ -118,7 +118,8 @@ static void watch_publisher(void *user) {
 }
 
 static void watch(void *user) {
-    const struct player_plan plan = {.show = user, .manner = PLAYER_READS, .form = world_random(PLAYER_FORMS)};
+    const struct player_plan plan = {
+        .show = user, .manner = PLAYER_READS, .form = world_random(PLAYER_FORMS), .has_room = true};
     relay.watcher = sim_player_new(&plan);
     WORLD_CHECK(relay.watcher, "nobody listens any more");
     relay.players[relay.player_count++] = relay.watcher;

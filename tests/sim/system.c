@@ -1,6 +1,7 @@
 /* System calls and allocations of the program under test, by the linker's --wrap; what is not simulated is real. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #include "sim/world.h"
 
 enum { BEGAN = 1000 /* seconds on the clock when the world begins */, BEGAN_AT = 1700000000, MAPPINGS = 64 };
+
+enum { SPOILT = 0xdb, SPOILT_MOST = 512 /* bytes */ };
 
 static int result_of(int result) {
     if (result >= 0)
@@ -233,8 +236,6 @@ static int64_t allocations;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__real_reallocarray(void *memory, size_t count, size_t size);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t n);
 void __real_free(void *memory);
@@ -263,13 +264,34 @@ static bool refuses(void) {
     return true;
 }
 
+/* What is used before it is written, or after it was freed, is not what was there. */
+static void spoil(void *memory, size_t size) {
+    if (memory)
+        memset(memory, SPOILT, size < SPOILT_MOST ? size : SPOILT_MOST);
+}
+
 static void *counted(void *memory) {
     allocations += memory != NULL;
     return memory;
 }
 
 void *__wrap_malloc(size_t size) {
-    return refuses() ? NULL : counted(__real_malloc(size));
+    if (refuses())
+        return NULL;
+    void *memory = counted(__real_malloc(size));
+    spoil(memory, size);
+    return memory;
+}
+
+/* Always to another place. */
+static void *move(void *memory, size_t size) {
+    void *moved = counted(__real_malloc(size));
+    if (!moved || !memory)
+        return moved;
+    size_t old = malloc_usable_size(memory);
+    memcpy(moved, memory, old < size ? old : size);
+    __wrap_free(memory);
+    return moved;
 }
 
 void *__wrap_calloc(size_t count, size_t size) {
@@ -279,13 +301,13 @@ void *__wrap_calloc(size_t count, size_t size) {
 void *__wrap_realloc(void *memory, size_t size) {
     if (refuses())
         return NULL;
-    return memory ? __real_realloc(memory, size) : counted(__real_realloc(NULL, size));
+    return move(memory, size);
 }
 
 void *__wrap_reallocarray(void *memory, size_t count, size_t size) {
     if (refuses())
         return NULL;
-    return memory ? __real_reallocarray(memory, count, size) : counted(__real_reallocarray(NULL, count, size));
+    return move(memory, count * size);
 }
 
 char *__wrap_strdup(const char *text) {
@@ -298,6 +320,7 @@ char *__wrap_strndup(const char *text, size_t n) {
 
 void __wrap_free(void *memory) {
     allocations -= memory != NULL;
+    spoil(memory, memory ? malloc_usable_size(memory) : 0);
     __real_free(memory);
 }
 
