@@ -125,8 +125,21 @@ static void put_key(struct amf *amf, const char *key) {
 static void put_double(struct amf *amf, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    put_byte(amf, AMF_NUMBER);
-    put_integer(amf, bits, 8);
+    amf->length += 1 + sizeof bits;
+    if (!amf->at)
+        return;
+    /* An index has thousands: these become one store. */
+    uint8_t *at = amf->at;
+    at[0] = AMF_NUMBER;
+    at[1] = (uint8_t)(bits >> 56);
+    at[2] = (uint8_t)(bits >> 48);
+    at[3] = (uint8_t)(bits >> 40);
+    at[4] = (uint8_t)(bits >> 32);
+    at[5] = (uint8_t)(bits >> 24);
+    at[6] = (uint8_t)(bits >> 16);
+    at[7] = (uint8_t)(bits >> 8);
+    at[8] = (uint8_t)bits;
+    amf->at += 1 + sizeof bits;
 }
 
 static void put_number(struct amf *amf, const char *key, double value) {

@@ -18,7 +18,9 @@ enum {
     GATHER = 64 << 10, /* bytes of a write, unless they wait for too long */
     OPEN_MOST = 32,    /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
     TAG_AROUND = SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE,
-    SPARE = 64, /* bytes for a file header and the like */
+    SPARE = 64,        /* bytes for a file header and the like */
+    HEADERS = 4096,    /* bytes for those of decoders as well, and */
+    HEADER_BLOCKS = 8, /* blocks */
 };
 
 /* One file. */
@@ -230,16 +232,35 @@ static int make(struct recorder *recorder, struct recording **ret_recording) {
     return 0;
 }
 
-static void trouble(struct recorder *recorder, const char *path, int error) {
-    recorder->hold_to = sluice_loop_now(recorder->owner->loop) + RETRY_MS;
+/* Says so once, until something is recorded again. */
+static void tell_paused(struct recorder *recorder, const char *path, int error) {
     if (!recorder->error)
         LOG(LOG_ERROR, "recording paused", {"stream", recorder->stream->name}, {"file", path},
             {"reason", strerror(-error)});
     recorder->error = error;
 }
 
+static void trouble(struct recorder *recorder, const char *path, int error) {
+    recorder->hold_to = sluice_loop_now(recorder->owner->loop) + RETRY_MS;
+    tell_paused(recorder, path, error);
+}
+
+/*
+ * Whether the others leave enough for a beginning with this packet behind it: a file that is begun and then gets no
+ * frame is of no use to anybody. The first of all is always begun, however little recordings may have.
+ */
+static bool may_begin(const struct recorders *owner, const struct packet *packet) {
+    uint64_t needed = record_index_size(index_room(owner->records->options)) + packet->size + TAG_AROUND + HEADERS;
+    return owner->queued == 0 || (owner->queued + needed <= owner->budget &&
+                                  sluice_pool_available(owner->pool) > owner->blocks_kept + HEADER_BLOCKS);
+}
+
 static void begin(struct recorder *recorder, const struct packet *packet, const struct stream_headers *headers) {
     struct recording *recording;
+    if (!may_begin(recorder->owner, packet)) {
+        tell_paused(recorder, "", -ENOBUFS);
+        return;
+    }
     int error = make(recorder, &recording);
     if (error) {
         trouble(recorder, "", error);

@@ -22,6 +22,7 @@ struct file *kernel_file_new(enum file_kind kind) {
     file->low_water = 1;
     file->window = 65536;
     file->buffer = 65536;
+    loop_list_init(&file->ops);
     kernel.files_left++;
     return file;
 }
@@ -37,6 +38,7 @@ void kernel_file_unref(struct file *file) {
         return;
     for (size_t i = 0; i < file->arrival_count; i++) {
         file->arrivals[i]->dead = true;
+        peer_wake(file->arrivals[i]);
         kernel_file_unref(file->arrivals[i]);
     }
     world_free(file->received);
@@ -74,8 +76,10 @@ static void hang_up(struct file *file) {
     file->was_reset = file->received_length > 0;
     if (file->pair) {
         file->pair->peer_finished = true;
+        rings_touch(file->pair);
         file->pair->pair = NULL;
     }
+    peer_wake(file);
 }
 
 int kernel_close(int fd) {
@@ -121,6 +125,7 @@ struct file *peer_connect(uint16_t port) {
     file->window = world_between(1, 32) * 4096;
     file->buffer = world_between(1, 32) * 4096;
     listener->arrivals[listener->arrival_count++] = kernel_file_ref(file);
+    rings_touch(listener);
     world_trace("connect", file->id, port, 0);
     return file;
 }
@@ -132,16 +137,23 @@ static void make_room(uint8_t **memory, size_t *room, size_t needed) {
     *memory = world_grow(*memory, *room);
 }
 
+/* Room for @n bytes behind those that there are, which go to the front when the end is reached. */
+static uint8_t *room_behind(uint8_t **memory, size_t *first, size_t length, size_t *room, size_t n) {
+    if (*first > 0 && *first + length + n > *room) {
+        memmove(*memory, *memory + *first, length);
+        *first = 0;
+    }
+    make_room(memory, room, *first + length + n);
+    return *memory + *first + length;
+}
+
 void file_put_received(struct file *file, const void *bytes, size_t n) {
     if (n == 0)
         return;
-    if (file->received_first > 0 && file->received_first + file->received_length + n > file->received_room) {
-        memmove(file->received, file->received + file->received_first, file->received_length);
-        file->received_first = 0;
-    }
-    make_room(&file->received, &file->received_room, file->received_first + file->received_length + n);
-    memcpy(file->received + file->received_first + file->received_length, bytes, n);
+    memcpy(room_behind(&file->received, &file->received_first, file->received_length, &file->received_room, n), bytes,
+           n);
     file->received_length += n;
+    rings_touch(file);
 }
 
 void file_take_received(struct file *file, void *memory, size_t n) {
@@ -151,18 +163,21 @@ void file_take_received(struct file *file, void *memory, size_t n) {
     file->received_length -= n;
     if (file->received_length == 0)
         file->received_first = 0;
+    peer_wake(file);
 }
 
 size_t file_put_sent(struct file *file, const struct iovec *pieces, size_t count, size_t most) {
     size_t done = 0;
-    make_room(&file->sent, &file->sent_room, file->sent_length + most);
+    uint8_t *to = room_behind(&file->sent, &file->sent_first, file->sent_length, &file->sent_room, most);
     for (size_t i = 0; i < count && done < most; i++) {
         size_t n = pieces[i].iov_len < most - done ? pieces[i].iov_len : most - done;
-        memcpy(file->sent + file->sent_length + done, pieces[i].iov_base, n);
+        memcpy(to + done, pieces[i].iov_base, n);
         done += n;
     }
     file->sent_length += done;
     file->sent_in_all += done;
+    if (done > 0)
+        peer_wake(file);
     return done;
 }
 
@@ -182,6 +197,7 @@ void peer_finish(struct file *file) {
     if (!file->peer_finished)
         world_trace("peer finishes", file->id, 0, 0);
     file->peer_finished = true;
+    rings_touch(file);
 }
 
 void peer_reset(struct file *file) {
@@ -191,6 +207,7 @@ void peer_reset(struct file *file) {
     file->dead = true;
     file->error = -ECONNRESET;
     file->sent_length = 0;
+    rings_touch(file);
 }
 
 size_t peer_receive(struct file *file, void *bytes, size_t n) {
@@ -198,13 +215,27 @@ size_t peer_receive(struct file *file, void *bytes, size_t n) {
         n = file->sent_length;
     if (n == 0)
         return 0;
-    memcpy(bytes, file->sent, n);
-    memmove(file->sent, file->sent + n, file->sent_length - n);
+    memcpy(bytes, file->sent + file->sent_first, n);
     file->sent_length -= n;
+    file->sent_first = file->sent_length > 0 ? file->sent_first + n : 0;
+    rings_touch(file);
     world_trace("peer receives", file->id, (int64_t)n, 0);
     return n;
 }
 
 bool peer_is_ended(const struct file *file) {
     return file->dead || (file->finished && file->sent_length == 0);
+}
+
+void peer_watch(struct file *file, uint32_t most_us, world_fn *call, void *user) {
+    file->watch = call;
+    file->watch_user = user;
+    file->watch_most = most_us;
+}
+
+void peer_wake(struct file *file) {
+    if (!file->watch)
+        return;
+    world_after(world_between(1, file->watch_most), file->watch, file->watch_user);
+    file->watch = NULL;
 }

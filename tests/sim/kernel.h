@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "loop/list.h"
+#include "sim/world.h"
+
 enum { KERNEL_FIRST_FD = 1000000, KERNEL_FDS = 4096, KERNEL_BACKLOG = 256 };
 
 enum file_kind { FILE_STREAM, FILE_LISTENER, FILE_EVENT, FILE_RING, FILE_DISK, FILE_FOLDER };
@@ -19,8 +22,9 @@ struct file {
     enum file_kind kind;
     uint32_t references;
     uint32_t id;
-    bool closed; /* no descriptor names it any more */
-    int port;    /* of a listener */
+    bool closed;   /* no descriptor names it any more */
+    int port;      /* of a listener */
+    loop_list ops; /* of rings, that are under way */
 
     /* FILE_STREAM, seen from the program */
     uint8_t *received; /* and not taken yet: from first on */
@@ -30,14 +34,17 @@ struct file {
     bool dead; /* there is no peer any more */
     uint32_t low_water;
     size_t window; /* most bytes that wait to be received */
-    uint8_t *sent; /* and not taken by the peer yet */
-    size_t sent_length, sent_room;
+    uint8_t *sent; /* and not taken by the peer yet: from first on */
+    size_t sent_first, sent_length, sent_room;
     size_t buffer;        /* most of them */
     bool finished;        /* nothing more will be sent */
     bool was_reset;       /* with bytes that it had not taken; seen by the peer */
     uint64_t sent_in_all; /* bytes */
     uint16_t peer_port;
     struct file *pair; /* of a socket pair, whose other end this is */
+    world_fn *watch;   /* called once when the peer sees something new */
+    void *watch_user;
+    uint32_t watch_most; /* microseconds until then */
 
     /* FILE_LISTENER */
     struct file *arrivals[KERNEL_BACKLOG];
@@ -78,22 +85,31 @@ size_t peer_receive(struct file *file, void *bytes, size_t n);
 /* Nothing more will come: the program has closed it or finished, and all has been taken. */
 bool peer_is_ended(const struct file *file);
 
+/*
+ * Calls once, up to @most_us after there is something new for the peer: bytes, room for its own, or the end. Peers that
+ * have nothing to do sleep: a world in which many ask again and again is slow to play.
+ */
+void peer_watch(struct file *file, uint32_t most_us, world_fn *call, void *user);
+void peer_wake(struct file *file);
+
 /* Takes bytes from the front, to pieces of memory. */
 void file_take_received(struct file *file, void *memory, size_t n);
 void file_put_received(struct file *file, const void *bytes, size_t n);
 size_t file_put_sent(struct file *file, const struct iovec *pieces, size_t count, size_t most);
 
-/* The rings: ring.c */
+/* The rings: ring.c. Something has come that operations on the file may wait for. */
 void rings_begin(void);
 void rings_end(void);
+void rings_touch(struct file *file);
 
 /* Of a ring and group: buffers that the kernel has, and that completions bring which have not been seen. */
 struct io_uring;
 uint32_t rings_published(const struct io_uring *ring, uint32_t group);
 uint32_t rings_returned(const struct io_uring *ring, uint32_t group);
 
-/* Called each time that the program enters the kernel to wait: a step has been made. */
+/* Called each time that the program enters the kernel to wait: a step has been made. How many there were. */
 void rings_on_step(void (*call)(void));
+uint32_t rings_steps(void);
 
 /* The disk: disk.c. */
 struct disk_file {

@@ -13,7 +13,13 @@
 #include "sim/user.h"
 #include "sim/world.h"
 
-enum { USERS = 160, FEW = 16, READINGS = 4, SECOND = 1000000 };
+enum { USERS = 160, FEW = 16, READINGS = 4, POSTS = 8, SECOND = 1000000 };
+
+/* A call from another thread, which wakes the loop up. */
+struct post {
+    sluice_call call;
+    bool is_done;
+};
 
 static struct library {
     sluice_pool *pool;
@@ -22,6 +28,7 @@ static struct library {
     size_t user_count;
     struct reading *readings[READINGS];
     size_t reading_count;
+    struct post posts[POSTS];
 } library;
 
 static void accepted(sluice_listener *listener, int fd, void *user) {
@@ -55,6 +62,23 @@ static void start_reading(void *at) {
         library.readings[library.reading_count++] = reading;
 }
 
+static void posted(void *at) {
+    struct post *post = at;
+    post->is_done = true;
+}
+
+static void check_post(void *at) {
+    const struct post *post = at;
+    WORLD_CHECK(post->is_done, "a second has passed, and what was posted has not been called");
+}
+
+static void start_post(void *at) {
+    struct post *post = at;
+    world_trace("post", post - library.posts, 0, 0);
+    sluice_loop_post_call(library.loop, &post->call, posted, post);
+    world_after(SECOND, check_post, post);
+}
+
 static void settle(sluice_timer *timer, void *at) {
     (void)timer, (void)at;
     world_calm(true);
@@ -75,6 +99,8 @@ static void judge(sluice_timer *timer, void *at) {
 
 static void check_step(void) {
     check_blocks(library.loop);
+    if (!check_is_thorough())
+        return;
     for (size_t i = 0; i < library.user_count; i++)
         user_check(library.users[i]);
 }
@@ -127,6 +153,9 @@ void scenario_library(void) {
         world_after(world_random(crowd ? 100 : 2 * SECOND), start_user, NULL);
     for (uint32_t i = 0; i < readings; i++)
         start_reading(NULL);
+    /* Most of them while no timer runs, which would hide a wake-up that is lost. */
+    for (uint32_t i = world_random(POSTS + 1); i > 0; i--)
+        world_after(world_random(30 * SECOND), start_post, &library.posts[i - 1]);
     sluice_timer *timers[] = {timer_at(settle, 4000), timer_at(judge, 34000)};
     rings_on_step(check_step);
     world_calm(false);

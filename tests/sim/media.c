@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "sim/pattern.h"
 #include "sim/world.h"
 
 enum { FLV_AUDIO = 8, FLV_VIDEO = 9, NAME = 14 /* bytes at a payload's front */ };
@@ -46,20 +47,14 @@ static void write_name(uint8_t *out, const struct media_tag *tag) {
     put32(out + 10, tag->number);
 }
 
-static uint32_t begin_fill(const struct media_tag *tag) {
+static uint32_t fill_of(const struct media_tag *tag) {
     return (tag->number * 2654435761U) ^ (uint32_t)tag->stream << 24 ^ (uint32_t)tag->generation << 8 ^ tag->kind ^
            tag->size;
 }
 
-static uint32_t next_fill(uint32_t fill) {
-    return fill * 1664525U + 1013904223U;
-}
-
 static void write_payload(uint8_t *out, const struct media_tag *tag) {
-    uint32_t fill = begin_fill(tag);
     write_name(out, tag);
-    for (uint32_t i = NAME; i < tag->size; i++, fill = next_fill(fill))
-        out[i] = (uint8_t)(fill >> 24);
+    pattern_write(fill_of(tag), 0, out + NAME, tag->size - NAME);
 }
 
 void media_write_tag(uint8_t *out, const struct media_tag *tag) {

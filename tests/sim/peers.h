@@ -46,10 +46,14 @@ void sim_publisher_free(struct sim_publisher *publisher);
 
 enum player_manner { PLAYER_READS, PLAYER_READS_SLOWLY, PLAYER_READS_AT_TIMES, PLAYER_READS_NOTHING, PLAYER_DIES };
 
+/* HTTP/1.1; HTTP/1.0, without chunks; messages. */
+enum player_form { PLAY_CHUNKED, PLAY_UNTIL_CLOSE, PLAY_WEBSOCKET, PLAYER_FORMS };
+
 struct player_plan {
     const struct show *show;
     enum player_manner manner;
-    bool is_old; /* HTTP/1.0: no chunks */
+    enum player_form form;
+    bool has_room; /* the kernel takes much for it */
 };
 
 struct sim_player;
@@ -60,6 +64,9 @@ const struct viewer *sim_player_viewer(const struct sim_player *player);
 bool sim_player_is_playing(const struct sim_player *player);
 void sim_player_leave(struct sim_player *player);
 void sim_player_free(struct sim_player *player);
+
+/* What it has asked while playing has been answered. */
+bool sim_player_is_answered(const struct sim_player *player);
 
 /* Checks the end that it has had. */
 void sim_player_check_end(const struct sim_player *player);

@@ -2,10 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/messages.h"
 #include "sim/peers.h"
 #include "sim/world.h"
 
-enum { HEAD = 1024, PIECE = 65536 };
+enum { HEAD = 1024, PIECE = 65536, ROOM = 1 << 18 };
 
 enum body_state { BODY_LINE, BODY_BYTES, BODY_END, BODY_LAST_END, BODY_DONE };
 
@@ -17,7 +18,6 @@ struct sim_player {
     char head[HEAD];
     size_t head_length;
     bool granted, refused, left, ended;
-    uint64_t dies_at;
     uint32_t most; /* bytes that it reads at once */
     uint32_t wait_us;
 
@@ -25,6 +25,7 @@ struct sim_player {
     char line[16];
     size_t line_length;
     size_t chunk_left;
+    struct messages messages;
 };
 
 /* One byte of the lines around chunks. */
@@ -67,10 +68,26 @@ static void take_chunks(struct sim_player *player, const uint8_t *bytes, size_t 
 static void take_body(struct sim_player *player, const uint8_t *bytes, size_t n) {
     if (player->refused)
         return;
-    if (player->plan.is_old)
-        viewer_feed(&player->viewer, bytes, n);
-    else
+    switch (player->plan.form) {
+    case PLAY_CHUNKED:
         take_chunks(player, bytes, n);
+        break;
+    case PLAY_UNTIL_CLOSE:
+        viewer_feed(&player->viewer, bytes, n);
+        break;
+    case PLAY_WEBSOCKET:
+        messages_take(&player->messages, bytes, n);
+        break;
+    case PLAYER_FORMS:
+        break;
+    }
+}
+
+/* Whether the answer to the request lets it play. */
+static bool is_granted(const struct sim_player *player) {
+    if (player->plan.form != PLAY_WEBSOCKET)
+        return strncmp(player->head + 8, " 200 ", 5) == 0;
+    return strncmp(player->head + 8, " 101 ", 5) == 0 && strstr(player->head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
 static void take(struct sim_player *player, const uint8_t *bytes, size_t n) {
@@ -82,14 +99,17 @@ static void take(struct sim_player *player, const uint8_t *bytes, size_t n) {
         if (player->head_length < 4 || strcmp(player->head + player->head_length - 4, "\r\n\r\n") != 0)
             continue;
         WORLD_CHECK(strncmp(player->head, "HTTP/1.", 7) == 0, "%s: no HTTP answer", player->who);
-        player->granted = strncmp(player->head + 8, " 200 ", 5) == 0;
+        player->granted = is_granted(player);
         player->refused = !player->granted;
         world_trace(player->granted ? "granted" : "refused", player->file->id, atoi(player->head + 9), 0);
     }
     take_body(player, bytes + done, n - done);
 }
 
-static void die(struct sim_player *player) {
+static void die(void *user) {
+    struct sim_player *player = user;
+    if (player->left || player->ended)
+        return;
     player->left = true;
     if (world_one_in(2))
         peer_reset(player->file);
@@ -117,10 +137,6 @@ static void work(void *user) {
     struct sim_player *player = user;
     if (player->left || player->ended)
         return;
-    if (player->plan.manner == PLAYER_DIES && world_now() >= player->dies_at) {
-        die(player);
-        return;
-    }
     uint32_t most = amount(player);
     take(player, bytes, peer_receive(player->file, bytes, most));
     if (peer_is_ended(player->file)) {
@@ -129,28 +145,40 @@ static void work(void *user) {
         peer_finish(player->file);
         return;
     }
-    world_after(world_between(1, player->wait_us), work, player);
+    if (player->plan.form == PLAY_WEBSOCKET && player->granted)
+        messages_say(&player->messages, player->file);
+    if (player->file->sent_length == 0 || player->plan.manner == PLAYER_READS_NOTHING)
+        peer_watch(player->file, player->wait_us, work, player);
+    else
+        world_after(world_between(1, player->wait_us), work, player);
 }
 
 struct sim_player *sim_player_new(const struct player_plan *plan) {
-    char request[128];
+    static const char upgrade[] = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    char request[256];
     struct file *file = peer_connect(PEERS_HTTP_PORT);
     if (!file)
         return NULL;
     struct sim_player *player = world_allocate(sizeof *player);
     player->plan = *plan;
     player->file = file;
+    if (plan->has_room)
+        file->buffer = ROOM;
     player->viewer = (struct viewer){
         .who = player->who, .stream = plan->show->stream, .has_video = plan->show->has_video};
+    player->messages.viewer = &player->viewer;
     snprintf(player->who, sizeof player->who, "player %u", file->id);
-    player->dies_at = world_now() + world_between(1, 3000000);
     player->most = world_between(1, 4000);
     player->wait_us = plan->manner == PLAYER_READS ? 2000 : world_between(100, 20000);
-    int length = snprintf(request, sizeof request, "GET /live/%u.flv HTTP/1.%d\r\nHost: here\r\n\r\n",
-                          plan->show->stream, plan->is_old ? 0 : 1);
+    int length = snprintf(request, sizeof request, "GET /live/%u.flv HTTP/1.%d\r\nHost: here\r\n%s\r\n",
+                          plan->show->stream, plan->form == PLAY_UNTIL_CLOSE ? 0 : 1,
+                          plan->form == PLAY_WEBSOCKET ? upgrade : "");
     (void)peer_send(file, request, (size_t)length);
     world_trace("player", plan->show->stream, plan->manner, file->id);
     world_after(1, work, player);
+    if (plan->manner == PLAYER_DIES)
+        world_after(world_between(1, 3000000), die, player);
     return player;
 }
 
@@ -168,6 +196,10 @@ void sim_player_leave(struct sim_player *player) {
     player->left = true;
     peer_finish(player->file);
     peer_reset(player->file);
+}
+
+bool sim_player_is_answered(const struct sim_player *player) {
+    return messages_is_answered(&player->messages);
 }
 
 void sim_player_check_end(const struct sim_player *player) {

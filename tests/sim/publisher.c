@@ -158,15 +158,20 @@ static void work(void *user) {
         return;
     }
     make_more(publisher);
-    size_t n = publisher->count - publisher->done;
+    size_t n = publisher->count - publisher->done, sent = 0;
     if (n > publisher->plan.piece_most)
         n = publisher->plan.piece_most;
     if (n > 0) {
         n = world_between(1, (uint32_t)n);
-        publisher->done += peer_send(publisher->file, publisher->bytes + publisher->done, n);
+        sent = peer_send(publisher->file, publisher->bytes + publisher->done, n);
+        publisher->done += sent;
     }
     if (publisher->done == publisher->count && publisher->number > publisher->plan.frames) {
         end(publisher);
+        return;
+    }
+    if (n > 0 && sent == 0) {
+        peer_watch(publisher->file, BUSY_US, work, publisher);
         return;
     }
     uint64_t wait = publisher->done < publisher->count ? world_between(1, BUSY_US) : 0;

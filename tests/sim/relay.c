@@ -96,7 +96,7 @@ static void start_publisher(void *user) {
 
 static void start_player(void *user) {
     const struct player_plan plan = {
-        .show = user, .manner = world_one_in(3) ? PLAYER_READS : world_random(5), .is_old = world_one_in(4)};
+        .show = user, .manner = world_one_in(3) ? PLAYER_READS : world_random(5), .form = world_random(PLAYER_FORMS)};
     struct sim_player *player = sim_player_new(&plan);
     if (player)
         relay.players[relay.player_count++] = player;
@@ -118,7 +118,8 @@ static void watch_publisher(void *user) {
 }
 
 static void watch(void *user) {
-    const struct player_plan plan = {.show = user, .manner = PLAYER_READS};
+    const struct player_plan plan = {
+        .show = user, .manner = PLAYER_READS, .form = world_random(PLAYER_FORMS), .has_room = true};
     relay.watcher = sim_player_new(&plan);
     WORLD_CHECK(relay.watcher, "nobody listens any more");
     relay.players[relay.player_count++] = relay.watcher;
@@ -135,6 +136,7 @@ static void judge(void *user) {
     WORLD_CHECK(viewer->number == WATCH_FRAMES && viewer->gaps == 0 && (viewer->frames == WATCH_FRAMES || !has_room),
                 "of %u frames %u came to the player in the end, the last was %u, with %u gaps", WATCH_FRAMES,
                 viewer->frames, viewer->number, viewer->gaps);
+    WORLD_CHECK(sim_player_is_answered(relay.watcher), "a ping was not answered in the end");
     server_stop(relay.server);
 }
 
@@ -183,6 +185,8 @@ static void check_stream(struct stream *stream, void *user) {
 static void check_step(void) {
     struct worker *worker = server_worker(relay.server, 0);
     check_blocks(worker->loop);
+    if (!check_is_thorough())
+        return;
     for (const struct session *session = worker->sessions; session; session = session->next)
         if (session->conn)
             check_chain(sluice_conn_chain(session->conn));
@@ -205,8 +209,7 @@ static void check_recording(const struct disk_file *file, bool has_room) {
 }
 
 static void check_recordings(const struct options *options) {
-    /* Many at a time use up what recordings may have, and then those that are begun stay empty. */
-    bool has_room = options->memory >= PLENTY && !options->record.segment_ms && !options->record.segment_bytes;
+    bool has_room = options->memory >= PLENTY;
     for (const struct disk_file *file = disk_first(); file; file = file->next)
         check_recording(file, has_room);
     /* Where memory is short, recordings are the first to do without. */

@@ -13,7 +13,7 @@ static struct {
     struct ring *first;
     uint32_t ops_made;
     uint32_t starved; /* waits in a row that have brought nothing but -ENOBUFS */
-    uint32_t waits;
+    uint32_t steps, waits;
     uint32_t useful; /* completions since the last wait that were something else */
     enum kernel_age age;
     unsigned most_entries; /* more need too much locked memory */
@@ -37,6 +37,10 @@ void rings_on_step(void (*call)(void)) {
     rings.on_step = call;
 }
 
+uint32_t rings_steps(void) {
+    return rings.steps;
+}
+
 enum kernel_age ring_kernel_age(void) {
     return rings.age;
 }
@@ -49,8 +53,25 @@ static void nothing(void *user) {
     (void)user;
 }
 
-void ring_wake_after(uint64_t microseconds) {
+/* Has the world stop there, so that the rings look at the time. */
+static void wake_after(uint64_t microseconds) {
     world_after(microseconds, nothing, NULL);
+}
+
+static void make_ready(struct op *op) {
+    if (!op->ready.next)
+        loop_list_add(&op->ring->ready, &op->ready);
+}
+
+void rings_touch(struct file *file) {
+    for (loop_list *link = file->ops.next; link != &file->ops; link = link->next)
+        make_ready((struct op *)((char *)link - offsetof(struct op, of_file)));
+}
+
+void ring_delay(struct op *op, uint64_t microseconds) {
+    op->due = world_now() + microseconds;
+    loop_list_add(&op->ring->delayed_ops, &op->delayed);
+    wake_after(microseconds);
 }
 
 /* Completions */
@@ -138,6 +159,9 @@ static void remove_op(struct ring *ring, struct op *op) {
         op->next->prev = op->prev;
     else
         ring->last = op->prev;
+    loop_list_remove(&op->of_file);
+    loop_list_remove(&op->ready);
+    loop_list_remove(&op->delayed);
     if (op->file)
         kernel_file_unref(op->file);
     world_free(op->pieces);
@@ -168,7 +192,7 @@ void ring_finish(struct ring *ring, struct op *op, int result, uint32_t flags, u
     }
     uint64_t delay = world_between(1, 20000);
     completion.due = world_now() + delay;
-    ring_wake_after(delay);
+    wake_after(delay);
     add(&ring->delayed, &completion);
 }
 
@@ -184,6 +208,7 @@ bool ring_post_more(struct ring *ring, struct op *op, int result, uint32_t flags
         .group = op->sqe.buf_group,
     };
     post(ring, &completion);
+    make_ready(op);
     return true;
 }
 
@@ -212,6 +237,7 @@ uint32_t rings_returned(const struct io_uring *user, uint32_t group) {
 struct op *ring_add(struct ring *ring, const struct io_uring_sqe *sqe) {
     struct op *op = world_allocate(sizeof *op);
     op->id = ++rings.ops_made;
+    op->ring = ring;
     op->sqe = *sqe;
     op->is_fresh = true;
     op->prev = ring->last;
@@ -223,38 +249,44 @@ struct op *ring_add(struct ring *ring, const struct io_uring_sqe *sqe) {
     return op;
 }
 
-static bool run_op(struct ring *ring, struct op *op) {
-    if (op->due > world_now())
-        return false;
-    return ring_try_op(ring, op);
+static struct op *op_of_ready(loop_list *link) {
+    return (struct op *)((char *)link - offsetof(struct op, ready));
+}
+
+static void end_delays(struct ring *ring) {
+    for (loop_list *link = ring->delayed_ops.next, *next; link != &ring->delayed_ops; link = next) {
+        struct op *op = (struct op *)((char *)link - offsetof(struct op, delayed));
+        next = link->next;
+        if (op->due > world_now())
+            continue;
+        loop_list_remove(link);
+        make_ready(op);
+    }
 }
 
 /* From one of them on, chosen by chance. What an operation does may end it, but no other. */
-static bool run_round(struct ring *ring) {
+static void run_round(struct ring *ring) {
     uint32_t count = 0;
-    bool progress = false;
-    for (struct op *op = ring->first; op; op = op->next)
+    loop_list now, *link;
+    loop_list_init(&now);
+    loop_list_join(&now, &ring->ready);
+    for (link = now.next; link != &now; link = link->next)
         count++;
-    if (count == 0)
-        return false;
-    uint32_t skip = world_is_calm() ? 0 : world_random(count);
-    struct op *op = ring->first, *next;
-    for (uint32_t i = 0; i < skip; i++)
-        op = op->next;
-    for (uint32_t i = 0; i < count && ring->first; i++, op = next) {
-        if (!op)
-            op = ring->first;
-        next = op->next;
-        progress |= run_op(ring, op);
+    for (uint32_t skip = world_is_calm() || count < 2 ? 0 : world_random(count); skip > 0; skip--)
+        loop_list_add(&now, now.next);
+    while ((link = loop_list_pop(&now))) {
+        struct op *op = op_of_ready(link);
+        if (op->due <= world_now())
+            (void)ring_try_op(ring, op);
     }
-    return progress;
 }
 
 static void run(struct ring *ring) {
     post_delayed(ring);
+    end_delays(ring);
     /* As much as the program has asked for is worked off; what comes then is for the next time. */
-    for (uint32_t round = 0; round < 64 && run_round(ring); round++)
-        continue;
+    for (uint32_t round = 0; round < 64 && !loop_list_is_empty(&ring->ready); round++)
+        run_round(ring);
 }
 
 /* liburing's calls */
@@ -292,10 +324,13 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
     (void)ret_cqe, (void)signals;
     world_pass(world_is_calm() ? 1 : world_between(1, 20));
     look(ring);
+    rings.steps++;
     if (rings.on_step)
         rings.on_step();
+    unsigned asked = user->sq.sqe_tail - ring->sq_head;
     int submitted = submit(ring);
-    if (submitted < 0)
+    /* Who gets rid of only some does not wait: that is io_uring_enter()'s way to say that it has taken no more. */
+    if (submitted < 0 || (unsigned)submitted < asked)
         return submitted;
     flush_overflow(ring);
     run(ring);
@@ -370,6 +405,8 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *user, struct i
     struct ring *ring = world_allocate(sizeof *ring);
     ring->user = user;
     ring->fd = fd;
+    loop_list_init(&ring->ready);
+    loop_list_init(&ring->delayed_ops);
     ring->enabled = !(params->flags & IORING_SETUP_R_DISABLED);
     give_queues(ring, power_of_two(entries), power_of_two(completions), params->flags);
     params->features = rings.age == KERNEL_BUNDLES ? IORING_FEAT_RECVSEND_BUNDLE : 0;

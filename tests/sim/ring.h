@@ -19,10 +19,12 @@ struct group {
 /* What is under way. */
 struct op {
     struct op *next, *prev;
+    struct ring *ring;
+    loop_list of_file, ready, delayed;
     uint32_t id;
     struct io_uring_sqe sqe;
     struct file *file;
-    uint64_t due;    /* not before */
+    uint64_t due;    /* not before: in the ring's list of delayed ones until then */
     bool is_fresh;   /* tried for the first time */
     bool is_late;    /* it was ready, and is worked on later */
     bool is_running; /* it cannot be cancelled any more */
@@ -56,6 +58,8 @@ struct ring {
     unsigned most;              /* completions that the queue takes */
     struct completions overflow, delayed;
     struct op *first, *last;
+    loop_list ready;       /* ops that have something to look at */
+    loop_list delayed_ops; /* until they are due */
     struct group groups[RING_GROUPS];
     struct iovec fixed[RING_BUFFERS];
     uint32_t fixed_count;
@@ -73,14 +77,17 @@ void ring_post(struct ring *ring, uint64_t data, int result);
 
 struct op *ring_add(struct ring *ring, const struct io_uring_sqe *sqe);
 
-/* Has the world wake up then, whatever for. */
-void ring_wake_after(uint64_t microseconds);
+/* Works on it then, and not before. */
+void ring_delay(struct op *op, uint64_t microseconds);
 
 /* ring_group.c: what has been published is looked at: nothing may be published twice, or written to. */
 void group_look(struct group *group, struct ring *ring);
 uint32_t group_count(const struct group *group);
 void group_fill(struct group *group, uint16_t at, struct file *file, uint32_t n);
 void group_forget(struct group *group);
+
+/* The kernel has used up the next of them. */
+void group_take(struct group *group);
 
 /* ring_receive.c: works on it if it is ready. True when it has done something. */
 bool ring_receive(struct ring *ring, struct op *op);

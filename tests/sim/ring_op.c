@@ -23,10 +23,8 @@ static bool receives(const struct op *op) {
 
 /* Works on for a while, and then takes what there is, or gives up. */
 static void run_on(struct op *op) {
-    uint64_t delay = world_between(1, 20000);
     op->is_running = true;
-    op->due = world_now() + delay;
-    ring_wake_after(delay);
+    ring_delay(op, world_between(1, 20000));
 }
 
 static void cancel(struct ring *ring, const struct io_uring_sqe *sqe) {
@@ -116,8 +114,12 @@ static bool try_poll(struct ring *ring, struct op *op) {
         events |= POLLERR | POLLHUP | POLLOUT;
     if (!events && world_has(FAULT_POLL))
         events = POLLIN | POLLRDHUP;
-    if (!events)
+    if (!events) {
+        /* Looked at again though nothing has come: it may be ready for nothing then. */
+        if (world_rate(FAULT_POLL) > 0 && !world_is_calm())
+            ring_delay(op, world_between(1, 1000));
         return false;
+    }
     ring_finish(ring, op, events, 0, 0);
     return true;
 }
@@ -207,8 +209,7 @@ static void take_arguments(struct op *op) {
     }
     if (sqe->opcode == IORING_OP_TIMEOUT) {
         const struct __kernel_timespec *time = (const struct __kernel_timespec *)(uintptr_t)sqe->addr;
-        op->due = world_now() + (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_nsec / 1000;
-        ring_wake_after(op->due - world_now());
+        ring_delay(op, (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_nsec / 1000);
     }
 }
 
@@ -225,17 +226,17 @@ void ring_begin_op(struct ring *ring, const struct io_uring_sqe *sqe) {
     WORLD_CHECK(file || !needs_file(sqe), "operation %u on descriptor %d, which is not open", sqe->opcode, sqe->fd);
     struct op *op = ring_add(ring, sqe);
     world_trace("op", op->id, sqe->opcode, (int64_t)(sqe->user_data & 7));
-    if (file)
+    if (file) {
         op->file = kernel_file_ref(file);
+        loop_list_add(&file->ops, &op->of_file);
+    }
     take_arguments(op);
     if (ring_kernel_age() == KERNEL_SINGLE && sqe->opcode == IORING_OP_RECV && sqe->ioprio) {
         ring_finish(ring, op, -EINVAL, 0, 0);
         return;
     }
     if (is_disk(op)) {
-        uint64_t delay = disk_delay();
-        op->due = world_now() + delay;
-        ring_wake_after(delay);
+        ring_delay(op, disk_delay());
         return;
     }
     if (op->due > world_now())

@@ -69,7 +69,7 @@ static uint32_t fill(struct group *group, struct file *file, uint32_t n) {
         uint32_t room = entry(group, group->head)->len;
         uint32_t here = n < room ? n : room;
         group_fill(group, group->head, file, here);
-        group->head++;
+        group_take(group);
         count++;
         n -= here;
     }
@@ -97,7 +97,7 @@ static void finish_ended(struct ring *ring, struct op *op, struct group *group) 
         return;
     }
     uint32_t flags = flags_of(group);
-    group->head++;
+    group_take(group);
     ring_finish(ring, op, 0, flags, 1);
 }
 
@@ -147,10 +147,8 @@ static void check_fixed(const struct ring *ring, const struct op *op) {
 
 bool ring_receive(struct ring *ring, struct op *op) {
     if (is_ready(op) && !op->is_fresh && !op->is_late && world_has(FAULT_LATE)) {
-        uint64_t delay = world_between(1, 10000);
         op->is_late = true;
-        op->due = world_now() + delay;
-        ring_wake_after(delay);
+        ring_delay(op, world_between(1, 10000));
         return false;
     }
     if (op->sqe.flags & IOSQE_BUFFER_SELECT)

@@ -1,5 +1,6 @@
 /* Plays seeds, one world after another. See tools/simulate. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "sim/kernel.h"
 #include "sim/scenario.h"
 #include "sim/world.h"
+
+enum { MOST_KEPT = 1 << 28 /* bytes */ };
 
 /* What the worker processes and their parent share. */
 struct shared {
@@ -50,6 +53,9 @@ static int usage(void) {
 
 /* Seeds from @first on. A seed that fails ends the process that plays it. */
 static void play_all(struct shared *shared, uint64_t first, uint64_t end, bool trace, bool digests) {
+    /* What a world gives back is the next one's: fresh pages cost more than they are used. */
+    mallopt(M_MMAP_THRESHOLD, MOST_KEPT);
+    mallopt(M_TRIM_THRESHOLD, MOST_KEPT);
     for (uint64_t seed = first; seed < end; seed++) {
         shared->seed = seed;
         uint64_t digest = play(seed, trace);

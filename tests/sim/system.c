@@ -1,6 +1,7 @@
 /* System calls and allocations of the program under test, by the linker's --wrap; what is not simulated is real. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,10 +14,13 @@
 #include <unistd.h>
 
 #include "backends/io_thread.h"
+#include "memory/poison.h"
 #include "sim/kernel.h"
 #include "sim/world.h"
 
-enum { BEGAN = 1000 /* seconds on the clock when the world begins */, BEGAN_AT = 1700000000 };
+enum { BEGAN = 1000 /* seconds on the clock when the world begins */, BEGAN_AT = 1700000000, MAPPINGS = 64 };
+
+enum { SPOILT = 0xdb, SPOILT_MOST = 512 /* bytes */ };
 
 static int result_of(int result) {
     if (result >= 0)
@@ -73,6 +77,7 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
     if (file->kind == FILE_EVENT) {
         memcpy(&count, bytes, sizeof count);
         file->count += count;
+        rings_touch(file);
         return (ssize_t)n;
     }
     WORLD_CHECK(file->kind == FILE_STREAM && file->pair, "write() to a file of kind %d", (int)file->kind);
@@ -142,6 +147,8 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
         /* The kernel enlarges the buffer where it is too small for that. */
         if (file->window < 2 * (size_t)file->low_water)
             file->window = 2 * (size_t)file->low_water;
+        rings_touch(file);
+        world_trace("low-water mark", file->id, file->low_water, (int64_t)file->received_length);
     }
     return 0;
 }
@@ -186,6 +193,7 @@ int __wrap_shutdown(int fd, int how) {
     struct file *file = kernel_file(fd);
     WORLD_CHECK(file && how == SHUT_WR, "shutdown(%d, %d)", fd, how);
     file->finished = true;
+    peer_wake(file);
     return file->dead ? result_of(-ENOTCONN) : 0;
 }
 
@@ -228,12 +236,11 @@ static int64_t allocations;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void *__real_reallocarray(void *memory, size_t count, size_t size);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t n);
 void __real_free(void *memory);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *memory, size_t size);
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -243,6 +250,7 @@ char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
 void __wrap_free(void *memory);
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *memory, size_t size);
 
 int64_t world_allocations(void) {
     return allocations;
@@ -256,13 +264,34 @@ static bool refuses(void) {
     return true;
 }
 
+/* What is used before it is written, or after it was freed, is not what was there. */
+static void spoil(void *memory, size_t size) {
+    if (memory)
+        memset(memory, SPOILT, size < SPOILT_MOST ? size : SPOILT_MOST);
+}
+
 static void *counted(void *memory) {
     allocations += memory != NULL;
     return memory;
 }
 
 void *__wrap_malloc(size_t size) {
-    return refuses() ? NULL : counted(__real_malloc(size));
+    if (refuses())
+        return NULL;
+    void *memory = counted(__real_malloc(size));
+    spoil(memory, size);
+    return memory;
+}
+
+/* Always to another place. */
+static void *move(void *memory, size_t size) {
+    void *moved = counted(__real_malloc(size));
+    if (!moved || !memory)
+        return moved;
+    size_t old = malloc_usable_size(memory);
+    memcpy(moved, memory, old < size ? old : size);
+    __wrap_free(memory);
+    return moved;
 }
 
 void *__wrap_calloc(size_t count, size_t size) {
@@ -272,13 +301,13 @@ void *__wrap_calloc(size_t count, size_t size) {
 void *__wrap_realloc(void *memory, size_t size) {
     if (refuses())
         return NULL;
-    return memory ? __real_realloc(memory, size) : counted(__real_realloc(NULL, size));
+    return move(memory, size);
 }
 
 void *__wrap_reallocarray(void *memory, size_t count, size_t size) {
     if (refuses())
         return NULL;
-    return memory ? __real_reallocarray(memory, count, size) : counted(__real_reallocarray(NULL, count, size));
+    return move(memory, count * size);
 }
 
 char *__wrap_strdup(const char *text) {
@@ -291,14 +320,58 @@ char *__wrap_strndup(const char *text, size_t n) {
 
 void __wrap_free(void *memory) {
     allocations -= memory != NULL;
+    spoil(memory, memory ? malloc_usable_size(memory) : 0);
     __real_free(memory);
 }
 
+/* Mappings are kept for the next that is about as large: fresh pages are a good part of what a world costs. */
+static struct mapping {
+    void *memory;
+    size_t room;
+    bool is_used;
+} mappings[MAPPINGS];
+
+static struct mapping *find_mapping(const void *memory) {
+    size_t i = 0;
+    while (i < MAPPINGS && mappings[i].memory != memory)
+        i++;
+    return i < MAPPINGS ? &mappings[i] : NULL;
+}
+
+static struct mapping *find_unused(size_t room) {
+    size_t i = 0;
+    while (i < MAPPINGS && (mappings[i].is_used || mappings[i].room != room))
+        i++;
+    return i < MAPPINGS ? &mappings[i] : NULL;
+}
+
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
-    if (world_has(FAULT_MAP)) {
+    if (world_has(FAULT_MAP) || (flags & MAP_HUGETLB)) {
         world_trace("no mapping", 0, 0, 0);
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return __real_mmap(at, size, protection, flags, fd, offset);
+    size_t room = 4096;
+    while (room < size)
+        room *= 2;
+    struct mapping *kept = find_unused(room);
+    if (kept) {
+        kept->is_used = true;
+        unpoison_memory(kept->memory, size);
+        return memset(kept->memory, 0, size);
+    }
+    kept = find_mapping(NULL);
+    void *memory = __real_mmap(at, kept ? room : size, protection, flags, fd, offset);
+    if (kept && memory != MAP_FAILED)
+        *kept = (struct mapping){memory, room, true};
+    return memory;
+}
+
+int __wrap_munmap(void *memory, size_t size) {
+    struct mapping *kept = find_mapping(memory);
+    if (!kept)
+        return __real_munmap(memory, size);
+    kept->is_used = false;
+    poison_memory(memory, size);
+    return 0;
 }

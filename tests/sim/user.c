@@ -21,6 +21,7 @@ struct user {
     uint64_t place;               /* of the next byte that the program consumes */
     bool peer_ended;              /* finished or reset */
     bool resets;
+    bool waits; /* for the program to have all the bytes before it sends more, or finishes: nothing else brings them */
 
     uint8_t *memory; /* a receive into it is under way */
     size_t memory_size;
@@ -39,28 +40,42 @@ static void act(struct user *user);
 
 /* The peer */
 
+static void hear(void *at) {
+    const struct user *user = at;
+    peer_wake(user->file);
+}
+
 static void peer_work(void *at) {
     static uint8_t bytes[PIECE];
     struct user *user = at;
     size_t n = peer_receive(user->file, bytes, world_now() < user->deaf_to ? 0 : world_between(1, PIECE));
+    bool works = n > 0;
     WORLD_CHECK(pattern_check(user->stream + 1, user->answer_seen, bytes, n) == n,
                 "peer %u was sent a wrong byte behind %llu", user->stream, (unsigned long long)user->answer_seen);
     user->answer_seen += n;
     uint64_t left = user->total - user->sent_by_peer;
-    if (left > 0) {
+    bool goes_on = !user->waits || user->place == user->sent_by_peer;
+    if (goes_on && left > 0) {
         n = world_between(1, world_one_in(3) ? 10 : PIECE);
         n = n < left ? n : left;
         pattern_write(user->stream, user->sent_by_peer, bytes, n);
-        user->sent_by_peer += peer_send(user->file, bytes, n);
-    } else if (!user->peer_ended) {
+        n = peer_send(user->file, bytes, n);
+        user->sent_by_peer += n;
+        works |= n > 0;
+    } else if (goes_on && !user->peer_ended) {
         user->peer_ended = true;
         if (user->resets)
             peer_reset(user->file);
         else
             peer_finish(user->file);
     }
-    if (!user->file->dead && !peer_is_ended(user->file))
-        world_after(world_between(1, world_one_in(4) ? 20000 : 2000), peer_work, user);
+    if (user->file->dead || peer_is_ended(user->file))
+        return;
+    uint32_t most = world_one_in(4) ? 20000 : 2000;
+    if (works)
+        world_after(world_between(1, most), peer_work, user);
+    else
+        peer_watch(user->file, most, peer_work, user);
 }
 
 struct user *user_new(sluice_loop *loop) {
@@ -74,10 +89,12 @@ struct user *user_new(sluice_loop *loop) {
     user->total = world_between(0, world_one_in(3) ? 400000 : 20000);
     user->answer_total = world_one_in(2) ? 0 : world_between(1, 100000);
     user->resets = world_one_in(5);
+    user->waits = world_one_in(3);
     user->deaf_to = world_now() + (world_one_in(2) ? world_random(2000000) : 0);
     user->answer = world_allocate(TO_PEER);
     pattern_write(user->stream + 1, 0, user->answer, TO_PEER);
     world_after(world_random(10000), peer_work, user);
+    world_after(user->deaf_to - world_now(), hear, user);
     return user;
 }
 
@@ -109,6 +126,12 @@ static void release(struct user *user, size_t at) {
     sluice_slice_release(&user->held[at]);
 }
 
+static void advance(struct user *user, size_t n) {
+    user->place += n;
+    if (user->place == user->sent_by_peer)
+        peer_wake(user->file);
+}
+
 /* Takes some; keeps them or not. */
 static void consume(struct user *user, size_t n) {
     sluice_chain *chain = sluice_conn_chain(user->conn);
@@ -122,7 +145,7 @@ static void consume(struct user *user, size_t n) {
     release(user, at);
     user->held[at] = slice;
     user->held_place[at] = user->place;
-    user->place += n;
+    advance(user, n);
     if (user->settled || world_one_in(2))
         release(user, at);
 }
@@ -135,7 +158,7 @@ static void received_into(sluice_conn *conn, int error, size_t done, void *at) {
                 "user %u: %zu of %zu bytes received into memory, with %d", user->stream, done, user->memory_size,
                 error);
     check_bytes(user, user->place, user->memory, done);
-    user->place += done;
+    advance(user, done);
     /* Nobody may write to it any more. */
     world_free(user->memory);
     user->memory = NULL;
@@ -151,7 +174,7 @@ static void receive_into(struct user *user) {
     if (result == 0)
         return;
     check_bytes(user, user->place, user->memory, user->memory_size);
-    user->place += user->memory_size;
+    advance(user, user->memory_size);
     world_free(user->memory);
     user->memory = NULL;
 }
@@ -221,6 +244,7 @@ static void act(struct user *user) {
         return;
     }
     consume(user, world_one_in(3) ? length : length > 0 ? world_random((uint32_t)length + 1) : 0);
+    user_check(user);
     if (world_one_in(6))
         change(user);
     else if (world_one_in(6) && !user->failed)
@@ -308,6 +332,9 @@ void user_refused(struct user *user) {
 
 void user_settle(struct user *user) {
     user->settled = true;
+    /* Also of those that have closed: what is kept is missing where others wait. */
+    for (size_t i = 0; i < SLICES; i++)
+        release(user, i);
     if (!user->conn || user->closing)
         return;
     sluice_conn_receive_cancel(user->conn);
@@ -315,8 +342,6 @@ void user_settle(struct user *user) {
     (void)sluice_conn_set_timeout(user->conn, 0);
     sluice_conn_resume(user->conn);
     sluice_conn_want_send(user->conn);
-    for (size_t i = 0; i < SLICES; i++)
-        release(user, i);
     act(user);
 }
 

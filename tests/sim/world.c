@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REMEMBERED = 4096, SHOWN = 60 };
+enum { REMEMBERED = 64 /* more would push what is played out of the cache */, SHOWN = 60 };
 
 struct event {
     uint64_t due, number;
@@ -106,6 +106,10 @@ void world_end(void) {
 
 uint64_t world_seed(void) {
     return world.seed;
+}
+
+bool world_traces(void) {
+    return world.traces;
 }
 
 uint64_t world_digest(void) {
@@ -221,8 +225,17 @@ void world_pass(uint64_t microseconds) {
     world.now += microseconds;
 }
 
-static void mix(uint64_t value) {
-    world.digest = (world.digest ^ value) * UINT64_C(0x100000001b3);
+/* Each number by a factor of its own, all of which are multiplied at a time: there are many events. */
+static void mix(const struct line *line) {
+    uint64_t sum = line->now * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)line->a * UINT64_C(0xbf58476d1ce4e5b9) +
+                   (uint64_t)line->b * UINT64_C(0x94d049bb133111eb) + (uint64_t)line->c * UINT64_C(0xd6e8feb86659fd93);
+    size_t length = strlen(line->what);
+    for (size_t done = 0; done < length; done += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, line->what + done, length - done < sizeof word ? length - done : sizeof word);
+        sum += (word + done) * UINT64_C(0xff51afd7ed558ccd);
+    }
+    world.digest = (world.digest ^ sum) * UINT64_C(0x100000001b3);
     world.digest ^= world.digest >> 29;
 }
 
@@ -234,12 +247,7 @@ static void show(FILE *out, const struct line *line) {
 void world_trace(const char *what, int64_t a, int64_t b, int64_t c) {
     struct line *line = &world.lines[world.lines_made++ % REMEMBERED];
     *line = (struct line){world.now, what, a, b, c};
-    for (const char *at = what; *at; at++)
-        mix((uint8_t)*at);
-    mix(world.now);
-    mix((uint64_t)a);
-    mix((uint64_t)b);
-    mix((uint64_t)c);
+    mix(line);
     if (world.traces)
         show(stdout, line);
 }

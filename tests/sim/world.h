@@ -40,6 +40,7 @@ void world_begin(uint64_t seed, bool trace);
 void world_end(void);
 
 uint64_t world_seed(void);
+bool world_traces(void);
 
 /* A number that says what has happened, all of it and in order. */
 uint64_t world_digest(void);

@@ -254,6 +254,29 @@ static void recordings_leave_most_of_the_pool_to_others(void **state) {
     close_rig(&rig);
 }
 
+/* The others have all that recordings may have: a new one would have its beginning, and no frame. */
+static void no_recording_is_begun_without_room_for_a_frame(void **state) {
+    recorder_rig rig;
+    struct recorder *recorder;
+    open_rig(&rig, state, true);
+    const uint64_t others = rig.recorders.budget - record_index_size(RECORD_INDEX_LEAST) - FRAME / 2;
+    rig.recorders.queued += others;
+    publish_frames(&rig, GROUP);
+    recorder = rig.stream->recorder;
+    assert_non_null(recorder);
+    assert_int_equal(rig.recorders.count, 0);
+    assert_string_equal(recorder_state_name(recorder), "paused");
+    assert_int_equal(recorder->frames_dropped, GROUP);
+    /* The next key frame finds room again. */
+    rig.recorders.queued -= others;
+    publish_frames(&rig, GROUP);
+    assert_int_equal(recorder->files, 1);
+    assert_int_equal(recorder->frames, GROUP);
+    stream_detach(rig.stream, 0);
+    turn_until_closed(&rig);
+    close_rig(&rig);
+}
+
 static uint8_t *read_file(const recorder_rig *rig, const char *path, size_t *ret_size) {
     uint8_t *bytes = malloc(16 << 20);
     int root = record_root_open(rig->folder);
@@ -412,6 +435,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(a_slow_disk_costs_the_recording_groups_and_nobody_else),
         FILES_ON_BOTH(recordings_leave_most_of_the_pool_to_others),
+        FILES_ON_BOTH(no_recording_is_begun_without_room_for_a_frame),
         FILES_ON_BOTH(recording_is_switched_on_and_off),
         FILES_ON_BOTH(no_recording_is_ended_before_it_has_a_frame),
         FILES_ON_BOTH(without_a_directory_nothing_can_be_recorded),
