@@ -57,10 +57,14 @@ void recorders_init(struct recorders *recorders, struct records *records, sluice
         .records = records,
         .loop = loop,
         .pool = pool,
-        .limit = limit,
         .budget = stats.bytes_max / 4,
         .blocks_kept = stats.max / 4,
     };
+    recorders_set_limit(recorders, limit);
+}
+
+void recorders_set_limit(struct recorders *recorders, uint64_t limit) {
+    recorders->limit = limit < recorders->budget ? limit : recorders->budget;
 }
 
 void recorders_clear(struct recorders *recorders) {

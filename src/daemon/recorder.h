@@ -28,7 +28,7 @@ struct recorders {
     struct records *records;
     sluice_loop *loop;
     sluice_pool *pool;
-    uint64_t limit;               /* bytes that may be queued for one recording */
+    uint64_t limit;               /* bytes that may be queued for one recording; at most the budget */
     uint64_t budget;              /* and for all of them */
     uint32_t blocks_kept;         /* that recordings leave to others */
     uint64_t queued;              /* bytes that are */
@@ -53,6 +53,12 @@ struct recorder {
 
 /* @records: NULL when nothing is recorded. @limit: bytes that may be queued for one recording. */
 void recorders_init(struct recorders *recorders, struct records *records, sluice_loop *loop, uint64_t limit);
+
+/*
+ * One recording alone gets no more than the budget of all. Otherwise one that is behind would wait for half of it to be
+ * free, where the budget never has so much.
+ */
+void recorders_set_limit(struct recorders *recorders, uint64_t limit);
 
 /* Forgets what was wished. When no recording is open any more. */
 void recorders_clear(struct recorders *recorders);

@@ -456,7 +456,7 @@ static void test_tiny_chunks(void **state) {
 
     /* Chunks that are worth their views may pile up. */
     text.length = 0;
-    add_chunks(&text, 64, 700);
+    add_chunks(&text, 96, 700);
     body = chunked();
     for (int i = 0; i < 3; i++) {
         http_feed_bytes(pool, from, text.bytes, text.length);

@@ -277,6 +277,52 @@ static void no_recording_is_begun_without_room_for_a_frame(void **state) {
     close_rig(&rig);
 }
 
+/*
+ * What one recording may hold was more than twice what all may together, where a worker's share was small: so one that
+ * had been behind waited for room that could not be, and lost the rest of its segment.
+ */
+static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
+    recorder_rig rig;
+    int pipes[2];
+    open_rig(&rig, state, true);
+    rig.recorders.budget = LIMIT / 4;
+    recorders_set_limit(&rig.recorders, LIMIT);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    slow_disk = pipes[1];
+    publish_frames(&rig, 200);
+    const struct recorder *recorder = rig.stream->recorder;
+    assert_string_equal(recorder_state_name(recorder), "behind");
+    assert_true(rig.recorders.queued <= LIMIT / 4);
+
+    reading from = {.fd = pipes[0], .bytes = malloc(16 << 20)};
+    assert_non_null(from.bytes);
+    sockets_set_blocking(pipes[0], false);
+    while (recorder_queued(recorder) > 0) {
+        recorders_tick(&rig.recorders);
+        read_some(&from);
+        turn_through(rig.loop.loop, 1);
+    }
+    uint64_t recorded = recorder->frames;
+    for (unsigned i = 0; i < GROUP; i++) {
+        publish_frames(&rig, 1);
+        read_some(&from);
+    }
+    assert_string_equal(recorder_state_name(recorder), "recording");
+    assert_int_equal(recorder->frames, recorded + GROUP);
+    recorder_lose(rig.stream->recorder);
+    publish_frames(&rig, 1);
+    assert_string_equal(recorder_state_name(recorder), "recording");
+
+    stream_detach(rig.stream, 0);
+    while (!from.ended || rig.recorders.count > 0) {
+        turn_through(rig.loop.loop, 1);
+        read_some(&from);
+    }
+    free(from.bytes);
+    close(pipes[0]);
+    close_rig(&rig);
+}
+
 static uint8_t *read_file(const recorder_rig *rig, const char *path, size_t *ret_size) {
     uint8_t *bytes = malloc(16 << 20);
     int root = record_root_open(rig->folder);
@@ -434,6 +480,7 @@ int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(a_slow_disk_costs_the_recording_groups_and_nobody_else),
+        FILES_ON_BOTH(a_recording_goes_on_where_all_may_hold_less_than_one),
         FILES_ON_BOTH(recordings_leave_most_of_the_pool_to_others),
         FILES_ON_BOTH(no_recording_is_begun_without_room_for_a_frame),
         FILES_ON_BOTH(recording_is_switched_on_and_off),
