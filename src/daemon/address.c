@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int parse_port(const char *text, in_port_t *ret_port) {
     char *end;
@@ -45,6 +46,20 @@ int address_parse(const char *text, size_t length, struct sockaddr_storage *ret_
     }
     *ret_address = address;
     return 0;
+}
+
+int address_parse_host(const char *text, size_t length, struct sockaddr_storage *ret_address) {
+    char with_port[ADDRESS_TEXT];
+    if (length + sizeof ":80" > sizeof with_port)
+        return -EINVAL;
+    int size = snprintf(with_port, sizeof with_port, "%.*s:80", (int)length, text);
+    return address_parse(with_port, (size_t)size, ret_address);
+}
+
+bool address_is_localhost(const char *text, size_t length) {
+    static const char name[] = "localhost";
+    const size_t size = sizeof name - 1;
+    return length >= size && strncasecmp(text, name, size) == 0 && (length == size || text[size] == ':');
 }
 
 void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]) {

@@ -12,6 +12,12 @@ enum { ADDRESS_TEXT = 64 };
 /* A numeric address and port. 0, or -EINVAL. */
 int address_parse(const char *text, size_t length, struct sockaddr_storage *ret_address);
 
+/* The same without a port, as HTTP has it of port 80. 0, or -EINVAL. */
+int address_parse_host(const char *text, size_t length, struct sockaddr_storage *ret_address);
+
+/* Of HOST or HOST:PORT: whether it is "localhost", which no name server gives to another site. */
+bool address_is_localhost(const char *text, size_t length);
+
 /* Without the port, and without brackets. */
 void address_format_host(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);

@@ -1,7 +1,6 @@
 #include "daemon/admin_guard.h"
 
 #include <openssl/crypto.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,18 +8,8 @@
 
 /* "HOST", or "HOST:PORT", of an address in numbers. */
 static bool read_address(const char *text, struct sockaddr_storage *ret_address) {
-    char with_port[ADDRESS_TEXT];
-    if (address_parse(text, strlen(text), ret_address) == 0)
-        return true;
-    int length = snprintf(with_port, sizeof with_port, "%s:80", text);
-    return length > 0 && (size_t)length < sizeof with_port &&
-           address_parse(with_port, (size_t)length, ret_address) == 0;
-}
-
-static bool is_localhost(const char *host) {
-    static const char name[] = "localhost";
-    const size_t length = sizeof name - 1;
-    return strncasecmp(host, name, length) == 0 && (host[length] == '\0' || host[length] == ':');
+    size_t length = strlen(text);
+    return address_parse(text, length, ret_address) == 0 || address_parse_host(text, length, ret_address) == 0;
 }
 
 /* By a name that only this host can have: no name server can give it to another site. */
@@ -29,7 +18,7 @@ static bool names_this_host(const struct admin_guard *guard, const char *host) {
     char named[ADDRESS_TEXT], bound[ADDRESS_TEXT];
     if (!host)
         return false;
-    if (is_localhost(host))
+    if (address_is_localhost(host, strlen(host)))
         return true;
     if (!read_address(host, &address))
         return false;

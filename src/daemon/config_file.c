@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "daemon/private_file.h"
 
 struct reading {
     const char *path;
@@ -32,7 +33,7 @@ static void path_of(const struct reading *reading, const char *file, char path[P
 
 static bool is_private(const char *path) {
     struct stat status;
-    return stat(path, &status) == 0 && !(status.st_mode & 077) && (status.st_uid == geteuid() || status.st_uid == 0);
+    return stat(path, &status) == 0 && private_file_is_private(path, &status);
 }
 
 /* As the command line would have it. False where it is no value. */

@@ -15,6 +15,7 @@
 #include "daemon/admin_guard.h"
 #include "daemon/admin_metrics.h"
 #include "daemon/control_admin_listen.h"
+#include "daemon/control_admin_peers.h"
 #include "daemon/control_notice.h"
 #include "daemon/control_reply.h"
 #include "daemon/control_upgrade.h"
@@ -44,6 +45,7 @@ struct admin {
     struct reload *reload;
     struct notifier *notifier;
     struct upgrade *upgrade;
+    struct admin_peers *peers;
     bool leaving; /* another process is the server */
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
@@ -380,6 +382,7 @@ static void on_request(struct evhttp_request *request, void *user) {
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
     if (!path)
         path = "";
+    admin_peers_asked(listener->admin->peers, request);
     if (listener->admin->leaving)
         reply_close(request);
     const struct admin_asset *asset = admin_asset_find(path);
@@ -441,6 +444,7 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
     evhttp_set_timeout(listener->http, CONNECTION_S);
     evhttp_set_allowed_methods(listener->http, METHODS_ALL);
     evhttp_set_gencb(listener->http, on_request, listener);
+    admin_peers_watch(admin->peers, listener->http);
     return 0;
 }
 
@@ -452,7 +456,9 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
     admin->asker = asker;
     admin->reload = reload;
     admin->notifier = notifier;
-    int error = *options->admin.token_file ? load_token(options->admin.token_file, &admin->token) : 0;
+    int error = admin_peers_new(base, &admin->peers);
+    if (!error && *options->admin.token_file)
+        error = load_token(options->admin.token_file, &admin->token);
     for (unsigned i = 0; i < options->admin.count && !error; i++)
         error = open_listener(admin, base, &options->admin.listeners[i]);
     if (error) {
@@ -471,6 +477,7 @@ void admin_free(struct admin *admin) {
         if (!admin->leaving)
             admin_unlisten(admin->listeners[i].guard.listener);
     }
+    admin_peers_free(admin->peers);
     if (admin->token)
         explicit_bzero(admin->token, strlen(admin->token));
     free(admin->token);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "daemon/address.h"
+
 static const char host_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
 
 static bool is_port(const char *text) {
@@ -73,6 +75,15 @@ static sluice_http_text host_of(sluice_http_text authority) {
     return authority;
 }
 
+/*
+ * Host says where the browser believes to be, which may be a name of another site that its owner has resolved to this
+ * host's address (DNS rebinding). So only what no name server gives away counts.
+ */
+static bool is_sure(sluice_http_text host) {
+    struct sockaddr_storage address;
+    return address_is_localhost(host.text, host.length) || address_parse_host(host.text, host.length, &address) == 0;
+}
+
 static bool is_own_host(sluice_http_text origin, sluice_http_text host) {
     size_t scheme = origin.length > 8 && strncasecmp(origin.text, "https://", 8) == 0  ? 8
                     : origin.length > 7 && strncasecmp(origin.text, "http://", 7) == 0 ? 7
@@ -81,7 +92,7 @@ static bool is_own_host(sluice_http_text origin, sluice_http_text host) {
         return false;
     const sluice_http_text its = host_of((sluice_http_text){origin.text + scheme, origin.length - scheme});
     const sluice_http_text ours = host_of(host);
-    return its.length > 0 && equals(its, ours.text, ours.length);
+    return equals(its, ours.text, ours.length) && is_sure(its);
 }
 
 enum origin_grant origins_judge(const struct origins *origins, sluice_http_text origin, sluice_http_text host) {

@@ -1,6 +1,7 @@
 /*
  * Pages that may read what is played by HTTP, and publish: by their origins, as browsers tell them (RFC 6454, and the
- * Fetch standard's CORS). Pages of the host that is asked may, whatever the port: the console's, for one.
+ * Fetch standard's CORS). Pages of the host that is asked may, whatever the port: the console's, for one; but
+ * only where that is an address or localhost, since any site can have a name that leads here.
  */
 #ifndef SLUICED_ORIGIN_H
 #define SLUICED_ORIGIN_H
@@ -19,7 +20,7 @@ struct origins {
 enum origin_grant {
     ORIGIN_UNKNOWN,  /* nothing is said of a page: no browser asks, or none for a page of another site */
     ORIGIN_OTHER,    /* a page that has no business here */
-    ORIGIN_OWN_HOST, /* a page of the same host */
+    ORIGIN_OWN_HOST, /* a page of the same host, which is called by its address, or localhost */
     ORIGIN_NAMED,    /* one that is in the list */
     ORIGIN_ANY,      /* the list has "*" */
 };

@@ -3,9 +3,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* A name in it, without further folders. */
+static bool is_credential(const char *path) {
+    const char *folder = getenv("CREDENTIALS_DIRECTORY");
+    size_t length = folder ? strlen(folder) : 0;
+    return length > 0 && strncmp(path, folder, length) == 0 && path[length] == '/' && !strchr(path + length + 1, '/');
+}
+
+bool private_file_is_private(const char *path, const struct stat *status) {
+    if (status->st_uid != 0 && status->st_uid != geteuid())
+        return false;
+    mode_t others = status->st_mode & 077;
+    return others == 0 || (others == S_IRGRP && status->st_uid == 0 && is_credential(path));
+}
 
 int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char error[PRIVATE_FILE_ERROR]) {
     struct stat status;
@@ -19,7 +34,7 @@ int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char er
     }
     const char *wrong = !S_ISREG(status.st_mode)                           ? "not a file"
                         : status.st_uid != geteuid() && status.st_uid != 0 ? "belongs to somebody else"
-                        : status.st_mode & 077                             ? "others may read it: chmod 600"
+                        : !private_file_is_private(path, &status)          ? "others may read it: chmod 600"
                         : status.st_size > PRIVATE_FILE_MAX                ? "longer than 64 KiB"
                                                                            : NULL;
     ssize_t length = wrong ? 0 : read(fd, text, PRIVATE_FILE_MAX);

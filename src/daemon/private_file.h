@@ -2,7 +2,17 @@
 #ifndef SLUICED_PRIVATE_FILE_H
 #define SLUICED_PRIVATE_FILE_H
 
+#include <stdbool.h>
+
+struct stat;
+
 enum { PRIVATE_FILE_MAX = 65536, PRIVATE_FILE_ERROR = 256 };
+
+/*
+ * Whether nobody but us and root may read it. systemd (LoadCredential=) gives a service what is root's by an access
+ * control list, whose mask shows as the group's right: so in $CREDENTIALS_DIRECTORY root's file may have that.
+ */
+bool private_file_is_private(const char *path, const struct stat *status);
 
 /* The file's text, with a NUL behind it. 0, or -errno with a text that says what is wrong. */
 int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char error[PRIVATE_FILE_ERROR]);

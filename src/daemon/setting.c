@@ -72,7 +72,7 @@ const struct setting settings[] = {
      .expected = "*, or an origin such as https://player.example.com", .effect = SETTING_LATER,
      .help = "let pages of ORIGIN read streams and recordings by HTTP, play by WebSocket, and publish: "
              "http[s]://HOST[:PORT], where HOST may begin with \"*.\", or * for all pages; those of the host by which "
-             "they reach sluiced may anyway"},
+             "they reach sluiced may anyway, where that is an address or localhost"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
      .help =
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "

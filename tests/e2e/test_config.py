@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 import unittest
 import unittest.mock
@@ -227,6 +228,26 @@ class ValueTest(FileCase):
         self.assertEqual((status, out), (2, ""))
         self.assertRegex(err, r":1: pull: a password in a file that others may read")
         self.assertNotIn("geheim", err)
+
+    def test_credentials_of_the_unit(self):
+        """What LoadCredential= gives to a dynamic user: root's, read by an access control list, which shows as the group's."""
+        name = "users"
+        self.write(name, "a:geheim\n")
+        self.write("sluiced.conf", 'rtsp-users = "%s/users";\npull = "rtsp://u:geheim@h/cam=live/x";' % self.folder)
+        def check(mode, folder):
+            for file in (name, "sluiced.conf"):
+                os.chmod(os.path.join(self.folder, file), mode)
+            environment = dict(os.environ, **({"CREDENTIALS_DIRECTORY": folder} if folder else {}))
+            return subprocess.run([harness.SLUICED, "--config", self.config, "--check"], env=environment,
+                                  capture_output=True, check=False).returncode
+        is_root = os.geteuid() == 0
+        self.assertEqual(check(0o440, self.folder), 0 if is_root else 2)
+        for mode, folder in ((0o440, None), (0o440, ""), (0o440, "/"), (0o440, self.folder + "x"), (0o440, self.folder[:-1]),
+                             (0o440, os.path.dirname(self.folder)), (0o444, self.folder), (0o460, self.folder), (0o640, None)):
+            self.assertEqual(check(mode, folder), 2, (oct(mode), folder))
+        if is_root:
+            os.chown(os.path.join(self.folder, name), 65534, 65534)
+            self.assertEqual(check(0o440, self.folder), 2)
 
 
 class ErrorTest(FileCase):

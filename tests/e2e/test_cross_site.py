@@ -34,6 +34,16 @@ class PublishTest(unittest.TestCase):
             self.assertEqual(self.publish(daemon), 200)
             self.assertEqual(self.publish(daemon, "http://127.0.0.1:%d" % daemon.address("http")[1]), 200)
 
+    def test_rebinding(self):
+        """The page's own name leads to this host: the browser takes it for its own site, and says so in both headers."""
+        with Daemon("--allow-origin", "https://player.example") as daemon:
+            for host, status in (("evil.example:%d", 403), ("player.example:%d", 403), ("localhost:%d", 200),
+                                 ("127.0.0.1:%d", 200)):
+                host = host % daemon.address("http")[1]
+                self.assertEqual(self.publish(daemon, "http://" + host, {"Host": host}), status, host)
+                if status == 403:
+                    self.assertEqual(daemon.log("publisher started"), [])
+
     def test_remembered_passwords(self):
         """A browser adds them, whoever's page it is that asks."""
         with tempfile.TemporaryDirectory() as folder:

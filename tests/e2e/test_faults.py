@@ -197,6 +197,23 @@ class ExhaustionTest(unittest.TestCase):
             report("%d slow attackers: 99 %% of others are answered within %.1f ms, without attackers %.1f ms",
                    self.ATTACKERS, measured[0] * 1000, before * 1000)
 
+    def test_slowloris_of_the_administration(self):
+        """No more than so many of a crowd are kept, each until its deadline, and operators are answered meanwhile."""
+        with Daemon() as daemon, Steady(daemon) as steady:
+            before = descriptors(daemon.process.pid)
+            attackers = multiprocessing.get_context("spawn").Process(target=attack, args=(daemon.address("admin"), 200))
+            attackers.start()
+            self.addCleanup(attackers.kill)
+            harness.wait_until(lambda: descriptors(daemon.process.pid) >= before + 60, "a crowd to be connected")
+            for _ in range(5):
+                self.assertEqual(daemon.api("/api/v1/health")["status"], "ok")
+            harness.wait_until(lambda: descriptors(daemon.process.pid) <= before + 64, "the others to be ended")
+            # Nobody comes any more who would be let in for one of them.
+            attackers.join(harness.PATIENCE)
+            self.assertEqual(attackers.exitcode, 0)
+            steady.go_on()
+            self.assertEqual(daemon.api("/api/v1/health")["status"], "ok")
+
     IDLE, IDLE_KIB = (10000 if LONG else 2000), 16
 
     def test_idle_crowd(self):

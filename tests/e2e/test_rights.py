@@ -1,6 +1,8 @@
 """Who may publish and play: each action by each protocol with each kind of credentials, and what each is answered."""
 
 import base64
+import concurrent.futures
+import contextlib
 import hashlib
 import hmac
 import itertools
@@ -121,29 +123,41 @@ class RightsCase(unittest.TestCase):
 
 
 class MatrixTest(RightsCase):
-    def check(self, daemon, action, ask, refused):
-        for kind in STREAMS:
-            stream = kind + "/x"
-            for shown, (token, user) in credentials(action, stream).items():
-                with self.subTest(action=action, stream=kind, shown=shown):
-                    status, challenge = ask(daemon, stream, token, user)
-                    wanted = expected(action, kind, shown)
-                    if wanted:
-                        self.assertEqual(status, wanted)
-                        self.assertEqual(bool(challenge), wanted == 401)
-                    else:
-                        self.assertIn(status, refused)
-                    if challenge:
-                        self.assertEqual("Basic" in challenge, kind in ("user", "any", "mixed"))
+    def check(self, daemon, action, ask, refused, at_a_time=1):
+        asked = [(kind, shown, kind + "/x", *what) for kind in STREAMS
+                 for shown, what in credentials(action, kind + "/x").items()]
+        with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+            answers = list(pool.map(lambda one: ask(daemon, *one[2:]), asked))
+        for (kind, shown, *_), (status, challenge) in zip(asked, answers):
+            with self.subTest(action=action, stream=kind, shown=shown):
+                wanted = expected(action, kind, shown)
+                if wanted:
+                    self.assertEqual(status, wanted)
+                    self.assertEqual(bool(challenge), wanted == 401)
+                else:
+                    self.assertIn(status, refused)
+                if challenge:
+                    self.assertEqual("Basic" in challenge, kind in ("user", "any", "mixed"))
         daemon.blocks_settled()
         self.check_secrets(daemon)
 
     @staticmethod
-    def http(method):
+    def http(method, kept=False, **more):
+        """kept: the connection has asked for something before, and been answered."""
         def ask(daemon, stream, token, user):
             path = "/%s.flv%s" % (stream, "?a=b&token=%s" % token if token else "")
-            status, headers, _ = daemon.request(method, path, headers={"Authorization": basic(user)} if user else None)
-            return status, headers.get("WWW-Authenticate")
+            headers = {name.replace("_", "-"): value for name, value in more.items()}
+            if user:
+                headers["Authorization"] = basic(user)
+            with contextlib.closing(daemon.connection()) as connection:
+                if kept:
+                    connection.request("OPTIONS", "/allow/x.flv")
+                    connection.getresponse().read()
+                    if not connection.sock:
+                        raise AssertionError("the connection is not kept")
+                connection.request(method, path, headers=headers)
+                response = connection.getresponse()
+                return response.status, response.headers.get("WWW-Authenticate")
         return ask
 
     @staticmethod
@@ -162,6 +176,18 @@ class MatrixTest(RightsCase):
     def test_http_play(self):
         """Who may play a stream that is not there, is told that it is not."""
         self.check(self.start(RULES), "play", self.http("HEAD"), {404})
+
+    def test_http_get(self):
+        self.check(self.start(RULES, LISTEN, "--wait", "0"), "play", self.http("GET"), {404}, 16)
+
+    def test_kept_connection(self):
+        """What comes behind another request is judged, too."""
+        self.check(self.start(RULES, LISTEN, "--wait", "0"), "play", self.http("GET", kept=True), {404}, 16)
+
+    def test_websocket(self):
+        upgrade = self.http("GET", Connection="Upgrade", Upgrade="websocket", Sec_WebSocket_Version="13",
+                            Sec_WebSocket_Key=base64.b64encode(bytes(16)).decode())
+        self.check(self.start(RULES, LISTEN, "--wait", "0"), "play", upgrade, {404}, 16)
 
     def test_http_publish(self):
         """Who may publish, and publishes nothing, is told that this is no stream."""
@@ -306,6 +332,13 @@ class UseTest(RightsCase):
                 self.assertEqual(good, 404)
                 self.assertEqual(daemon.request("GET", path % "open")[0], 404)
             self.assertEqual(daemon.request("GET", "/recordings/live/open/../shut")[0], 404)
+            os.makedirs(os.path.join(folder, "live", "open"))
+            with contextlib.closing(daemon.connection()) as connection:
+                for stream, status in (("open", 200), ("shut", 401)):
+                    connection.request("GET", "/recordings/live/" + stream)
+                    response = connection.getresponse()
+                    response.read()
+                    self.assertEqual((response.status, bool(connection.sock)), (status, status == 200))
             daemon = self.start(["all * allow"], LISTEN, "--record", "live/*=" + folder, "--hook-play", "http://127.0.0.1:9/")
             self.assertEqual(daemon.request("GET", "/recordings/live/open")[0], 403)
 
