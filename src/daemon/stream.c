@@ -251,11 +251,13 @@ void stream_unref(struct stream *stream) {
 
 int stream_attach(struct stream *stream, const struct stream_source *source) {
     struct registry *registry = stream->registry;
+    /* Not @source's time: it may have waited, and what holds now is what counts. */
+    uint64_t now = sluice_loop_now(registry->loop);
     if (stream->live)
         return -EEXIST;
-    if (claim_is_kept(stream, source->since) && !address_is_same_host(stream->source.peer, source->peer))
+    if (claim_is_kept(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
         return -EBUSY;
-    if (bans_hold(&registry->bans, stream->name, source->peer, source->since))
+    if (bans_hold(&registry->bans, stream->name, source->peer, now))
         return -EKEYREJECTED;
     /* Its counts begin anew. */
     add_publisher(&registry->gone, stream);
@@ -267,7 +269,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     stream->source = *source;
     stream->publisher_id = object_id_new();
     claim_let_go(stream);
-    stream->received_at = sluice_loop_now(registry->loop);
+    stream->received_at = now;
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     timeline_begin(&stream->timeline, goes_on);

@@ -45,7 +45,7 @@ struct stream_limits {
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    uint64_t since;          /* loop time */
+    uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* whose connection it is */
 };
 
@@ -153,8 +153,8 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 void stream_unref(struct stream *stream);
 
 /*
- * For claim.h. 0, -EEXIST when it has a publisher, -EBUSY when it is kept for another one, -EKEYREJECTED when this one
- * is banned.
+ * For claim.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it is kept for another one,
+ * -EKEYREJECTED when this one is banned.
  */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 
