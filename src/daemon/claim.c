@@ -12,7 +12,7 @@ void claims_init(struct claims *claims, sluice_loop *loop) {
     *claims = (struct claims){.loop = loop};
 }
 
-/* Whether we close it, or the peer has finished or is gone, as the kernel knows it, whether that has been read or not. */
+/* Whether we close it, or its peer has finished or is gone, as the kernel knows it, read or not. */
 static bool is_ending(const struct session *session) {
     if (!session || !session->conn)
         return false;
@@ -63,8 +63,8 @@ void claim_withdraw(struct claim *claim) {
 
 /*
  * Whether the publisher that has the stream is to go. It is not for one that is going itself: that has been late, and
- * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever. One that we close
- * goes already, and is waited for.
+ * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever. One that we
+ * close goes already, and is waited for.
  */
 static bool displaces(const struct claim *claim, uint64_t now) {
     const struct stream *stream = claim->stream;
@@ -72,7 +72,7 @@ static bool displaces(const struct claim *claim, uint64_t now) {
     if (!holder->session || holder->session->closing || !source->session || source->session->type->pulls ||
         is_ending(source->session) || bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
         return false;
-    switch (registry_limits(stream->registry)->same_name) {
+    switch ((enum same_name)stream->policy.same_name) {
     case SAME_NAME_REFUSE:
         break;
     case SAME_NAME_TAKE_OVER:
@@ -143,13 +143,13 @@ void claims_left(struct claims *claims) {
 }
 
 void claim_keep(struct stream *stream, int error, uint64_t now) {
-    const struct stream_limits *limits = registry_limits(stream->registry);
+    const struct stream_policy *policy = &stream->policy;
     bool sent_away = error == -ECANCELED || error == -ESTALE || error == -ESHUTDOWN;
-    if (limits->same_name != SAME_NAME_RESUME || limits->resume_ms == 0 || sent_away)
+    if (policy->same_name != SAME_NAME_RESUME || policy->resume_ms == 0 || sent_away)
         return;
     if (stream->kept_until == 0)
         stream->references++;
-    stream->kept_until = now + limits->resume_ms;
+    stream->kept_until = now + policy->resume_ms;
 }
 
 bool claim_is_kept(const struct stream *stream, uint64_t now) {

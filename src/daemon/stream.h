@@ -20,6 +20,7 @@
 #include "daemon/player.h"
 #include "daemon/recorder.h"
 #include "daemon/stream_name.h"
+#include "daemon/stream_policy.h"
 #include "daemon/timeline.h"
 
 struct registry;
@@ -29,16 +30,11 @@ struct stream;
 
 /* What the registry's streams share. */
 struct stream_limits {
-    uint64_t packet_bytes; /* memory for what describes the streams' tags; of the first limits alone */
-    uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
-    uint64_t player_bytes; /* payload that may be queued for one player */
-    uint32_t catch_up_ms;  /* what has waited for longer it skips, where it can; 0: nothing */
-    uint64_t most_streams; /* 0: no limit */
-    uint64_t most_players; /* of one stream; 0: no limit */
-    atomic_uint *streams;  /* how many there are, in other registries, too; NULL: in this one alone */
-    enum same_name same_name;
-    uint64_t resume_ms; /* that a stream is kept for its publisher */
-    uint32_t jump_ms;   /* of timestamps that is repaired where it is more; 0: none is */
+    uint64_t packet_bytes;                  /* memory for what describes the streams' tags; of the first limits alone */
+    uint64_t most_streams;                  /* 0: no limit */
+    atomic_uint *streams;                   /* how many there are, in other registries, too; NULL: in this one alone */
+    const struct stream_policies *policies; /* of each stream; they stay until there are other limits */
+    bool keeps_none;                        /* for publishers that have gone, whatever the policies say */
 };
 
 /* Who publishes, as the API shows it. */
@@ -55,6 +51,7 @@ struct stream {
     struct stream *next; /* in its bucket */
     char name[STREAM_NAME + 1];
     uint32_t references;
+    struct stream_policy policy; /* what holds for it */
 
     bool live; /* has a publisher */
     struct stream_source source;

@@ -70,8 +70,8 @@ void worker_drain(struct worker *worker);
  */
 void worker_leave(struct worker *worker);
 
-/* How long a player waits for a publisher, milliseconds. */
-uint64_t worker_wait_ms(const struct worker *worker);
+/* How long a player waits for a publisher of that stream, milliseconds. */
+uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream);
 
 /* Other options are in force. Cannot fail. */
 void worker_set_options(struct worker *worker, const struct options *options);

@@ -36,6 +36,7 @@ typedef struct claimant {
 
 struct claim_rig {
     loop_rig loop;
+    struct stream_policies policies;
     struct registry *registry;
     struct stream *stream;
     claimant claimants[PEERS];
@@ -92,8 +93,8 @@ static void open_claimant(claim_rig *rig, claimant *c, unsigned number) {
 }
 
 static void open_rig(claim_rig *rig, void **state) {
-    static const struct stream_limits limits = {.gop_bytes = 1 << 20, .player_bytes = 4 << 20};
-    *rig = (claim_rig){0};
+    *rig = (claim_rig){.policies.all = {.gop_size = 1 << 20, .player_buffer = 4 << 20, .resume_ms = 1000}};
+    const struct stream_limits limits = {.policies = &rig->policies};
     files_rig_open(&rig->loop, NULL, state);
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
     assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
@@ -299,8 +300,8 @@ static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
 }
 
 static void set_policy(claim_rig *rig, enum same_name policy) {
-    const struct stream_limits limits = {
-        .gop_bytes = 1 << 20, .player_bytes = 4 << 20, .same_name = policy, .resume_ms = 1000};
+    const struct stream_limits limits = {.policies = &rig->policies};
+    rig->policies.all.same_name = policy;
     registry_set_limits(rig->registry, &limits);
 }
 
