@@ -43,9 +43,9 @@ struct worker {
     bool draining;
     bool drained; /* it does not hold the run any more */
     uint64_t drain_deadline;
-    sluice_call drain_call, stop_call; /* the server's messages */
-    pthread_t thread;                  /* of all but the first */
-    int error;                         /* with which it has ended */
+    sluice_call ready_call, drain_call, stop_call; /* the server's messages */
+    pthread_t thread;                              /* of all but the first */
+    int error;                                     /* with which it has ended */
 };
 
 /*

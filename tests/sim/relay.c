@@ -225,6 +225,7 @@ void scenario_relay(void) {
     plan();
     rings_on_step(check_step);
     world_calm(false);
+    server_begin(relay.server);
     error = server_run(relay.server);
     WORLD_CHECK(!error, "the server's run ends with %s", strerror(-error));
     relay.is_over = true;
