@@ -12,10 +12,12 @@ void claims_init(struct claims *claims, sluice_loop *loop) {
     *claims = (struct claims){.loop = loop};
 }
 
-/* Whether the peer has finished or is gone, as the kernel knows it, whether that has been read or not. */
+/* Whether we close it, or its peer has finished or is gone, as the kernel knows it, read or not. */
 static bool is_ending(const struct session *session) {
     if (!session || !session->conn)
         return false;
+    if (session->closing)
+        return true;
     struct pollfd socket = {.fd = sluice_conn_fd(session->conn), .events = POLLRDHUP};
     return poll(&socket, 1, 0) > 0 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
@@ -61,15 +63,16 @@ void claim_withdraw(struct claim *claim) {
 
 /*
  * Whether the publisher that has the stream is to go. It is not for one that is going itself: that has been late, and
- * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever.
+ * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever. One that we
+ * close goes already, and is waited for.
  */
 static bool displaces(const struct claim *claim, uint64_t now) {
     const struct stream *stream = claim->stream;
     const struct stream_source *holder = &stream->source, *source = claim->source;
-    if (!holder->session || !source->session || source->session->closing || source->session->type->pulls ||
+    if (!holder->session || holder->session->closing || !source->session || source->session->type->pulls ||
         is_ending(source->session) || bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
         return false;
-    switch (registry_limits(stream->registry)->same_name) {
+    switch ((enum same_name)stream->policy.same_name) {
     case SAME_NAME_REFUSE:
         break;
     case SAME_NAME_TAKE_OVER:
@@ -85,6 +88,10 @@ static bool displaces(const struct claim *claim, uint64_t now) {
 /* What is to become of it now: 0: it gets the stream, if that can be; an error; or 1: it goes on waiting. */
 static int judge(const struct claim *claim, uint64_t now) {
     const struct stream *stream = claim->stream;
+    const struct session *session = claim->source->session;
+    /* It would be a publisher for no time at all, and keep others from the name. */
+    if (session && session->closing)
+        return -ECONNRESET;
     if (!stream->live || displaces(claim, now))
         return 0;
     return now - claim->since >= (claim_is_held(stream) ? CLAIM_MS : CLAIM_ENDING_MS) ? -EEXIST : 1;
@@ -92,7 +99,7 @@ static int judge(const struct claim *claim, uint64_t now) {
 
 static int take(struct stream *stream, const struct stream_source *source) {
     struct session *holder = stream->live ? stream->source.session : NULL;
-    if (holder && !holder->closing) {
+    if (holder) {
         registry_count_displaced(stream->registry);
         holder->type->kick(holder, -ESTALE);
     }
@@ -136,13 +143,13 @@ void claims_left(struct claims *claims) {
 }
 
 void claim_keep(struct stream *stream, int error, uint64_t now) {
-    const struct stream_limits *limits = registry_limits(stream->registry);
+    const struct stream_policy *policy = &stream->policy;
     bool sent_away = error == -ECANCELED || error == -ESTALE || error == -ESHUTDOWN;
-    if (limits->same_name != SAME_NAME_RESUME || limits->resume_ms == 0 || sent_away)
+    if (policy->same_name != SAME_NAME_RESUME || policy->resume_ms == 0 || sent_away)
         return;
     if (stream->kept_until == 0)
         stream->references++;
-    stream->kept_until = now + limits->resume_ms;
+    stream->kept_until = now + policy->resume_ms;
 }
 
 bool claim_is_kept(const struct stream *stream, uint64_t now) {

@@ -35,7 +35,10 @@ struct claim {
     struct claim *next;
     uint64_t since; /* loop time */
 
-    /* Once, from a turn, unless it is withdrawn: 0: the stream is the claimant's; or an error of claim_stream(). */
+    /*
+     * Once, from a turn, unless it is withdrawn: 0: the stream is the claimant's; or an error of claim_stream(), or
+     * -ECONNRESET: its connection is being closed.
+     */
     void (*decided)(struct claim *claim, int error);
 };
 

@@ -122,7 +122,8 @@ static void read_setting(const struct reading *reading, const config_setting_t *
                      like ? ", did you mean " : "", like ? like : "");
         return;
     }
-    if (!setting->repeats || !(config_setting_is_list(entry) || config_setting_is_array(entry))) {
+    if (!(setting->repeats || setting->by_stream) ||
+        !(config_setting_is_list(entry) || config_setting_is_array(entry))) {
         read_value(reading, setting, entry, entry);
         return;
     }

@@ -34,11 +34,13 @@ struct control {
     struct notifier *notifier;
     struct admin *admin;
     struct upgrade *upgrade;
-    int wake_fd; /* the run has ended */
+    int wake_fd; /* the run has begun, or ended */
+    pthread_t thread;
+    bool has_thread; /* which is to be joined */
     bool stopping;
 
     pthread_mutex_t lock; /* of the fields below */
-    bool ended;
+    bool begun, ended;
     int error;
 
     uint64_t frames; /* at the last status line */
@@ -63,6 +65,15 @@ void control_prepare(void) {
 static void tell(struct control *control) {
     uint64_t one = 1;
     (void)!write(control->wake_fd, &one, sizeof one);
+}
+
+/* On a worker's thread. */
+static void on_ready(void *user) {
+    struct control *control = user;
+    pthread_mutex_lock(&control->lock);
+    control->begun = true;
+    pthread_mutex_unlock(&control->lock);
+    tell(control);
 }
 
 static void *serve(void *user) {
@@ -125,8 +136,13 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
     (void)what;
     (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&control->lock);
-    bool ended = control->ended;
+    bool begun = control->begun, ended = control->ended;
+    control->begun = false;
     pthread_mutex_unlock(&control->lock);
+    if (begun && !ended && !control->stopping) {
+        LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
+        service_ready();
+    }
     if (ended)
         notifier_finish(control->notifier, on_told, control);
 }
@@ -239,9 +255,18 @@ static int open_control(struct control *control, const struct command_line *line
     return error;
 }
 
+static void join(struct control *control) {
+    if (control->has_thread)
+        (void)pthread_join(control->thread, NULL);
+    control->has_thread = false;
+}
+
 void control_free(struct control *control) {
     if (!control)
         return;
+    /* Where it has been started and not run. */
+    server_cancel(control->server);
+    join(control);
     server_set_notifier(control->server, NULL, NULL);
     hook_asker_free(control->hook_asker);
     asker_free(control->asker);
@@ -276,24 +301,28 @@ int control_new(struct server *server, const struct command_line *line, const st
     server_set_connector(server, connector_take, control->connector);
     server_set_hook_asker(server, hook_asker_take, control->hook_asker);
     server_set_notifier(server, notifier_take, control->notifier);
+    server_set_ready(server, on_ready, control);
     *ret_control = control;
     return 0;
 }
 
-int control_run(struct control *control) {
-    pthread_t thread;
+int control_start(struct control *control) {
     sigset_t all, before;
     /* The workers take no signals: they are the control plane's. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    int error = -pthread_create(&thread, NULL, serve, control);
+    int error = server_start(control->server);
+    if (!error)
+        error = -pthread_create(&control->thread, NULL, serve, control);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
-        return error;
-    LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
-    service_ready();
+    control->has_thread = !error;
+    return error;
+}
+
+int control_run(struct control *control) {
+    server_begin(control->server);
     event_base_dispatch(control->base);
-    pthread_join(thread, NULL);
+    join(control);
     log_status_end();
     return control->error;
 }

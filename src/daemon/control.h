@@ -23,7 +23,13 @@ int control_new(struct server *server, const struct command_line *line, const st
 /* Before the server goes. NULL is allowed. */
 void control_free(struct control *control);
 
-/* Runs the server in a thread of its own, and says that it is ready. Until a signal ends it. 0 or -errno */
+/*
+ * Starts the server's threads, which wait for the run: what can fail has been done then. Says on the log what is wrong.
+ * 0 or -errno
+ */
+int control_start(struct control *control);
+
+/* Runs the server, and says that it is ready once each worker has made a turn. Until a signal ends it. 0 or -errno */
 int control_run(struct control *control);
 
 #endif

@@ -104,7 +104,6 @@ static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end, 
 
 static void tick(struct session *base, uint64_t now) {
     struct flv_session *session = of(base);
-    const struct options *options = base->worker->options;
     const sluice_chain *chain = sluice_conn_chain(base->conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     if (received != session->received) {
@@ -113,9 +112,9 @@ static void tick(struct session *base, uint64_t now) {
     }
     if (is_waiting(session))
         return;
-    if (now - session->received_at >= options->idle_ms)
+    if (now - session->received_at >= publisher_idle_ms(session->publisher))
         end(session, -ETIMEDOUT);
-    else if (publisher_is_late(session->publisher, options->first_data_ms, now))
+    else if (publisher_is_late(session->publisher, now))
         end(session, -ETIME);
 }
 
@@ -158,7 +157,7 @@ static int make_publisher(struct flv_session *session, const char *name) {
         server_count_refusal(worker->server, REFUSED_STREAMS);
     if (error)
         return error;
-    error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, on_claimed, &session->publisher);
+    error = publisher_new(stream, &source, on_claimed, &session->publisher);
     if (error)
         stream_unref(stream);
     return error;

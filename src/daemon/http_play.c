@@ -125,15 +125,15 @@ static void give_up_waiting(struct http_session *session) {
 
 void http_play_tick(struct http_session *session, uint64_t now) {
     struct player *player = session->player;
-    const struct options *options = session->base.worker->options;
-    const char *reason = slow_player_tick(player, options, session->base.peer, now);
+    const struct stream *stream = player->stream;
+    const char *reason = slow_player_tick(player, session->base.peer, now);
     if (reason) {
         http_play_leave(session, reason);
         http_close(session);
         return;
     }
     if (player->state == PLAYER_WAITING &&
-        stream_is_given_up(player->stream, session->joined_at, worker_wait_ms(session->base.worker), now))
+        stream_is_given_up(stream, session->joined_at, worker_wait_ms(session->base.worker, stream), now))
         give_up_waiting(session);
 }
 

@@ -69,7 +69,7 @@ static int make_publisher(struct http_session *session, struct stream *stream) {
     memcpy(source.peer, session->base.peer, sizeof source.peer);
     int error = session->payload ? 0 : sluice_chain_new(worker->pool, &session->payload);
     if (!error)
-        error = publisher_new(stream, &source, (uint32_t)worker->options->frame_limit, on_claimed, &session->publisher);
+        error = publisher_new(stream, &source, on_claimed, &session->publisher);
     return error;
 }
 
@@ -143,15 +143,14 @@ void http_publish_peer_ended(struct http_session *session, int error) {
 }
 
 void http_publish_tick(struct http_session *session, uint64_t now) {
-    const struct options *options = session->base.worker->options;
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     if (received != session->received) {
         session->received = received;
         session->received_at = now;
     }
-    if (now - session->received_at >= options->idle_ms)
+    if (now - session->received_at >= publisher_idle_ms(session->publisher))
         http_publish_end(session, -ETIMEDOUT, http_publish_status(-ETIMEDOUT));
-    else if (publisher_is_late(session->publisher, options->first_data_ms, now))
+    else if (publisher_is_late(session->publisher, now))
         http_publish_end(session, -ETIME, http_publish_status(-ETIME));
 }

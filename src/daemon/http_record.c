@@ -162,7 +162,7 @@ size_t http_record_gather(struct http_session *session, struct iovec *iov, size_
 bool http_record_sent(struct http_session *session, size_t bytes) {
     struct http_file *sending = session->file;
     if (bytes > 0)
-        session->deadline = worker_now(session->base.worker) + session->base.worker->options->stall_ms;
+        session->deadline = worker_now(session->base.worker) + session->base.worker->options->streams.all.stall_ms;
     sending->sent += bytes;
     sending->left -= bytes;
     if (sending->sent == sluice_slice_length(&sending->piece)) {
@@ -246,7 +246,7 @@ static void answer_file(struct http_session *session, struct http_record *record
     session->response_size = (size_t)write_head(head, session, &resource, &part);
     session->response_sent = 0;
     session->state = HTTP_RESPONDING;
-    session->deadline = worker_now(session->base.worker) + session->base.worker->options->stall_ms;
+    session->deadline = worker_now(session->base.worker) + session->base.worker->options->streams.all.stall_ms;
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);

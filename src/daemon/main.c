@@ -39,6 +39,8 @@ static int serve(const struct command_line *line, const struct options *options)
         return cannot_start(error);
     struct control *control;
     error = control_new(server, line, options, &control);
+    if (!error && (error = control_start(control)) < 0)
+        control_free(control);
     if (error) {
         server_free(server);
         return cannot_start(error);

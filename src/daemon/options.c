@@ -31,19 +31,18 @@ void options_unref(const struct options *options) {
     rules_clear(&mine->rules);
     origins_clear(&mine->origins);
     free(mine->token_keys);
-    for (size_t i = 0; i < mine->merge_count; i++)
-        free(mine->merges[i].stream);
-    free(mine->merges);
+    stream_policies_clear(&mine->streams);
     free(mine->pull_file);
     free(mine->rtsp_users);
     free(mine);
 }
 
 uint32_t options_merge_window(const struct options *options, const char *stream, uint16_t listener_ms) {
-    for (size_t i = 0; i < options->merge_count; i++)
-        if (strcmp(options->merges[i].stream, stream) == 0)
-            return options->merges[i].window_ms;
-    return listener_ms != OPTIONS_MERGE_UNSET ? listener_ms : options->merge_window_ms;
+    const struct stream_exception *own = stream_policies_exception(&options->streams, stream,
+                                                                   offsetof(struct stream_policy, merge_window_ms));
+    if (own)
+        return (uint32_t)own->value.number;
+    return listener_ms != OPTIONS_MERGE_UNSET ? listener_ms : (uint32_t)options->streams.all.merge_window_ms;
 }
 
 /* What the text does not show, since it is a secret or in a file of its own. */

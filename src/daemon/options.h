@@ -23,11 +23,11 @@
 #include "daemon/rule.h"
 #include "daemon/setting.h"
 #include "daemon/stream_name.h"
+#include "daemon/stream_policy.h"
 #include "daemon/users.h"
 
 enum {
     OPTIONS_MAX_LISTENERS = 64,
-    OPTIONS_MAX_MERGES = 1024,
     OPTIONS_MAX_WORKERS = 256,
     OPTIONS_MERGE_UNSET = UINT16_MAX,
 };
@@ -41,12 +41,6 @@ struct listener_option {
     uint16_t merge_window_ms;     /* of its players, or OPTIONS_MERGE_UNSET */
     int fd;                       /* at the start: a socket that listens there already; 0: none */
     bool is_managed;              /* the socket is the service manager's */
-};
-
-/* The merge window of one stream's players. */
-struct merge_option {
-    char *stream;
-    uint16_t window_ms;
 };
 
 struct options {
@@ -66,28 +60,13 @@ struct options {
     struct hook_url hooks[HOOK_EVENTS];
     uint64_t hook_ms;
     bool allow_remote;
-    uint64_t workers;         /* threads */
-    uint64_t memory;          /* bytes, of all workers together */
-    uint64_t gop_size;        /* bytes */
-    uint64_t player_buffer;   /* bytes */
-    uint64_t frame_limit;     /* bytes */
-    uint64_t max_connections; /* at a time */
-    uint64_t max_per_address; /* connections of one address; 0: no limit of its own */
-    uint64_t max_streams;     /* of all workers together; 0: no limit */
-    uint64_t max_players;     /* of one stream; 0: no limit */
+    uint64_t workers;               /* threads */
+    uint64_t memory;                /* bytes, of all workers together */
+    uint64_t max_connections;       /* at a time */
+    uint64_t max_per_address;       /* connections of one address; 0: no limit of its own */
+    uint64_t max_streams;           /* of all workers together; 0: no limit */
+    struct stream_policies streams; /* what may be otherwise for some */
     uint64_t batch_us;
-    uint16_t merge_window_ms;
-    struct merge_option *merges;
-    size_t merge_count;
-    uint64_t wait_ms;
-    int same_name; /* enum same_name */
-    uint64_t resume_ms;
-    uint64_t first_data_ms;
-    uint64_t jump_ms; /* 0: jumps of timestamps are left as they are */
-    uint64_t idle_ms;
-    uint64_t stall_ms;
-    uint64_t behind_ms;   /* 0: no limit */
-    uint64_t catch_up_ms; /* 0: never */
     uint64_t drain_ms;
     int backend; /* sluice_backend_choice */
     bool status;

@@ -23,7 +23,8 @@ struct loader {
     const struct command_line *line;
     char *where[SETTINGS_MOST]; /* the last value of each setting was read, as messages call it; NULL: a default */
     char *listener_where[OPTIONS_MAX_LISTENERS];
-    bool listens; /* a listener was given, or a list of none */
+    bool is_general[SETTINGS_MOST]; /* the file has a value of a setting for all streams */
+    bool listens;                   /* a listener was given, or a list of none */
 };
 
 static size_t number_of(const struct setting *setting) {
@@ -63,9 +64,21 @@ static void take(struct loader *loader, const struct config_value *value) {
         remember(loader, &loader->listener_where[listeners], value->where);
 }
 
+/* In a list of values for streams. On the command line, a later one is another. */
+static void check_general(struct loader *loader, const struct config_value *value) {
+    bool *is_general = &loader->is_general[number_of(value->setting)];
+    if (!value->setting->by_stream || !value->text || strchr(value->text, '='))
+        return;
+    if (*is_general)
+        problems_add(loader->problems, "%s: expected one value for all streams, and STREAM=VALUE for some, got \"%s\"",
+                     value->where, value->text);
+    *is_general = true;
+}
+
 /* What the command line gives, the file does not. But it is to be right all the same. */
 static void take_from_file(const struct config_value *value, void *user) {
     struct loader *loader = user;
+    check_general(loader, value);
     if (!is_given(loader, value->setting)) {
         take(loader, value);
         return;
@@ -191,25 +204,40 @@ static uint64_t complete_memory(struct loader *loader) {
     return share;
 }
 
-/* What only the sizes together can say, or get wrong. */
+/* Where all streams have less, some may not have more. */
+static void check_frame_limits(struct loader *loader, uint64_t most) {
+    const struct stream_policies *streams = &loader->options->streams;
+    char where[80];
+    for (size_t i = 0; i < streams->count; i++)
+        if (streams->list[i].field == offsetof(struct stream_policy, frame_limit) &&
+            streams->list[i].value.number > most)
+            problems_add(loader->problems,
+                         "%s: expected at most half of a worker's share of memory (%llu bytes), got %llu for %s",
+                         where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)most,
+                         (unsigned long long)streams->list[i].value.number, streams->list[i].pattern);
+}
+
+/* What only the sizes together can say, or get wrong. Of single streams, what is too large for their player-buffer is
+ * less: see stream_policies_find(). */
 static void complete_sizes(struct loader *loader) {
-    struct options *options = loader->options;
+    struct stream_policy *all = &loader->options->streams.all;
     char where[80];
     uint64_t share = complete_memory(loader);
     if (share < MIB)
         return;
-    if (options->gop_size == DEPENDS)
-        options->gop_size = least(8u << 20, options->player_buffer);
-    if (options->frame_limit == DEPENDS)
-        options->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(options->player_buffer, share / 2));
-    if (options->gop_size > options->player_buffer)
+    if (all->gop_size == DEPENDS)
+        all->gop_size = least(8u << 20, all->player_buffer);
+    if (all->frame_limit == DEPENDS)
+        all->frame_limit = least(SLUICE_FLV_DEFAULT_LIMIT, least(all->player_buffer, share / 2));
+    if (all->gop_size > all->player_buffer)
         problems_add(loader->problems, "%s: expected at most player-buffer (%llu bytes), got %llu",
-                     where_of(loader, "gop-size", where, sizeof where), (unsigned long long)options->player_buffer,
-                     (unsigned long long)options->gop_size);
-    if (options->frame_limit > options->player_buffer || options->frame_limit > share / 2)
+                     where_of(loader, "gop-size", where, sizeof where), (unsigned long long)all->player_buffer,
+                     (unsigned long long)all->gop_size);
+    if (all->frame_limit > all->player_buffer || all->frame_limit > share / 2)
         problems_add(loader->problems,
                      "%s: expected at most player-buffer and half of a worker's share of memory, got %llu",
-                     where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)options->frame_limit);
+                     where_of(loader, "frame-limit", where, sizeof where), (unsigned long long)all->frame_limit);
+    check_frame_limits(loader, share / 2);
 }
 
 /* Of numbers, choices and flags, and of the administration; what has memory of its own is never kept. */
@@ -255,7 +283,8 @@ static void read_all(struct loader *loader) {
     bool readable = true;
     set_presets(loader, false);
     loader->options->workers = usable_cores();
-    loader->options->memory = loader->options->gop_size = loader->options->frame_limit = DEPENDS;
+    loader->options->memory = loader->options->streams.all.gop_size = loader->options->streams.all.frame_limit =
+        DEPENDS;
     if (line->config)
         readable = config_file_read(line->config, take_from_file, loader, loader->problems);
     take_command_line(loader);
@@ -280,14 +309,14 @@ static bool load(struct loader *loader, struct keeping *keeping) {
     if (!options)
         return problems_add(loader->problems, "out of memory");
     read_all(loader);
-    uint64_t gop_size = options->gop_size, frame_limit = options->frame_limit;
+    uint64_t gop_size = options->streams.all.gop_size, frame_limit = options->streams.all.frame_limit;
     if (loader->problems->count == before)
         complete_sizes(loader);
     if (loader->problems->count == before && keeping) {
         if (!options_each_change(keeping->in_force, options, keep, keeping) || keeping->failed)
             return problems_add(loader->problems, "out of memory");
-        options->gop_size = gop_size;
-        options->frame_limit = frame_limit;
+        options->streams.all.gop_size = gop_size;
+        options->streams.all.frame_limit = frame_limit;
         complete_sizes(loader);
     }
     return loader->problems->count == before;

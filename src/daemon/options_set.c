@@ -38,10 +38,6 @@ static void *field_of(const struct setting_reader *reader, const struct setting 
     return (char *)reader->options + setting->field;
 }
 
-static bool set_number(const struct setting_reader *reader, const struct setting *setting, const char *text) {
-    return parse_number(setting, text, field_of(reader, setting)) || wrong(reader, text, setting->expected);
-}
-
 static bool set_flag(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     bool *flag = field_of(reader, setting);
     if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
@@ -50,12 +46,38 @@ static bool set_flag(const struct setting_reader *reader, const struct setting *
     return true;
 }
 
-static bool set_choice(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+/* A number or a choice, as a field has it. */
+static bool parse_field(const struct setting *setting, const char *text, void *ret_value) {
+    if (setting->kind != SETTING_CHOICE)
+        return parse_number(setting, text, ret_value);
     int value = setting_word_value(setting, text);
     if (value < 0)
-        return wrong(reader, text, setting->expected);
-    *(int *)field_of(reader, setting) = value;
+        return false;
+    *(int *)ret_value = value;
     return true;
+}
+
+static bool set_field(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    return parse_field(setting, text, field_of(reader, setting)) || wrong(reader, text, setting->expected);
+}
+
+/* STREAM=VALUE */
+static bool set_by_stream(const struct setting_reader *reader, const struct setting *setting, const char *text,
+                          const char *equals) {
+    union {
+        uint64_t number;
+        int choice;
+    } value;
+    size_t length = (size_t)(equals - text), size = setting->kind == SETTING_CHOICE ? sizeof(int) : sizeof(uint64_t);
+    if (!stream_pattern_is_valid(text, length))
+        return wrong(reader, text, "a stream's name before \"=\", such as live/cam or live/*");
+    if (!parse_field(setting, equals + 1, &value))
+        return wrong(reader, text, setting->expected);
+    int error = stream_policies_add(&reader->options->streams, text, length,
+                                    setting->field - offsetof(struct options, streams.all), &value, size);
+    if (error == -ENOSPC)
+        return wrong(reader, text, "at most 1024 values for streams");
+    return !error || problems_add(reader->problems, "%s: out of memory", reader->where);
 }
 
 static bool set_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
@@ -124,43 +146,6 @@ static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
     return true;
 }
 
-static bool add_merge(struct options *options, const char *stream, size_t length, uint16_t window_ms) {
-    for (size_t i = 0; i < options->merge_count; i++) {
-        if (strlen(options->merges[i].stream) == length && memcmp(options->merges[i].stream, stream, length) == 0) {
-            options->merges[i].window_ms = window_ms;
-            return true;
-        }
-    }
-    struct merge_option *merges = NULL;
-    char *copy = NULL;
-    if (options->merge_count < OPTIONS_MAX_MERGES)
-        merges = reallocarray(options->merges, options->merge_count + 1, sizeof *merges);
-    if (merges)
-        options->merges = merges;
-    if (merges)
-        copy = strndup(stream, length);
-    if (!copy)
-        return false;
-    merges[options->merge_count++] = (struct merge_option){copy, window_ms};
-    return true;
-}
-
-/* MS, or STREAM=MS; of the same stream, the last one holds. */
-static bool set_merge_window(const struct setting_reader *reader, const struct setting *setting, const char *text) {
-    const char *equals = strchr(text, '=');
-    uint16_t window_ms;
-    if (!parse_merge_window(equals ? equals + 1 : text, &window_ms))
-        return wrong(reader, text, setting->expected);
-    if (!equals) {
-        reader->options->merge_window_ms = window_ms;
-        return true;
-    }
-    size_t length = (size_t)(equals - text);
-    if (!stream_name_is_valid(text, length))
-        return wrong(reader, text, "a stream name such as live/cam before \"=\"");
-    return add_merge(reader->options, text, length, window_ms) || wrong(reader, text, "at most 1024 streams");
-}
-
 /* What comes behind the address of a listener for players. */
 static bool set_player_listener(const struct setting_reader *reader, struct listener_option *listener, const char *text,
                                 const char *more) {
@@ -219,6 +204,9 @@ static bool add_origin(const struct setting_reader *reader, const char *text) {
 }
 
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    const char *equals = setting->by_stream ? strchr(text, '=') : NULL;
+    if (equals)
+        return set_by_stream(reader, setting, text, equals);
     switch (setting->kind) {
     case SETTING_COMMAND:
         return false;
@@ -243,13 +231,9 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
     case SETTING_KEYS:
     case SETTING_USERS:
         return set_users(reader, setting, text);
-    case SETTING_MERGE_WINDOW:
-        return set_merge_window(reader, setting, text);
     case SETTING_FLAG:
         return set_flag(reader, setting, text);
-    case SETTING_CHOICE:
-        return set_choice(reader, setting, text);
     default:
-        return set_number(reader, setting, text);
+        return set_field(reader, setting, text);
     }
 }

@@ -6,6 +6,8 @@
 #include "daemon/options.h"
 #include "daemon/setting_words.h"
 
+enum { FIELD_TEXT = 48 };
+
 /* libconfig and JSON write all but two things alike: control characters, and sizes, which are bytes in JSON. */
 struct text {
     FILE *out;
@@ -89,18 +91,6 @@ static void put_pulls(const struct text *to, const struct options *options) {
     end_list(to, count);
 }
 
-static void put_merges(const struct text *to, const struct options *options) {
-    char text[STREAM_NAME + 32];
-    size_t count = 0;
-    snprintf(text, sizeof text, "%u", options->merge_window_ms);
-    put_item(to, &count, text);
-    for (size_t i = 0; i < options->merge_count; i++) {
-        snprintf(text, sizeof text, "%s=%u", options->merges[i].stream, options->merges[i].window_ms);
-        put_item(to, &count, text);
-    }
-    end_list(to, count);
-}
-
 /* Without the path: it may hold a password. */
 static void put_hook(const struct text *to, const struct hook_url *url) {
     bool is_v6 = strchr(url->host, ':');
@@ -124,17 +114,61 @@ static void put_origins(const struct text *to, const struct origins *origins) {
     end_list(to, count);
 }
 
-static void put_size(const struct text *to, uint64_t size) {
-    static const char units[] = {0, 'K', 'M', 'G'};
-    int unit = 0;
-    while (!to->is_json && unit < 3 && size > 0 && size % 1024 == 0) {
+static void format_size(uint64_t size, char text[FIELD_TEXT]) {
+    static const char *const units[] = {"", "K", "M", "G"};
+    unsigned unit = 0;
+    for (; unit < 3 && size > 0 && size % 1024 == 0; unit++)
         size /= 1024;
-        unit++;
-    }
-    if (unit > 0)
-        fprintf(to->out, "\"%llu%c\"", (unsigned long long)size, units[unit]);
+    snprintf(text, FIELD_TEXT, "%llu%s", (unsigned long long)size, units[unit]);
+}
+
+/* A number or a choice, as it is written. */
+static void format_field(const struct setting *setting, const void *field, char text[FIELD_TEXT]) {
+    if (setting->kind == SETTING_CHOICE)
+        snprintf(text, FIELD_TEXT, "%s", setting_word(setting, *(const int *)field));
+    else if (setting->kind == SETTING_SIZE)
+        format_size(*(const uint64_t *)field, text);
+    else if (setting->kind == SETTING_COUNT)
+        snprintf(text, FIELD_TEXT, "%llu", (unsigned long long)*(const uint64_t *)field);
     else
-        fprintf(to->out, "%llu", (unsigned long long)size);
+        snprintf(text, FIELD_TEXT, "%.10g", (double)*(const uint64_t *)field / 1000);
+}
+
+static void put_field(const struct text *to, const struct setting *setting, const void *field) {
+    char text[FIELD_TEXT];
+    format_field(setting, field, text);
+    if (setting->kind == SETTING_SIZE && to->is_json)
+        fprintf(to->out, "%llu", (unsigned long long)*(const uint64_t *)field);
+    else if (strspn(text, "0123456789.") == strlen(text))
+        fputs(text, to->out);
+    else
+        put_string(to, text);
+}
+
+/* What holds for all streams, and then the exceptions. */
+static void put_by_stream(const struct text *to, const struct stream_policies *streams, const struct setting *setting,
+                          const void *field) {
+    const size_t place = (size_t)((const char *)field - (const char *)&streams->all);
+    char text[FIELD_TEXT], item[STREAM_NAME + 1 + FIELD_TEXT];
+    size_t count = 0;
+    format_field(setting, field, text);
+    put_item(to, &count, text);
+    for (size_t i = 0; i < streams->count; i++) {
+        if (streams->list[i].field != place)
+            continue;
+        format_field(setting, &streams->list[i].value, text);
+        snprintf(item, sizeof item, "%s=%s", streams->list[i].pattern, text);
+        put_item(to, &count, item);
+    }
+    end_list(to, count);
+}
+
+static bool has_exception(const struct stream_policies *streams, const void *field) {
+    const size_t place = (size_t)((const char *)field - (const char *)&streams->all);
+    for (size_t i = 0; i < streams->count; i++)
+        if (streams->list[i].field == place)
+            return true;
+    return false;
 }
 
 static void put_value(const struct text *to, const struct options *options, const struct setting *setting) {
@@ -171,25 +205,14 @@ static void put_value(const struct text *to, const struct options *options, cons
     case SETTING_RULE:
         put_rules(to, options);
         break;
-    case SETTING_MERGE_WINDOW:
-        put_merges(to, options);
-        break;
-    case SETTING_SIZE:
-        put_size(to, *(const uint64_t *)field);
-        break;
-    case SETTING_COUNT:
-        fprintf(to->out, "%llu", (unsigned long long)*(const uint64_t *)field);
-        break;
-    case SETTING_SECONDS:
-    case SETTING_MILLISECONDS:
-        fprintf(to->out, "%.10g", (double)*(const uint64_t *)field / 1000);
-        break;
     case SETTING_FLAG:
         fputs(*(const bool *)field ? "true" : "false", to->out);
         break;
-    case SETTING_CHOICE:
-        put_string(to, setting_word(setting, *(const int *)field));
-        break;
+    default:
+        if (setting->by_stream && (setting->repeats || has_exception(&options->streams, field)))
+            put_by_stream(to, &options->streams, setting, field);
+        else
+            put_field(to, setting, field);
     }
 }
 

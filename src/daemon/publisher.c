@@ -24,12 +24,12 @@ struct publisher {
 
 static void decided(struct claim *claim, int error);
 
-int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
-                  publisher_claimed_fn *claimed, struct publisher **ret_publisher) {
+int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
+                  struct publisher **ret_publisher) {
     struct publisher *publisher = calloc(1, sizeof *publisher);
     if (!publisher)
         return -ENOMEM;
-    int error = sluice_flv_new(frame_limit, &publisher->flv);
+    int error = sluice_flv_new((uint32_t)stream->policy.frame_limit, &publisher->flv);
     if (error) {
         free(publisher);
         return error;
@@ -107,8 +107,13 @@ void publisher_expect(struct publisher *publisher, uint64_t now) {
     publisher->since = now;
 }
 
-bool publisher_is_late(const struct publisher *publisher, uint64_t first_data_ms, uint64_t now) {
-    return !publisher->has_frames && !publisher_is_waiting(publisher) && now - publisher->since >= first_data_ms;
+bool publisher_is_late(const struct publisher *publisher, uint64_t now) {
+    return !publisher->has_frames && !publisher_is_waiting(publisher) &&
+           now - publisher->since >= publisher->stream->policy.first_data_ms;
+}
+
+uint64_t publisher_idle_ms(const struct publisher *publisher) {
+    return publisher->stream->policy.idle_ms;
 }
 
 size_t publisher_need(const struct publisher *publisher) {

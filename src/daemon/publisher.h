@@ -18,12 +18,11 @@ struct publisher;
 typedef void publisher_claimed_fn(struct session *session, int error);
 
 /*
- * @stream: the reference goes to the publisher on success. @frame_limit: largest payload, bytes. @claimed: where it
- * had to wait for the stream's name
+ * @stream: the reference goes to the publisher on success. @claimed: where it had to wait for the stream's name
  * 0, -ENOMEM, -EINVAL
  */
-int publisher_new(struct stream *stream, const struct stream_source *source, uint32_t frame_limit,
-                  publisher_claimed_fn *claimed, struct publisher **ret_publisher);
+int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
+                  struct publisher **ret_publisher);
 
 /*
  * Takes the stream: now, or by itself with the first tag. 0; 1: it waits for the name, and @claimed will be called; or
@@ -52,8 +51,11 @@ void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t
  */
 void publisher_expect(struct publisher *publisher, uint64_t now);
 
-/* Whether its first frame has not come by the time that it has for it. Not while it waits. */
-bool publisher_is_late(const struct publisher *publisher, uint64_t first_data_ms, uint64_t now);
+/* Whether its first frame has not come by the time that its stream has for it. Not while it waits. */
+bool publisher_is_late(const struct publisher *publisher, uint64_t now);
+
+/* How long it may send nothing, milliseconds. */
+uint64_t publisher_idle_ms(const struct publisher *publisher);
 
 /* Bytes that the chain must hold before feeding it again can do anything. */
 size_t publisher_need(const struct publisher *publisher);

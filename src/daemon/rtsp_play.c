@@ -341,16 +341,15 @@ static void give_up_waiting(struct rtsp_session *session) {
 
 void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
     struct player *player = session->player;
-    const struct options *options = session->base.worker->options;
-    bool in_vain = stream_is_given_up(stream_of(session), session->joined_at, worker_wait_ms(session->base.worker),
-                                      now);
+    const struct stream *stream = stream_of(session);
+    bool in_vain = stream_is_given_up(stream, session->joined_at, worker_wait_ms(session->base.worker, stream), now);
 
     if (session->state == RTSP_WAITING) {
         if (in_vain)
             give_up_waiting(session);
         return;
     }
-    const char *reason = slow_player_tick(player, options, session->base.peer, now);
+    const char *reason = slow_player_tick(player, session->base.peer, now);
     if (reason) {
         rtsp_play_leave(session, reason);
         rtsp_close(session);

@@ -147,7 +147,7 @@ static void send_reports(struct rtsp_session *session, uint64_t now) {
 
 bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
     const struct publisher *publisher = session->source.publisher;
-    return publisher && publisher_is_late(publisher, session->base.worker->options->first_data_ms, now);
+    return publisher && publisher_is_late(publisher, now);
 }
 
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
@@ -156,7 +156,7 @@ void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
     if (received != session->received) {
         session->received = received;
         session->active_at = now;
-    } else if (now - session->active_at >= session->base.worker->options->idle_ms) {
+    } else if (now - session->active_at >= publisher_idle_ms(session->source.publisher)) {
         rtsp_publish_leave(session, -ETIMEDOUT);
         rtsp_end(session);
         return;

@@ -51,11 +51,10 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
-    uint32_t frame_limit = (uint32_t)worker->options->frame_limit;
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
-    error = publisher_new(stream, &from, frame_limit, claimed, &publisher);
+    error = publisher_new(stream, &from, claimed, &publisher);
     if (error) {
         stream_unref(stream);
         return -ENOMEM;

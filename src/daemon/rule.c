@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/stream_name.h"
+
 static const struct {
     const char *word;
     unsigned actions;
@@ -128,29 +130,6 @@ void rules_clear(struct rules *rules) {
     *rules = (struct rules){0};
 }
 
-/* In a time that grows with the product of both lengths at most: of the stars, only the last one is tried again. */
-static bool fits(const char *pattern, const char *name, size_t length) {
-    const char *star = NULL;
-    size_t at = 0, again = 0;
-    while (at < length) {
-        if (*pattern == '*') {
-            star = pattern++;
-            again = at;
-        } else if (*pattern == name[at]) {
-            pattern++;
-            at++;
-        } else if (star) {
-            pattern = star + 1;
-            at = ++again;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*')
-        pattern++;
-    return !*pattern;
-}
-
 static bool is_from(const struct rule *rule, const struct cidr_address *peer) {
     for (size_t i = 0; i < rule->range_count; i++)
         if (cidr_has(&rule->ranges[i], peer))
@@ -162,7 +141,7 @@ const struct rule *rules_find(const struct rules *rules, enum rule_action action
                               const struct cidr_address *peer) {
     for (size_t i = 0; i < rules->count; i++) {
         const struct rule *rule = &rules->list[i];
-        if (rule->actions & action && is_from(rule, peer) && fits(rule->pattern, stream, length))
+        if (rule->actions & action && is_from(rule, peer) && stream_pattern_fits(rule->pattern, stream, length))
             return rule;
     }
     return NULL;

@@ -22,6 +22,9 @@
  */
 enum { UNSENT_BYTES = 256 << 10 };
 
+/* What the workers' threads wait for, once they are there. */
+enum gate { GATE_SHUT, GATE_OPEN, GATE_GONE };
+
 struct server {
     const struct options *begun_with; /* what a reload does not change points into these */
     uint32_t worker_count;
@@ -33,12 +36,19 @@ struct server {
     notify_fn *notify;
     void *notifier;
     uint64_t started_at;
+    uint32_t thread_count; /* of workers behind the first one; those that are to be joined */
+    void (*ready)(void *user);
+    void *ready_user;
+    pthread_mutex_t gate_lock; /* of the gate */
+    pthread_cond_t gate_changed;
+    enum gate gate;
 
     uint32_t next; /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
 
     /* Any thread's: */
     atomic_uint holds; /* one for each worker that has not finished, each connection, and a reload */
     atomic_uint connections;
+    atomic_uint unready; /* workers that have not made a turn yet */
     atomic_bool stopping;
     atomic_uint streams;
     atomic_bool over;         /* no loop is run any more */
@@ -308,7 +318,10 @@ int server_new(const struct options *options, struct server **ret_server) {
     server->begun_with = options_ref(options);
     server->worker_count = (uint32_t)options->workers;
     atomic_init(&server->holds, server->worker_count);
+    atomic_init(&server->unready, server->worker_count);
     pthread_mutex_init(&server->notify_lock, NULL);
+    pthread_mutex_init(&server->gate_lock, NULL);
+    pthread_cond_init(&server->gate_changed, NULL);
     int error = address_counts_new(&server->addresses);
     if (!error)
         error = records_new(&server->begun_with->record, &server->records);
@@ -325,17 +338,54 @@ int server_new(const struct options *options, struct server **ret_server) {
     return 0;
 }
 
+static void move_gate(struct server *server, enum gate gate) {
+    pthread_mutex_lock(&server->gate_lock);
+    if (server->gate == GATE_SHUT)
+        server->gate = gate;
+    pthread_cond_broadcast(&server->gate_changed);
+    pthread_mutex_unlock(&server->gate_lock);
+}
+
+/* Whether the run has begun; false when it never will. */
+static bool pass_gate(struct server *server) {
+    pthread_mutex_lock(&server->gate_lock);
+    while (server->gate == GATE_SHUT)
+        pthread_cond_wait(&server->gate_changed, &server->gate_lock);
+    bool is_open = server->gate == GATE_OPEN;
+    pthread_mutex_unlock(&server->gate_lock);
+    return is_open;
+}
+
+void server_cancel(struct server *server) {
+    move_gate(server, GATE_GONE);
+}
+
+/* The error of the first one that had one. */
+static int join_threads(struct server *server) {
+    int error = 0;
+    for (; server->thread_count > 0; server->thread_count--) {
+        const struct worker *worker = &server->workers[server->thread_count];
+        (void)pthread_join(worker->thread, NULL);
+        error = error ? error : worker->error;
+    }
+    return error;
+}
+
 void server_free(struct server *server) {
     if (!server)
         return;
     /* After a run that has failed there is still something, which goes now; none of it goes to another loop. */
     atomic_store(&server->over, true);
+    server_cancel(server);
+    join_threads(server);
     for (uint32_t i = 0; i < server->worker_count && server->workers; i++)
         worker_close(&server->workers[i]);
     records_free(server->records);
     address_counts_free(server->addresses);
     options_unref(server->begun_with);
     pthread_mutex_destroy(&server->notify_lock);
+    pthread_cond_destroy(&server->gate_changed);
+    pthread_mutex_destroy(&server->gate_lock);
     free(server->workers);
     free(server);
 }
@@ -365,7 +415,8 @@ static int run_worker(struct worker *worker) {
 
 static void *run_thread(void *user) {
     struct worker *worker = user;
-    worker->error = run_worker(worker);
+    if (pass_gate(worker->server))
+        worker->error = run_worker(worker);
     return NULL;
 }
 
@@ -382,25 +433,45 @@ static int start_thread(struct worker *worker) {
     return 0;
 }
 
+int server_start(struct server *server) {
+    int error = 0;
+    while (server->thread_count + 1 < server->worker_count && !error) {
+        error = start_thread(&server->workers[server->thread_count + 1]);
+        server->thread_count += !error;
+    }
+    return error;
+}
+
+void server_set_ready(struct server *server, void (*ready)(void *user), void *user) {
+    server->ready = ready;
+    server->ready_user = user;
+}
+
+/* A worker makes its first turn. */
+static void turn(void *user) {
+    const struct worker *worker = user;
+    struct server *server = worker->server;
+    if (!server_is_over(server) && atomic_fetch_sub(&server->unready, 1) == 1 && server->ready)
+        server->ready(server->ready_user);
+}
+
+void server_begin(struct server *server) {
+    for (uint32_t i = 0; i < server->worker_count; i++)
+        sluice_loop_post_call(server->workers[i].loop, &server->workers[i].ready_call, turn, &server->workers[i]);
+    move_gate(server, GATE_OPEN);
+}
+
 int server_run(struct server *server) {
-    uint32_t started = 1;
+    if (!pass_gate(server))
+        return 0;
     int error = server->records ? records_begin(server->records, recorded, server) : 0;
     /* No reason not to serve: they are repaired at the next start. */
     if (error)
         LOG(LOG_ERROR, "cannot repair recordings", {"reason", strerror(-error)});
-    error = 0;
     (void)pthread_setname_np(pthread_self(), "worker 0");
-    for (; started < server->worker_count && !error; started += !error)
-        error = start_thread(&server->workers[started]);
-    if (error)
-        stop_others(server);
-    else
-        error = run_worker(&server->workers[0]);
-    for (uint32_t i = 1; i < started; i++) {
-        (void)pthread_join(server->workers[i].thread, NULL);
-        error = error ? error : server->workers[i].error;
-    }
-    return error;
+    error = run_worker(&server->workers[0]);
+    int other = join_threads(server);
+    return error ? error : other;
 }
 
 /* Stopping: the first worker, which accepts, before the others. */

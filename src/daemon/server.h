@@ -31,8 +31,24 @@ void server_set_hook_asker(struct server *server, hook_fn *ask, void *asker);
 /* Who tells hooks; NULL: nobody any more. */
 void server_set_notifier(struct server *server, notify_fn *notify, void *notifier);
 
-/* Runs the workers, the first on the calling thread, until server_stop(). 0 or -errno. */
+/* Who is told, on a worker's thread, that each of them has made a turn; before the run. */
+void server_set_ready(struct server *server, void (*ready)(void *user), void *user);
+
+/*
+ * Starts the threads of all workers but the first, which wait for the beginning: so what can fail has been done by
+ * then, and another process may still have the sockets. Says on the log what is wrong. 0 or -errno.
+ */
+int server_start(struct server *server);
+
+/*
+ * The first worker, on the calling thread: waits for the beginning, and runs until server_stop(), when the others have
+ * ended, too. 0 or -errno.
+ */
 int server_run(struct server *server);
+
+/* The run begins; or never will, where it has not begun. Any thread. */
+void server_begin(struct server *server);
+void server_cancel(struct server *server);
 
 /* Stops listening, lets sessions finish for a moment, and ends the run. */
 void server_stop(struct server *server);

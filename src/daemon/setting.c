@@ -4,9 +4,11 @@
 
 #include <sluice/flv.h>
 
+#include "daemon/merge.h"
 #include "daemon/options.h"
 
 #define FIELD(name) .field = offsetof(struct options, name)
+#define BY_STREAM(name) .by_stream = true, FIELD(streams.all.name)
 
 /* In the order of the help and of the sample file. A new setting is a row here, and a paragraph in sluiced.conf. */
 const struct setting settings[] = {
@@ -78,17 +80,21 @@ const struct setting settings[] = {
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "
          "one that allows all addresses. Anyone who reaches them may publish and play"},
 
-    {"same-name", SETTING_CHOICE, .detail = SETTING_SAME_NAMES, FIELD(same_name), .preset = "refuse", .value = "POLICY",
-     .expected = "refuse, take-over or resume", .section = "Publishers",
+    {"same-name", SETTING_CHOICE, .detail = SETTING_SAME_NAMES, BY_STREAM(same_name), .preset = "refuse",
+     .value = "[STREAM=]POLICY", .expected = "refuse, take-over or resume",
+     .section =
+         "Publishers (of [STREAM=], here and below: for the streams of that name alone, in which * stands for any "
+         "characters; each may be given several times, and the first that fits holds)",
      .help = "what becomes of a publisher that asks for the name of a stream that has one: it is refused; or takes it "
              "over, and the other one is ended; or is refused, and a stream is kept for a publisher that has gone"},
-    {"resume", SETTING_SECONDS, FIELD(resume_ms), .least = 1, .most = 86400, .preset = "15", .value = "SECONDS",
-     .expected = "seconds from 1 to 86400",
+    {"resume", SETTING_SECONDS, BY_STREAM(resume_ms), .least = 1, .most = 86400, .preset = "15",
+     .value = "[STREAM=]SECONDS", .expected = "seconds from 1 to 86400",
      .help = "how long, with --same-name resume: its players wait at least so long, and nobody from another host gets "
              "the name meanwhile"},
-    {"first-data", SETTING_SECONDS, FIELD(first_data_ms), .least = 1, .most = 86400, .preset = "20", .value = "SECONDS",
-     .expected = "seconds from 1 to 86400", .help = "a publisher whose first frame has not come by then is ended"},
-    {"time-jump", SETTING_SECONDS, FIELD(jump_ms), .most = 86400, .preset = "3", .value = "SECONDS",
+    {"first-data", SETTING_SECONDS, BY_STREAM(first_data_ms), .least = 1, .most = 86400, .preset = "20",
+     .value = "[STREAM=]SECONDS", .expected = "seconds from 1 to 86400",
+     .help = "a publisher whose first frame has not come by then is ended"},
+    {"time-jump", SETTING_SECONDS, BY_STREAM(jump_ms), .most = 86400, .preset = "3", .value = "[STREAM=]SECONDS",
      .expected = "seconds from 0 to 86400",
      .help =
          "timestamps that jump by more than that, forward or back, are repaired: players are told times that go on; "
@@ -115,14 +121,15 @@ const struct setting settings[] = {
      .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
      .help = "most memory for streams: received blocks, and an eighth of it for what describes them; at least 1M for "
              "each worker (default 256M, or 64M for each worker where that is more)"},
-    {"gop-size", SETTING_SIZE, FIELD(gop_size), .most = 1073741824.0, .value = "SIZE", .expected = "a size up to 1G",
+    {"gop-size", SETTING_SIZE, BY_STREAM(gop_size), .most = 1073741824.0, .value = "[STREAM=]SIZE",
+     .expected = "a size up to 1G",
      .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "
              "that)"},
-    {"player-buffer", SETTING_SIZE, FIELD(player_buffer), .least = 65536.0, .most = 1073741824.0, .preset = "16M",
-     .value = "SIZE", .expected = "a size from 64K to 1G",
+    {"player-buffer", SETTING_SIZE, BY_STREAM(player_buffer), .least = 65536.0, .most = 1073741824.0, .preset = "16M",
+     .value = "[STREAM=]SIZE", .expected = "a size from 64K to 1G",
      .help = "most payload queued for one player before it loses frames up to a key frame"},
-    {"frame-limit", SETTING_SIZE, FIELD(frame_limit), .least = 1024.0, .most = SLUICE_FLV_MAX_PAYLOAD, .value = "SIZE",
-     .expected = "a size from 1K to 16777215", .effect = SETTING_LATER,
+    {"frame-limit", SETTING_SIZE, BY_STREAM(frame_limit), .least = 1024.0, .most = SLUICE_FLV_MAX_PAYLOAD,
+     .value = "[STREAM=]SIZE", .expected = "a size from 1K to 16777215", .effect = SETTING_LATER,
      .help = "largest tag payload; at most --player-buffer and half of a worker's share of --memory (default 8M, or "
              "that)"},
     {"max-connections", SETTING_COUNT, FIELD(max_connections), .least = 1, .most = 1000000, .preset = "10000",
@@ -133,26 +140,28 @@ const struct setting settings[] = {
     {"max-streams", SETTING_COUNT, FIELD(max_streams), .most = 1000000, .preset = "0", .value = "N",
      .expected = "a number up to 1000000", .effect = SETTING_LATER,
      .help = "most streams, those that players wait for included; 0: no limit"},
-    {"max-players", SETTING_COUNT, FIELD(max_players), .most = 1000000, .preset = "0", .value = "N",
+    {"max-players", SETTING_COUNT, BY_STREAM(max_players), .most = 1000000, .preset = "0", .value = "[STREAM=]N",
      .expected = "a number up to 1000000", .effect = SETTING_LATER, .help = "most players of one stream; 0: no limit"},
 
     {"batch", SETTING_MILLISECONDS, FIELD(batch_us), .most = 100, .preset = "2", .value = "MS",
      .expected = "milliseconds from 0 to 100", .effect = SETTING_RESTART, .section = "Time",
      .help = "batching window of the loop, fractions allowed"},
-    {"merge-window", SETTING_MERGE_WINDOW, true, .preset = "0", .value = "[STREAM=]MS",
-     .expected = "milliseconds from 0 to 350, or STREAM=MS such as live/cam=100",
+    {"merge-window", SETTING_COUNT, true, BY_STREAM(merge_window_ms), .most = MERGE_WINDOW_MOST, .preset = "0",
+     .value = "[STREAM=]MS", .expected = "milliseconds from 0 to 350",
      .help = "gather what is due to a player for so long and send it at once: far less CPU for many players, and up "
-             "to so much latency. Of one STREAM (repeatable), or else of a listener, or else of all"},
-    {"wait", SETTING_SECONDS, FIELD(wait_ms), .most = 86400, .preset = "30", .value = "SECONDS",
+             "to so much latency. Of a STREAM, or else of a listener, or else of all"},
+    {"wait", SETTING_SECONDS, BY_STREAM(wait_ms), .most = 86400, .preset = "30", .value = "[STREAM=]SECONDS",
      .expected = "seconds from 0 to 86400", .help = "how long a player waits for a publisher"},
-    {"idle", SETTING_SECONDS, FIELD(idle_ms), .least = 1, .most = 86400, .preset = "15", .value = "SECONDS",
-     .expected = "seconds from 1 to 86400", .help = "a publisher that sends nothing for so long is ended"},
-    {"stall", SETTING_SECONDS, FIELD(stall_ms), .least = 1, .most = 86400, .preset = "30", .value = "SECONDS",
-     .expected = "seconds from 1 to 86400", .help = "a player that takes nothing for so long is ended"},
-    {"behind", SETTING_SECONDS, FIELD(behind_ms), .most = 86400, .preset = "0", .value = "SECONDS",
+    {"idle", SETTING_SECONDS, BY_STREAM(idle_ms), .least = 1, .most = 86400, .preset = "15",
+     .value = "[STREAM=]SECONDS", .expected = "seconds from 1 to 86400",
+     .help = "a publisher that sends nothing for so long is ended"},
+    {"stall", SETTING_SECONDS, BY_STREAM(stall_ms), .least = 1, .most = 86400, .preset = "30",
+     .value = "[STREAM=]SECONDS", .expected = "seconds from 1 to 86400",
+     .help = "a player that takes nothing for so long is ended"},
+    {"behind", SETTING_SECONDS, BY_STREAM(behind_ms), .most = 86400, .preset = "0", .value = "[STREAM=]SECONDS",
      .expected = "seconds from 0 to 86400",
      .help = "a player that has not been sent everything once in so long is ended; 0: never"},
-    {"catch-up", SETTING_SECONDS, FIELD(catch_up_ms), .most = 86400, .preset = "10", .value = "SECONDS",
+    {"catch-up", SETTING_SECONDS, BY_STREAM(catch_up_ms), .most = 86400, .preset = "10", .value = "[STREAM=]SECONDS",
      .expected = "seconds from 0 to 86400",
      .help = "a player skips what has waited for it so long, up to the newest key frame that is queued; 0: never"},
     {"drain", SETTING_SECONDS, FIELD(drain_ms), .most = 86400, .preset = "20", .value = "SECONDS",

@@ -25,7 +25,6 @@ enum setting_kind {
     SETTING_RULE,         /* see rule.h */
     SETTING_HOOK,         /* see hook_url.h */
     SETTING_ORIGIN,       /* see origin.h */
-    SETTING_MERGE_WINDOW, /* [STREAM=]MS */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
     SETTING_SECONDS,      /* fractions allowed; stored as milliseconds */
@@ -46,12 +45,14 @@ enum setting_effect {
 struct setting {
     const char *name; /* "gop-size": --gop-size, and gop-size in the file */
     enum setting_kind kind;
-    bool repeats;         /* has several values: given several times, or a list in the file */
-    int detail;           /* as the kind says */
-    size_t field;         /* of struct options: a uint64_t for numbers, an int for choices, a bool for flags */
-    double least, most;   /* of numbers, as written */
-    const char *preset;   /* the default, as written; NULL: none, or one that depends on others */
-    const char *value;    /* what the help calls the value; NULL without one */
+    bool repeats;       /* has several values: given several times, or a list in the file */
+    int detail;         /* as the kind says */
+    size_t field;       /* of struct options: a uint64_t for numbers, an int for choices, a bool for flags; of those by
+                             stream, in its streams.all */
+    bool by_stream;     /* STREAM=VALUE is another value for some streams; so it may have several, too */
+    double least, most; /* of numbers, as written */
+    const char *preset; /* the default, as written; NULL: none, or one that depends on others */
+    const char *value;  /* what the help calls the value; NULL without one */
     const char *expected; /* what a message says that a value is to be */
     enum setting_effect effect;
     const char *section; /* the heading before it in the help; NULL: that of the one before */

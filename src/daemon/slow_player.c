@@ -25,12 +25,13 @@ static void tell(struct player *player, const char *peer, uint64_t now) {
         {"frames_dropped", log_unsigned(player_dropped(player)).text});
 }
 
-const char *slow_player_tick(struct player *player, const struct options *options, const char *peer, uint64_t now) {
+const char *slow_player_tick(struct player *player, const char *peer, uint64_t now) {
+    const struct stream_policy *policy = &player->stream->policy;
     if (!sluice_conn_is_sending(player->conn))
         player->progress_at = now;
-    if (slow_player_stalled_ms(player, now) >= options->stall_ms)
+    if (slow_player_stalled_ms(player, now) >= policy->stall_ms)
         return "it takes nothing";
-    if (options->behind_ms > 0 && player_behind_ms(player, now) >= options->behind_ms)
+    if (policy->behind_ms > 0 && player_behind_ms(player, now) >= policy->behind_ms)
         return "it has been behind for too long";
     if (!player->told_slow && slow_player_is(player, now))
         tell(player, peer, now);

@@ -2,7 +2,6 @@
 #ifndef SLUICED_SLOW_PLAYER_H
 #define SLUICED_SLOW_PLAYER_H
 
-#include "daemon/options.h"
 #include "daemon/player.h"
 
 enum { SLOW_MS = 1000 };
@@ -17,6 +16,6 @@ bool slow_player_is(const struct player *player, uint64_t now);
  * Twice a second, of one that is to be sent something: the first time that it is slow is told on the log.
  * NULL, or why it is to be ended.
  */
-const char *slow_player_tick(struct player *player, const struct options *options, const char *peer, uint64_t now);
+const char *slow_player_tick(struct player *player, const char *peer, uint64_t now);
 
 #endif

@@ -22,8 +22,7 @@ struct registry {
     sluice_pool *pool;
     struct packet_pool *packets;
     struct stream_limits limits;
-    uint64_t gop_blocks;
-    uint64_t opening_blocks; /* of a stream's beginning: what its players may be sent at once */
+    size_t block_size;
     struct stream *buckets[BUCKETS];
     uint32_t count;
     struct bans bans;
@@ -46,6 +45,9 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
     registry->loop = loop;
     claims_init(&registry->claims, loop);
     registry->pool = sluice_loop_pool(loop);
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(registry->pool, &stats);
+    registry->block_size = stats.block_size;
     registry_set_limits(registry, limits);
     *ret_registry = registry;
     return 0;
@@ -65,22 +67,24 @@ void registry_free(struct registry *registry) {
     free(registry);
 }
 
-static void set_limits(const struct registry *registry, struct player *player) {
-    player->limit = registry->limits.player_bytes;
-    player->catch_up_ms = registry->limits.catch_up_ms;
+static void set_limits(const struct stream *stream, struct player *player) {
+    player->limit = stream->policy.player_buffer;
+    player->catch_up_ms = (uint32_t)stream->policy.catch_up_ms;
+}
+
+static void set_policy(struct stream *stream, void *user) {
+    const struct stream_limits *limits = user;
+    stream_policies_find(limits->policies, stream->name, &stream->policy);
+    if (limits->keeps_none)
+        stream->policy.resume_ms = 0;
+    for (struct player *player = stream->players; player; player = player->next)
+        set_limits(stream, player);
 }
 
 /* What is cached or queued beyond them is not dropped at once, but with what comes next. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits) {
-    sluice_pool_stats stats;
-    sluice_pool_get_stats(registry->pool, &stats);
     registry->limits = *limits;
-    registry->gop_blocks = limits->gop_bytes / stats.block_size;
-    registry->opening_blocks = limits->player_bytes / stats.block_size;
-    for (size_t i = 0; i < BUCKETS; i++)
-        for (struct stream *stream = registry->buckets[i]; stream; stream = stream->next)
-            for (struct player *player = stream->players; player; player = player->next)
-                set_limits(registry, player);
+    registry_each(registry, set_policy, &registry->limits);
 }
 
 /* By the low bits: the high ones have chosen the worker. */
@@ -148,6 +152,7 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
     made->id = object_id_new();
     made->references = 1;
     made->left_at = now;
+    set_policy(made, &registry->limits);
     if (registry->recorders)
         made->record = record_wishes_find(&registry->recorders->wishes, made->name);
     made->next = *bucket;
@@ -251,11 +256,13 @@ void stream_unref(struct stream *stream) {
 
 int stream_attach(struct stream *stream, const struct stream_source *source) {
     struct registry *registry = stream->registry;
+    /* Not @source's time: it may have waited, and what holds now is what counts. */
+    uint64_t now = sluice_loop_now(registry->loop);
     if (stream->live)
         return -EEXIST;
-    if (claim_is_kept(stream, source->since) && !address_is_same_host(stream->source.peer, source->peer))
+    if (claim_is_kept(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
         return -EBUSY;
-    if (bans_hold(&registry->bans, stream->name, source->peer, source->since))
+    if (bans_hold(&registry->bans, stream->name, source->peer, now))
         return -EKEYREJECTED;
     /* Its counts begin anew. */
     add_publisher(&registry->gone, stream);
@@ -267,7 +274,7 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     stream->source = *source;
     stream->publisher_id = object_id_new();
     claim_let_go(stream);
-    stream->received_at = sluice_loop_now(registry->loop);
+    stream->received_at = now;
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     timeline_begin(&stream->timeline, goes_on);
@@ -358,7 +365,7 @@ static void log_jump(const struct stream *stream, bool is_video, int32_t by) {
 
 /* The time that players are told. */
 static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role) {
-    uint32_t threshold = stream->registry->limits.jump_ms, time = 0;
+    uint32_t threshold = (uint32_t)stream->policy.jump_ms, time = 0;
     bool is_video = tag->type == SLUICE_FLV_VIDEO;
     unsigned track = tag->type == SLUICE_FLV_AUDIO ? TIMELINE_AUDIO : TIMELINE_VIDEO;
     int32_t by = 0;
@@ -521,6 +528,10 @@ static void start_player(struct stream *stream, struct player *player) {
                  stream->seen & SLUICE_FLV_HAS_VIDEO);
 }
 
+static uint64_t gop_blocks(const struct stream *stream) {
+    return stream->policy.gop_size / stream->registry->block_size;
+}
+
 /*
  * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
  * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
@@ -533,7 +544,8 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         stream->opened = true;
         stream->opened_at = packet->timestamp;
     }
-    gop_open(&stream->gop, packet, &stream->headers, stream->registry->opening_blocks);
+    /* What its players may be sent at once. */
+    gop_open(&stream->gop, packet, &stream->headers, stream->policy.player_buffer / stream->registry->block_size);
     uint8_t missing = claimed_tracks(stream, flags) & (uint8_t)~stream->seen;
     stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
     if (!stream->settled)
@@ -549,7 +561,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         else if (player->state == PLAYER_ASKING)
             player->known(player);
     }
-    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || stream->gop.blocks > stream->registry->gop_blocks)
+    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || stream->gop.blocks > gop_blocks(stream))
         gop_drop(&stream->gop);
 }
 
@@ -587,7 +599,7 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     if (stream->settled) {
         bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
         /* First, since the memory of the group before may be what RTP needs. */
-        gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
+        gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
         if (stream->rtp_players > 0 && stream->rtp)
             rtp_output_make(stream->rtp, packet);
         for (struct player *player = stream->players; player; player = player->next)
@@ -607,7 +619,7 @@ static void insert_player(struct stream *stream, struct player *player) {
     player->id = object_id_new();
     player->since = sluice_loop_now(stream->registry->loop);
     stream->registry->gone.players++;
-    set_limits(stream->registry, player);
+    set_limits(stream, player);
     merge_join(&stream->merges, stream->registry->loop, &stream->players, player);
     player->prev = NULL;
     player->next = stream->players;
@@ -621,7 +633,7 @@ static void insert_player(struct stream *stream, struct player *player) {
 }
 
 bool stream_has_room(const struct stream *stream) {
-    uint64_t most = stream->registry->limits.most_players;
+    uint64_t most = stream->policy.max_players;
     return most == 0 || stream->player_count < most;
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/player.h"
 #include "daemon/recorder.h"
 #include "daemon/stream_name.h"
+#include "daemon/stream_policy.h"
 #include "daemon/timeline.h"
 
 struct registry;
@@ -29,23 +30,18 @@ struct stream;
 
 /* What the registry's streams share. */
 struct stream_limits {
-    uint64_t packet_bytes; /* memory for what describes the streams' tags; of the first limits alone */
-    uint64_t gop_bytes;    /* memory that a cached group of pictures may hold */
-    uint64_t player_bytes; /* payload that may be queued for one player */
-    uint32_t catch_up_ms;  /* what has waited for longer it skips, where it can; 0: nothing */
-    uint64_t most_streams; /* 0: no limit */
-    uint64_t most_players; /* of one stream; 0: no limit */
-    atomic_uint *streams;  /* how many there are, in other registries, too; NULL: in this one alone */
-    enum same_name same_name;
-    uint64_t resume_ms; /* that a stream is kept for its publisher */
-    uint32_t jump_ms;   /* of timestamps that is repaired where it is more; 0: none is */
+    uint64_t packet_bytes;                  /* memory for what describes the streams' tags; of the first limits alone */
+    uint64_t most_streams;                  /* 0: no limit */
+    atomic_uint *streams;                   /* how many there are, in other registries, too; NULL: in this one alone */
+    const struct stream_policies *policies; /* of each stream; they stay until there are other limits */
+    bool keeps_none;                        /* for publishers that have gone, whatever the policies say */
 };
 
 /* Who publishes, as the API shows it. */
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    uint64_t since;          /* loop time */
+    uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* whose connection it is */
 };
 
@@ -55,6 +51,7 @@ struct stream {
     struct stream *next; /* in its bucket */
     char name[STREAM_NAME + 1];
     uint32_t references;
+    struct stream_policy policy; /* what holds for it */
 
     bool live; /* has a publisher */
     struct stream_source source;
@@ -153,8 +150,8 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 void stream_unref(struct stream *stream);
 
 /*
- * For claim.h. 0, -EEXIST when it has a publisher, -EBUSY when it is kept for another one, -EKEYREJECTED when this one
- * is banned.
+ * For claim.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it is kept for another one,
+ * -EKEYREJECTED when this one is banned.
  */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 

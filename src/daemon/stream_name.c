@@ -39,3 +39,35 @@ uint32_t stream_name_hash(const char *name, size_t length) {
     hash = (hash ^ hash >> 13) * 0xc2b2ae35u;
     return hash ^ hash >> 16;
 }
+
+bool stream_pattern_is_valid(const char *pattern, size_t length) {
+    if (!memchr(pattern, '*', length))
+        return stream_name_is_valid(pattern, length);
+    for (size_t i = 0; i < length; i++)
+        if (!is_name_character(pattern[i]) && pattern[i] != '/' && pattern[i] != '*')
+            return false;
+    return length <= STREAM_NAME;
+}
+
+/* In a time that grows with the product of both lengths at most: of the stars, only the last one is tried again. */
+bool stream_pattern_fits(const char *pattern, const char *name, size_t length) {
+    const char *star = NULL;
+    size_t at = 0, again = 0;
+    while (at < length) {
+        if (*pattern == '*') {
+            star = pattern++;
+            again = at;
+        } else if (*pattern == name[at]) {
+            pattern++;
+            at++;
+        } else if (star) {
+            pattern = star + 1;
+            at = ++again;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}

@@ -13,6 +13,12 @@ enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes be
  */
 bool stream_name_is_valid(const char *name, size_t length);
 
+/* Whether it is a name, or made of what names are made of and "*", which stands for any characters. */
+bool stream_pattern_is_valid(const char *pattern, size_t length);
+
+/* @name: of so many characters */
+bool stream_pattern_fits(const char *pattern, const char *name, size_t length);
+
 /* Spread over all 32 bits; the same for the same name in each run. */
 uint32_t stream_name_hash(const char *name, size_t length);
 

@@ -91,13 +91,13 @@ void worker_leave(struct worker *worker) {
     worker->leave_deadline = worker_now(worker) + worker->options->drain_ms;
     /* The next publisher comes to the other process: nothing is kept for it here. */
     struct stream_limits limits = *registry_limits(worker->registry);
-    limits.resume_ms = 0;
+    limits.keeps_none = true;
     registry_set_limits(worker->registry, &limits);
     pulls_stop(worker->pulls);
 }
 
-uint64_t worker_wait_ms(const struct worker *worker) {
-    return worker->leaving ? 0 : worker->options->wait_ms;
+uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream) {
+    return worker->leaving ? 0 : stream->policy.wait_ms;
 }
 
 /* The first worker looks for all. */
@@ -147,15 +147,8 @@ static void set_window(struct stream *stream, void *user) {
 }
 
 static struct stream_limits limits_of(struct server *server, const struct options *options) {
-    return (struct stream_limits){.gop_bytes = options->gop_size,
-                                  .player_bytes = options->player_buffer,
-                                  .catch_up_ms = (uint32_t)options->catch_up_ms,
-                                  .most_streams = options->max_streams,
-                                  .most_players = options->max_players,
-                                  .streams = server_stream_count(server),
-                                  .same_name = (enum same_name)options->same_name,
-                                  .resume_ms = options->resume_ms,
-                                  .jump_ms = (uint32_t)options->jump_ms};
+    return (struct stream_limits){
+        .most_streams = options->max_streams, .streams = server_stream_count(server), .policies = &options->streams};
 }
 
 void worker_set_options(struct worker *worker, const struct options *options) {
@@ -259,7 +252,7 @@ static int make_rest(struct worker *worker) {
     limits.packet_bytes = packet_bytes(worker);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {
-        recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->player_buffer);
+        recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->streams.all.player_buffer);
         registry_record(worker->registry, &worker->recorders);
         error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);
     }

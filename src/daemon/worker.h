@@ -43,9 +43,9 @@ struct worker {
     bool draining;
     bool drained; /* it does not hold the run any more */
     uint64_t drain_deadline;
-    sluice_call drain_call, stop_call; /* the server's messages */
-    pthread_t thread;                  /* of all but the first */
-    int error;                         /* with which it has ended */
+    sluice_call ready_call, drain_call, stop_call; /* the server's messages */
+    pthread_t thread;                              /* of all but the first */
+    int error;                                     /* with which it has ended */
 };
 
 /*
@@ -70,8 +70,8 @@ void worker_drain(struct worker *worker);
  */
 void worker_leave(struct worker *worker);
 
-/* How long a player waits for a publisher, milliseconds. */
-uint64_t worker_wait_ms(const struct worker *worker);
+/* How long a player waits for a publisher of that stream, milliseconds. */
+uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream);
 
 /* Other options are in force. Cannot fail. */
 void worker_set_options(struct worker *worker, const struct options *options);

@@ -194,6 +194,24 @@ class ValueTest(FileCase):
                 self.assertEqual(self.printed("--config", self.config, *options)[name],
                                  (by_file[0], "the command line"))
 
+    def test_by_stream(self):
+        """Each setting that may be otherwise for some streams, by the file and by the command line; it is read as it is shown."""
+        help_text = harness.run_daemon("--help")[1]
+        names = re.findall(r"^  --([a-z-]+) \[STREAM=\]", help_text, re.MULTILINE)
+        self.assertGreater(len(names), 10)
+        defaults = self.printed()
+        for name in names:
+            with self.subTest(name):
+                value = defaults[name][0].strip('[]').strip('"')
+                other = (VALUES[name][2] or VALUES[name][0]).strip('"') if name != "merge-window" else "100"
+                text = '["%s", "cam/*=%s", "live/a=%s"]' % (value, other, value)
+                options = ["--%s=%s" % (name, one) for one in ("cam/*=" + value, "live/a=" + value, "cam/*=" + other)]
+                self.assertEqual(self.printed(*options)[name], (text, "the command line"))
+                self.write("sluiced.conf", "%s = %s;\n" % (name, text))
+                self.assertEqual(self.printed("--config", self.config)[name], (text, self.config + ":1"))
+                self.write("sluiced.conf", '%s = "cam/*=%s";\n' % (name, other))
+                self.assertEqual(self.printed("--config", self.config)[name][0], '["%s", "cam/*=%s"]' % (value, other))
+
     def test_listeners(self):
         """The defaults hold when none is given; an empty list is given."""
         self.write("sluiced.conf", 'http = "127.0.0.1:0";')
@@ -262,7 +280,15 @@ class ErrorTest(FileCase):
         ("memory = -1;", [(1, 'memory: expected a size from 4M to 64G, got "-1"')]),
         ("memory =\n 4294967296;", [(1, 'memory: expected a size from 4M to 64G; numbers over 2147483647 in quotes')]),
         ("memory = true;", [(1, 'memory: expected a size from 4M to 64G, got "true"')]),
-        ("wait = [1, 2];", [(1, "wait: expected seconds from 0 to 86400, got a list")]),
+        ("drain = [1, 2];", [(1, "drain: expected seconds from 0 to 86400, got a list")]),
+        ("wait = [1, 2];", [(1, "wait: expected one value for all streams, and STREAM=VALUE for some, got \"2\"")]),
+        ("wait = ([1]);", [(1, "wait: expected seconds from 0 to 86400, got a list")]),
+        ("idle = [\"9\",\n\"cam/*=0\"];", [(2, 'idle: expected seconds from 1 to 86400, got "cam/*=0"')]),
+        ("idle = \"cam *=1\";", [(1, "idle: expected a stream's name before \"=\", such as live/cam or live/*, got")]),
+        ("idle = \"=1\";", [(1, "idle: expected a stream's name before \"=\"")]),
+        ("same-name = [\"cam/*=resume\",\n\"live/*=resumed\"];", [(2, "same-name: expected refuse, take-over or resume")]),
+        ("memory = \"8M\"; workers = 1;\nframe-limit = [\"1M\", \"big/*=5M\"];",
+         [(2, "frame-limit: expected at most half of a worker's share of memory (4194304 bytes), got 5242880 for big/*")]),
         ("wait = { a = 1; };", [(1, "wait: expected seconds from 0 to 86400, got a group")]),
         ("http = ([\"127.0.0.1:0\"]);", [(1, "http: expected ADDR:PORT, such as")]),
         ("http = [\n\"127.0.0.1:0\",\n\"127.0.0.1\"\n\n];", [(3, 'http: expected ADDR:PORT, such as')]),

@@ -57,15 +57,17 @@ static struct options *choose_options(void) {
         add_listener(options, LISTENER_FLV, PEERS_FLV_PORT + i, names[i]);
     options->workers = 1;
     options->memory = world_one_in(4) ? (4 << 20) + world_between(1, 512) * 4096 : world_between(32, 512) * 4096;
-    options->player_buffer = options->memory / world_between(2, 8);
-    options->gop_size = options->player_buffer / world_between(1, 4);
-    options->frame_limit = options->player_buffer < options->memory / 4 ? options->player_buffer : options->memory / 4;
+    options->streams.all.player_buffer = options->memory / world_between(2, 8);
+    options->streams.all.gop_size = options->streams.all.player_buffer / world_between(1, 4);
+    options->streams.all.frame_limit = options->streams.all.player_buffer < options->memory / 4
+                                           ? options->streams.all.player_buffer
+                                           : options->memory / 4;
     options->max_connections = world_one_in(8) ? world_between(2, 10) : 1000;
     options->batch_us = world_one_in(2) ? 0 : world_between(100, 5000);
-    options->merge_window_ms = world_one_in(3) ? (uint16_t)world_between(1, 350) : 0;
-    options->wait_ms = world_between(1000, 4000);
-    options->idle_ms = world_between(1000, 3000);
-    options->stall_ms = world_between(1000, 3000);
+    options->streams.all.merge_window_ms = world_one_in(3) ? (uint16_t)world_between(1, 350) : 0;
+    options->streams.all.wait_ms = world_between(1000, 4000);
+    options->streams.all.idle_ms = world_between(1000, 3000);
+    options->streams.all.stall_ms = world_between(1000, 3000);
     options->backend = SLUICE_BACKEND_URING;
     if (world_one_in(2)) {
         (void)record_options_add(&options->record, "live/*=/records");
@@ -132,7 +134,7 @@ static void judge(void *user) {
     WORLD_CHECK(sim_publisher_frames(relay.watched) == WATCH_FRAMES, "only %u frames could be published in the end",
                 sim_publisher_frames(relay.watched));
     /* Where little memory is allowed, the stream's beginning may be more than its players are given. */
-    bool has_room = server_worker(relay.server, 0)->options->player_buffer >= ENOUGH;
+    bool has_room = server_worker(relay.server, 0)->options->streams.all.player_buffer >= ENOUGH;
     WORLD_CHECK(viewer->number == WATCH_FRAMES && viewer->gaps == 0 && (viewer->frames == WATCH_FRAMES || !has_room),
                 "of %u frames %u came to the player in the end, the last was %u, with %u gaps", WATCH_FRAMES,
                 viewer->frames, viewer->number, viewer->gaps);
@@ -178,7 +180,7 @@ static void check_stream(struct stream *stream, void *user) {
                     (unsigned long long)player->queued_bytes, (unsigned long long)player->limit);
         WORLD_CHECK(player->gathered <= player->count && player->due <= player->count, "a player's queue is broken");
     }
-    WORLD_CHECK(stream->gop.blocks * 4096 <= options->gop_size || !stream->settled,
+    WORLD_CHECK(stream->gop.blocks * 4096 <= options->streams.all.gop_size || !stream->settled,
                 "the cached group holds %llu blocks", (unsigned long long)stream->gop.blocks);
 }
 
@@ -226,6 +228,7 @@ void scenario_relay(void) {
     plan();
     rings_on_step(check_step);
     world_calm(false);
+    server_begin(relay.server);
     error = server_run(relay.server);
     WORLD_CHECK(!error, "the server's run ends with %s", strerror(-error));
     relay.is_over = true;

@@ -36,6 +36,7 @@ typedef struct claimant {
 
 struct claim_rig {
     loop_rig loop;
+    struct stream_policies policies;
     struct registry *registry;
     struct stream *stream;
     claimant claimants[PEERS];
@@ -92,8 +93,8 @@ static void open_claimant(claim_rig *rig, claimant *c, unsigned number) {
 }
 
 static void open_rig(claim_rig *rig, void **state) {
-    static const struct stream_limits limits = {.gop_bytes = 1 << 20, .player_bytes = 4 << 20};
-    *rig = (claim_rig){0};
+    *rig = (claim_rig){.policies.all = {.gop_size = 1 << 20, .player_buffer = 4 << 20, .resume_ms = 1000}};
+    const struct stream_limits limits = {.policies = &rig->policies};
     files_rig_open(&rig->loop, NULL, state);
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
     assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
@@ -299,8 +300,8 @@ static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
 }
 
 static void set_policy(claim_rig *rig, enum same_name policy) {
-    const struct stream_limits limits = {
-        .gop_bytes = 1 << 20, .player_bytes = 4 << 20, .same_name = policy, .resume_ms = 1000};
+    const struct stream_limits limits = {.policies = &rig->policies};
+    rig->policies.all.same_name = policy;
     registry_set_limits(rig->registry, &limits);
 }
 
@@ -352,6 +353,71 @@ static void who_may_not_publish_displaces_nobody(void **state) {
     close_rig(&rig);
 }
 
+/* Closed by us, and not gone yet: it is waited for, whatever the policy. */
+static void who_is_closed_holds_nothing(void **state) {
+    static const enum same_name policies[] = {SAME_NAME_REFUSE, SAME_NAME_TAKE_OVER, SAME_NAME_RESUME};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        claim_rig rig;
+        open_rig(&rig, state);
+        set_policy(&rig, policies[i]);
+        assert_int_equal(claim(&rig, 0), 0);
+        rig.claimants[0].session.closing = true;
+        assert_false(claim_is_held(rig.stream));
+        assert_int_equal(claim(&rig, 1), 1);
+        assert_int_equal(decide_after(&rig, 1, CLAIM_MS), UNDECIDED);
+        leave(&rig.claimants[0]);
+        turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+        assert_int_equal(rig.claimants[1].verdict, 0);
+        assert_int_equal(rig.claimants[0].kicked, 0);
+        struct stream_totals totals;
+        registry_get_totals(rig.registry, &totals);
+        assert_int_equal(totals.displaced, 0);
+        close_rig(&rig);
+    }
+}
+
+static void who_is_closed_while_it_waits_gets_nothing(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    assert_int_equal(claim(&rig, 1), 1);
+    assert_int_equal(claim(&rig, 2), 1);
+    rig.claimants[1].session.closing = true;
+    leave(&rig.claimants[0]);
+    turn_until_count(rig.loop.loop, &rig.claimants[2].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, -ECONNRESET);
+    assert_int_equal(rig.claimants[2].verdict, 0);
+    close_rig(&rig);
+}
+
+/* A ban that is over when it gets the name, though it was not when it came. */
+static void what_holds_now_is_what_counts(void **state) {
+    claim_rig rig;
+    open_rig(&rig, state);
+    assert_int_equal(claim(&rig, 0), 0);
+    uint64_t now = sluice_loop_now(rig.loop.loop);
+    assert_int_equal(bans_add(registry_bans(rig.registry), "live/a", rig.claimants[1].source.peer, now - 1000, 1000),
+                     0);
+    rig.claimants[1].source.since = now - 500;
+    assert_int_equal(claim(&rig, 1), 1);
+    leave(&rig.claimants[0]);
+    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    assert_int_equal(rig.claimants[1].verdict, 0);
+    leave(&rig.claimants[1]);
+    /* Likewise a stream that is not kept any more; and one that is, from before it was. */
+    set_policy(&rig, SAME_NAME_RESUME);
+    claim_keep(rig.stream, 0, now - 1500);
+    rig.claimants[2].source.since = now - 1000;
+    assert_int_equal(claim(&rig, 2), 0);
+    leave(&rig.claimants[2]);
+    claim_keep(rig.stream, 0, sluice_loop_now(rig.loop.loop));
+    rig.claimants[0].source.since = now - 5000;
+    assert_int_equal(claim(&rig, 0), -EBUSY);
+    claim_let_go(rig.stream);
+    bans_clear(registry_bans(rig.registry));
+    close_rig(&rig);
+}
+
 /* A connection that has said nothing since the next one of its host came, and none else. */
 static void a_lost_connection_gives_way(void **state) {
     claim_rig rig;
@@ -390,6 +456,9 @@ int main(void) {
         FILES_ON_BOTH(who_takes_over_gets_the_name_in_the_next_turn),
         FILES_ON_BOTH(some_take_nothing_over),
         FILES_ON_BOTH(who_may_not_publish_displaces_nobody),
+        FILES_ON_BOTH(who_is_closed_holds_nothing),
+        FILES_ON_BOTH(who_is_closed_while_it_waits_gets_nothing),
+        FILES_ON_BOTH(what_holds_now_is_what_counts),
         FILES_ON_BOTH(a_lost_connection_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -340,29 +340,29 @@ static void drops_do_not_make_a_player_keep_up(void **state) {
 
 static void slow_players_are_ended_when_they_may_not_be_slow_for_longer(void **state) {
     (void)state;
-    const struct options options = {.stall_ms = 5000, .behind_ms = 20000};
-    const struct options patient = {.stall_ms = 5000};
+    const struct stream_policy strict = {.stall_ms = 5000, .behind_ms = 20000}, patient = {.stall_ms = 5000};
     player_rig rig;
     rig_open(&rig, true, 0);
+    rig.stream.policy = strict;
     start(&rig);
     publish(&rig, 3000 / STEP);
-    assert_null(slow_player_tick(&rig.player, &options, "peer", now_of(&rig)));
+    assert_null(slow_player_tick(&rig.player, "peer", now_of(&rig)));
     assert_true(slow_player_is(&rig.player, now_of(&rig)));
     assert_true(rig.player.told_slow);
     /* It takes something all the while, but never everything. */
     sending = true;
-    while (player_behind_ms(&rig.player, now_of(&rig) + STEP) < options.behind_ms) {
+    while (player_behind_ms(&rig.player, now_of(&rig) + STEP) < strict.behind_ms) {
         publish(&rig, 1);
         take(&rig, 1);
         rig.player.progress_at = now_of(&rig);
-        assert_null(slow_player_tick(&rig.player, &options, "peer", now_of(&rig)));
+        assert_null(slow_player_tick(&rig.player, "peer", now_of(&rig)));
     }
     publish(&rig, 1);
-    assert_string_equal(slow_player_tick(&rig.player, &options, "peer", now_of(&rig)),
-                        "it has been behind for too long");
-    assert_null(slow_player_tick(&rig.player, &patient, "peer", now_of(&rig)));
-    publish(&rig, (unsigned)options.stall_ms / STEP);
-    assert_string_equal(slow_player_tick(&rig.player, &patient, "peer", now_of(&rig)), "it takes nothing");
+    assert_string_equal(slow_player_tick(&rig.player, "peer", now_of(&rig)), "it has been behind for too long");
+    rig.stream.policy = patient;
+    assert_null(slow_player_tick(&rig.player, "peer", now_of(&rig)));
+    publish(&rig, (unsigned)strict.stall_ms / STEP);
+    assert_string_equal(slow_player_tick(&rig.player, "peer", now_of(&rig)), "it takes nothing");
     rig_close(&rig);
 }
 

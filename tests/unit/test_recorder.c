@@ -58,8 +58,8 @@ typedef struct recorder_rig {
 
 static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     static const sluice_pool_options pool = {.block_size = BLOCK, .max_blocks = 8192, .no_huge_pages = true};
-    static const struct stream_limits limits = {
-        .packet_bytes = 16 << 20, .gop_bytes = 1 << 20, .player_bytes = 4 << 20};
+    static const struct stream_policies policies = {.all = {.gop_size = 1 << 20, .player_buffer = 4 << 20}};
+    static const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
     static const struct stream_source source = {.peer = "test", .protocol = "test"};
     uint8_t header[SLUICE_FLV_HEADER_SIZE];
     *rig = (recorder_rig){.folder = "/tmp/sluice-test-XXXXXX", .options.segment_ms = 60000};

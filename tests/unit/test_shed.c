@@ -79,8 +79,9 @@ static void rig_open(shed_rig *rig, uint64_t packet_bytes, unsigned groups) {
                                              .reserve_blocks = RESERVE,
                                              .no_huge_pages = true};
     static const sluice_loop_options loop = {.stock_bytes = 8 * BLOCK};
-    const struct stream_limits limits = {
-        .packet_bytes = packet_bytes, .gop_bytes = (uint64_t)BLOCKS * BLOCK, .player_bytes = 64 << 20};
+    static const struct stream_policies policies = {
+        .all = {.gop_size = (uint64_t)BLOCKS * BLOCK, .player_buffer = 64 << 20}};
+    const struct stream_limits limits = {.packet_bytes = packet_bytes, .policies = &policies};
     *rig = (shed_rig){0};
     now_ms = 1000000;
     log_set_level(LOG_ERROR);

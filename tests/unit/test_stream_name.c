@@ -20,6 +20,19 @@ static void names_are_checked(void **state) {
         assert_false(stream_name_is_valid(bad[i], strlen(bad[i])));
 }
 
+static void patterns_are_checked(void **state) {
+    (void)state;
+    static const char *const good[] = {"a", "live/a", "*", "live/*", "*/a*/*", "a/b/c/d/*"};
+    static const char *const bad[] = {"", "/", "a//b", "a b*", "live/?", "*,*", "*="};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true(stream_pattern_is_valid(good[i], strlen(good[i])));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(stream_pattern_is_valid(bad[i], strlen(bad[i])));
+    assert_true(stream_pattern_is_valid("live/*=5", 6));
+    assert_true(stream_pattern_fits("live/*", "live/cam", 8));
+    assert_false(stream_pattern_fits("live/*", "live", 4));
+}
+
 /* As the server chooses a worker. */
 static uint32_t owner(const char *name, uint32_t workers) {
     return (uint32_t)((uint64_t)stream_name_hash(name, strlen(name)) * workers >> 32);
@@ -57,6 +70,7 @@ static void one_worker_has_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(patterns_are_checked),
         cmocka_unit_test(names_spread),
         cmocka_unit_test(one_worker_has_all),
     };
