@@ -380,20 +380,21 @@ static void on_progress(sluice_file_writer *writer, void *user) {
     LOG(LOG_INFO, "recording goes on", {"stream", recorder->stream->name}, {"file", recording->path});
 }
 
-/* Whether it is worth waiting for. */
+/* Whether it is worth waiting for: as long as the stream goes on, also for what is to be completed. */
 static bool may_pass(const struct recording *recording, int error) {
     bool full = error == -ENOSPC || error == -EDQUOT;
-    return !recording->ending && (full || (!recording->opened && error != -EEXIST));
+    return recording->recorder && (full || (!recording->opened && error != -EEXIST));
 }
 
 static void on_error(sluice_file_writer *writer, int error, void *user) {
     struct recording *recording = user;
+    bool waits = may_pass(recording, error);
     (void)writer;
-    if (recording->recorder && !recording->ending)
+    if (recording->recorder && (waits || !recording->ending))
         trouble(recording->recorder, recording->path, error);
     else
         LOG(LOG_ERROR, "cannot complete a recording", {"file", recording->path}, {"reason", strerror(-error)});
-    if (!may_pass(recording, error)) {
+    if (!waits) {
         give_up(recording);
         return;
     }
@@ -436,9 +437,11 @@ static bool is_full(const struct recorder *recorder, const struct packet *packet
     /* Its beginning alone may be more than a file is to have. */
     if (recording->index.frames == 0)
         return false;
-    return (int32_t)(packet->timestamp - recording->base) < 0 ||
-           (options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
-           (options->segment_bytes && recording->place >= options->segment_bytes);
+    if ((int32_t)(packet->timestamp - recording->base) < 0)
+        return true;
+    /* One that waits for the disk keeps what it has, and goes on: the next one would only wait beside it. */
+    return !recording->failed && ((options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
+                                  (options->segment_bytes && recording->place >= options->segment_bytes));
 }
 
 /* A packet that decoding can begin with: a new recording may, and one that is behind goes on. */
@@ -512,9 +515,13 @@ void recorder_stop(struct recorder *recorder) {
     if (recorder->current)
         end(recorder->current);
     struct recorders *owner = recorder->owner;
-    for (struct recording *recording = owner->recordings; recording; recording = recording->next)
-        if (recording->recorder == recorder)
-            recording->recorder = NULL;
+    for (struct recording *recording = owner->recordings; recording; recording = recording->next) {
+        if (recording->recorder != recorder)
+            continue;
+        recording->recorder = NULL;
+        if (recording->failed)
+            give_up(recording);
+    }
     free(recorder);
 }
 

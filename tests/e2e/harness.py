@@ -71,6 +71,11 @@ class Patience:
             Patience._most = LESS_PATIENCE
         return left
 
+    @classmethod
+    def renew(cls):
+        """After a wait that was in vain for a reason that is no defect."""
+        cls._most = PATIENCE
+
 
 def wait_until(condition, what, pause=0.02):
     """Asks again and again until the condition gives something true, and returns it."""
@@ -181,6 +186,11 @@ class Daemon:
         return [line for line in lines if (message is None or line.message == message)
                 and (levels is None or line.level in levels)
                 and all(line.fields.get(name) == value for name, value in fields.items())]
+
+    def forget_log(self):
+        """Forgets all lines so far: in a long run they would be too many."""
+        with self._news:
+            self._lines.clear()
 
     def complaints(self):
         """Warnings and errors so far, and lines that are no log lines."""
@@ -651,6 +661,11 @@ class Ffmpeg:
             status = self.process.wait()
         if status != 0:
             raise AssertionError("status %d of %s:\n%s" % (status, shlex.join(self.process.args), self.complaints()))
+
+    def forget_log(self):
+        """Forgets all lines so far: in a long run they would be too many."""
+        with self._news:
+            self._lines.clear()
 
     def complaints(self):
         self._complaints.seek(0)

@@ -1,6 +1,7 @@
 """What an operator's nights are made of: kills, descriptors that run out, slow attackers, idle crowds, churn, bad links.
 
 The short form runs in CI. SLUICE_TEST_LONG=1 runs the long one, and prints what it has measured: tests/reports/faults.md.
+tests/README.md says how each can be made longer still.
 """
 
 import contextlib
@@ -24,12 +25,19 @@ from harness import Daemon, Player, Publisher, Steady
 import tool
 
 LONG = os.environ.get("SLUICE_TEST_LONG") == "1"
+
+
+def size(name, short, long):
+    """How many: SLUICE_TEST_<name> says, or else whether this is the long form."""
+    return int(os.environ.get("SLUICE_TEST_" + name) or (long if LONG else short))
+
+
 MEDIA = "%s %s -t 8 %s %s" % (harness.VIDEO, harness.tone(44100), harness.H264, harness.AAC)
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 def report(text, *values):
-    print("measured: " + text % values)
+    print("measured: " + text % values, flush=True)
 
 
 def resident_kib(pid):
@@ -103,76 +111,208 @@ def attack(address, count):
                 peer.send(b"x")
 
 
+def frames_of(data):
+    """The frames of a recording, up to the last whole tag."""
+    return [tag for tag in flv.Parser().feed(data) if tag.is_frame]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def check_recording(path, probed):
+    """It ends with a whole tag, and has frames; ffprobe, if asked, has nothing to say. The frames."""
+    frames = [tag for tag in flv.parse(read(path)) if tag.is_frame]
+    if not frames:
+        raise AssertionError("%s has no frame" % path)
+    if probed:
+        done = subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries", "stream=nb_read_packets", "-of",
+                               "csv=p=0", path], capture_output=True, check=True)
+        # A track that has been promised may have nothing yet.
+        packets = sum(int(line.strip(b",")) for line in done.stdout.replace(b"N/A", b"0").split())
+        if done.stderr or packets != len(frames):
+            raise AssertionError("ffprobe of %s with %d frames: %d packets, %r" % (path, len(frames), packets, done.stderr))
+    return frames
+
+
 class KillTest(unittest.TestCase):
-    KILLS, STREAMS = (20, 10) if LONG else (2, 3)
+    KILLS, STREAMS = size("KILLS", 2, 20), size("STREAMS", 3, 10)
+    PROBED = 20  # After so many kills ffprobe sees every recording, then one after each.
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.options = ("--record", "live/*=" + self.folder)
+        self.daemon = Daemon(*self.options, listen=("--http", "127.0.0.1:0"))
+        self.address = "127.0.0.1:%d" % self.daemon.address("http")[1]
+        self.addCleanup(lambda: self.daemon.kill())
+        self.took, self.checked, self.probed = [], 0, 0
+
+    def kill(self, looking):
+        """Kills it and starts the next one at once; or, looking, when the parts have been read: {path: frames}."""
+        parts, began = {}, time.monotonic()
+        self.daemon.process.send_signal(signal.SIGKILL)
+        if looking:
+            self.daemon.process.wait()
+            parts = {path[:-len(".part")]: frames_of(read(path)) for path in glob.glob(self.folder + "/live/*/*.flv.part")}
+            began = time.monotonic()
+        again = Daemon(*self.options, listen=("--http", self.address))
+        self.took.append(time.monotonic() - began)
+        self.daemon.kill()
+        self.daemon = again
+        return parts
+
+    def check_recordings(self, parts, all_probed):
+        """Of the daemon that was killed: each part has become a recording, with every whole tag that was there."""
+        # One that was killed before a frame was on the disk is nothing.
+        repaired = lambda: len(self.daemon.log("recording repaired"))
+        harness.wait_until(
+            lambda: repaired() + len(self.daemon.log("recording without a frame removed")) >= self.STREAMS,
+            lambda: "the parts' repair: %s" % (self.daemon.log(levels=("error", "warning")), ))
+        paths = glob.glob(self.folder + "/live/*/*.flv")
+        self.assertGreaterEqual(len(paths), repaired())
+        self.assertGreater(repaired(), self.STREAMS / 2)
+        for number, path in enumerate(paths):
+            probed = all_probed or number == 0
+            frames = check_recording(path, probed)
+            # What the kernel was still writing may have come behind what was seen.
+            part = parts.get(path, [])
+            harness.check_same(frames[:len(part)], part, "frames of a part")
+            self.probed += probed
+            self.checked += 1
+            os.unlink(path)
 
     def test_kill_under_load(self):
-        """Ready again at once, with the same ports; recordings are readable to the last whole tag."""
+        """Ready again at once, with the same ports; recordings are readable to the last whole tag, and miss none."""
         media = harness.make_media(harness.find_ffmpeg(), MEDIA)
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            options = ("--record", "live/*=" + folder)
-            daemon, took, repaired = Daemon(*options, listen=("--http", "127.0.0.1:0")), [], 0
-            stack.callback(lambda: daemon.kill())
-            address = "127.0.0.1:%d" % daemon.address("http")[1]
-            with tool.Running("sluice-push", "-n", self.STREAMS, "--players", 2 * self.STREAMS, "--loop", "--quiet",
-                              "--ramp", 0, "--retries", 1000000, media, "http://%s/live/a-%%d.flv" % address) as push:
-                for number in range(self.KILLS):
-                    daemon.wait_log("player started", 2 * self.STREAMS)
-                    # Parts with some frames in them.
-                    harness.wait_until(lambda: sum(
-                        bool(stream["recording"]) and stream["recording"]["frames"] > 20
-                        for stream in daemon.api()["streams"]) == self.STREAMS, "recordings under way")
-                    before = time.monotonic()
-                    daemon.process.send_signal(signal.SIGKILL)
-                    again = Daemon(*options, listen=("--http", address))
-                    took.append(time.monotonic() - before)
-                    daemon.kill()
-                    daemon = again
-                    # One that was killed before a frame was on the disk is nothing.
-                    harness.wait_until(lambda: len(daemon.log("recording repaired")) + len(
-                        daemon.log("recording without a frame removed")) >= self.STREAMS, lambda: "the parts' repair: %s" % (
-                            daemon.log(levels=("error", "warning")), ))
-                    repaired += len(daemon.log("recording repaired"))
-                    self.assertIsNone(push.process.poll(), number)
-            report("%d kills with %d streams: ready again after %.0f ms on average, %.0f ms at most", self.KILLS,
-                   self.STREAMS, statistics.mean(took) * 1000, max(took) * 1000)
-            daemon.stop()
-            paths = glob.glob(folder + "/live/*/*.flv")
-            self.assertGreaterEqual(len(paths), repaired)
-            self.assertGreater(repaired, self.KILLS * self.STREAMS / 2)
-            self.assertEqual(glob.glob(folder + "/live/*/*.part"), [])
-            for path in paths:
-                with open(path, "rb") as file:
-                    data = file.read()
-                parser = flv.Parser()
-                self.assertTrue(parser.feed(data))
-                self.assertEqual(parser.rest, 0, path)
-                done = subprocess.run(["ffprobe", "-v", "error", "-count_packets", "-show_entries",
-                                       "stream=nb_read_packets", "-of", "csv=p=0", path], capture_output=True, check=True)
-                self.assertEqual(done.stderr, b"", path)
+        with tool.Running("sluice-push", "-n", self.STREAMS, "--players", 2 * self.STREAMS, "--loop", "--quiet", "--ramp", 0,
+                          "--rate", 4, "--retries", 1000000, media, "http://%s/live/a-%%d.flv" % self.address) as push:
+            for number in range(self.KILLS):
+                self.daemon.wait_log("player started", 2 * self.STREAMS)
+                # Parts with some frames in them.
+                harness.wait_until(lambda: sum(
+                    bool(stream["recording"]) and stream["recording"]["frames"] > 20
+                    for stream in self.daemon.api()["streams"]) == self.STREAMS, "recordings under way")
+                parts = self.kill(number % 2)
+                self.check_recordings(parts, number < self.PROBED)
+                self.assertIsNone(push.process.poll(), number)
+        self.daemon.stop()
+        self.assertEqual(glob.glob(self.folder + "/live/*/*.part"), [])
+        report("%d kills with %d streams: ready again after %.0f ms on average, %.0f ms at most; %d recordings end with a "
+               "whole tag, %d of them seen by ffprobe", self.KILLS, self.STREAMS, statistics.mean(self.took) * 1000,
+               max(self.took) * 1000, self.checked, self.probed)
+
+
+class DiskTest(unittest.TestCase):
+    ROUNDS, STREAMS = size("FULL_DISKS", 1, 40), 5
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(os.rmdir, folder)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], check=False).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        self.folder = folder
+
+    def fill(self):
+        """Takes all the room that there is: a file to be removed."""
+        path = os.path.join(self.folder, "ballast")
+        with open(path, "wb", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(1 << 20))
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(1 << 12))
+        return path
+
+    def recordings(self, daemon, state):
+        """How many streams are recorded in that state."""
+        return sum(stream["recording"]["state"] == state for stream in daemon.api()["streams"])
+
+    def full_once(self, daemon, steadies):
+        """The disk is full, and is not any more; one publisher comes and goes meanwhile."""
+        ballast = self.fill()
+        harness.wait_until(lambda: self.recordings(daemon, "paused") == self.STREAMS, "all recordings to be paused", 0.1)
+        passing = Publisher(daemon, "live/passing", "http")
+        with passing:
+            passing.send(flv.stream(50)[0])
+            with Player(daemon, "live/passing") as player:
+                player.wait_tags(20)
+            self.assertEqual(passing.finish(), 200)
+        for steady in steadies:
+            steady.go_on()
+        os.unlink(ballast)
+        harness.wait_until(lambda: self.recordings(daemon, "recording") == self.STREAMS, "all recordings to go on", 0.1)
+
+    def take_recordings(self):
+        """Looks at what is whole, and removes it: how many frames of live/flv-*."""
+        count = 0
+        for path in glob.glob(self.folder + "/live/*/*.flv"):
+            frames = check_recording(path, False)
+            count += len(frames) if "/passing/" not in path else 0
+            os.unlink(path)
+        return count
+
+    def test_the_disk_is_full_again_and_again(self):
+        """Nobody who plays notices; recordings go on by themselves, each time, and account for every frame."""
+        with Daemon("--record", "live/*=" + self.folder, "--record-segment", "1", "--player-buffer", "1M") as daemon:
+            pid, frames, memory = daemon.process.pid, 0, 0
+            with contextlib.ExitStack() as stack:
+                steadies = [stack.enter_context(Steady(daemon, pause=0.01, size=400, gop=10))
+                            for _ in range(self.STREAMS)]
+                level = descriptors(pid)
+                for number in range(self.ROUNDS):
+                    self.full_once(daemon, steadies)
+                    frames += self.take_recordings()
+                    if number == self.ROUNDS // 10:
+                        memory = resident_kib(pid)
+                after = resident_kib(pid)
+                # A recording that is completed and the next one may both be open.
+                harness.wait_until(lambda: descriptors(pid) <= level + self.STREAMS, "descriptors to be closed")
+                dropped = sum(stream["recording"]["frames_dropped"] for stream in daemon.api()["streams"])
+            daemon.blocks_settled()
+        frames += self.take_recordings()
+        self.assertEqual(glob.glob(self.folder + "/live/*/*.part"), [])
+        sent = sum(tag.is_frame for steady in steadies for tag in steady.sent)
+        self.assertEqual(frames + dropped, sent)
+        report("the disk was full %d times for %d recordings: %d frames, of which %d were not recorded; descriptors %d; "
+               "memory %d KiB, then %d KiB", self.ROUNDS, self.STREAMS, sent, dropped, level, memory, after)
 
 
 class ExhaustionTest(unittest.TestCase):
+    ROUNDS = size("EXHAUSTIONS", 1, 200)
+
     def test_descriptors_run_out(self):
-        """Who is connected notices nothing, who comes waits, and is served once there is room: by itself."""
+        """Who is connected notices nothing, who comes waits, and is served once there is room: by itself, each time."""
         with Daemon(within=("prlimit", "--nofile=64:64")) as daemon, contextlib.ExitStack() as stack:
             steady = stack.enter_context(Steady(daemon))
-            crowd = contextlib.ExitStack()
-            with crowd:
-                for _ in range(80):
-                    crowd.enter_context(daemon.connect())
-                harness.wait_until(lambda: descriptors(daemon.process.pid) == 64, "no descriptor left")
-                late = stack.enter_context(daemon.connect())
-                late.sendall(REQUEST)
-                steady.go_on(50)
-            self.assertIn(b" 404 ", harness.read_to_end(late))
-            harness.wait_until(lambda: descriptors(daemon.process.pid) < 40, "descriptors to be free again")
+            pid = daemon.process.pid
+            level = descriptors(pid)
+            for number in range(self.ROUNDS):
+                self.run_out(daemon, steady)
+                harness.wait_until(lambda: descriptors(pid) <= level + 1, "descriptors to be free again")
+                if number == self.ROUNDS // 10:
+                    memory = resident_kib(pid)
             for _ in range(20):
                 self.assertEqual(daemon.request("GET", "/")[0], 404)
             steady.go_on()
+            report("descriptors have run out %d times: %d, then %d; memory %d KiB, then %d KiB", self.ROUNDS, level,
+                   descriptors(pid), memory, resident_kib(pid))
 
-    ATTACKERS = 1000 if LONG else 200
+    def run_out(self, daemon, steady):
+        with contextlib.ExitStack() as crowd:
+            for _ in range(80):
+                crowd.enter_context(daemon.connect())
+            harness.wait_until(lambda: descriptors(daemon.process.pid) == 64, "no descriptor left")
+            late = daemon.connect()
+            late.sendall(REQUEST)
+            steady.go_on(50)
+        with late:
+            self.assertIn(b" 404 ", harness.read_to_end(late))
+
+    ATTACKERS = size("ATTACKERS", 200, 1000)
 
     def test_slowloris(self):
         """A crowd that sends its heads byte by byte: each is ended at its deadline, and others are served meanwhile."""
@@ -214,7 +354,7 @@ class ExhaustionTest(unittest.TestCase):
             steady.go_on()
             self.assertEqual(daemon.api("/api/v1/health")["status"], "ok")
 
-    IDLE, IDLE_KIB = (10000 if LONG else 2000), 16
+    IDLE, IDLE_KIB = size("IDLE", 2000, 10000), 16
 
     def test_idle_crowd(self):
         """What an idle connection costs, of each protocol."""
@@ -237,50 +377,81 @@ class ExhaustionTest(unittest.TestCase):
 
 
 class ChurnTest(unittest.TestCase):
-    SECONDS, ROUNDS = (180, None) if LONG else (None, 150)
+    MINUTES, ROUNDS = size("CHURN_MINUTES", 0, 3), 150  # So many rounds where there are no minutes.
+    WARM_UP = 100
+    MOST_GROWTH = 1.0  # MiB an hour, of the second half, where there was time enough to tell.
+
+    def setUp(self):
+        self.continued = 0
+        signal.signal(signal.SIGCONT, self.on_continue)
+        self.addCleanup(signal.signal, signal.SIGCONT, signal.SIG_DFL)
+        self.daemon = Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+        self.addCleanup(self.daemon.kill)
+
+    def on_continue(self, *_):
+        self.continued += 1
+
+    def once(self, number, data):
+        name = "live/churn-%d" % number
+        with Publisher(self.daemon, name, "http") as publisher:
+            publisher.send(data)
+            with Player(self.daemon, name) as player:
+                player.wait_tags(3)
+                if number % 3:
+                    publisher.finish()
+        for protocol, text in (("http", b"GET /x HTTP/1.1\r\n"), ("rtsp", b"OPTIONS * RT"), ("flv", data[:5000])):
+            with self.daemon.connect(protocol) as peer:
+                peer.sendall(text)
+
+    def timed(self, number, data):
+        """One round: how long it took, seconds. One while test and daemon were stopped, by whoever measures, is none."""
+        before, continued = time.monotonic(), self.continued
+        try:
+            self.once(number, data)
+        except (OSError, AssertionError):
+            if self.continued == continued:
+                raise
+            harness.Patience.renew()
+        return time.monotonic() - before if self.continued == continued else 0
+
+    def settle(self):
+        self.daemon.blocks_settled()
+        harness.wait_until(lambda: connections(self.daemon) == 0, "all connections to end")
+        return descriptors(self.daemon.process.pid), resident_kib(self.daemon.process.pid)
+
+    def churn(self, data):
+        """[(seconds that it has run, resident KiB)], of each round."""
+        samples, ran, told = [], 0, 0
+        while ran < 60 * self.MINUTES if self.MINUTES else len(samples) < self.ROUNDS:
+            ran += self.timed(self.WARM_UP + len(samples), data)
+            samples.append((ran, resident_kib(self.daemon.process.pid)))
+            if len(samples) % 1000 == 0:
+                self.daemon.forget_log()
+            if ran - told > 300:
+                told = ran
+                report("%d rounds in %.0f s, stopped %d times; memory %d KiB", len(samples), ran, self.continued,
+                       samples[-1][1])
+        return samples
 
     def test_churn(self):
         """Publishers, players, requests and half requests come and go: descriptors and memory stay level."""
         data = flv.stream(60)[0]
-        with Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
-            pid = daemon.process.pid
-
-            def once(number):
-                name = "live/churn-%d" % number
-                with Publisher(daemon, name, "http") as publisher:
-                    publisher.send(data)
-                    with Player(daemon, name) as player:
-                        player.wait_tags(3)
-                        if number % 3:
-                            publisher.finish()
-                for protocol, text in (("http", b"GET /x HTTP/1.1\r\n"), ("rtsp", b"OPTIONS * RT"), ("flv", data[:5000])):
-                    with daemon.connect(protocol) as peer:
-                        peer.sendall(text)
-
-            def settle():
-                daemon.blocks_settled()
-                harness.wait_until(lambda: connections(daemon) == 0, "all connections to end")
-                return descriptors(pid), resident_kib(pid)
-
-            number = 0
-            for number in range(100):
-                once(number)
-            level, memory = settle()
-            until = time.monotonic() + (self.SECONDS or 0)
-            began, samples = time.monotonic(), []
-            while (number < 100 + self.ROUNDS) if self.ROUNDS else (time.monotonic() < until):
-                number += 1
-                once(number)
-                samples.append((time.monotonic() - began, resident_kib(pid)))
-            after, grown = settle()
-            # One connection of the administration's may still be closing.
-            self.assertLessEqual(after, level + 1)
-            half = samples[len(samples) // 2:]
-            slope = statistics.linear_regression(*zip(*half)).slope * 3600 / 1024 if len(set(half)) > 2 else 0
-            report("churn of %d rounds: descriptors %d, then %d; memory %d KiB, then %d KiB; in the second half %.2f MiB/h",
-                   number, level, after, memory, grown, slope)
-            if "asan" not in harness.BUILD_DIR and "tsan" not in harness.BUILD_DIR:
-                self.assertLessEqual(grown - memory, 4096)
+        for number in range(self.WARM_UP):
+            self.once(number, data)
+        level, memory = self.settle()
+        samples = self.churn(data)
+        after, grown = self.settle()
+        # One connection of the administration's may still be closing.
+        self.assertLessEqual(after, level + 1)
+        half = samples[len(samples) // 2:]
+        slope = statistics.linear_regression(*zip(*half)).slope * 3600 / 1024 if len(set(half)) > 2 else 0
+        report("churn of %d rounds in %.0f s: descriptors %d, then %d; memory %d KiB, then %d KiB; in the second half "
+               "%.2f MiB/h", len(samples), samples[-1][0], level, after, memory, grown, slope)
+        if "asan" not in harness.BUILD_DIR and "tsan" not in harness.BUILD_DIR:
+            self.assertLessEqual(grown - memory, 4096)
+            if self.MINUTES >= 30:
+                self.assertLess(slope, self.MOST_GROWTH)
+        self.daemon.stop()
 
 
 class Link:
