@@ -45,7 +45,10 @@ extern const char media_sdp[];
 /* @param kbits of the stream per second, both tracks @param count frames of both tracks together */
 void media_make(media *made, uint32_t kbits, uint32_t count);
 
-/* How much later than the first one's the frames of this of so many streams are due, nanoseconds: they are spread evenly. */
+/*
+ * How much later than the first one's the frames of this of so many streams are due, nanoseconds: they are spread
+ * evenly.
+ */
 uint64_t media_phase_ns(const media *media, uint32_t stream, uint32_t streams);
 
 /* When a frame is due after the first that is, the one behind the preroll, nanoseconds. */

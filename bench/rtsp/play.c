@@ -25,7 +25,7 @@ typedef struct player {
     int fd;
     checker checker;
     uint32_t noted[MEDIA_TRACKS]; /* frames whose arrival has been noted, or that came before it counts */
-    uint8_t *rest; /* of what has been received: the beginning of a frame */
+    uint8_t *rest;                /* of what has been received: the beginning of a frame */
     size_t rest_size, rest_room;
 } player;
 
@@ -46,21 +46,22 @@ static uint64_t *arrivals; /* of all frames that count: nanoseconds after when i
 static size_t arrival_count;
 
 static void usage(FILE *out) {
-    fprintf(out,
-            "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
-            "\n"
-            "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
-            "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
-            "each has\n"
-            "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
-            "Then, for the \"start_ns\" of bench-rtsp-send on its standard input, it says \"delays\" and JSON: from when\n"
-            "frames were due to be sent to when a player had them.\n"
-            "\n"
-            "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
-            "  --players N    of each stream (1)\n"
-            "  --rate KBITS   of a stream (1000)\n"
-            "  --warm-up N    frames that come first, whose delay does not count (0)\n"
-            "  --cpu N        stay on this processor\n");
+    fprintf(
+        out,
+        "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
+        "\n"
+        "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
+        "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
+        "each has\n"
+        "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
+        "Then, for the \"start_ns\" of bench-rtsp-send on its standard input, it says \"delays\" and JSON: from when\n"
+        "frames were due to be sent to when a player had them.\n"
+        "\n"
+        "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
+        "  --players N    of each stream (1)\n"
+        "  --rate KBITS   of a stream (1000)\n"
+        "  --warm-up N    frames that come first, whose delay does not count (0)\n"
+        "  --cpu N        stay on this processor\n");
 }
 
 static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
@@ -239,9 +240,10 @@ static void run(char **names) {
     for (uint32_t i = 0; i < count; i++)
         packets += players[i].checker.packets;
     printf("result {\"players\": %" PRIu32 ", \"media_bytes\": %" PRIu64 ", \"wire_bytes\": %" PRIu64
-           ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
-           count, what.bytes * count, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec,
-           usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
+           ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64
+           ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
+           count, what.bytes * count, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec,
+           usage.ru_utime.tv_usec, usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
     fflush(stdout);
     uint64_t begun;
     if (scanf("%" SCNu64, &begun) == 1)
@@ -253,16 +255,11 @@ static void run(char **names) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},
-        {"protocol", required_argument, NULL, 'r'},
-        {"players", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},
-        {"warm-up", required_argument, NULL, 'w'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"late", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
+        {"players", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},  {"warm-up", required_argument, NULL, 'w'},
+        {"cpu", required_argument, NULL, 'p'},     {"late", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'o')
