@@ -38,9 +38,11 @@ MEDIA = (
     ("CPU-s/Gbit", "cpu_s_per_gbit", "{:.4f}"), ("user", "user_s_per_gbit", "{:.4f}"),
     ("system", "system_s_per_gbit", "{:.4f}"), ("us/frame", "us_per_frame", "{:.2f}"), ("us/send", "us_per_send", "{:.2f}"),
     ("syscalls/frame", "syscalls_per_packet", "{:.4f}"), ("sends/frame", "sends_per_packet", "{:.3f}"),
+    ("segments/frame", "segments_per_frame", "{:.3f}"),
     ("copied B", "payload_bytes_copied", "{:.0f}"), ("wire/media", "wire_per_media", "{:.3f}"),
     ("B/player", "private_bytes_per_player", "{:.0f}"), ("B/publisher", "private_bytes_per_publisher", "{:.0f}"),
-    ("RSS KiB", "resident_kib", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("p50 us", "p50_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"), ("RSS KiB", "resident_kib", "{:.0f}"),
+    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
     ("Gbit/s", "gbit_per_s", "{:.3f}"),
 )
 COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Peers: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: NETWORK,

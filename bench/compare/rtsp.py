@@ -35,7 +35,7 @@ class RtspBench(FanoutBench):
         if done.returncode:
             raise RunError(done.stderr.strip())
         return {**json.loads(done.stdout.removeprefix("plan ")), "frames": frames, "warm_up": warm_up, "sending": sending,
-                "preroll": PREROLL, "playing": [*media, "--frames", str(frames + warm_up)]}
+                "preroll": PREROLL, "playing": [*media, "--frames", str(frames + warm_up), "--warm-up", str(warm_up)]}
 
     def missing(self, scenario, variant):
         if variant == "nginx-rtmp":
@@ -104,6 +104,9 @@ class RtspBench(FanoutBench):
             counted = attached.values() if attached else {}
             finished = memory_kib(server.pid)
             own = server.finish(plan)
+            if player:
+                player.say(str(sent["start_ns"]))
+                own.update(json.loads(player.expect("delays")))
             if sends is not None:
                 sends = server.sends() - sends
             for one in filter(None, (player, sender)):
@@ -121,6 +124,7 @@ class RtspBench(FanoutBench):
         if player:
             values["private_bytes_per_player"] = 1024 * (played - published) / (len(streams) * scenario.players)
             values["wire_per_media"] = arrived["wire_bytes"] / arrived["media_bytes"]
+            values["segments_per_frame"] = arrived["segments"] / (plan["warm_up"] + plan["frames"]) / scenario.copies
         return values, counted
 
     def _media_players(self, scenario, plan, server, play, streams, deadline):

@@ -91,3 +91,7 @@ void media_make(media *made, uint32_t kbits, uint32_t count) {
         made->bytes += made->frames[i].size;
     }
 }
+
+uint64_t media_phase_ns(const media *media, uint32_t stream, uint32_t streams) {
+    return media->frames[media->tracks[MEDIA_VIDEO][1]].at_ns * stream / streams;
+}

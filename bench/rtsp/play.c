@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,8 @@ enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS 
 typedef struct player {
     int fd;
     checker checker;
-    uint8_t *rest; /* of what has been received: the beginning of a frame */
+    uint32_t noted[MEDIA_TRACKS]; /* frames whose arrival has been noted, or that came before it counts */
+    uint8_t *rest;                /* of what has been received: the beginning of a frame */
     size_t rest_size, rest_room;
 } player;
 
@@ -31,7 +34,7 @@ static struct {
     enum protocol protocol;
     bool late;     /* the players' part of the stream begins with what is sent after they have come */
     uint32_t each; /* players of a stream */
-    uint32_t kbits, frames;
+    uint32_t kbits, frames, warm_up;
     int cpu;
 } set = {.each = 1, .kbits = 1000, .cpu = -1};
 
@@ -39,20 +42,26 @@ static media what;
 static player *players;
 static uint32_t count;
 static uint64_t wire_bytes;
+static uint64_t *arrivals; /* of all frames that count: nanoseconds after when it would be due if all began at 0 */
+static size_t arrival_count;
 
 static void usage(FILE *out) {
-    fprintf(out,
-            "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
-            "\n"
-            "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
-            "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
-            "each has\n"
-            "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
-            "\n"
-            "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
-            "  --players N    of each stream (1)\n"
-            "  --rate KBITS   of a stream (1000)\n"
-            "  --cpu N        stay on this processor\n");
+    fprintf(
+        out,
+        "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
+        "\n"
+        "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
+        "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
+        "each has\n"
+        "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
+        "Then, for the \"start_ns\" of bench-rtsp-send on its standard input, it says \"delays\" and JSON: from when\n"
+        "frames were due to be sent to when a player had them.\n"
+        "\n"
+        "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
+        "  --players N    of each stream (1)\n"
+        "  --rate KBITS   of a stream (1000)\n"
+        "  --warm-up N    frames that come first, whose delay does not count (0)\n"
+        "  --cpu N        stay on this processor\n");
 }
 
 static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
@@ -68,6 +77,15 @@ static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
     p->rest_size = size;
 }
 
+/* The frames that have just become whole. */
+static void note_arrivals(player *p) {
+    uint64_t stream = (uint64_t)(p - players) / set.each;
+    uint64_t since = now_ns() - media_phase_ns(&what, (uint32_t)stream, count / set.each);
+    for (int track = 0; track < MEDIA_TRACKS; track++)
+        for (; p->noted[track] < p->checker.next[track]; p->noted[track]++)
+            arrivals[arrival_count++] = since - media_due_ns(&what, &what.frames[what.tracks[track][p->noted[track]]]);
+}
+
 /* Looks at all that is whole: true when it was the player's last frame. */
 static bool check(player *p, const uint8_t *bytes, size_t size) {
     bool before = check_is_done(&p->checker);
@@ -75,6 +93,7 @@ static bool check(player *p, const uint8_t *bytes, size_t size) {
         [PROTOCOL_RTSP] = check_rtp, [PROTOCOL_RTMP] = check_rtmp, [PROTOCOL_FLV] = check_flv};
     size_t done = checks[set.protocol](&p->checker, bytes, size);
     keep_rest(p, bytes + done, size - done);
+    note_arrivals(p);
     return check_is_done(&p->checker) && !before;
 }
 
@@ -138,6 +157,18 @@ static void start_flv(char **names) {
     }
 }
 
+/* Segments with data that all have received. */
+static uint64_t segments(void) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct tcp_info info = {0};
+        socklen_t size = sizeof info;
+        if (getsockopt(players[i].fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0)
+            sum += info.tcpi_data_segs_in;
+    }
+    return sum;
+}
+
 static void play(uint32_t done) {
     static struct epoll_event events[EVENTS];
     int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -153,10 +184,33 @@ static void play(uint32_t done) {
     }
 }
 
-static void start_checker(checker *c) {
-    c->media = &what;
+static void start_player(player *p) {
+    p->checker.media = &what;
     if (set.late)
-        check_from_now_on(c);
+        check_from_now_on(&p->checker);
+    for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
+        p->noted[what.frames[i].track]++;
+}
+
+static int compare(const void *left, const void *right) {
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static double us_at(double share, uint64_t start) {
+    size_t place = (size_t)((double)arrival_count * share);
+    uint64_t at = arrivals[place < arrival_count ? place : arrival_count - 1];
+    return ((double)at - (double)start) / 1e3;
+}
+
+/* @start when the publisher's first frame was due */
+static void print_delays(uint64_t start) {
+    if (arrival_count == 0)
+        fail(EXIT_FAILURE, "no frame counts");
+    qsort(arrivals, arrival_count, sizeof *arrivals, compare);
+    printf("delays {\"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, \"longest_us\": %.1f}\n", us_at(0.50, start),
+           us_at(0.90, start), us_at(0.99, start), us_at(1.0, start));
+    fflush(stdout);
 }
 
 static void run(char **names) {
@@ -164,10 +218,11 @@ static void run(char **names) {
     pin_to_cpu(set.cpu);
     media_make(&what, set.kbits, set.frames + MEDIA_PREROLL);
     players = calloc(count, sizeof *players);
-    if (!players)
+    arrivals = malloc((size_t)count * set.frames * sizeof *arrivals);
+    if (!players || !arrivals)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
     for (uint32_t i = 0; i < count; i++)
-        start_checker(&players[i].checker);
+        start_player(&players[i]);
     uint32_t done = 0;
     if (set.protocol == PROTOCOL_RTSP)
         done = start_rtsp(names);
@@ -175,6 +230,7 @@ static void run(char **names) {
         done = start_rtmp(names);
     else
         start_flv(names);
+    uint64_t segments_before = segments();
     puts("connected");
     fflush(stdout);
     play(done);
@@ -184,10 +240,14 @@ static void run(char **names) {
     for (uint32_t i = 0; i < count; i++)
         packets += players[i].checker.packets;
     printf("result {\"players\": %" PRIu32 ", \"media_bytes\": %" PRIu64 ", \"wire_bytes\": %" PRIu64
-           ", \"wire_packets\": %" PRIu64 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
-           count, what.bytes * count, wire_bytes, packets, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec,
-           usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
+           ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64
+           ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
+           count, what.bytes * count, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec,
+           usage.ru_utime.tv_usec, usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
     fflush(stdout);
+    uint64_t begun;
+    if (scanf("%" SCNu64, &begun) == 1)
+        print_delays(begun);
     /* All stay until everything has been measured. */
     while (getchar() != EOF)
         continue;
@@ -195,15 +255,11 @@ static void run(char **names) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},
-        {"protocol", required_argument, NULL, 'r'},
-        {"players", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"late", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
+        {"players", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},  {"warm-up", required_argument, NULL, 'w'},
+        {"cpu", required_argument, NULL, 'p'},     {"late", no_argument, NULL, 'l'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'o')
@@ -216,6 +272,8 @@ int main(int argc, char **argv) {
             set.kbits = (uint32_t)parse_number("--rate", optarg, 1, MEDIA_MOST_KBITS);
         else if (option == 'f')
             set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
+        else if (option == 'w')
+            set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'l')
             set.late = true;
         else if (option == 'p')
@@ -226,7 +284,7 @@ int main(int argc, char **argv) {
         }
     }
     uint64_t streams = (uint64_t)(argc - optind);
-    if (!set.port || !set.protocol || !set.frames || streams < 1 || streams > MOST_STREAMS ||
+    if (!set.port || !set.protocol || set.frames <= set.warm_up || streams < 1 || streams > MOST_STREAMS ||
         streams * set.each > MOST_PLAYERS) {
         usage(stderr);
         return 2;

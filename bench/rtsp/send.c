@@ -65,7 +65,7 @@ static void usage(FILE *out) {
 }
 
 static uint64_t due_at(const stream *s) {
-    return start + s->phase + what.frames[s->next].at_ns - what.frames[MEDIA_PREROLL].at_ns;
+    return start + s->phase + media_due_ns(&what, &what.frames[s->next]);
 }
 
 /* The stream at the top of the heap has another time now: it goes down to where it belongs. */
@@ -128,7 +128,6 @@ static void connect_streams(void) {
 
 /* All connected, and the first frames sent: little enough for the socket to take it at once. */
 static void open_streams(void) {
-    uint64_t interval = what.frames[what.tracks[MEDIA_VIDEO][1]].at_ns;
     streams = calloc(set.streams, sizeof *streams);
     heap = calloc(set.streams, sizeof(stream *));
     epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -138,7 +137,7 @@ static void open_streams(void) {
     for (uint32_t i = 0; i < set.streams; i++) {
         stream *s = &streams[i];
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = s};
-        s->phase = i * interval / set.streams;
+        s->phase = media_phase_ns(&what, i, set.streams);
         s->next = MEDIA_PREROLL;
         s->sent = s->due = bytes.ends[MEDIA_PREROLL - 1];
         if (send(s->fd, bytes.bytes, s->sent, MSG_NOSIGNAL) != (ssize_t)s->sent ||
@@ -225,9 +224,10 @@ static void run(void) {
     uint64_t begin = now_ns(), latest = send_all();
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64 "}\n",
+    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64
+           ", \"start_ns\": %" PRIu64 "}\n",
            (double)(now_ns() - begin) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
-           usage.ru_stime.tv_usec, latest / 1000);
+           usage.ru_stime.tv_usec, latest / 1000, start);
     fflush(stdout);
     while (getchar() != EOF)
         continue;
