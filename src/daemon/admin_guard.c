@@ -53,7 +53,7 @@ static bool has_token(const char *authorization, const char *token) {
 
 unsigned admin_guard_check(const struct admin_guard *guard, const struct admin_request *request,
                            const char **ret_reason) {
-    if (guard->listener->is_unix)
+    if (guard->listener->is_unix && !guard->listener->is_open)
         return 0;
     if (request->changes && !is_same_site(request)) {
         *ret_reason = "a page of another site asks for this";
@@ -65,7 +65,7 @@ unsigned admin_guard_check(const struct admin_guard *guard, const struct admin_r
         *ret_reason = "the token of --admin-token-file is asked for: Authorization: Bearer TOKEN";
         return 401;
     }
-    if (!guard->token && !names_this_host(guard, request->host)) {
+    if (!guard->token && !guard->listener->is_unix && !names_this_host(guard, request->host)) {
         *ret_reason = "Host does not name this host by localhost or an address of its own";
         return 403;
     }

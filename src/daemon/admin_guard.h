@@ -8,7 +8,8 @@
  *   header that lets other sites read it.
  * - Where there is a token, it must be given, and then Host may be anything: no page of another site knows it.
  *
- * On a Unix socket the file's permissions decide, and browsers do not come; nothing is asked there.
+ * On a Unix socket the file's permissions decide, and browsers do not come; nothing is asked there, unless a service
+ * manager has made it so that others may come: then the token is.
  */
 #ifndef SLUICED_ADMIN_GUARD_H
 #define SLUICED_ADMIN_GUARD_H

@@ -15,6 +15,7 @@ struct admin_listener_option {
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
     int fd;                                                 /* at the start: it listens there already; 0: none */
     bool is_managed; /* the socket is the service manager's, and so is its file */
+    bool is_open;    /* a Unix socket that lets others than its owner in: the token is asked for */
 };
 
 struct admin_options {

@@ -488,14 +488,14 @@ void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade) {
     admin->upgrade = upgrade;
 }
 
-bool admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
-    bool good = true;
-    for (size_t i = 0; i < admin->count && good; i++) {
+int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
+    int error = 0;
+    for (size_t i = 0; i < admin->count && !error; i++) {
         const struct admin_listener *listener = &admin->listeners[i];
         int fd = fcntl(evhttp_bound_socket_get_fd(listener->socket), F_DUPFD_CLOEXEC, 0);
-        good = fd >= 0 && spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->is_managed);
+        error = fd < 0 ? -errno : spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->is_managed);
     }
-    return good;
+    return error;
 }
 
 void admin_leave(struct admin *admin) {

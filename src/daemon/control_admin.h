@@ -24,9 +24,9 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
 struct upgrade;
 void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade);
 
-/* Adds duplicates of its sockets. False without descriptors. */
+/* Adds duplicates of its sockets. 0 or -errno */
 struct spawn_sockets;
-bool admin_lend(const struct admin *admin, struct spawn_sockets *sockets);
+int admin_lend(const struct admin *admin, struct spawn_sockets *sockets);
 
 /* Another process is the server: stops accepting, and ends connections with their next answer. */
 void admin_leave(struct admin *admin);

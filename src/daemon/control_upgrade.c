@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -167,30 +168,39 @@ static void on_channel(evutil_socket_t fd, short what, void *user) {
         reap(upgrade, what & EV_TIMEOUT);
 }
 
-static bool take_lent(struct upgrade *upgrade) {
+/* 0, or why not all can be given away. */
+static int take_lent(struct upgrade *upgrade) {
     static const char *const names[] = {[LISTENER_FLV] = "flv", [LISTENER_HTTP] = "http", [LISTENER_RTSP] = "rtsp"};
     pthread_mutex_lock(&upgrade->lock);
     int error = upgrade->error;
     size_t count = error ? 0 : upgrade->lent_count;
     upgrade->lent_count = 0;
     pthread_mutex_unlock(&upgrade->lock);
-    bool taken = !error;
     for (size_t i = 0; i < count; i++) {
         const struct listeners_socket *lent = &upgrade->lent[i];
-        taken = spawn_sockets_add(&upgrade->sockets, lent->fd, names[lent->protocol], lent->is_managed) && taken;
+        int failed = spawn_sockets_add(&upgrade->sockets, lent->fd, names[lent->protocol], lent->is_managed);
+        error = error ? error : failed;
     }
-    return admin_lend(upgrade->admin, &upgrade->sockets) && taken;
+    return error ? error : admin_lend(upgrade->admin, &upgrade->sockets);
 }
 
 static void start(struct upgrade *upgrade) {
     static const struct timeval patience = {.tv_sec = READY_S};
     int channel[2];
-    if (!take_lent(upgrade) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
-        give_up(upgrade, -EMFILE, "the sockets cannot be given away: no descriptors left");
+    int error = take_lent(upgrade);
+    if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
+        error = -errno;
+    if (error) {
+        char reason[REASON];
+        snprintf(reason, sizeof reason, "the sockets cannot be given away: %s",
+                 error == -ESHUTDOWN ? "the server stops"
+                 : error == -E2BIG   ? "there are too many"
+                                     : strerror(-error));
+        give_up(upgrade, error, reason);
         return;
     }
     upgrade->channel = channel[0];
-    int error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
+    error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
     bool spawned = !error;
     close(channel[1]);
     if (spawned) {

@@ -1,6 +1,7 @@
 #include "daemon/options_inherited.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 static const char admin_name[] = "admin";
@@ -94,6 +95,12 @@ static struct admin_listener_option *add_admin(struct options *options, const st
     return listener;
 }
 
+/* Who may write to a socket's file may connect. One without a file, or one that cannot be looked at, is everybody's. */
+static bool is_open(const char *path) {
+    struct stat status;
+    return stat(path, &status) < 0 || status.st_mode & 022;
+}
+
 static bool give(struct options *options, struct inherited_socket *socket, struct problems *problems) {
     struct listener_option *listener = find_listener(options, socket);
     struct admin_listener_option *admin = listener ? NULL : find_admin(options, socket);
@@ -110,6 +117,7 @@ static bool give(struct options *options, struct inherited_socket *socket, struc
     } else if (admin) {
         admin->fd = socket->fd;
         admin->is_managed = is_managed;
+        admin->is_open = admin->is_unix && is_managed && is_open(admin->path);
     }
     inherited_format(socket, text);
     return socket->is_wanted || socket->is_lent ||

@@ -146,6 +146,11 @@ static void check_admin(struct loader *loader) {
     const struct admin_options *admin = &loader->options->admin;
     char where[80], text[ADDRESS_TEXT];
     for (size_t i = 0; i < admin->count && !*admin->token_file; i++) {
+        if (admin->listeners[i].is_open)
+            problems_add(loader->problems,
+                         "socket unix:%s of the service manager: expected one that is its owner's alone "
+                         "(SocketMode=0600), or admin-token-file: others may write to it, and would do everything",
+                         admin->listeners[i].path);
         if (admin->listeners[i].is_unix || address_is_loopback(&admin->listeners[i].address))
             continue;
         address_format(&admin->listeners[i].address, text);

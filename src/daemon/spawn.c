@@ -15,16 +15,18 @@ enum {
     AWAY = FIRST_FD + INHERITED_MOST + 1, /* behind all that the other process gets: so none is in another's place */
 };
 
-bool spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool is_managed) {
+int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool is_managed) {
     size_t length = strlen(sockets->names);
-    int away = sockets->count < INHERITED_MOST ? fcntl(fd, F_DUPFD_CLOEXEC, AWAY) : -1;
+    int away = sockets->count < INHERITED_MOST ? fcntl(fd, F_DUPFD_CLOEXEC, AWAY) : -E2BIG;
+    int error = away == -1 ? -errno : away < 0 ? away : 0;
     close(fd);
-    if (away < 0)
-        return false;
+    /* Where the limit is below AWAY, there is no such number. */
+    if (error)
+        return error == -EINVAL ? -EMFILE : error;
     snprintf(sockets->names + length, sizeof sockets->names - length, "%s%s%s", length > 0 ? ":" : "",
              is_managed ? "" : INHERITED_LENT, name);
     sockets->fds[sockets->count++] = away;
-    return true;
+    return 0;
 }
 
 void spawn_sockets_close(struct spawn_sockets *sockets) {

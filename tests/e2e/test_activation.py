@@ -96,6 +96,7 @@ class ActivationTest(unittest.TestCase):
         """The administration's too, also a Unix socket; its file is not the daemon's to remove."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "admin")
+            self.addCleanup(os.umask, os.umask(0o077))
             http, admin, by_path = self.listen("127.0.0.1", "127.0.0.1", path)
             with self.given([("http", http), ("admin", admin), ("admin", by_path)], "--admin", text_of(admin)) as daemon:
                 self.assertIn("version", daemon.api("/api/v1/version"))
@@ -105,6 +106,30 @@ class ActivationTest(unittest.TestCase):
                     peer.sendall(b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     self.assertIn(b" 200 ", peer.recv(64))
             self.assertTrue(os.path.exists(path))
+
+    def test_admin_of_others(self):
+        """A Unix socket that others may write to, as systemd makes it by itself, is refused, or asks for the token."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, token = os.path.join(folder, "admin"), os.path.join(folder, "token")
+            admin, = self.listen(path)
+            with open(token, "w", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+                file.write("a-token-that-is-long-enough\n")
+            for mode in (0o666, 0o660, 0o602):
+                os.chmod(path, mode)
+                with self.assertRaises(harness.NotStarted) as caught:
+                    self.given([("admin", admin)], "--http", "127.0.0.1:0")
+                self.assertIn("socket unix:%s of the service manager: expected one that is its owner's alone" % path,
+                              str(caught.exception))
+            request = b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\n"
+            for mode, more, status in ((0o660, b"", 401), (0o660, b"Authorization: Bearer a-token-that-is-long-enough\r\n", 200),
+                                       (0o600, b"", 200)):
+                os.chmod(path, mode)
+                with self.given([("admin", admin)], "--http", "127.0.0.1:0", "--admin-token-file", token), \
+                        socket.socket(socket.AF_UNIX) as peer:
+                    peer.settimeout(harness.PATIENCE)
+                    peer.connect(path)
+                    peer.sendall(request % more)
+                    self.assertEqual(harness.read_head(peer)[0], status)
 
     def test_reload_and_upgrade(self):
         """They outlive both; and nobody is refused in between."""

@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -269,6 +270,18 @@ class UpgradeTest(unittest.TestCase):
                     daemon.process.send_signal(signal.SIGHUP)
                     daemon.wait_log("cannot reload", reason="another process is taking over")
                     self.assertIsNone(daemon.process.poll())
+
+    def test_no_descriptors(self):
+        """Why the sockets cannot be given away is said; and then they can."""
+        with Upgraded() as upgraded:
+            daemon = upgraded.daemon
+            limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (8, limits[1]))
+            daemon.process.send_signal(signal.SIGUSR2)
+            daemon.wait_log("cannot upgrade", reason="the sockets cannot be given away: Too many open files")
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, limits)
+            daemon.process.send_signal(signal.SIGUSR2)
+            upgraded.taken_over()
 
     def test_another_configuration(self):
         """The new process listens where its configuration says: also elsewhere, and not where it says so no more."""

@@ -47,6 +47,16 @@ static void test_unix_asks_nothing(void **state) {
     assert_int_equal(check(&guard, (struct admin_request){.changes = true, .origin = "http://a.example"}), 0);
 }
 
+/* One that others may come to asks as TCP does beyond loopback. */
+static void test_open_unix_asks_for_the_token(void **state) {
+    (void)state;
+    struct admin_options options = listen_on("unix:/run/sluiced/admin");
+    options.listeners[0].is_open = true;
+    const struct admin_guard guard = {&options.listeners[0], "secret"};
+    assert_int_equal(check(&guard, (struct admin_request){.host = "localhost"}), 401);
+    assert_int_equal(check(&guard, (struct admin_request){.authorization = "Bearer secret"}), 0);
+}
+
 static void test_token(void **state) {
     (void)state;
     struct admin_options options = listen_on("192.0.2.1:8081");
@@ -128,8 +138,13 @@ static void test_most_bans(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_host),      cmocka_unit_test(test_unix_asks_nothing), cmocka_unit_test(test_token),
-        cmocka_unit_test(test_origin),    cmocka_unit_test(test_options),           cmocka_unit_test(test_bans),
+        cmocka_unit_test(test_host),
+        cmocka_unit_test(test_unix_asks_nothing),
+        cmocka_unit_test(test_open_unix_asks_for_the_token),
+        cmocka_unit_test(test_token),
+        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_bans),
         cmocka_unit_test(test_most_bans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
