@@ -5,26 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_PACKETS = 128, MOST_PACKETS = 1024 }; /* made at once: as many again as there are, within these */
-
-struct batch {
-    struct batch *next;
-    struct packet packets[];
-};
-
-struct rtp_batch {
-    struct rtp_batch *next;
-    struct rtp_packet packets[];
-};
+#include "daemon/batches.h"
 
 struct packet_pool {
-    struct packet *free;
-    struct batch *batches;
-    size_t made;
-    struct rtp_packet *free_rtp;
-    struct rtp_batch *rtp_batches;
-    size_t made_rtp;
-    uint64_t bytes, most;
+    struct batches packets, rtp;
+    uint64_t charged;                /* for lists */
+    uint64_t most;                   /* bytes in all */
     uint8_t marks[UINT8_MAX + 1][2]; /* the first two bytes of an interleaved frame, for each channel */
 };
 
@@ -33,6 +19,8 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
     if (!pool)
         return -ENOMEM;
     pool->most = most;
+    pool->packets.size = sizeof(struct packet);
+    pool->rtp.size = sizeof(struct rtp_packet);
     for (size_t channel = 0; channel <= UINT8_MAX; channel++) {
         pool->marks[channel][0] = '$';
         pool->marks[channel][1] = (uint8_t)channel;
@@ -44,24 +32,13 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
 void packet_pool_free(struct packet_pool *pool) {
     if (!pool)
         return;
-    while (pool->batches) {
-        struct batch *batch = pool->batches;
-        pool->batches = batch->next;
-        free(batch);
-    }
-    while (pool->rtp_batches) {
-        struct rtp_batch *batch = pool->rtp_batches;
-        pool->rtp_batches = batch->next;
-        free(batch);
-    }
+    batches_clear(&pool->packets);
+    batches_clear(&pool->rtp);
     free(pool);
 }
 
-/* As many again as there are, within bounds and as far as they fit below @most. Of so many bytes each. */
-static size_t batch_count(const struct packet_pool *pool, size_t made, size_t size, uint64_t most) {
-    size_t count = made < FIRST_PACKETS ? FIRST_PACKETS : made < MOST_PACKETS ? made : MOST_PACKETS;
-    uint64_t left = pool->bytes + sizeof(struct batch) < most ? most - pool->bytes - sizeof(struct batch) : 0;
-    return left / size < count ? left / size : count;
+uint64_t packet_pool_bytes(const struct packet_pool *pool) {
+    return pool->packets.bytes + pool->rtp.bytes + pool->charged;
 }
 
 static size_t charge_of(size_t capacity) {
@@ -69,37 +46,17 @@ static size_t charge_of(size_t capacity) {
 }
 
 bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
-    uint64_t bytes = pool->bytes - charge_of(from) + charge_of(to);
-    if (to > from && bytes > pool->bytes && bytes > pool->most)
+    size_t before = charge_of(from), after = charge_of(to);
+    if (after > before && packet_pool_bytes(pool) + (after - before) > pool->most)
         return false;
-    pool->bytes = bytes;
+    pool->charged = pool->charged - before + after;
     return true;
 }
 
-uint64_t packet_pool_bytes(const struct packet_pool *pool) {
-    return pool->bytes;
-}
-
-static struct packet *take(struct packet_pool *pool, uint64_t most) {
-    if (!pool->free) {
-        size_t count = batch_count(pool, pool->made, sizeof(struct packet), most);
-        size_t size = sizeof(struct batch) + count * sizeof(struct packet);
-        struct batch *batch = count > 0 ? calloc(1, size) : NULL;
-        if (!batch)
-            return NULL;
-        pool->made += count;
-        pool->bytes += size;
-        batch->next = pool->batches;
-        pool->batches = batch;
-        for (size_t i = 0; i < count; i++) {
-            batch->packets[i].pool = pool;
-            batch->packets[i].next_free = pool->free;
-            pool->free = &batch->packets[i];
-        }
-    }
-    struct packet *taken = pool->free;
-    pool->free = taken->next_free;
-    return taken;
+/* What may be allocated where so many bytes may be in use. */
+static uint64_t left_of(const struct packet_pool *pool, uint64_t most) {
+    uint64_t bytes = packet_pool_bytes(pool);
+    return bytes < most ? most - bytes : 0;
 }
 
 /* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag header. */
@@ -124,8 +81,9 @@ static void write_message(struct packet *packet) {
     memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
 }
 
-static void fill(struct packet *packet, const sluice_flv_tag *tag, enum packet_role role, uint32_t timestamp,
-                 sluice_slice *payload) {
+static void fill(struct packet *packet, struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                 uint32_t timestamp, sluice_slice *payload) {
+    packet->pool = pool;
     packet->references = 1;
     packet->size = (uint32_t)sluice_slice_length(payload);
     packet->timestamp = timestamp;
@@ -149,20 +107,21 @@ static void fill(struct packet *packet, const sluice_flv_tag *tag, enum packet_r
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload) {
     /* A quarter is for what comes of packets: copies of headers, RTP, and lists. */
-    struct packet *packet = take(pool, pool->most - pool->most / 4);
+    struct packet *packet = batches_take(&pool->packets, left_of(pool, pool->most - pool->most / 4));
     if (packet)
-        fill(packet, tag, role, timestamp, payload);
+        fill(packet, pool, tag, role, timestamp, payload);
     return packet;
 }
 
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
-    struct packet *copy = take(source->pool, source->pool->most);
+    struct packet_pool *pool = source->pool;
+    struct packet *copy = batches_take(&pool->packets, left_of(pool, pool->most));
     if (!copy)
         return NULL;
     sluice_slice payload;
     sluice_slice_ref(&source->payload, &payload);
     const sluice_flv_tag tag = {.type = source->type, .view = source->view};
-    fill(copy, &tag, source->role, timestamp, &payload);
+    fill(copy, pool, &tag, source->role, timestamp, &payload);
     copy->received_at = received_at;
     return copy;
 }
@@ -178,31 +137,23 @@ struct packet *packet_ref(struct packet *packet) {
     return packet;
 }
 
-static struct rtp_packet *take_rtp(struct packet_pool *pool) {
-    if (!pool->free_rtp) {
-        size_t count = batch_count(pool, pool->made_rtp, sizeof(struct rtp_packet), pool->most);
-        size_t size = sizeof(struct rtp_batch) + count * sizeof(struct rtp_packet);
-        struct rtp_batch *batch = count > 0 ? calloc(1, size) : NULL;
-        if (!batch)
-            return NULL;
-        pool->made_rtp += count;
-        pool->bytes += size;
-        batch->next = pool->rtp_batches;
-        pool->rtp_batches = batch;
-        for (size_t i = 0; i < count; i++) {
-            batch->packets[i].next = pool->free_rtp;
-            pool->free_rtp = &batch->packets[i];
-        }
-    }
-    struct rtp_packet *taken = pool->free_rtp;
-    pool->free_rtp = taken->next;
-    return taken;
+/* RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. */
+static struct rtp_packet *take_rtp(struct packet_pool *pool, uint64_t of_stream) {
+    uint64_t most = pool->most / 2, cost = batches_cost(&pool->rtp);
+    uint64_t own = most > pool->rtp.bytes ? most - pool->rtp.bytes : 0;
+    uint64_t left = left_of(pool, pool->most - pool->most / 8);
+    if ((pool->rtp.used + of_stream) * cost >= most)
+        return NULL;
+    return batches_take(&pool->rtp, own < left ? own : left);
 }
 
-struct rtp_packet *packet_add_rtp(struct packet *packet) {
-    struct rtp_packet *rtp = take_rtp(packet->pool);
+struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account) {
+    struct rtp_packet *rtp = take_rtp(packet->pool, *account);
     if (!rtp)
         return NULL;
+    packet->rtp.account = account;
+    packet->rtp.count++;
+    ++*account;
     *rtp = (struct rtp_packet){.head_size = SLUICE_RTSP_INTERLEAVED_SIZE};
     if (packet->rtp.last)
         packet->rtp.last->next = rtp;
@@ -224,9 +175,10 @@ void packet_drop_rtp(struct packet *packet) {
         struct rtp_packet *rtp = packet->rtp.first;
         packet->rtp.first = rtp->next;
         sluice_slice_release(&rtp->rest);
-        rtp->next = packet->pool->free_rtp;
-        packet->pool->free_rtp = rtp;
+        batches_put(&packet->pool->rtp, rtp);
     }
+    if (packet->rtp.account)
+        *packet->rtp.account -= packet->rtp.count;
     packet->rtp = (struct rtp_frame){0};
 }
 
@@ -237,8 +189,7 @@ void packet_unref(struct packet *packet) {
         *packet->blocks_account -= packet->blocks;
     packet_drop_rtp(packet);
     sluice_slice_release(&packet->payload);
-    packet->next_free = packet->pool->free;
-    packet->pool->free = packet;
+    batches_put(&packet->pool->packets, packet);
 }
 
 bool packet_has(const struct packet *packet, const struct packet_form *form) {

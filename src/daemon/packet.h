@@ -52,7 +52,10 @@ enum packet_role {
     PACKET_OTHER, /* scripts, ends of sequences, commands */
 };
 
-/* Unused packets, for reuse without the allocator. */
+/*
+ * Memory of packets. It is bounded, and parts of it are for one use alone: whatever one kind takes, there is some for
+ * the others (see the README).
+ */
 struct packet_pool;
 
 /* One interleaved frame with an RTP packet: some bytes of its own, then a part of the payload. */
@@ -71,11 +74,12 @@ struct rtp_frame {
     uint32_t timestamp; /* and sequence: of the first packet */
     uint16_t sequence;
     struct rtp_packet *first, *last;
+    uint32_t count;
+    uint64_t *account; /* where they are counted; lives longer than the struct packet */
 };
 
 struct packet {
     struct packet_pool *pool;
-    struct packet *next_free;
     uint32_t references;
     uint32_t size; /* payload, bytes */
     uint32_t timestamp;
@@ -129,10 +133,11 @@ struct packet *packet_ref(struct packet *packet);
 void packet_unref(struct packet *packet); /* NULL is allowed */
 
 /*
- * Adds an RTP packet at the end of the frame's, with nothing in it yet; NULL when memory is short. Once the rest is
- * there, rtp_packet_finish() writes the interleaved header.
+ * Adds an RTP packet at the end of the frame's, with nothing in it yet. Once the rest is there, rtp_packet_finish()
+ * writes the interleaved header. @account: RTP packets of the stream, the same for all of a frame's. NULL when memory
+ * is short: a stream may have as many as could be made besides, so that one alone never takes all.
  */
-struct rtp_packet *packet_add_rtp(struct packet *packet);
+struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account);
 void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp);
 void packet_drop_rtp(struct packet *packet);
 

@@ -12,6 +12,12 @@ enum {
     FIRST_DYNAMIC = 96,
     PCMU_MONO = 0, /* RFC 3551, table 4 */
     PCMA_MONO = 8,
+    /*
+     * A frame may have so many RTP packets, and one more for so many bytes. A packet costs some dozens of bytes, and
+     * is walked over: a frame of NAL units of a byte each would cost a hundred times what it brings.
+     */
+    FRAME_PACKETS = 256,
+    FRAME_PACKET_BYTES = 512,
 };
 
 struct rtp_output *rtp_output_new(void) {
@@ -139,8 +145,10 @@ static void note_time(struct rtp_output *output, uint64_t time) {
     output->has_clock = true;
 }
 
-static int add_packet(struct packet *packet, const sluice_flv_rtp_packet *made) {
-    struct rtp_packet *rtp = packet_add_rtp(packet);
+static int add_packet(struct rtp_output *output, struct packet *packet, const sluice_flv_rtp_packet *made) {
+    if (packet->rtp.count >= FRAME_PACKETS + packet->size / FRAME_PACKET_BYTES)
+        return -EMSGSIZE;
+    struct rtp_packet *rtp = packet_add_rtp(packet, &output->packets);
     if (!rtp)
         return -ENOMEM;
     if (packet->rtp.wire_size == 0) {
@@ -168,7 +176,7 @@ void rtp_output_make(struct rtp_output *output, struct packet *packet) {
         return;
     int result, error = 0;
     while ((result = sluice_flv_rtp_next(track->rtp, &made)) > 0)
-        error = error ? error : add_packet(packet, &made);
+        error = error ? error : add_packet(output, packet, &made);
     if (error || result < 0) {
         /* The frame is lost for RTSP players, who see it by the sequence numbers. */
         packet_drop_rtp(packet);

@@ -32,6 +32,7 @@ struct rtp_output {
     uint32_t description; /* another number where players would have to be told anew what the tracks are */
     bool has_clock;
     uint64_t ntp_zero; /* wall clock at the stream's time 0 */
+    uint64_t packets;  /* RTP packets that are held */
 };
 
 /* NULL when memory is short. */
@@ -44,7 +45,10 @@ void rtp_output_begin(struct rtp_output *output, const struct stream *stream);
 /* Whether there is a track at all. */
 bool rtp_output_has_tracks(const struct rtp_output *output);
 
-/* Makes the packet's RTP packets, unless it has them; takes note of headers. Where that fails, it has none. */
+/*
+ * Makes the packet's RTP packets, unless it has them; takes note of headers. Where that fails, it has none: for want of
+ * memory, or because the frame is in more parts than its size is worth.
+ */
 void rtp_output_make(struct rtp_output *output, struct packet *packet);
 
 /* Writes the session description. Bytes, or a negative errno. */

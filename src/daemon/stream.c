@@ -580,9 +580,10 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     cache_header(stream, packet);
     if (stream->settled) {
         bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+        /* First, since the memory of the group before may be what RTP needs. */
+        gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
         if (stream->rtp_players > 0 && stream->rtp)
             rtp_output_make(stream->rtp, packet);
-        gop_add(&stream->gop, packet, &stream->headers, stream->registry->gop_blocks);
         for (struct player *player = stream->players; player; player = player->next)
             player_push(player, packet, &stream->headers, has_video);
         if (stream->recorder)

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/log.h"
+#include "daemon/rtp_output.h"
 #include "support/feed.h"
 #include "support/sockets.h"
 
@@ -253,12 +254,110 @@ static void tiny_tags_do_not_take_more_memory_than_there_is(void **state) {
     rig_close(&rig);
 }
 
+/* A tag of video; all find memory. */
+static void publish_payload(shed_rig *rig, source *s, const uint8_t *payload, uint32_t size) {
+    uint8_t header[SLUICE_FLV_TAG_HEADER_SIZE], trailer[SLUICE_FLV_TRAILER_SIZE];
+    sluice_flv_tag *tag;
+    sluice_flv_write_tag_header(header, SLUICE_FLV_VIDEO, size, s->next * STEP);
+    sluice_flv_write_trailer(trailer, size);
+    feed(s->chain, rig->loop.pool, header, sizeof header, 0);
+    feed(s->chain, rig->loop.pool, payload, size, 0);
+    feed(s->chain, rig->loop.pool, trailer, sizeof trailer, 0);
+    assert_int_equal(sluice_flv_next(s->flv, s->chain, &tag), 1);
+    assert_int_equal(stream_publish(s->stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
+}
+
+/* An RTSP player, and what is to be known for it: H.264 whose NAL units have a byte of length before them. */
+static struct player *join_by_rtp(shed_rig *rig, unsigned stream) {
+    static const uint8_t header[] = {0x17, 0, 0, 0, 0, 1, 0x64, 0, 10, 0xfc, 0xe0, 0};
+    assert_true(rig->player_count < PLAYERS);
+    struct player *player = &rig->players[rig->player_count++];
+    struct stream *of = rig->sources[stream].stream;
+    publish_payload(rig, &rig->sources[stream], header, sizeof header);
+    player->form = (struct packet_form){.kind = PACKET_RTP, .tracks = {true}};
+    stream_add_asking(of, player);
+    assert_non_null(of->rtp);
+    assert_true(of->rtp->tracks[RTP_VIDEO_TRACK].present);
+    player->description = of->rtp->description;
+    stream_play(of, player);
+    return player;
+}
+
+/* A frame of so many NAL units of a byte. */
+static void publish_nals(shed_rig *rig, source *s, bool is_key, uint32_t count) {
+    uint32_t size = 5 + 2 * count;
+    uint8_t *payload = calloc(1, size);
+    assert_non_null(payload);
+    payload[0] = is_key ? 0x17 : 0x27;
+    payload[1] = 1;
+    for (uint32_t i = 5; i < size; i += 2) {
+        payload[i] = 1;
+        payload[i + 1] = is_key ? 0x65 : 0x41;
+    }
+    publish_payload(rig, s, payload, size);
+    s->next++;
+    free(payload);
+}
+
+/*
+ * An RTP packet was made of each, out of the memory that all streams of a worker have for what describes their tags,
+ * and stayed RTP's for ever: a quarter of a megabyte, sent once, and no stream could cache anything any more.
+ */
+static void one_tag_of_tiny_nal_units_costs_no_other_stream_anything(void **state) {
+    (void)state;
+    enum { BUDGET = 4 << 20, NALS = 131000, TINY = 6, TAGS = 5000 };
+    shed_rig rig;
+    rig_open(&rig, BUDGET, TAGS);
+    publish_nals(&rig, &rig.sources[0], true, 1);
+    (void)join_by_rtp(&rig, 0);
+    publish_nals(&rig, &rig.sources[0], false, NALS);
+    assert_true(registry_packet_bytes(rig.registry) < BUDGET / 16);
+    assert_int_equal(rig.sources[0].stream->frames_dropped, 0);
+    for (unsigned i = 0; i < TAGS; i += 100)
+        publish(&rig, &rig.sources[1], TINY, 100);
+    assert_int_equal(rig.sources[1].stream->frames_dropped, 0);
+    assert_int_equal(rig.sources[1].stream->gop.count, TAGS);
+    rig_close(&rig);
+}
+
+/* As many as a frame may have, in one after another: a stream gets no more than what it leaves to each other. */
+static void a_stream_of_tiny_nal_units_leaves_rtp_to_others(void **state) {
+    (void)state;
+    enum { BUDGET = 1 << 20, NALS = 250, FRAMES = 400 };
+    shed_rig rig;
+    rig_open(&rig, BUDGET, FRAMES);
+    for (unsigned i = 0; i < 2; i++)
+        publish_nals(&rig, &rig.sources[i], true, 1);
+    struct player *stalled = join_by_rtp(&rig, 0), *other = join_by_rtp(&rig, 1);
+    publish_nals(&rig, &rig.sources[0], true, NALS);
+    for (unsigned i = 0; i < FRAMES; i++) {
+        publish_nals(&rig, &rig.sources[0], false, NALS);
+        publish_nals(&rig, &rig.sources[1], i % GROUP == 0, NALS / 2);
+        take(other);
+        assert_true(registry_packet_bytes(rig.registry) <= BUDGET);
+    }
+    assert_int_equal(other->packets_sent, FRAMES);
+    assert_int_equal(player_dropped(other), 0);
+    assert_true(stalled->count > 0 && stalled->count < FRAMES);
+    uint64_t held = rig.sources[0].stream->rtp->packets;
+    assert_true(held > FRAMES && held * 2 * sizeof(struct rtp_packet) < BUDGET / 2);
+    /* What it had is given back, to whoever needs it and whatever for. */
+    take(stalled);
+    publish_nals(&rig, &rig.sources[0], true, 1);
+    take(stalled);
+    assert_int_equal(rig.sources[0].stream->rtp->packets, 1);
+    assert_true(registry_packet_bytes(rig.registry) < BUDGET / 4);
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slowest_player_gives_way_first),
         cmocka_unit_test(many_that_stalled_at_once_give_way_at_once),
         cmocka_unit_test(caches_give_way_before_players_that_keep_up),
         cmocka_unit_test(tiny_tags_do_not_take_more_memory_than_there_is),
+        cmocka_unit_test(one_tag_of_tiny_nal_units_costs_no_other_stream_anything),
+        cmocka_unit_test(a_stream_of_tiny_nal_units_leaves_rtp_to_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

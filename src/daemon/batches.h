@@ -1,0 +1,33 @@
+/*
+ * Memory for many objects of one size: allocated some dozens at a time, and given back when all of such a batch are
+ * unused. So what one has needed for a while is another's afterwards, whatever for. One thread's.
+ */
+#ifndef SLUICED_BATCHES_H
+#define SLUICED_BATCHES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct batch;
+
+struct batches {
+    size_t size;          /* of an object, bytes; a multiple of a pointer's */
+    struct batch *usable; /* with used and unused objects */
+    struct batch *full;   /* with used ones alone */
+    struct batch
+        *spare;     /* with unused ones alone: at most one, so that a single object does not cost a batch each time */
+    size_t used;    /* objects */
+    uint64_t bytes; /* of memory, used or not */
+};
+
+/* Bytes of memory that one object takes. */
+size_t batches_cost(const struct batches *batches);
+
+/* An object, as the one before has left it. NULL where it takes another batch and @most bytes are too few for one. */
+void *batches_take(struct batches *batches, uint64_t most);
+void batches_put(struct batches *batches, void *object);
+
+/* When all objects are back. */
+void batches_clear(struct batches *batches);
+
+#endif
