@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { OBJECTS = 64 }; /* of a batch */
+enum { OBJECTS = 64 }; /* of a batch, or as many as there is room for */
 
 /* What precedes an object. */
 union slot {
@@ -13,7 +13,7 @@ union slot {
 struct batch {
     struct batch *next, *prev; /* in its list */
     union slot *unused;
-    size_t used;
+    size_t used, made;
     union slot first; /* behind it the object, and then the others */
 };
 
@@ -21,8 +21,8 @@ size_t batches_cost(const struct batches *batches) {
     return sizeof(union slot) + batches->size;
 }
 
-static size_t batch_bytes(const struct batches *batches) {
-    return offsetof(struct batch, first) + OBJECTS * batches_cost(batches);
+static size_t batch_bytes(const struct batches *batches, size_t objects) {
+    return offsetof(struct batch, first) + objects * batches_cost(batches);
 }
 
 static void insert(struct batch **list, struct batch *batch) {
@@ -43,25 +43,27 @@ static void take_out(struct batch **list, struct batch *batch) {
 }
 
 static struct batch *make(struct batches *batches, uint64_t most) {
-    size_t bytes = batch_bytes(batches);
-    struct batch *batch = bytes <= most ? malloc(bytes) : NULL;
+    uint64_t fit = most > batch_bytes(batches, 0) ? (most - batch_bytes(batches, 0)) / batches_cost(batches) : 0;
+    size_t count = fit < OBJECTS ? (size_t)fit : OBJECTS;
+    struct batch *batch = count > 0 ? malloc(batch_bytes(batches, count)) : NULL;
     if (!batch)
         return NULL;
     batch->unused = NULL;
     batch->used = 0;
-    for (size_t i = OBJECTS; i > 0; i--) {
+    batch->made = count;
+    for (size_t i = count; i > 0; i--) {
         union slot *slot = (union slot *)((char *)&batch->first + (i - 1) * batches_cost(batches));
         slot->next = batch->unused;
         batch->unused = slot;
     }
-    batches->bytes += bytes;
+    batches->bytes += batch_bytes(batches, count);
     return batch;
 }
 
 static void give_back(struct batches *batches, struct batch *batch) {
     if (!batch)
         return;
-    batches->bytes -= batch_bytes(batches);
+    batches->bytes -= batch_bytes(batches, batch->made);
     free(batch);
 }
 
@@ -79,7 +81,7 @@ void *batches_take(struct batches *batches, uint64_t most) {
     slot->batch = batch;
     batch->used++;
     batches->used++;
-    if (batch->used == OBJECTS) {
+    if (batch->used == batch->made) {
         take_out(&batches->usable, batch);
         insert(&batches->full, batch);
     }
@@ -89,7 +91,7 @@ void *batches_take(struct batches *batches, uint64_t most) {
 void batches_put(struct batches *batches, void *object) {
     union slot *slot = (union slot *)object - 1;
     struct batch *batch = slot->batch;
-    if (batch->used == OBJECTS) {
+    if (batch->used == batch->made) {
         take_out(&batches->full, batch);
         insert(&batches->usable, batch);
     }
