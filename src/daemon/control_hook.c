@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/control_hook_call.h"
@@ -43,8 +44,15 @@ static void come_back(void *user) {
 
 static void give_back(struct hook_job *job, bool granted) {
     job->granted = granted;
-    /* Without memory for that, the session gives up by itself, and the job is lost. */
-    (void)sluice_loop_post(job->loop, come_back, job);
+    sluice_loop_post_call(job->loop, &job->call, come_back, job);
+}
+
+/* What is left until the session does not wait any more; 0: it does not. */
+static uint64_t time_left(const struct hook_job *job) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t now = (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+    return now < job->deadline ? job->deadline - now : 0;
 }
 
 /* Gives the answer; the call is over. */
@@ -104,7 +112,8 @@ static struct hook_job *take_waiting(struct hook_asker *asker) {
 }
 
 static void begin(struct hook_asker *asker, struct hook_job *job) {
-    struct question *question = calloc(1, sizeof *question);
+    uint64_t left = time_left(job);
+    struct question *question = left > 0 ? calloc(1, sizeof *question) : NULL;
     if (!question) {
         give_back(job, false);
         return;
@@ -115,8 +124,8 @@ static void begin(struct hook_asker *asker, struct hook_job *job) {
     asker->questions = question;
     asker->asked++;
     struct json body = write_body(job);
-    if (body.failed || hook_call_start(asker->base, &job->url, job->timeout_ms, body.text, body.length, on_called,
-                                       question, &question->call) < 0)
+    if (body.failed ||
+        hook_call_start(asker->base, &job->url, left, body.text, body.length, on_called, question, &question->call) < 0)
         answer(question, false);
     free(body.text);
 }

@@ -8,18 +8,25 @@
 #include "daemon/denials.h"
 #include "daemon/server.h"
 
+static void answer(struct hook_job *job, bool granted) {
+    struct session *session = job->session;
+    struct worker *worker = session->worker;
+    hook_cancel(session);
+    if (!granted)
+        denials_log(&worker->denials, worker_now(worker), job->protocol, job->peer, 403);
+    job->answered(session, granted);
+}
+
 /* On the session's thread. */
 static void come_back(struct hook_job *job) {
-    struct session *session = job->session;
-    bool granted = job->granted;
-    if (session) {
-        struct worker *worker = session->worker;
-        session->hook = NULL;
-        if (!granted)
-            denials_log(&worker->denials, worker_now(worker), job->protocol, job->peer, 403);
-        job->answered(session, granted);
-    }
+    if (job->session)
+        answer(job, job->granted);
     free(job);
+}
+
+void hook_tick(struct session *session, uint64_t now) {
+    if (session->hook && now >= session->hook->deadline)
+        answer(session->hook, false);
 }
 
 int hook_ask(struct session *session, const struct hook_question *question, hook_answered_fn *answered) {
@@ -35,7 +42,7 @@ int hook_ask(struct session *session, const struct hook_question *question, hook
     }
     *job = (struct hook_job){.event = question->event,
                              .url = *url,
-                             .timeout_ms = options->hook_ms,
+                             .deadline = worker_now(worker) + options->hook_ms,
                              .protocol = question->protocol,
                              .of_recording = question->recording,
                              .loop = worker->loop,

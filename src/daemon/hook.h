@@ -27,13 +27,14 @@ struct hook_job {
     struct hook_job *next; /* the asker's */
     enum hook_event event;
     struct hook_url url;
-    uint64_t timeout_ms;
+    uint64_t deadline; /* of the answer, by CLOCK_MONOTONIC, milliseconds: however long it waits to be asked */
     char stream[STREAM_NAME + 1];
     char peer[ADDRESS_TEXT];
     const char *protocol;
     bool of_recording;                  /* of play: not the stream itself, but what was recorded of it: */
     char recording[RECORD_FILE];        /* a file; empty: which there are */
-    sluice_loop *loop;                  /* on which it comes back */
+    sluice_loop *loop;                  /* on which it comes back, */
+    sluice_call call;                   /* by this, so that it always does */
     void (*done)(struct hook_job *job); /* exactly once */
     bool granted;
 
@@ -57,6 +58,9 @@ struct hook_question {
  * nothing to wait for; -ENOMEM
  */
 int hook_ask(struct session *session, const struct hook_question *question, hook_answered_fn *answered);
+
+/* Of a session that may be asking: refused, when no answer has come in time. */
+void hook_tick(struct session *session, uint64_t now);
 
 /* The session waits no more. May be called where it does not. */
 void hook_cancel(struct session *session);

@@ -69,7 +69,8 @@ const struct setting settings[] = {
      .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/record", .effect = SETTING_LATER,
      .help = "the same of recordings that are whole"},
     {"hook-timeout", SETTING_SECONDS, FIELD(hook_ms), .least = 0.1, .most = 60, .preset = "5", .value = "SECONDS",
-     .expected = "seconds from 0.1 to 60", .effect = SETTING_LATER, .help = "how long a hook is waited for"},
+     .expected = "seconds from 0.1 to 60", .effect = SETTING_LATER,
+     .help = "how long a hook's answer is waited for, while others are asked included"},
     {"allow-origin", SETTING_ORIGIN, true, .value = "ORIGIN",
      .expected = "*, or an origin such as https://player.example.com", .effect = SETTING_LATER,
      .help = "let pages of ORIGIN read streams and recordings by HTTP, play by WebSocket, and publish: "

@@ -60,7 +60,9 @@ static void each_session(struct worker *worker, void (*call)(struct session *ses
 }
 
 static void tick_session(struct session *session, uint64_t now) {
-    session->type->tick(session, now);
+    hook_tick(session, now);
+    if (!session->closing)
+        session->type->tick(session, now);
 }
 
 static void drain_session(struct session *session, uint64_t now) {

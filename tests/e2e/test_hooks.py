@@ -1,6 +1,10 @@
 """Hooks: a server of the operator's is asked who may publish and play, and whatever it does, the daemon goes on."""
 
+import contextlib
+import os
+import select
 import socket
+import tempfile
 import threading
 import unittest
 
@@ -195,6 +199,30 @@ class HookTest(unittest.TestCase):
             peer.shutdown(socket.SHUT_WR)
             self.assertEqual(harness.read_head(peer)[0], 200)
         daemon.blocks_settled()
+
+    def test_waiting_behind_others(self):
+        """64 are asked at a time: who waits for that is refused when its own time is over, without being asked."""
+        hook = Hook(self, None)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = os.path.join(folder.name, "sluiced.conf")
+
+        def configure(seconds):
+            with open(config, "w", encoding="ascii") as file:
+                file.write('http = "127.0.0.1:0"; rtsp = "127.0.0.1:0"; flv = "127.0.0.1:0=live/a";\n'
+                           'hook-play = "%s"; hook-publish = "%s"; hook-timeout = %s;' % (hook.url, hook.url, seconds))
+        configure("60.0")
+        with contextlib.ExitStack() as stack, Daemon("--config", config, listen=()) as daemon:
+            asked = [stack.enter_context(daemon.connect()) for _ in range(64)]
+            for peer in asked:
+                peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n")
+            hook.wait(64)
+            configure("0.5")
+            self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], 200)
+            for ask in self.each():
+                self.assertFalse(ask(daemon), ask)
+            self.assertEqual(select.select(asked, [], [], 0)[0], [])
+            self.assertEqual(len(hook.questions), 64)
 
     def test_leaving(self):
         """Clients that go, and a daemon that is stopped, while the hook thinks."""
