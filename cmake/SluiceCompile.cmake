@@ -18,6 +18,9 @@ endif()
 set(SLUICE_INSTRUMENT_FLAGS "")
 if(SLUICE_FUZZ)
     list(APPEND SLUICE_INSTRUMENT_FLAGS -fsanitize=fuzzer-no-link)
+    # libFuzzer takes the checks of each pointer for comparisons of the input, which takes a third of the time and hides
+    # those that are. Null pointers trap without them; alignment is checked in the other sanitized builds.
+    list(APPEND SLUICE_INSTRUMENT_FLAGS -fno-sanitize=null,alignment)
 endif()
 if(SLUICE_COVERAGE)
     list(APPEND SLUICE_INSTRUMENT_FLAGS -fprofile-instr-generate -fcoverage-mapping)

@@ -55,9 +55,9 @@ static unsigned run_path(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    const char *ways = getenv("FUZZ_WAYS");
     unsigned files = 0;
-    fuzz_ways = ways ? (unsigned)strtoul(ways, NULL, 10) : WAYS;
+    fuzz_ways = WAYS;
+    LLVMFuzzerInitialize(&argc, &argv);
     for (int i = 1; i < argc; i++)
         files += run_path(argv[i]);
     printf("%u inputs, each whole and in %u other ways\n", files, fuzz_ways);

@@ -1,8 +1,12 @@
 #include "fuzz/fuzz.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "memory/chain.h"
 #include "memory/poison.h"
@@ -10,23 +14,51 @@
 /* FNV-1a. */
 static const uint64_t HASH_START = 0xCBF29CE484222325, HASH_PRIME = 0x100000001B3;
 
-enum { TRACED = 400 }; /* bytes of what is shown */
+enum {
+    TRACED = 400,   /* bytes of what is shown */
+    WAYS = 3,       /* in which an input goes besides the whole one, while libFuzzer looks for others */
+    TICK_MS = 250,  /* of the process's time */
+    MOST_TICKS = 4, /* for an input, or for so many of its runs */
+};
 
-unsigned fuzz_ways = 3;
+unsigned fuzz_ways = WAYS;
 
 /* Of the input under way: whether what is shown is written to stderr as well. */
 static bool tracing;
+
+/* Counts up when an input begins, and when it ends: odd while one is under way. */
+static atomic_uint begun_or_ended;
 
 _Noreturn void fuzz_fail(const char *text, const char *file, int line) {
     fprintf(stderr, "%s:%d: not as it must be: %s\n", file, line, text);
     abort();
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n) {
-    const uint8_t *at = bytes;
+#ifdef SLUICE_POISONS
+/* Once for all of the bytes, and not for each: most of what the harness does is to look at bytes. */
+static void check_readable(const void *bytes, size_t n) {
+    const volatile uint8_t *trap = __asan_region_is_poisoned((void *)bytes, n);
+    if (trap)
+        (void)*trap;
+}
+#define CHECKED __attribute__((no_sanitize("address")))
+#else
+static void check_readable(const void *bytes, size_t n) {
+    (void)bytes;
+    (void)n;
+}
+#define CHECKED
+#endif
+
+CHECKED static uint64_t hash_checked(uint64_t hash, const uint8_t *bytes, size_t n) {
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * HASH_PRIME;
+        hash = (hash ^ bytes[i]) * HASH_PRIME;
     return hash;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n) {
+    check_readable(bytes, n);
+    return hash_checked(hash, bytes, n);
 }
 
 uint32_t fuzz_random(fuzz_run *run, uint32_t n) {
@@ -268,7 +300,42 @@ void fuzz_drive(fuzz_run *run, const fuzz_framer *framer, void *state) {
 
 /* ---- The runs of an input ---- */
 
-static const uint32_t block_sizes[] = {512, 2048, 16384};
+enum { POOLS = 3, SLAB = 1 << 17, MOST_SLABS = 1024 };
+static const uint32_t block_sizes[POOLS] = {512, 2048, 16384};
+
+/* Pools go from run to run, as long as they are as they were when they were new: to make one takes as long as a run. */
+static sluice_pool *pools[POOLS];
+
+static sluice_pool *take_pool(unsigned which) {
+    const sluice_pool_options options = {.block_size = block_sizes[which],
+                                         .slab_blocks = SLAB / block_sizes[which],
+                                         .max_blocks = MOST_SLABS * (SLAB / block_sizes[which]),
+                                         .reserve_blocks = 8,
+                                         .no_huge_pages = true};
+    sluice_pool *pool = pools[which];
+    pools[which] = NULL;
+    if (!pool)
+        FUZZ_CHECK(sluice_pool_new(&options, &pool) == 0);
+    return pool;
+}
+
+/* Everything must have come back. */
+static void put_pool(sluice_pool *pool) {
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(pool, &stats);
+    FUZZ_CHECK(stats.held == 0);
+    FUZZ_CHECK(stats.views == 0);
+    FUZZ_CHECK(stats.foreign == 0);
+    FUZZ_CHECK(stats.bytes_held == 0);
+    FUZZ_CHECK(stats.free == stats.total);
+    unsigned which = 0;
+    while (block_sizes[which] != stats.block_size)
+        which++;
+    if (stats.bytes_mapped == SLAB)
+        pools[which] = pool;
+    else
+        sluice_pool_free(pool);
+}
 
 static void open_run(fuzz_run *run, const uint8_t *data, size_t size, unsigned way) {
     *run = (fuzz_run){.digest = HASH_START, .gathered = HASH_START, .random = hash_bytes(HASH_START, data, size) + way};
@@ -290,25 +357,13 @@ static void open_run(fuzz_run *run, const uint8_t *data, size_t size, unsigned w
         if (run->mean < run->size / 1024)
             run->mean = (unsigned)(run->size / 1024); /* the number of pieces has a limit */
     }
-    const sluice_pool_options options = {.block_size = block_sizes[run->whole ? 2 : fuzz_random(run, 3)],
-                                         .slab_blocks = 8,
-                                         .max_blocks = 8192,
-                                         .reserve_blocks = 8,
-                                         .no_huge_pages = true};
-    FUZZ_CHECK(sluice_pool_new(&options, &run->pool) == 0);
+    run->pool = take_pool(run->whole ? POOLS - 1 : fuzz_random(run, POOLS));
 }
 
-/* Everything must have come back. */
 static void close_run(fuzz_run *run) {
-    sluice_pool_stats stats;
     for (size_t i = 0; i < FUZZ_HELD; i++)
         let_go(&run->held[i]);
-    sluice_pool_get_stats(run->pool, &stats);
-    FUZZ_CHECK(stats.held == 0);
-    FUZZ_CHECK(stats.views == 0);
-    FUZZ_CHECK(stats.foreign == 0);
-    FUZZ_CHECK(stats.bytes_held == 0);
-    sluice_pool_free(run->pool);
+    put_pool(run->pool);
 }
 
 static uint64_t run_input(const uint8_t *data, size_t size, unsigned way) {
@@ -319,9 +374,39 @@ static uint64_t run_input(const uint8_t *data, size_t size, unsigned way) {
     return run.digest;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+/* ---- Time: of the process, so that a machine with much else to do does not count ---- */
+
+static void tick(int number) {
+    static const char text[] = "more than a second for one input\n";
+    static unsigned seen, ticks;
+    (void)number;
+    if (seen != begun_or_ended || seen % 2 == 0) {
+        seen = begun_or_ended;
+        ticks = 0;
+    } else if (++ticks > MOST_TICKS) {
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+        abort();
+    }
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    const char *ways = getenv("FUZZ_WAYS");
+    if (ways)
+        fuzz_ways = (unsigned)strtoul(ways, NULL, 10);
+    const struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+    const struct timeval every = {.tv_usec = TICK_MS * 1000};
+    FUZZ_CHECK(sigaction(SIGPROF, &action, NULL) == 0);
+    FUZZ_CHECK(setitimer(ITIMER_PROF, &(struct itimerval){every, every}, NULL) == 0);
+    return 0;
+}
+
+static void run_ways(const uint8_t *data, size_t size) {
     uint64_t digest = run_input(data, size, 0);
     for (unsigned way = 1; way <= fuzz_ways; way++) {
+        if (way % (WAYS + 1) == 0)
+            begun_or_ended += 2;
         if (run_input(data, size, way) == digest)
             continue;
         tracing = true;
@@ -331,5 +416,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         run_input(data, size, way);
         fuzz_fail("the same frames, however the input is cut", __FILE__, __LINE__);
     }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    begun_or_ended++;
+    run_ways(data, size);
+    begun_or_ended++;
     return 0;
 }

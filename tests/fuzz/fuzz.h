@@ -50,7 +50,8 @@ typedef struct fuzz_run {
 /* The target. */
 void fuzz_target(fuzz_run *run);
 
-/* What libFuzzer and the plain driver call. */
+/* What libFuzzer and the plain driver call. The first lets FUZZ_WAYS say in how many ways each input goes. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* How many ways each input goes besides the whole one. */

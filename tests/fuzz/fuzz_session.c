@@ -43,7 +43,9 @@ typedef struct world {
     struct server *server;
     sluice_loop *loops[2];
     uint32_t workers;
+    uint64_t merge_window_ms;
     wire_peer *peers[CONNECTIONS];
+    bool upgraded[CONNECTIONS]; /* to WebSocket */
     struct hook_job *asked[MOST_JOBS];
     size_t asked_count;
     struct connect_job *wanted; /* the pull's connection */
@@ -182,11 +184,60 @@ static wire_peer *peer_of(world *w, unsigned which) {
         server_release_connection(w->server, &(struct cidr_address){0});
     }
     w->peers[which] = peer;
+    w->upgraded[which] = false;
     return peer;
 }
 
-static void rest(world *w) {
+static void settle(world *w) {
     wire_settle(w->loops, w->workers);
+}
+
+/* When frames that wait for others to be sent with them have waited long enough: how long is a matter of the cuts. */
+static void rest(world *w) {
+    settle(w);
+    wire_wait(w->merge_window_ms);
+    settle(w);
+}
+
+/* Of a frame that the server has sent by WebSocket, or as much as there is. */
+static size_t frame_size(const uint8_t *at, size_t left) {
+    if (left < 10)
+        return left < 2 || left < 2u + at[1] ? left : 2u + at[1];
+    uint64_t size = at[1] + 2u;
+    if (at[1] == 126)
+        size = ((uint64_t)at[2] << 8 | at[3]) + 4;
+    else if (at[1] == 127)
+        size = ((uint64_t)at[6] << 24 | (uint64_t)at[7] << 16 | (uint64_t)at[8] << 8 | at[9]) + 10;
+    return size < left ? (size_t)size : left;
+}
+
+/* The end of the head that says that the connection is a WebSocket now; NULL where there is none. */
+static const uint8_t *upgrade_end(const uint8_t *bytes, size_t size) {
+    static const char begin[] = "HTTP/1.1 101 ", end[] = "\r\n\r\n";
+    const uint8_t *at = memmem(bytes, size, begin, sizeof begin - 1);
+    at = at ? memmem(at, size - (size_t)(at - bytes), end, sizeof end - 1) : NULL;
+    return at ? at + sizeof end - 1 : NULL;
+}
+
+static void show_sent(world *w, unsigned i, const uint8_t *bytes, size_t size) {
+    const uint8_t *at = bytes, *end = bytes + size;
+    const uint8_t *upgraded = w->upgraded[i] ? at : upgrade_end(at, size);
+    w->upgraded[i] = upgraded != NULL;
+    if (!upgraded)
+        upgraded = end;
+    if (upgraded > at) {
+        fuzz_show(w->run, "to", i);
+        fuzz_show_bytes(w->run, "sent", at, (size_t)(upgraded - at));
+    }
+    size_t n;
+    for (at = upgraded; at < end; at += n) {
+        n = frame_size(at, (size_t)(end - at));
+        /* A pong that waits gives way to the next, and to a close: how many there are is a matter of the cuts. */
+        if (*at == 0x8A)
+            continue;
+        fuzz_show(w->run, "to", i);
+        fuzz_show_bytes(w->run, "frame", at, n);
+    }
 }
 
 static void show(world *w) {
@@ -198,8 +249,7 @@ static void show(world *w) {
         /* A pull that ends says so, and does not wait until that has gone. */
         if (!w->comparing || size == 0 || (i == CAMERA && wire_is_closed(w->peers[i])))
             continue;
-        fuzz_show(w->run, "to", i);
-        fuzz_show_bytes(w->run, "sent", bytes, size);
+        show_sent(w, i, bytes, size);
     }
     for (unsigned i = 0; i < CONNECTIONS && w->comparing; i++)
         if (w->peers[i])
@@ -295,7 +345,10 @@ static void happen(world *w, uint8_t kind, const uint8_t *bytes, size_t size) {
 
 static void open_world(world *w, fuzz_run *run) {
     const struct options *options = choose_options(run->settings[0]);
-    *w = (world){.run = run, .workers = (uint32_t)options->workers, .comparing = !(run->settings[0] & LOSES)};
+    *w = (world){.run = run,
+                 .workers = (uint32_t)options->workers,
+                 .merge_window_ms = options->merge_window_ms,
+                 .comparing = !(run->settings[0] & LOSES)};
     log_set_format((enum log_format)options->log_format);
     wire_begin(run);
     FUZZ_CHECK(server_new(options, &w->server) == 0);
