@@ -17,20 +17,22 @@
 #include "daemon/control_admin_listen.h"
 #include "daemon/control_admin_peers.h"
 #include "daemon/control_notice.h"
+#include "daemon/control_refusal.h"
 #include "daemon/control_reply.h"
 #include "daemon/control_upgrade.h"
 #include "daemon/log.h"
 #include "daemon/spawn.h"
 
 enum {
-    HEAD_MOST = 16384,   /* bytes of a request's head */
+    HEAD_MOST = 16384,   /* bytes of a request's head that are looked at */
+    HEAD_HARD = 1 << 16, /* of it that are read */
     BODY_MOST = 65536,   /* of its body: none is longer than what is looked at */
     BODY_HARD = 1 << 20, /* of its body, before it is read at all */
     CONNECTION_S = 10,   /* without a byte */
     BAN_MOST_S = 86400,
     TOKEN_LEAST = 16, /* characters */
     METHODS_CHANGE = EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH,
-    METHODS_ALL = METHODS_CHANGE | EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE,
+    METHODS_KNOWN = METHODS_CHANGE | EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE,
 };
 
 struct admin_listener {
@@ -341,6 +343,29 @@ static bool is_let_in(const struct admin_listener *listener, struct evhttp_reque
     return false;
 }
 
+static size_t head_size(struct evhttp_request *request) {
+    size_t size = strlen(evhttp_request_get_uri(request));
+    for (const struct evkeyval *one = evhttp_request_get_input_headers(request)->tqh_first; one;
+         one = one->next.tqe_next)
+        size += strlen(one->key) + strlen(one->value);
+    return size;
+}
+
+/* What is no request to the API at all. True when it may go on; it has been answered otherwise. */
+static bool is_request(struct evhttp_request *request) {
+    bool is_known = evhttp_request_get_command(request) & METHODS_KNOWN;
+    bool is_long = head_size(request) > HEAD_MOST;
+    if (is_known && !is_long)
+        return true;
+    /* The body of a method that it does not know has not been read. */
+    reply_close(request);
+    if (is_known)
+        reply_problem(request, 431, "the head is longer than any request needs");
+    else
+        reply_problem(request, 501, "this method is not known");
+    return false;
+}
+
 static void answer_asset(struct evhttp_request *request, const struct admin_asset *asset) {
     enum evhttp_cmd_type method = evhttp_request_get_command(request);
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
@@ -385,6 +410,8 @@ static void on_request(struct evhttp_request *request, void *user) {
     admin_peers_asked(listener->admin->peers, request);
     if (listener->admin->leaving)
         reply_close(request);
+    if (!is_request(request))
+        return;
     const struct admin_asset *asset = admin_asset_find(path);
     if (!is_let_in(listener, request, asset != NULL))
         return;
@@ -439,10 +466,12 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
         return -ENOMEM;
     }
     admin->count++;
-    evhttp_set_max_headers_size(listener->http, HEAD_MOST);
+    evhttp_set_bevcb(listener->http, refusal_bufferevent, NULL);
+    evhttp_set_max_headers_size(listener->http, HEAD_HARD);
     evhttp_set_max_body_size(listener->http, BODY_HARD);
     evhttp_set_timeout(listener->http, CONNECTION_S);
-    evhttp_set_allowed_methods(listener->http, METHODS_ALL);
+    /* Those that it does not know, too: what is said of them is ours. */
+    evhttp_set_allowed_methods(listener->http, UINT16_MAX);
     evhttp_set_gencb(listener->http, on_request, listener);
     admin_peers_watch(admin->peers, listener->http);
     return 0;

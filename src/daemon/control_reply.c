@@ -72,7 +72,7 @@ void reply_done(struct evhttp_request *request) {
     send_reply(request, 204, NULL, NULL);
 }
 
-void reply_problem(struct evhttp_request *request, unsigned status, const char *detail) {
+char *reply_problem_text(unsigned status, const char *detail, size_t *ret_size) {
     struct json json = {0};
     json_open(&json, NULL, '{');
     json_string(&json, "type", "about:blank");
@@ -80,14 +80,23 @@ void reply_problem(struct evhttp_request *request, unsigned status, const char *
     json_unsigned(&json, "status", status);
     json_string(&json, "detail", detail);
     json_close(&json, '}');
-    if (status == 401)
-        add_header(request, "WWW-Authenticate", "Bearer realm=\"sluiced\"");
     if (json.failed) {
         free(json.text);
-        send_reply(request, status, "text/plain", NULL);
-        return;
+        return NULL;
     }
-    send_text(request, status, "application/problem+json", json.text, json.length);
+    *ret_size = json.length;
+    return json.text;
+}
+
+void reply_problem(struct evhttp_request *request, unsigned status, const char *detail) {
+    size_t size;
+    char *text = reply_problem_text(status, detail, &size);
+    if (status == 401)
+        add_header(request, "WWW-Authenticate", "Bearer realm=\"sluiced\"");
+    if (text)
+        send_text(request, status, "application/problem+json", text, size);
+    else
+        send_reply(request, status, "text/plain", NULL);
 }
 
 void reply_wrong_method(struct evhttp_request *request, const char *allow) {

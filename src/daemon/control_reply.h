@@ -20,6 +20,9 @@ void reply_done(struct evhttp_request *request);
 
 void reply_problem(struct evhttp_request *request, unsigned status, const char *detail);
 
+/* The document of a problem, which the caller frees. NULL without memory */
+char *reply_problem_text(unsigned status, const char *detail, size_t *ret_size);
+
 /* 405. @allow: the methods that there are */
 void reply_wrong_method(struct evhttp_request *request, const char *allow);
 

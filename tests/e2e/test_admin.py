@@ -150,17 +150,48 @@ class ErrorsTest(unittest.TestCase):
             self.problem(daemon.admin("POST", "/api/v1/reload", b"x" * 100000), 413)
             self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], 200)
 
+    def check_problem_bytes(self, answer, status):
+        """One answer, and nothing behind it."""
+        head, _, body = answer.partition(b"\r\n\r\n")
+        line, *headers = head.decode().split("\r\n")
+        headers = dict(header.split(": ", 1) for header in headers)
+        self.assertEqual(line.split()[:2], ["HTTP/1.1", str(status)])
+        self.assertEqual((headers["Content-Type"], headers["Connection"], headers["Server"]),
+                         ("application/problem+json", "close", "sluiced"))
+        self.assertEqual(int(headers["Content-Length"]), len(body))
+        document = json.loads(body)
+        self.assertEqual(document["status"], status)
+        self.assertTrue(document["title"] and document["detail"])
+
     def test_limits_of_a_request(self):
-        """What is over the server's own limits ends the connection, and nothing else."""
+        """What is no request, or over the limits of one, is told so as a problem, and ends the connection and nothing else."""
         with Daemon() as daemon:
             with Steady(daemon) as steady:
-                for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100000 + b"\r\n\r\n",
-                             b"POST /api/v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n",
-                             b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 10000 + b"\r\n"):
-                    with daemon.connect("admin") as peer:
+                host = b" HTTP/1.1\r\nHost: localhost\r\n"
+                for data, status in (
+                        (b"GET /" + host + b"X: " + b"x" * 100000 + b"\r\n\r\n", 400),
+                        (b"GET /" + b"x" * 100000 + host + b"\r\n", 400),
+                        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 20000 + b"\r\n", 400),
+                        (b"GET /" + host + b"X: " + b"x" * 20000 + b"\r\n\r\n", 431),
+                        (b"GET /" + b"x" * 20000 + host + b"\r\n", 431),
+                        (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1\r\n\r\n", 400), (b"\0\1\2\3" * 100 + b"\r\n\r\n", 400),
+                        (b"GET /" + host + b"no colon\r\n\r\n", 400),
+                        (b"HEAD /" + host + b"no colon\r\n\r\n", 400),
+                        (b"POST /api/v1/reload" + host + b"Content-Length: x\r\n\r\n", 400),
+                        (b"POST /api/v1/reload" + host + b"Content-Length: 99999999\r\n\r\n", 413),
+                        (b"POST /api/v1/reload" + host + b"Content-Length: 99999999\r\nExpect: 100-continue\r\n\r\n", 413),
+                        (b"POST /api/v1/reload" + host + b"Transfer-Encoding: chunked\r\n\r\nno number\r\n", 413),
+                        (b"POST /api/v1/reload" + host + b"Content-Length: 5\r\nExpect: miracles\r\n\r\n", 417),
+                        (b"BREW /" + host + b"\r\n", 501),
+                        (b"BREW /api/v1/version" + host + b"Content-Length: 50\r\n\r\nGET /api/v1/version" + host + b"\r\n", 501)):
+                    with self.subTest(data[:60]), daemon.connect("admin") as peer:
                         with contextlib.suppress(ConnectionError):
                             peer.sendall(data)
-                        self.assertNotIn(b" 200 ", harness.read_to_end(peer)[:20])
+                        answer = b""
+                        with contextlib.suppress(ConnectionError):
+                            while more := peer.recv(65536):
+                                answer += more
+                        self.check_problem_bytes(answer, status)
                 steady.go_on()
             daemon.blocks_settled()
 
