@@ -242,7 +242,9 @@ static int open_control(struct control *control, const struct command_line *line
 void control_free(struct control *control) {
     if (!control)
         return;
+    /* A run that has failed leaves sessions, which end with the server: after this. */
     server_set_notifier(control->server, NULL, NULL);
+    server_set_hook_asker(control->server, NULL, NULL);
     hook_asker_free(control->hook_asker);
     asker_free(control->asker);
     upgrade_free(control->upgrade);
