@@ -267,7 +267,9 @@ void control_free(struct control *control) {
     /* Where it has been started and not run. */
     server_cancel(control->server);
     join(control);
+    /* A run that has failed leaves sessions, which end with the server: after this. */
     server_set_notifier(control->server, NULL, NULL);
+    server_set_hook_asker(control->server, NULL, NULL);
     hook_asker_free(control->hook_asker);
     asker_free(control->asker);
     upgrade_free(control->upgrade);

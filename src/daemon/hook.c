@@ -54,8 +54,11 @@ int hook_ask(struct session *session, const struct hook_question *question, hook
         snprintf(job->recording, sizeof job->recording, "%s", question->recording);
     memcpy(job->peer, session->peer, sizeof job->peer);
     session->hook = job;
-    server_ask_hook(worker->server, job);
-    return 1;
+    if (server_ask_hook(worker->server, job))
+        return 1;
+    session->hook = NULL;
+    free(job);
+    return -ESHUTDOWN;
 }
 
 void hook_cancel(struct session *session) {

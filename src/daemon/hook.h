@@ -55,7 +55,7 @@ struct hook_question {
 
 /*
  * Asks, where the options have a hook for that: 1, and @answered will be called unless hook_cancel() is; 0: there is
- * nothing to wait for; -ENOMEM
+ * nothing to wait for; -ENOMEM; -ESHUTDOWN (after the run)
  */
 int hook_ask(struct session *session, const struct hook_question *question, hook_answered_fn *answered);
 

@@ -365,7 +365,7 @@ static void fail(struct rtsp_session *session, int error) {
 
 /* Whether requests are handled now: they wait while an answer is owed. */
 static bool is_reading(const struct rtsp_session *session) {
-    return !session->base.closing && !session->moving && !session->base.hook &&
+    return !session->base.closing && !session->base.worker->draining && !session->moving && !session->base.hook &&
            !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
 }
 

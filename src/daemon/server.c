@@ -89,8 +89,10 @@ bool server_is_stopping(const struct server *server) {
     return atomic_load(&server->stopping);
 }
 
-void server_ask_hook(const struct server *server, struct hook_job *job) {
-    server->ask_hook(server->hook_asker, job);
+bool server_ask_hook(const struct server *server, struct hook_job *job) {
+    if (server->ask_hook)
+        server->ask_hook(server->hook_asker, job);
+    return server->ask_hook;
 }
 
 void server_set_notifier(struct server *server, notify_fn *notify, void *notifier) {

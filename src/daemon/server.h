@@ -24,8 +24,10 @@ int server_new(const struct options *options, struct server **ret_server);
 /* After the run. NULL is allowed. */
 void server_free(struct server *server);
 
-/* Who makes the pulls' connections, and who asks hooks; before the run. */
+/* Who makes the pulls' connections; before the run. */
 void server_set_connector(struct server *server, connect_fn *connect, void *connector);
+
+/* Who asks hooks, before the run; NULL after it: nobody any more. */
 void server_set_hook_asker(struct server *server, hook_fn *ask, void *asker);
 
 /* Who tells hooks; NULL: nobody any more. */
@@ -72,8 +74,8 @@ atomic_uint *server_stream_count(struct server *server);
 /* The worker whose the stream of that name is. */
 struct worker *server_owner(struct server *server, const char *name, size_t length);
 
-/* Gives a question to who asks hooks. */
-void server_ask_hook(const struct server *server, struct hook_job *job);
+/* Gives a question to who asks hooks. False: nobody does any more. */
+bool server_ask_hook(const struct server *server, struct hook_job *job);
 
 /* Gives a notice to who tells hooks, or frees it where nobody does. Any thread. */
 void server_notify(struct server *server, struct hook_notice *notice);

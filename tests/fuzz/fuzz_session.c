@@ -347,7 +347,7 @@ static void open_world(world *w, fuzz_run *run) {
     const struct options *options = choose_options(run->settings[0]);
     *w = (world){.run = run,
                  .workers = (uint32_t)options->workers,
-                 .merge_window_ms = options->merge_window_ms,
+                 .merge_window_ms = options->streams.all.merge_window_ms,
                  .comparing = !(run->settings[0] & LOSES)};
     log_set_format((enum log_format)options->log_format);
     wire_begin(run);

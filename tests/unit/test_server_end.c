@@ -1,0 +1,119 @@
+/* The end of a server whose run has failed: what is still there ends with it, and asks nobody who has gone. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/command_line.h"
+#include "daemon/options_load.h"
+#include "daemon/rtsp_session.h"
+#include "daemon/server.h"
+#include "daemon/worker.h"
+
+static const char requests[] = "DESCRIBE rtsp://a/live/a RTSP/1.0\r\nCSeq: 1\r\n\r\n"
+                               "DESCRIBE rtsp://a/live/b RTSP/1.0\r\nCSeq: 2\r\n\r\n";
+
+struct rig {
+    const struct options *options;
+    struct server *server;
+    sluice_loop *loop;
+    int peer;
+    struct hook_job *asked;
+    unsigned count; /* of questions */
+};
+
+static void ask(void *user, struct hook_job *job) {
+    struct rig *rig = user;
+    rig->asked = job;
+    rig->count++;
+}
+
+static void come_back(void *user) {
+    struct hook_job *job = user;
+    job->done(job);
+}
+
+static void open_rig(struct rig *rig) {
+    const char *backend = getenv("SLUICE_TEST_BACKEND");
+    char *arguments[] = {"sluiced",
+                         "--http",
+                         "127.0.0.1:0",
+                         "--workers",
+                         "1",
+                         "--hook-play",
+                         "http://127.0.0.1:9/",
+                         "--log-level",
+                         "error",
+                         "--backend",
+                         backend ? (char *)backend : "auto",
+                         NULL};
+    struct problems problems = {0};
+    struct command_line line;
+    int fds[2];
+    *rig = (struct rig){0};
+    assert_true(command_line_parse(sizeof arguments / sizeof *arguments - 1, arguments, &problems, &line));
+    rig->options = options_load(&line, NULL, NULL, NULL, &problems);
+    assert_non_null(rig->options);
+    command_line_clear(&line);
+    assert_int_equal(server_new(rig->options, &rig->server), 0);
+    server_set_hook_asker(rig->server, ask, rig);
+    struct worker *worker = server_worker(rig->server, 0);
+    rig->loop = worker->loop;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    const struct sockaddr_storage address = {.ss_family = AF_INET};
+    const struct listener_option listener = {.merge_window_ms = OPTIONS_MERGE_UNSET};
+    server_add_connection(rig->server);
+    assert_int_equal(rtsp_session_start(worker, fds[0], &address, &listener), 0);
+    rig->peer = fds[1];
+    assert_int_equal(write(rig->peer, requests, sizeof requests - 1), sizeof requests - 1);
+}
+
+static void close_rig(struct rig *rig) {
+    server_free(rig->server);
+    close(rig->peer);
+    options_unref(rig->options);
+}
+
+/* A hook's answer is called with the loop's end, and there is another request behind the one that it was about. */
+static void an_answer_at_the_end_begins_nothing(void **state) {
+    struct rig rig;
+    (void)state;
+    open_rig(&rig);
+    while (rig.count == 0)
+        assert_int_equal(sluice_loop_turn(rig.loop, 1000), 0);
+    sluice_loop_post_call(rig.asked->loop, &rig.asked->call, come_back, rig.asked);
+    close_rig(&rig);
+    assert_int_equal(rig.count, 1);
+}
+
+static void without_an_asker_requests_are_refused(void **state) {
+    char answer[4096];
+    size_t length = 0;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig);
+    server_set_hook_asker(rig.server, NULL, NULL);
+    do {
+        assert_int_equal(sluice_loop_turn(rig.loop, 1000), 0);
+        ssize_t n = recv(rig.peer, answer + length, sizeof answer - 1 - length, MSG_DONTWAIT);
+        length += n > 0 ? (size_t)n : 0;
+        answer[length] = '\0';
+    } while (!strstr(answer, "CSeq: 2"));
+    assert_ptr_equal(strstr(answer, "RTSP/1.0 503 "), answer);
+    close_rig(&rig);
+    assert_int_equal(rig.count, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_at_the_end_begins_nothing),
+        cmocka_unit_test(without_an_asker_requests_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
