@@ -365,8 +365,8 @@ class OptionsTest(unittest.TestCase):
             daemon.blocks_settled()
 
     def test_good_limits(self):
-        with Daemon("--memory", "4M", "--gop-size", "100K", "--player-buffer", "2M", "--frame-limit", "1K", "--batch",
-                    "0.5", "--wait", "0.5", "--idle", "86400", "--stall", "1.5", "--max-connections", "5",
+        with Daemon("--workers", "2", "--memory", "4M", "--gop-size", "100K", "--player-buffer", "2M", "--frame-limit",
+                    "1K", "--batch", "0.5", "--wait", "0.5", "--idle", "86400", "--stall", "1.5", "--max-connections", "5",
                     "--log-level", "debug") as daemon:
             self.assertEqual(daemon.api()["pool"]["blocks_max"], 1024 * 7 // 8)
 
