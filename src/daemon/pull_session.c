@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <sluice/writer.h>
 
@@ -321,6 +322,11 @@ static void on_redirect(struct pull_session *session, const sluice_rtsp_message 
     struct pull_target target;
     if (!location || pull_target_read(location->value.text, location->value.length, &target) < 0) {
         fail(session, -EBADMSG, "redirected to what is no rtsp:// URL");
+        return;
+    }
+    /* What the operator has not named may be of this host's own network, and is not the camera's to have asked. */
+    if (strcasecmp(target.host, pull->option->target.host) != 0) {
+        fail(session, -EACCES, "redirected to another host");
         return;
     }
     pull_session_leave(session, 0);

@@ -210,7 +210,8 @@ static int make(struct recorder *recorder, struct recording **ret_recording) {
     if (!recording)
         return -ENOMEM;
     recording->metadata = record_index_size(room);
-    const sluice_file_writer_options options = {.limit = owner->limit + 2 * recording->metadata + SPARE,
+    /* The limit may change while it is written. */
+    const sluice_file_writer_options options = {.limit = owner->budget + 2 * recording->metadata + SPARE,
                                                 .gather = GATHER};
     int error = record_index_init(&recording->index, room);
     if (!error)
@@ -427,7 +428,8 @@ void recorders_give_up(struct recorders *recorders) {
 static bool has_room(const struct recording *recording, size_t size) {
     const struct recorders *owner = recording->owner;
     return sluice_file_writer_room(recording->writer) >= size + recording->metadata + SPARE &&
-           owner->queued + size <= owner->budget && sluice_pool_available(owner->pool) > owner->blocks_kept;
+           recording->queued + size <= owner->limit + recording->metadata && owner->queued + size <= owner->budget &&
+           sluice_pool_available(owner->pool) > owner->blocks_kept;
 }
 
 /* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the same file. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/address_counts.h"
+#include "daemon/descriptors.h"
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
@@ -42,6 +43,7 @@ struct server {
     pthread_mutex_t gate_lock; /* of the gate */
     pthread_cond_t gate_changed;
     enum gate gate;
+    int descriptors; /* a connection has one below that */
 
     uint32_t next; /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
 
@@ -259,9 +261,11 @@ static bool admit(const struct worker *first, const struct listener_option *opti
     const struct cidr_address address = cidr_address(peer);
     uint64_t most = first->options->max_per_address;
     enum refusal refusal = REFUSED_CONNECTIONS;
-    if (atomic_load(&server->connections) >= first->options->max_connections) {
+    bool many = atomic_load(&server->connections) >= first->options->max_connections;
+    if (many || fd >= server->descriptors) {
         if (atomic_fetch_add(&server->refused, 1) == 0)
-            LOG(LOG_WARNING, "connections refused", {"reason", "--max-connections is reached"});
+            LOG(LOG_WARNING, "connections refused",
+                {"reason", many ? "--max-connections is reached" : "the limit of open files is reached"});
     } else {
         int error = address_counts_add(server->addresses, &address, most ? most : UINT64_MAX);
         if (!error)
@@ -324,6 +328,7 @@ int server_new(const struct options *options, struct server **ret_server) {
     pthread_mutex_init(&server->notify_lock, NULL);
     pthread_mutex_init(&server->gate_lock, NULL);
     pthread_cond_init(&server->gate_changed, NULL);
+    server->descriptors = descriptors_raise(options->max_connections);
     int error = address_counts_new(&server->addresses);
     if (!error)
         error = records_new(&server->begun_with->record, &server->records);

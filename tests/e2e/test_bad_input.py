@@ -365,8 +365,8 @@ class OptionsTest(unittest.TestCase):
             daemon.blocks_settled()
 
     def test_good_limits(self):
-        with Daemon("--memory", "4M", "--gop-size", "100K", "--player-buffer", "2M", "--frame-limit", "1K", "--batch",
-                    "0.5", "--wait", "0.5", "--idle", "86400", "--stall", "1.5", "--max-connections", "5",
+        with Daemon("--workers", "2", "--memory", "4M", "--gop-size", "100K", "--player-buffer", "2M", "--frame-limit",
+                    "1K", "--batch", "0.5", "--wait", "0.5", "--idle", "86400", "--stall", "1.5", "--max-connections", "5",
                     "--log-level", "debug") as daemon:
             self.assertEqual(daemon.api()["pool"]["blocks_max"], 1024 * 7 // 8)
 
@@ -385,6 +385,28 @@ class OptionsTest(unittest.TestCase):
                 daemon.wait_log("connections accepted again")
                 steady.go_on()
             daemon.blocks_settled()
+
+    def test_few_open_files(self):
+        """The limit that a shell gives is not what ends connections; where the host's does, they are told so."""
+        few = ("--workers", "1")
+        with Daemon(*few, "--max-connections", "1000", within=("prlimit", "--nofile=64:4096")) as daemon:
+            peers = [daemon.connect() for _ in range(100)]
+            for peer in peers:
+                peer.sendall(b"GET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            for peer in peers:
+                self.assertEqual(harness.status_of(harness.read_to_end(peer)), 404)
+            for message in ("connections refused", "fewer connections than --max-connections are possible"):
+                self.assertEqual(daemon.log(message), [])
+        with Daemon(*few, within=("prlimit", "--nofile=64:64")) as daemon:
+            (line,) = daemon.complaints()
+            self.assertEqual(line.message, "fewer connections than --max-connections are possible")
+            peers = [daemon.connect() for _ in range(70)]
+            self.assertEqual(harness.status_of(harness.read_to_end(peers[-1])), 503)
+            line = daemon.wait_log("connections refused", reason="the limit of open files is reached")
+            self.assertGreater(daemon.api()["refused"]["max_connections"], 0)
+            for peer in peers:
+                peer.close()
+            daemon.wait_log("connections accepted again")
 
 
 if __name__ == "__main__":

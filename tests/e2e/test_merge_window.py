@@ -240,7 +240,7 @@ class MergeWindowTest(unittest.TestCase):
 
     def test_little_memory(self):
         """Where blocks are short, frames are sent and not gathered: none is lost for want of memory."""
-        with Daemon("--memory", "4M", "--gop-size", "32K", "--merge-window", str(WINDOW)) as daemon, \
+        with Daemon("--workers", "2", "--memory", "4M", "--gop-size", "32K", "--merge-window", str(WINDOW)) as daemon, \
                 contextlib.ExitStack() as stack:
             names = ["live/%d" % number for number in range(40)]
             players = [stack.enter_context(Player(daemon, name)) for name in names]

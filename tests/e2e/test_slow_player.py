@@ -189,7 +189,8 @@ class SlowPlayerTest(unittest.TestCase):
 
     def test_small_pool(self):
         """The budgets of all players together are far more than the memory: the publisher goes on all the same."""
-        with Daemon("--memory", "4M", "--gop-size", "1M", "--player-buffer", "2M", "--frame-limit", "1M") as daemon:
+        with Daemon("--workers", "2", "--memory", "4M", "--gop-size", "1M", "--player-buffer", "2M", "--frame-limit",
+                    "1M") as daemon:
             stalled = [Player(daemon, "live/%d" % number, receive_buffer=RECEIVE_BUFFER, reading=False)
                        for number in range(8)]
             sources = []

@@ -71,6 +71,10 @@ static void what_is_no_response(void **state) {
     (void)state;
     static const char *const texts[] = {
         "SMTP ready\r\n\r\n",
+        /* What would be done by the terminal that shows the reason: C0, and C1 in UTF-8. */
+        "HTTP/1.1 404 \x1b]0;x\x07\r\n\r\n",
+        "HTTP/1.1 404 \xc2\x9b"
+        "2J\r\n\r\n",
         "HTTP/2.0 200 OK\r\n\r\n",
         "HTTP/1.1 2x0 OK\r\n\r\n",
         "HTTP/1.1 20\r\n\r\n",

@@ -323,6 +323,28 @@ static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     close_rig(&rig);
 }
 
+/* A reload said that it was in force, and the recordings that there were had the limit they had begun with. */
+static void another_limit_is_in_force_for_what_is_being_recorded(void **state) {
+    recorder_rig rig;
+    int pipes[2];
+    open_rig(&rig, state, true);
+    recorders_set_limit(&rig.recorders, LIMIT / 4);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    slow_disk = pipes[1];
+    publish_frames(&rig, 20);
+    recorders_set_limit(&rig.recorders, LIMIT);
+    publish_frames(&rig, 120);
+    assert_string_equal(recorder_state_name(rig.stream->recorder), "recording");
+    recorders_set_limit(&rig.recorders, LIMIT / 4);
+    publish_frames(&rig, 1);
+    assert_string_equal(recorder_state_name(rig.stream->recorder), "behind");
+    recorders_give_up(&rig.recorders);
+    close(pipes[0]);
+    stream_detach(rig.stream, 0);
+    turn_until_closed(&rig);
+    close_rig(&rig);
+}
+
 static uint8_t *read_file(const recorder_rig *rig, const char *path, size_t *ret_size) {
     uint8_t *bytes = malloc(16 << 20);
     int root = record_root_open(rig->folder);
@@ -481,6 +503,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(a_slow_disk_costs_the_recording_groups_and_nobody_else),
         FILES_ON_BOTH(a_recording_goes_on_where_all_may_hold_less_than_one),
+        FILES_ON_BOTH(another_limit_is_in_force_for_what_is_being_recorded),
         FILES_ON_BOTH(recordings_leave_most_of_the_pool_to_others),
         FILES_ON_BOTH(no_recording_is_begun_without_room_for_a_frame),
         FILES_ON_BOTH(recording_is_switched_on_and_off),

@@ -1,0 +1,25 @@
+#include "daemon/descriptors.h"
+
+#include <limits.h>
+#include <sys/resource.h>
+
+#include "daemon/log.h"
+
+enum { SPARE_MOST = 256, SPARE_PART = 8 }; /* of the descriptors; an eighth where there are few */
+
+int descriptors_raise(uint64_t connections) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return INT_MAX;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_cur != before && setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        limit.rlim_cur = before;
+    if (limit.rlim_cur > INT_MAX)
+        return INT_MAX;
+    rlim_t spare = limit.rlim_cur / SPARE_PART < SPARE_MOST ? limit.rlim_cur / SPARE_PART : SPARE_MOST;
+    if (limit.rlim_cur < connections + spare)
+        LOG(LOG_WARNING, "fewer connections than --max-connections are possible",
+            {"open_files", log_unsigned(limit.rlim_cur).text}, {"hint", "ulimit -n, or LimitNOFILE= of the unit"});
+    return (int)(limit.rlim_cur - spare);
+}
