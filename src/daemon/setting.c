@@ -14,7 +14,8 @@
 const struct setting settings[] = {
     {"flv", SETTING_LISTENER, true, LISTENER_FLV, .preset = "127.0.0.1:9000", .value = "ADDR:PORT[=STREAM]",
      .expected = "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam",
-     .section = "Listeners (each may be given several times; ADDR is 127.0.0.1 or [::1], PORT 0 lets the system "
+     .section = "Listeners (each may be given several times; ADDR is numeric, such as 127.0.0.1 or [::1], PORT 0 lets "
+                "the system "
                 "choose; the defaults hold when none of them is given)",
      .help = "raw FLV over TCP; publishers are called STREAM, or live/flv-PEERPORT"},
     {"http", SETTING_LISTENER, true, LISTENER_HTTP, .preset = "127.0.0.1:8080", .value = "ADDR:PORT[,merge-window=MS]",
