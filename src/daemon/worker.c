@@ -158,7 +158,7 @@ void worker_set_options(struct worker *worker, const struct options *options) {
     const struct stream_limits limits = limits_of(worker->server, options);
     worker->options = options_ref(options);
     registry_set_limits(worker->registry, &limits);
-    recorders_set_limit(&worker->recorders, options->player_buffer);
+    recorders_set_limit(&worker->recorders, options->streams.all.player_buffer);
     registry_each(worker->registry, set_window, worker);
     options_unref(before);
 }
