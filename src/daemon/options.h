@@ -75,6 +75,7 @@ struct options {
     uint64_t max_per_address; /* connections of one address; 0: no limit of its own */
     uint64_t max_streams;     /* of all workers together; 0: no limit */
     uint64_t max_players;     /* of one stream; 0: no limit */
+    uint64_t spread;          /* players of a stream that its worker serves before others do; 0: all */
     uint64_t batch_us;
     uint16_t merge_window_ms;
     struct merge_option *merges;
