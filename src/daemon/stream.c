@@ -234,6 +234,17 @@ uint32_t registry_count(const struct registry *registry) {
     return registry->count;
 }
 
+static void look_whether_spread(struct stream *stream, void *user) {
+    bool *is_spread = user;
+    *is_spread |= stream->feeds || stream->fed_by;
+}
+
+bool registry_is_spread(struct registry *registry) {
+    bool is_spread = false;
+    registry_each(registry, look_whether_spread, &is_spread);
+    return is_spread;
+}
+
 uint64_t registry_packet_bytes(const struct registry *registry) {
     return packet_pool_bytes(registry->packets);
 }

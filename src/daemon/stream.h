@@ -172,6 +172,9 @@ void registry_count_displaced(struct registry *registry);
 
 uint32_t registry_count(const struct registry *registry);
 
+/* Whether a stream of its has players elsewhere, or one of its players a stream that is another worker's. */
+bool registry_is_spread(struct registry *registry);
+
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
 uint64_t registry_packet_bytes(const struct registry *registry);
 

@@ -83,7 +83,8 @@ static void finish(struct worker *worker, uint64_t now) {
         each_session(worker, close_session);
     if (now >= worker->drain_deadline + RECORD_MS)
         recorders_give_up(&worker->recorders);
-    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0)
+    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0 ||
+        registry_is_spread(worker->registry))
         return;
     worker->drained = true;
     server_release(worker->server);
@@ -117,7 +118,7 @@ static void tick(sluice_timer *timer, void *user) {
     struct worker *worker = user;
     uint64_t now = worker_now(worker);
     sluice_timer_start(timer, worker->draining ? DRAIN_TICK_MS : TICK_MS);
-    if (now - worker->ticked_at >= RATE_MS) {
+    if (worker->draining || now - worker->ticked_at >= RATE_MS) {
         registry_tick(worker->registry, now - worker->ticked_at);
         worker->ticked_at = now;
     }
