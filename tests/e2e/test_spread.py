@@ -269,7 +269,7 @@ class LifeTest(SpreadTest):
         for player in players:
             player.wait_end()
             self.assertIsNone(player.error)
-        self.assertEqual(len(daemon.log("player ended", reason="the stream ended")), 3)
+        daemon.wait_log("player ended", 3, reason="the stream ended")
 
     def test_kicks(self):
         daemon = self.start(2, 1)
