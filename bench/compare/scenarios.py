@@ -278,6 +278,9 @@ SCENARIOS = (
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
              packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
+    Fanout("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
+           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), connections=1, players=1000, payload=16384,
+           write="65536", packets_per_second=300, paced=True, slow=True),
     Relay("merge-window", "One publisher of 1 Mbit/s to 500 players, through sluiced, by merge window", WINDOWS,
           half_of(623, PER_MBIT, "uring+merge-window=0") + half_of(710, PER_MBIT, "uring+merge-window=20") +
           half_of(228, PER_MBIT, "uring+merge-window=350") +

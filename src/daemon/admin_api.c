@@ -116,6 +116,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_open(json, NULL, '{');
     json_unsigned(json, "id", player->id);
     json_string(json, "stream", player->stream);
+    json_unsigned(json, "worker", player->worker);
     json_string(json, "address", player->address);
     json_string(json, "protocol", player->protocol);
     json_string(json, "state", player->state);
@@ -301,6 +302,7 @@ static void add_workers(const struct admin_view *view, struct json *json) {
             json_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
             json_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
             json_unsigned(json, "packet_bytes", snapshot->packet_bytes);
+            json_unsigned(json, "lent_bytes", snapshot->lent_bytes);
             add_pool(&snapshot->pool, json);
             add_loop(&snapshot->loop, json);
         }

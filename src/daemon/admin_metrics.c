@@ -134,6 +134,7 @@ WORKER_VALUE(overflows, snapshot->loop.overflows)
 WORKER_VALUE(bytes_max, snapshot->pool.bytes_max)
 WORKER_VALUE(bytes_mapped, snapshot->pool.bytes_mapped)
 WORKER_VALUE(bytes_held, snapshot->pool.bytes_held)
+WORKER_VALUE(lent_bytes, snapshot->lent_bytes)
 WORKER_VALUE(packet_bytes, snapshot->packet_bytes)
 WORKER_VALUE(copied, snapshot->pool.bytes_copied)
 
@@ -147,6 +148,7 @@ static const struct worker_metric worker_metrics[] = {
     {"sluice_pool_limit_bytes", "gauge", "Most memory that a worker's blocks may take.", bytes_max},
     {"sluice_pool_mapped_bytes", "gauge", "Memory that a worker's blocks lie in.", bytes_mapped},
     {"sluice_pool_held_bytes", "gauge", "Memory of blocks that a worker's streams and players hold.", bytes_held},
+    {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", lent_bytes},
     {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", packet_bytes},
     {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.", copied},
 };

@@ -96,6 +96,7 @@ static void give_answer(struct ask *ask) {
         .answered = ask->answered,
         .error = ask->error,
     };
+    snapshots_fold(ask->snapshots, asker->worker_count);
     ask->over = true;
     event_free(ask->deadline);
     ask->deadline = NULL;

@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/move.h"
 #include "daemon/server.h"
+#include "daemon/spread.h"
 
 enum {
     HEAD_MS = 10000,       /* for a request's head to come */
@@ -136,7 +137,7 @@ bool http_text_is(const sluice_http_text *text, const char *word) {
     return text->length == strlen(word) && memcmp(text->text, word, text->length) == 0;
 }
 
-/* The connection goes to the worker whose the stream is, which goes on with the request; or the request is refused. */
+/* The connection goes to another worker, which goes on with the request; or the request is refused. */
 static void move(struct http_session *session, const sluice_http_request *request, struct worker *owner) {
     session->asked = malloc(sizeof *session->asked);
     int error = session->asked ? session_move(&session->base, owner) : -ENOMEM;
@@ -177,13 +178,25 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     sluice_conn_want_send(session->base.conn);
 }
 
+/* Whether another worker serves the player, which it then goes to. */
+static bool spread(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
+    if (!spread_player(stream, &session->base))
+        return false;
+    stream_unref(stream);
+    move(session, request, spread_worker(&session->base));
+    return true;
+}
+
 /* By the response's body, or where that is asked for by WebSocket. */
 static void play(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
     int result = sluice_websocket_upgrade(request, accept);
-    if ((result == 0 || result == -ENOENT) && !stream_has_room(stream)) {
+    bool is_right = result == 0 || result == -ENOENT;
+    if (is_right && !session->base.seat && !stream_has_room(stream)) {
         stream_unref(stream);
         http_refuse_limit(session, REFUSED_PLAYERS);
+    } else if (is_right && spread(session, request, stream)) {
+        return;
     } else if (result == -ENOENT) {
         http_play_start(session, request, stream);
     } else if (result == 0) {
@@ -346,7 +359,16 @@ static void read_requests(struct http_session *session) {
     go_on(session);
 }
 
-/* The session has come to the worker whose the stream is that its request asks for. */
+/* A player that another worker has sent, which has judged the request. */
+static void take_seat(struct http_session *session, const sluice_http_request *request) {
+    struct stream *replica = spread_stream(&session->base);
+    if (replica)
+        play(session, request, replica);
+    else
+        http_refuse(session, 503, "out of memory");
+}
+
+/* The session has come to the worker whose the stream is that its request asks for, or that serves its players. */
 static void moved(struct session *base) {
     struct http_session *session = of(base);
     sluice_http_request *request = session->asked;
@@ -354,6 +376,8 @@ static void moved(struct session *base) {
     session->state = HTTP_HEAD;
     if (base->worker->draining)
         http_refuse(session, 503, "the server stops");
+    else if (base->seat)
+        take_seat(session, request);
     else
         handle_request(session, request);
     free(request);

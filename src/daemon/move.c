@@ -7,6 +7,7 @@
 
 #include "daemon/log.h"
 #include "daemon/server.h"
+#include "daemon/spread.h"
 
 /* On its way. It is the session's while that may still be closed, then the message's own. */
 struct session_move {
@@ -27,6 +28,7 @@ static void arrive(void *user) {
             {"peer", session->peer}, {"reason", strerror(-error)});
         sluice_conn_handover_discard(&move->connection);
         const struct cidr_address peer = session->peer_address;
+        spread_leave(session);
         session->type->discard(session);
         server_release_connection(worker->server, &peer);
     } else {

@@ -65,6 +65,7 @@ struct options {
     uint64_t max_connections;       /* at a time */
     uint64_t max_per_address;       /* connections of one address; 0: no limit of its own */
     uint64_t max_streams;           /* of all workers together; 0: no limit */
+    uint64_t spread;                /* players of a stream that its worker serves before others do; 0: all */
     struct stream_policies streams; /* what may be otherwise for some */
     uint64_t batch_us;
     uint64_t drain_ms;

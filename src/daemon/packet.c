@@ -93,6 +93,7 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
     packet->role = role;
     packet->blocks = 0;
     packet->blocks_account = NULL;
+    packet->loan = (struct packet_loan){0};
     packet->rtp = (struct rtp_frame){0};
     packet->payload = *payload;
     *payload = (sluice_slice){0};
@@ -124,6 +125,17 @@ struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64
     fill(copy, pool, &tag, source->role, timestamp, &payload);
     copy->received_at = received_at;
     return copy;
+}
+
+struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes) {
+    atomic_fetch_add_explicit(account, bytes, memory_order_relaxed);
+    return (struct packet_loan){account, bytes};
+}
+
+void packet_loan_return(struct packet_loan *loan) {
+    if (loan->account)
+        atomic_fetch_sub_explicit(loan->account, loan->bytes, memory_order_relaxed);
+    *loan = (struct packet_loan){0};
 }
 
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account) {
@@ -189,6 +201,7 @@ void packet_unref(struct packet *packet) {
         *packet->blocks_account -= packet->blocks;
     packet_drop_rtp(packet);
     sluice_slice_release(&packet->payload);
+    packet_loan_return(&packet->loan);
     batches_put(&packet->pool->packets, packet);
 }
 

@@ -6,6 +6,7 @@
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,6 +79,12 @@ struct rtp_frame {
     uint64_t *account; /* where they are counted; lives longer than the struct packet */
 };
 
+/* Memory that is counted while it is held, on whatever thread. All zero: none is. */
+struct packet_loan {
+    _Atomic uint64_t *account; /* lives longer than who holds the loan */
+    uint64_t bytes;
+};
+
 struct packet {
     struct packet_pool *pool;
     uint32_t references;
@@ -96,6 +103,7 @@ struct packet {
     struct rtp_frame rtp;
     uint32_t blocks;          /* that this packet adds to what its stream holds */
     uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
+    struct packet_loan loan;  /* where the payload is another worker's memory */
 };
 
 /* @most: bytes that packets may take, with what is charged besides. 0, -ENOMEM */
@@ -125,6 +133,10 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
  * the pool for it.
  */
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
+
+/* Counts so much, until it is returned. */
+struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes);
+void packet_loan_return(struct packet_loan *loan);
 
 /* Counts the packet's blocks until it goes. */
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);

@@ -254,7 +254,7 @@ static void obey(struct pull *pull, enum pull_order order) {
 void pulls_tick(struct pulls *pulls, uint64_t now) {
     for (struct pull *pull = pulls->list; pull; pull = pull->next) {
         const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
-        obey(pull, pull_tick(&pull->machine, now, stream && stream->player_count > 0));
+        obey(pull, pull_tick(&pull->machine, now, stream && stream_player_count(stream) > 0));
     }
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/rtsp_session_internal.h"
 #include "daemon/server.h"
 #include "daemon/slow_player.h"
+#include "daemon/spread.h"
 
 const sluice_http_text rtsp_controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
 
@@ -37,6 +38,22 @@ static struct stream *stream_of(const struct rtsp_session *session) {
 
 static bool is_stream(const struct stream *stream, sluice_http_text name) {
     return name.length == strlen(stream->name) && memcmp(name.text, stream->name, name.length) == 0;
+}
+
+bool rtsp_play_is_of(const struct rtsp_session *session, sluice_http_text name) {
+    return is_stream(stream_of(session), name);
+}
+
+/* The stream that it is to play, or the replica where it has a seat, with a reference. Errors of registry_get() */
+static int get_stream(const struct rtsp_session *session, sluice_http_text name, struct stream **ret_stream) {
+    struct worker *worker = session->base.worker;
+    if (!session->base.seat)
+        return registry_get(worker->registry, name.text, name.length, worker_now(worker), ret_stream);
+    struct stream *replica = spread_stream(&session->base);
+    if (!replica)
+        return -ENOMEM;
+    *ret_stream = replica;
+    return 0;
 }
 
 /* The tracks as they are told now. False where there are none that RTP can carry, or memory is short. */
@@ -147,7 +164,7 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
         return 0;
     if (session->player && session->state != RTSP_DESCRIBED)
         return 455;
-    int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
+    int error = get_stream(session, name, &stream);
     if (error == -EUSERS)
         server_count_refusal(worker->server, REFUSED_STREAMS);
     if (error)
@@ -159,7 +176,7 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
     rtsp_play_leave(session, "another stream is asked for");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
-    if (!stream_has_room(stream)) {
+    if (!session->base.seat && !stream_has_room(stream)) {
         stream_unref(stream);
         server_count_refusal(worker->server, REFUSED_PLAYERS);
         return 453;
@@ -176,6 +193,8 @@ void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *requ
     unsigned status = accepts_sdp(request) ? 0 : 406;
     if (!status && (rtsp_read_target(request->url, NULL, 0, &target) < 0))
         status = 400;
+    if (!status && rtsp_spread(session, request, target.name, false))
+        return;
     if (!status)
         status = join(session, target.name, false);
     if (status) {
@@ -223,6 +242,8 @@ void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *re
     struct rtsp_target target;
     uint32_t track = 0;
     unsigned status = rtsp_read_target(request->url, rtsp_controls, PACKET_TRACKS, &target) < 0 ? 400 : 0;
+    if (!status && rtsp_spread(session, request, target.name, true))
+        return;
     if (!status)
         status = join(session, target.name, true);
     if (!status && session->state == RTSP_INIT)

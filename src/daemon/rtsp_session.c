@@ -256,7 +256,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     return false;
 }
 
-static void dispatch(struct rtsp_session *session, const sluice_rtsp_message *request) {
+void rtsp_dispatch(struct rtsp_session *session, const sluice_rtsp_message *request) {
     bool publishes = session->state >= RTSP_ANNOUNCED;
     switch (request->method_id) {
     case SLUICE_RTSP_OPTIONS:
@@ -312,7 +312,7 @@ static void on_answered(struct session *base, bool granted) {
         memcpy(session->hooked, target.name.text, target.name.length);
         session->hooked[target.name.length] = '\0';
         session->hooked_actions = action_of(request);
-        dispatch(session, request);
+        rtsp_dispatch(session, request);
     } else {
         rtsp_respond(session, 403, request->cseq);
     }
@@ -352,7 +352,7 @@ void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *reques
     if (rtsp_move(session, request) || !authorize(session, request))
         return;
     if (!ask_hook(session, request))
-        dispatch(session, request);
+        rtsp_dispatch(session, request);
 }
 
 static void fail(struct rtsp_session *session, int error) {

@@ -85,10 +85,19 @@ void rtsp_read(struct rtsp_session *session);
 /* Handles a request. */
 void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request);
 
+/* The same for one that has been judged, and hooks been asked about. */
+void rtsp_dispatch(struct rtsp_session *session, const sluice_rtsp_message *request);
+
 /* rtsp_move.c */
 
 /* Where the request is about a stream of another worker, the session begins to go there, and true is returned. */
 bool rtsp_move(struct rtsp_session *session, const sluice_rtsp_message *request);
+
+/*
+ * Whether another worker serves who is to play the stream that the request is about: then the session begins to go
+ * there. @live: only a stream is of use whose tracks are known
+ */
+bool rtsp_spread(struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name, bool live);
 
 /* Goes, when all that is owed has been sent. */
 void rtsp_try_move(struct rtsp_session *session);
@@ -113,6 +122,8 @@ extern const sluice_http_text rtsp_controls[PACKET_TRACKS];
 void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *request);
 /* What a request of one who plays is about. 0, -EPROTO */
 int rtsp_play_read_target(const sluice_rtsp_message *request, struct rtsp_target *ret_target);
+/* Whether the player, which there is, is of the stream of that name. */
+bool rtsp_play_is_of(const struct rtsp_session *session, sluice_http_text name);
 void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_play(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request);

@@ -83,6 +83,10 @@ atomic_uint *server_stream_count(struct server *server) {
     return &server->streams;
 }
 
+const atomic_bool *server_over(const struct server *server) {
+    return &server->over;
+}
+
 uint32_t server_connection_count(const struct server *server) {
     return atomic_load(&server->connections);
 }

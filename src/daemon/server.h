@@ -71,6 +71,9 @@ void server_count_refusal(struct server *server, enum refusal refusal);
 /* Streams of all workers, for their registries to count. */
 atomic_uint *server_stream_count(struct server *server);
 
+/* Whether the workers do not run any more: see server_is_over(). */
+const atomic_bool *server_over(const struct server *server);
+
 /* The worker whose the stream of that name is. */
 struct worker *server_owner(struct server *server, const char *name, size_t length);
 

@@ -10,6 +10,7 @@
 #include "daemon/address.h"
 #include "daemon/cidr.h"
 
+struct feed;
 struct hook_job;
 struct session;
 struct session_move;
@@ -50,6 +51,7 @@ struct session {
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
     struct hook_job *hook; /* the answer that it waits for; or NULL */
+    struct feed *seat;     /* among the players of a stream that another worker serves; or NULL: see feed.h */
 };
 
 #endif

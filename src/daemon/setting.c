@@ -119,6 +119,9 @@ const struct setting settings[] = {
      .section = "Limits (SIZE in bytes, or with K, M, G for powers of 1024)",
      .help = "threads that share the work; a stream is one worker's, and the memory is divided (default: the cores "
              "that sluiced may use)"},
+    {"spread", SETTING_COUNT, FIELD(spread), .most = 1000000, .preset = "0", .value = "N",
+     .expected = "a number up to 1000000", .effect = SETTING_LATER,
+     .help = "players of a stream that its own worker serves before further ones are spread over all workers; 0: all"},
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .value = "SIZE",
      .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
      .help = "most memory for streams: received blocks, and an eighth of it for what describes them; at least 1M for "

@@ -98,6 +98,7 @@ static void take_stream(struct stream *stream, void *user) {
     *to = (struct snapshot_stream){
         .id = stream->id,
         .worker = context->worker->index,
+        .is_replica = stream->fed_by,
         .live = stream->live,
         .state_ms = now - (stream->live ? stream->source.since : stream->left_at),
         .kept_ms = claim_is_kept(stream, now) ? stream->kept_until - now : 0,
@@ -119,7 +120,7 @@ static void take_stream(struct stream *stream, void *user) {
     memcpy(to->name, stream->name, sizeof to->name);
     if (stream->recorder)
         take_recording(stream->recorder, to);
-    if (!stream->live)
+    if (!stream->live || stream->fed_by)
         return;
     to->publisher_id = stream->publisher_id;
     to->protocol = stream->source.protocol;
@@ -149,6 +150,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
     const struct session *session = player->user;
     *to = (struct snapshot_player){
         .id = player->id,
+        .worker = session->worker->index,
         .stream_id = player->stream->id,
         .protocol = player_protocol(player),
         .state = state_name(player->state),
@@ -250,6 +252,7 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);
+    snapshot->lent_bytes = atomic_load(&worker->site.lent);
     snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)
         listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
@@ -260,6 +263,35 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     }
     *ret_snapshot = snapshot;
     return 0;
+}
+
+static struct snapshot_stream *find_stream(struct snapshot *const *list, size_t count, uint64_t id) {
+    for (size_t at = 0; at < count; at++)
+        for (size_t i = 0; list[at] && i < list[at]->stream_count; i++)
+            if (list[at]->streams[i].id == id && !list[at]->streams[i].is_replica)
+                return &list[at]->streams[i];
+    return NULL;
+}
+
+void snapshots_fold(struct snapshot *const *list, size_t count) {
+    for (size_t at = 0; at < count; at++) {
+        struct snapshot *snapshot = list[at];
+        size_t kept = 0;
+        for (size_t i = 0; snapshot && i < snapshot->stream_count; i++) {
+            const struct snapshot_stream *replica = &snapshot->streams[i];
+            if (!replica->is_replica) {
+                snapshot->streams[kept++] = *replica;
+                continue;
+            }
+            struct snapshot_stream *stream = find_stream(list, count, replica->id);
+            if (!stream)
+                continue;
+            stream->players += replica->players;
+            stream->sends += replica->sends;
+        }
+        if (snapshot)
+            snapshot->stream_count = kept;
+    }
 }
 
 void snapshot_free(struct snapshot *snapshot) {

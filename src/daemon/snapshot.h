@@ -29,6 +29,7 @@ enum snapshot_part {
 struct snapshot_stream {
     uint64_t id;
     uint32_t worker; /* whose it is */
+    bool is_replica; /* of another's, for some of its players: see snapshots_fold() */
     char name[STREAM_NAME + 1];
     bool live;
     uint64_t state_ms;    /* since when it is so */
@@ -63,6 +64,7 @@ struct snapshot_stream {
 
 struct snapshot_player {
     uint64_t id;
+    uint32_t worker; /* that serves it */
     uint64_t stream_id;
     char stream[STREAM_NAME + 1];
     char address[ADDRESS_TEXT];
@@ -95,6 +97,7 @@ struct snapshot {
     uint32_t connections;
     uint64_t refused[REFUSALS]; /* ever, of the whole server; the first worker's alone */
     sluice_pool_stats pool;
+    uint64_t lent_bytes;   /* of the pool, to other workers' players */
     uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
     sluice_loop_stats loop;
     struct stream_totals totals;
@@ -119,6 +122,12 @@ struct snapshots {
 
 /* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0, -ENOMEM */
 int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
+
+/*
+ * Has the players of replicas counted with their streams, as far as these are there, and takes the replicas out: a
+ * stream is one, whoever serves its players. @list: some may be NULL
+ */
+void snapshots_fold(struct snapshot *const *list, size_t count);
 
 /* Any thread. NULL is allowed. */
 void snapshot_free(struct snapshot *snapshot);

@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "daemon/address.h"
+#include "daemon/feed.h"
 #include "daemon/log.h"
 #include "daemon/object_id.h"
 #include "daemon/rtp_output.h"
+#include "daemon/shed.h"
 
 enum {
     BUCKETS = 1024,
-    SETTLE_MS = 500,     /* of the stream's time: a claimed track that has not come by then is not coming */
-    SHED_ROUNDS = 64,    /* tries to make room before a frame is given up */
-    SHED_SLOW_MS = 1000, /* what has waited for longer is the first to go */
+    SETTLE_MS = 500,  /* of the stream's time: a claimed track that has not come by then is not coming */
+    SHED_ROUNDS = 64, /* tries to make room before a frame is given up */
 };
 
 struct registry {
@@ -55,7 +56,11 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
 
 static void let_go(struct stream *stream, void *user) {
     (void)user;
+    stream->references++;
     claim_let_go(stream);
+    feeds_close(stream);
+    feed_forget_replica(stream);
+    stream_unref(stream);
 }
 
 void registry_free(struct registry *registry) {
@@ -130,6 +135,27 @@ static bool count_stream(struct registry *registry) {
     return false;
 }
 
+static struct stream *add_stream(struct registry *registry, struct stream **bucket, const char *name, size_t length) {
+    struct stream *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    memcpy(made->name, name, length);
+    made->registry = registry;
+    set_policy(made, &registry->limits);
+    made->references = 1;
+    made->next = *bucket;
+    *bucket = made;
+    return made;
+}
+
+/* A replica is kept like its stream. */
+static void keep_until(struct stream *stream, uint64_t until) {
+    if (until == 0)
+        return;
+    stream->references += stream->kept_until == 0;
+    stream->kept_until = until;
+}
+
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream) {
     if (!stream_name_is_valid(name, length))
         return -EINVAL;
@@ -142,23 +168,63 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
     }
     if (!count_stream(registry))
         return -EUSERS;
-    struct stream *made = calloc(1, sizeof *made);
+    struct stream *made = add_stream(registry, bucket, name, length);
     if (!made) {
         uncount_stream(registry);
         return -ENOMEM;
     }
-    memcpy(made->name, name, length);
-    made->registry = registry;
     made->id = object_id_new();
-    made->references = 1;
     made->left_at = now;
-    set_policy(made, &registry->limits);
     if (registry->recorders)
         made->record = record_wishes_find(&registry->recorders->wishes, made->name);
-    made->next = *bucket;
-    *bucket = made;
     *ret_stream = made;
     return 0;
+}
+
+int registry_add_replica(struct registry *registry, const struct stream_state *state, struct feed *fed_by,
+                         struct stream **ret_replica) {
+    size_t length = strlen(state->name);
+    struct stream *made = add_stream(registry, &registry->buckets[bucket_of(state->name, length)], state->name, length);
+    if (!made)
+        return -ENOMEM;
+    made->fed_by = fed_by;
+    made->id = state->id;
+    made->live = state->live;
+    made->left_at = state->left_at;
+    made->received_at = sluice_loop_now(registry->loop);
+    made->seen = state->seen;
+    made->claimed = state->claimed;
+    made->has_metadata = state->has_metadata;
+    made->settled = state->settled;
+    made->opened = state->opened;
+    made->opened_at = state->opened_at;
+    made->gop.broken = !state->has_group;
+    made->metadata = state->metadata;
+    made->video_codec = state->video_codec;
+    made->audio_codec = state->audio_codec;
+    made->audio_channels = state->audio_channels;
+    keep_until(made, state->kept_until);
+    *ret_replica = made;
+    return 0;
+}
+
+void stream_get_state(const struct stream *stream, struct stream_state *ret_state) {
+    *ret_state = (struct stream_state){.id = stream->id,
+                                       .live = stream->live,
+                                       .left_at = stream->left_at,
+                                       .kept_until = stream->kept_until,
+                                       .seen = stream->seen,
+                                       .claimed = stream->claimed,
+                                       .has_metadata = stream->has_metadata,
+                                       .settled = stream->settled,
+                                       .opened = stream->opened,
+                                       .opened_at = stream->opened_at,
+                                       .has_group = !stream->gop.broken,
+                                       .metadata = stream->metadata,
+                                       .video_codec = stream->video_codec,
+                                       .audio_codec = stream->audio_codec,
+                                       .audio_channels = stream->audio_channels};
+    memcpy(ret_state->name, stream->name, sizeof ret_state->name);
 }
 
 void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
@@ -173,6 +239,17 @@ uint32_t registry_count(const struct registry *registry) {
     return registry->count;
 }
 
+static void look_whether_spread(struct stream *stream, void *user) {
+    bool *is_spread = user;
+    *is_spread |= stream->feeds || stream->fed_by;
+}
+
+bool registry_is_spread(struct registry *registry) {
+    bool is_spread = false;
+    registry_each(registry, look_whether_spread, &is_spread);
+    return is_spread;
+}
+
 uint64_t registry_packet_bytes(const struct registry *registry) {
     return packet_pool_bytes(registry->packets);
 }
@@ -182,8 +259,12 @@ static void tick_stream(struct stream *stream, void *user) {
     uint64_t bytes = stream->bytes - stream->rate_bytes;
     stream->rate_bytes = stream->bytes;
     stream->bits_per_second = *elapsed_ms ? bytes * 8000 / *elapsed_ms : 0;
-    if (!claim_is_kept(stream, sluice_loop_now(stream->registry->loop)))
+    uint64_t now = sluice_loop_now(stream->registry->loop);
+    stream->references++;
+    if (!claim_is_kept(stream, now))
         claim_let_go(stream);
+    feeds_tick(stream, now);
+    stream_unref(stream);
 }
 
 void registry_tick(struct registry *registry, uint64_t elapsed_ms) {
@@ -191,10 +272,13 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms) {
 }
 
 static void add_publisher(struct stream_totals *totals, const struct stream *stream) {
+    totals->frames_lost += stream->frames_dropped;
+    /* The others are counted where they have come. */
+    if (stream->fed_by)
+        return;
     totals->bytes_received += stream->bytes;
     totals->video_frames += stream->video_frames;
     totals->audio_frames += stream->audio_frames;
-    totals->frames_lost += stream->frames_dropped;
     totals->jumps += stream->timeline.jumps;
 }
 
@@ -247,11 +331,25 @@ void stream_unref(struct stream *stream) {
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
-    uncount_stream(stream->registry);
+    if (!stream->fed_by)
+        uncount_stream(stream->registry);
     add_publisher(&stream->registry->gone, stream);
     forget_media(stream);
     rtp_output_free(stream->rtp);
     free(stream);
+}
+
+/* Another publisher's: nothing of it has come yet. */
+static void begin(struct stream *stream) {
+    stream->live = true;
+    claim_let_go(stream);
+    stream->received_at = sluice_loop_now(stream->registry->loop);
+    stream->seen = stream->claimed = 0;
+    stream->has_metadata = stream->settled = stream->opened = false;
+    stream->metadata = (sluice_flv_metadata){0};
+    stream->video_codec = stream->audio_codec = SLUICE_CODEC_NONE;
+    stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
+    stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
 }
 
 int stream_attach(struct stream *stream, const struct stream_source *source) {
@@ -267,21 +365,14 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     /* Its counts begin anew. */
     add_publisher(&registry->gone, stream);
     registry->gone.publishers++;
-    bool goes_on = false;
+    bool goes_on = feeds_players(stream) > 0;
     for (struct player *player = stream->players; player; player = player->next)
         goes_on |= player->begun;
-    stream->live = true;
     stream->source = *source;
     stream->publisher_id = object_id_new();
-    claim_let_go(stream);
-    stream->received_at = now;
-    stream->seen = stream->claimed = 0;
-    stream->has_metadata = stream->settled = stream->opened = false;
     timeline_begin(&stream->timeline, goes_on);
-    stream->metadata = (sluice_flv_metadata){0};
-    stream->video_codec = stream->audio_codec = SLUICE_CODEC_NONE;
-    stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
-    stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
+    begin(stream);
+    feeds_begin(stream);
     return 0;
 }
 
@@ -302,6 +393,7 @@ void stream_detach(struct stream *stream, uint64_t now) {
     for (struct player *player = stream->players; player; player = player->next)
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->state = PLAYER_WAITING;
+    feeds_end(stream);
     claims_left(&stream->registry->claims);
 }
 
@@ -382,78 +474,9 @@ static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, en
     return time;
 }
 
-static void find_largest(struct stream *stream, void *user) {
-    struct stream **largest = user;
-    if (stream->gop.blocks > 0 && (!*largest || stream->gop.blocks > (*largest)->gop.blocks))
-        *largest = stream;
-}
-
-static void find_longest_queue(struct stream *stream, void *user) {
-    struct player **longest = user;
-    for (struct player *player = stream->players; player; player = player->next)
-        if (player->count > player->gathered + 1 && (!*longest || player->queued_bytes > (*longest)->queued_bytes))
-            *longest = player;
-}
-
-/* Those whose queues hold what has waited for so long. */
-struct slowest {
-    uint64_t now, waited_ms;
-};
-
-static void find_slowest(struct stream *stream, void *user) {
-    struct slowest *slowest = user;
-    for (const struct player *player = stream->players; player; player = player->next) {
-        uint64_t waited_ms = player_waited_ms(player, slowest->now);
-        slowest->waited_ms = waited_ms > slowest->waited_ms ? waited_ms : slowest->waited_ms;
-    }
-}
-
-static void drop_slowest(struct stream *stream, void *user) {
-    const struct slowest *slowest = user;
-    for (struct player *player = stream->players; player; player = player->next)
-        if (player_waited_ms(player, slowest->now) >= slowest->waited_ms)
-            player_drop(player, DROP_NO_MEMORY);
-}
-
-/*
- * The slowest players: the one whose queue goes back furthest, and those who are half as slow. The players of a stream
- * hold the same blocks, so that to drop one of several that have stalled would free nothing.
- */
-static bool shed_slowest(struct registry *registry) {
-    struct slowest slowest = {.now = sluice_loop_now(registry->loop)};
-    registry_each(registry, find_slowest, &slowest);
-    if (slowest.waited_ms < SHED_SLOW_MS)
-        return false;
-    slowest.waited_ms = slowest.waited_ms / 2 > SHED_SLOW_MS ? slowest.waited_ms / 2 : SHED_SLOW_MS;
-    registry_each(registry, drop_slowest, &slowest);
-    return true;
-}
-
-/*
- * Makes room when consumers hold all but the pool's reserve. First what the slowest players are behind, whose doing it
- * is; then what only new players would miss, the largest cached group; then the longest queue. False when there is
- * nothing to give up.
- */
-static bool shed(struct registry *registry) {
-    if (shed_slowest(registry))
-        return true;
-    struct stream *largest = NULL;
-    registry_each(registry, find_largest, &largest);
-    if (largest) {
-        gop_drop(&largest->gop);
-        return true;
-    }
-    struct player *longest = NULL;
-    registry_each(registry, find_longest_queue, &longest);
-    if (!longest)
-        return false;
-    player_drop(longest, DROP_NO_MEMORY);
-    return true;
-}
-
 static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_kept) {
     int error = sluice_slice_keep(payload, ret_kept);
-    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && shed(stream->registry); round++)
+    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && shed(stream->registry, SHED_FOR_BLOCKS); round++)
         error = sluice_slice_keep(payload, ret_kept);
     return error;
 }
@@ -464,14 +487,20 @@ static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *befo
     return (uint32_t)(views > blocks ? views : blocks);
 }
 
+static struct packet *new_packet(struct registry *registry, const sluice_flv_tag *tag, enum packet_role role,
+                                 uint32_t time, sluice_slice *payload) {
+    struct packet *packet = packet_new(registry->packets, tag, role, time, payload);
+    for (int round = 0; !packet && round < SHED_ROUNDS && shed(registry, SHED_FOR_PACKETS); round++)
+        packet = packet_new(registry->packets, tag, role, time, payload);
+    return packet;
+}
+
 static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role) {
     sluice_slice kept;
     uint32_t time = stream_time(stream, tag, role);
     if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
-    struct packet *packet = packet_new(stream->registry->packets, tag, role, time, &kept);
-    for (int round = 0; !packet && round < SHED_ROUNDS && shed(stream->registry); round++)
-        packet = packet_new(stream->registry->packets, tag, role, time, &kept);
+    struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {
         sluice_slice_release(&kept);
         return NULL;
@@ -532,6 +561,11 @@ static uint64_t gop_blocks(const struct stream *stream) {
     return stream->policy.gop_size / stream->registry->block_size;
 }
 
+/* What its players may be sent at once. */
+static uint64_t opening_blocks(const struct stream *stream) {
+    return stream->policy.player_buffer / stream->registry->block_size;
+}
+
 /*
  * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
  * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
@@ -544,14 +578,13 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         stream->opened = true;
         stream->opened_at = packet->timestamp;
     }
-    /* What its players may be sent at once. */
-    gop_open(&stream->gop, packet, &stream->headers, stream->policy.player_buffer / stream->registry->block_size);
+    gop_open(&stream->gop, packet, &stream->headers, opening_blocks(stream));
     uint8_t missing = claimed_tracks(stream, flags) & (uint8_t)~stream->seen;
     stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
     if (!stream->settled)
         return;
     begin_rtp(stream);
-    if (stream->registry->recorders)
+    if (stream->registry->recorders && !stream->fed_by)
         recorder_start(stream->registry->recorders, stream);
     /* Who is told may leave. */
     for (struct player *player = stream->players, *next; player; player = next) {
@@ -571,6 +604,16 @@ static void lose_frame(struct stream *stream) {
     recorder_lose(stream->recorder);
     for (struct player *player = stream->players; player; player = player->next)
         player_drop(player, DROP_NO_MEMORY);
+    feeds_lose(stream);
+}
+
+/* Whether half of the memory that the stream's tags are in is used. */
+static bool is_pressed(const struct stream *stream) {
+    sluice_pool_stats pool;
+    if (stream->fed_by)
+        return feed_is_pressed(stream->fed_by);
+    sluice_pool_get_stats(stream->registry->pool, &pool);
+    return pool.held > pool.max / 2;
 }
 
 /* Counts a packet that has been queued for all players. What is gathered is memory: none is to be had, none is used. */
@@ -578,12 +621,29 @@ static void gather(struct stream *stream, const struct packet *packet) {
     const struct packet_form form = {.kind = PACKET_CHUNKED};
     if (!stream->merges)
         return;
-    sluice_pool_stats pool;
-    sluice_pool_get_stats(stream->registry->pool, &pool);
     for (struct merge *merge = stream->merges; merge; merge = merge->next)
         merge_add(merge, packet_wire_size(packet, &form));
-    if (pool.held > pool.max / 2)
+    if (is_pressed(stream))
         flush_merges(stream);
+}
+
+/* To everybody here. */
+static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
+    cache_header(stream, packet);
+    if (!stream->settled) {
+        open_stream(stream, packet, flags);
+        return;
+    }
+    bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    /* First, since the memory of the group before may be what RTP needs. */
+    gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
+    if (stream->rtp_players > 0 && stream->rtp)
+        rtp_output_make(stream->rtp, packet);
+    for (struct player *player = stream->players; player; player = player->next)
+        player_push(player, packet, &stream->headers, has_video);
+    if (stream->recorder)
+        recorder_push(stream->recorder, packet, &stream->headers);
+    gather(stream, packet);
 }
 
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
@@ -595,23 +655,70 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
         lose_frame(stream);
         return -ENOMEM;
     }
-    cache_header(stream, packet);
-    if (stream->settled) {
-        bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
-        /* First, since the memory of the group before may be what RTP needs. */
-        gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
-        if (stream->rtp_players > 0 && stream->rtp)
-            rtp_output_make(stream->rtp, packet);
-        for (struct player *player = stream->players; player; player = player->next)
-            player_push(player, packet, &stream->headers, has_video);
-        if (stream->recorder)
-            recorder_push(stream->recorder, packet, &stream->headers);
-        gather(stream, packet);
-    } else {
-        open_stream(stream, packet, flags);
-    }
+    take(stream, packet, flags);
+    feeds_push(stream, packet, flags);
     packet_unref(packet);
     return 0;
+}
+
+void stream_replica_begin(struct stream *replica) {
+    add_publisher(&replica->registry->gone, replica);
+    begin(replica);
+}
+
+void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_until) {
+    if (replica->live)
+        stream_detach(replica, left_at);
+    claim_let_go(replica);
+    keep_until(replica, kept_until);
+}
+
+void stream_replica_lose(struct stream *replica, bool gap, uint32_t frames) {
+    for (struct player *player = replica->players; player; player = player->next) {
+        if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
+            player->dropped[DROP_NO_MEMORY] += frames;
+        if (gap)
+            player_drop(player, DROP_NO_MEMORY);
+    }
+    if (gap)
+        gop_drop(&replica->gop);
+}
+
+/* The payload stays with the tag where there is no memory. */
+static struct packet *make_replica_packet(struct stream *replica, struct stream_tag *tag) {
+    struct packet *packet = new_packet(replica->registry, &tag->tag, tag->role, tag->tag.timestamp, &tag->tag.payload);
+    if (!packet)
+        return NULL;
+    packet->received_at = tag->received_at;
+    packet->loan = tag->loan;
+    tag->loan = (struct packet_loan){0};
+    packet_account(packet, tag->blocks, &replica->blocks_held);
+    return packet;
+}
+
+void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
+    (void)read_metadata(replica, &tag->tag);
+    count_tag(replica, &tag->tag, tag->role);
+    replica->received_at = tag->received_at;
+    struct packet *packet = make_replica_packet(replica, tag);
+    if (!packet) {
+        lose_frame(replica);
+        return;
+    }
+    take(replica, packet, tag->flags);
+    packet_unref(packet);
+}
+
+void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
+    struct packet *packet = make_replica_packet(replica, tag);
+    if (!packet) {
+        gop_drop(&replica->gop);
+        return;
+    }
+    cache_header(replica, packet);
+    if (in_group)
+        gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
+    packet_unref(packet);
 }
 
 static void insert_player(struct stream *stream, struct player *player) {
@@ -628,13 +735,21 @@ static void insert_player(struct stream *stream, struct player *player) {
     stream->players = player;
     stream->player_count++;
     stream->rtp_players += player->form.kind == PACKET_RTP;
+    stream_want(stream);
+}
+
+uint32_t stream_player_count(const struct stream *stream) {
+    return stream->player_count + feeds_players(stream);
+}
+
+void stream_want(struct stream *stream) {
     if (!stream->live && stream->registry->wanted)
         stream->registry->wanted(stream, stream->registry->wanted_user);
 }
 
 bool stream_has_room(const struct stream *stream) {
     uint64_t most = stream->policy.max_players;
-    return most == 0 || stream->player_count < most;
+    return most == 0 || stream_player_count(stream) < most;
 }
 
 void stream_add_player(struct stream *stream, struct player *player) {

@@ -23,6 +23,7 @@
 #include "daemon/stream_policy.h"
 #include "daemon/timeline.h"
 
+struct feed;
 struct registry;
 struct rtp_output;
 struct session;
@@ -62,6 +63,8 @@ struct stream {
     const char *left_why;  /* the last publisher that has left; or NULL */
     struct player *players;
     uint32_t player_count;
+    struct feed *feeds;     /* to other workers, where it has more players */
+    struct feed *fed_by;    /* a replica of another worker's stream, for some of its players; NULL: it is none */
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
     struct rtp_output *rtp; /* made for the first of them; or NULL */
     struct merge *merges;   /* players with a merge window, by window */
@@ -89,6 +92,31 @@ struct stream {
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t sends;                       /* to its players, those that have gone included */
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
+};
+
+/* What a replica of a stream is to know of it, besides its tags. */
+struct stream_state {
+    uint64_t id;
+    char name[STREAM_NAME + 1];
+    bool live;
+    uint64_t left_at, kept_until;
+    uint8_t seen, claimed;
+    bool has_metadata, settled, opened;
+    uint32_t opened_at;
+    bool has_group; /* or had, until it was too large */
+    sluice_flv_metadata metadata;
+    uint32_t video_codec, audio_codec;
+    uint8_t audio_channels;
+};
+
+/* A tag as the stream's own worker has taken it in, for a replica. */
+struct stream_tag {
+    sluice_flv_tag tag; /* at the time that players are told; the payload is a reference */
+    enum packet_role role;
+    uint8_t flags; /* of the publisher's file header */
+    uint32_t blocks;
+    uint64_t received_at;
+    struct packet_loan loan;
 };
 
 /* What has gone through all streams ever. Only goes up. */
@@ -141,6 +169,9 @@ void registry_count_displaced(struct registry *registry);
 
 uint32_t registry_count(const struct registry *registry);
 
+/* Whether a stream of its has players elsewhere, or one of its players a stream that is another worker's. */
+bool registry_is_spread(struct registry *registry);
+
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
 uint64_t registry_packet_bytes(const struct registry *registry);
 
@@ -165,6 +196,33 @@ bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t w
 
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
+
+/*
+ * Replicas: streams of another worker's, on this one. They are not counted as streams, nothing publishes them but these
+ * calls, and they are not recorded. @fed_by: lives as long as the replica. 0, -ENOMEM
+ */
+int registry_add_replica(struct registry *registry, const struct stream_state *state, struct feed *fed_by,
+                         struct stream **ret_replica);
+void stream_get_state(const struct stream *stream, struct stream_state *ret_state);
+
+/* A publisher has come to the stream, or has left it. */
+void stream_replica_begin(struct stream *replica);
+void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_until);
+
+/* Frames have been lost on the way, of which there is a gap from now on. */
+void stream_replica_lose(struct stream *replica, bool gap, uint32_t frames);
+
+/* Takes one tag to the replica's players. What it does not take over stays the caller's, in the tag. */
+void stream_replica_publish(struct stream *replica, struct stream_tag *tag);
+
+/* The same for what is in the stream's cached group, and for headers, which no player is sent now. */
+void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group);
+
+/* Players, those that other workers serve included. */
+uint32_t stream_player_count(const struct stream *stream);
+
+/* A player has come to the stream: who has to know is told where it has no publisher. */
+void stream_want(struct stream *stream);
 
 /* Whether it may have one player more. */
 bool stream_has_room(const struct stream *stream);

@@ -8,6 +8,7 @@
 #include "daemon/log.h"
 #include "daemon/object_id.h"
 #include "daemon/server.h"
+#include "daemon/spread.h"
 
 enum {
     TICK_MS = 500,      /* deadlines are looked at so often */
@@ -19,6 +20,7 @@ enum {
     BLOCK_BYTES = 4096,
     SMALL_BYTES = 512,
     PACKET_SHARE = 8, /* of the memory is not blocks */
+    LENT_SHARE = 4,   /* of the blocks may be lent to other workers where blocks are short */
 };
 
 void worker_add(struct worker *worker, struct session *session) {
@@ -47,6 +49,7 @@ void worker_remove(struct worker *worker, struct session *session) {
 void worker_end_session(struct session *session) {
     hook_cancel(session);
     free(session->move);
+    spread_leave(session);
     worker_remove(session->worker, session);
     server_release_connection(session->worker->server, session->is_outgoing ? NULL : &session->peer_address);
 }
@@ -82,7 +85,8 @@ static void finish(struct worker *worker, uint64_t now) {
         each_session(worker, close_session);
     if (now >= worker->drain_deadline + RECORD_MS)
         recorders_give_up(&worker->recorders);
-    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0)
+    if (worker->drained || worker->session_count > 0 || worker->recorders.count > 0 ||
+        registry_is_spread(worker->registry))
         return;
     worker->drained = true;
     server_release(worker->server);
@@ -116,7 +120,7 @@ static void tick(sluice_timer *timer, void *user) {
     struct worker *worker = user;
     uint64_t now = worker_now(worker);
     sluice_timer_start(timer, worker->draining ? DRAIN_TICK_MS : TICK_MS);
-    if (now - worker->ticked_at >= RATE_MS) {
+    if (worker->draining || now - worker->ticked_at >= RATE_MS) {
         registry_tick(worker->registry, now - worker->ticked_at);
         worker->ticked_at = now;
     }
@@ -227,6 +231,7 @@ static int make_pool(struct worker *worker) {
         .max_blocks = (uint32_t)(share / BLOCK_BYTES),
         .class_sizes = {SMALL_BYTES},
     };
+    worker->site.most_lent = share / LENT_SHARE;
     int error = sluice_pool_new(&pool, &worker->pool);
     if (error)
         LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
@@ -255,6 +260,10 @@ static int make_rest(struct worker *worker) {
     limits.packet_bytes = packet_bytes(worker);
     int error = registry_new(worker->loop, &limits, &worker->registry);
     if (!error) {
+        worker->site.loop = worker->loop;
+        worker->site.registry = worker->registry;
+        worker->site.index = worker->index;
+        worker->site.over = server_over(worker->server);
         recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->streams.all.player_buffer);
         registry_record(worker->registry, &worker->recorders);
         error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);

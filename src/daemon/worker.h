@@ -13,6 +13,7 @@
 #include <sluice/pool.h>
 
 #include "daemon/denials.h"
+#include "daemon/feed.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
@@ -29,6 +30,7 @@ struct worker {
     sluice_pool *pool;
     sluice_loop *loop;
     struct registry *registry;
+    struct feed_site site;
     struct pulls *pulls;
     struct records *records; /* the server's; NULL: nothing is recorded */
     struct recorders recorders;

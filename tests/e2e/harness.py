@@ -439,6 +439,8 @@ class Dechunker:
 class Player:
     """A player of our own: reads a stream in a thread, and keeps its tags."""
 
+    REQUEST = b"GET /%s.flv HTTP/%s\r\nHost: test\r\n\r\n"
+
     def __init__(self, daemon, name, version="1.1", receive_buffer=0, reading=True, at=0):
         self.tags, self.error, self.status, self.headers = [], None, None, None
         self.finished = False
@@ -446,7 +448,7 @@ class Player:
         self.peer = daemon.connect("http", at, receive_buffer)
         self.address = address_text(self.peer)
         self.peer.settimeout(None)
-        self.peer.sendall(b"GET /%s.flv HTTP/%s\r\nHost: test\r\n\r\n" % (name.encode(), version.encode()))
+        self.peer.sendall(self.REQUEST % (name.encode(), version.encode()))
         self._thread = threading.Thread(target=self._run, daemon=True)
         if reading:
             self._thread.start()

@@ -55,6 +55,7 @@ VALUES = {
     "max-connections-per-address": ("3", ["3"], None),
     "max-streams": ("100", ["100"], None),
     "max-players": ("5", ["5"], None),
+    "spread": ("100", ["100"], None),
     "record": ('["live/*=/var/x", "*=/var/y"]', ["live/*=/var/x", "*=/var/y"], None),
     "record-segment": ("60", ["60"], None),
     "record-size": ('"1M"', ["1M"], None),

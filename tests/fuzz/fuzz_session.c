@@ -67,7 +67,7 @@ static const struct options *make_options(unsigned choice) {
     };
     static const char *const kinds[] = {
         "workers = 1; memory = \"4M\";",
-        "workers = 2; memory = \"4M\"; log-format = \"json\";",
+        "workers = 2; memory = \"4M\"; spread = 1; log-format = \"json\";",
         "workers = 1; memory = \"4M\"; merge-window = 100; frame-limit = 2048;",
         "workers = 1; memory = \"4M\"; player-buffer = 65536; pull = [\"rtsp://u:p@127.0.0.1:1/x=live/a\"];",
     };

@@ -27,6 +27,7 @@ complete -c sluiced -l resume -x -d 'how long a stream is kept for its publisher
 complete -c sluiced -l first-data -x -d 'how long a publisher may take for its first frame'
 complete -c sluiced -l time-jump -x -d 'jump of timestamps that is repaired'
 complete -c sluiced -l workers -x -d 'threads that share the work'
+complete -c sluiced -l spread -x -d 'players of a stream that its worker serves alone'
 complete -c sluiced -l memory -x -d 'most memory for blocks'
 complete -c sluiced -l gop-size -x -d 'most memory of a cached group of pictures'
 complete -c sluiced -l player-buffer -x -d 'most that is queued for a player'
