@@ -23,7 +23,7 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     viewer->seen |= UINT64_C(1) << (tag->generation & 63);
     WORLD_CHECK(is_new || tag->number > viewer->number, "%s: frame %u comes after %u", viewer->who, tag->number,
                 viewer->number);
-    if (!is_new && tag->number != viewer->number + 1)
+    if (!is_new && tag->number != viewer->number + 1 && !viewer->takes_gaps)
         judge_gap(viewer, tag);
     if (tag->kind == MEDIA_VIDEO && !viewer->takes_any_start)
         WORLD_CHECK(viewer->has_key, "%s: frame %u comes before any key frame", viewer->who, tag->number);
@@ -36,7 +36,7 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     viewer->frames++;
 }
 
-static void see(struct viewer *viewer, const struct media_tag *tag) {
+void viewer_see(struct viewer *viewer, const struct media_tag *tag) {
     WORLD_CHECK(tag->stream == viewer->stream, "%s: a frame of stream %u", viewer->who, tag->stream);
     if (!media_is_header(tag)) {
         see_frame(viewer, tag);
@@ -73,7 +73,7 @@ void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
         done += read_script(viewer->bytes + done, viewer->count - done);
     while (viewer->has_file_header && !(viewer->count > done && viewer->bytes[done] == 18) &&
            (size = media_read_tag(viewer->bytes + done, viewer->count - done, viewer->who, &tag)) > 0) {
-        see(viewer, &tag);
+        viewer_see(viewer, &tag);
         done += size;
     }
     if (done > 0)
