@@ -54,6 +54,7 @@ struct player_plan {
     enum player_manner manner;
     enum player_form form;
     bool has_room; /* the kernel takes much for it */
+    bool may_lose; /* memory may be short: by RTP, frames are lost then that only the packets' numbers tell of */
 };
 
 struct sim_player;

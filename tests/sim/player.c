@@ -185,6 +185,7 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     player->viewer = (struct viewer){
         .who = player->who, .stream = plan->show->stream, .has_video = plan->show->has_video};
     player->messages.viewer = &player->viewer;
+    player->viewer.takes_gaps = plan->form == PLAY_RTSP && plan->may_lose;
     snprintf(player->who, sizeof player->who, "player %u", file->id);
     player->most = world_between(1, 4000);
     player->wait_us = plan->manner == PLAYER_READS ? 2000 : world_between(100, 20000);

@@ -96,9 +96,17 @@ static void start_publisher(void *user) {
         relay.publishers[relay.publisher_count++] = publisher;
 }
 
+static bool is_memory_short(void) {
+    return server_worker(relay.server, 0)->options->memory < PLENTY || world_rate(FAULT_MEMORY) > 0;
+}
+
 static void start_player(void *user) {
     const struct player_plan plan = {
-        .show = user, .manner = world_one_in(3) ? PLAYER_READS : world_random(5), .form = world_random(PLAYER_FORMS)};
+        .show = user,
+        .manner = world_one_in(3) ? PLAYER_READS : world_random(5),
+        .form = world_random(PLAYER_FORMS),
+        .may_lose = is_memory_short(),
+    };
     struct sim_player *player = sim_player_new(&plan);
     if (player)
         relay.players[relay.player_count++] = player;

@@ -97,8 +97,8 @@ static void see_description(struct rtsp *rtsp, const char *reply) {
     WORLD_CHECK(rtsp->tracks[0].is_there || rtsp->tracks[1].is_there, "%s: no track is described", rtsp->viewer->who);
     /* A track that comes later is not this player's, whose frames then have gaps that nothing marks. */
     rtsp->viewer->has_video = rtsp->tracks[0].is_there;
-    rtsp->viewer->takes_gaps = rtsp->tracks[0].is_there != rtsp->needs_video ||
-                               rtsp->tracks[1].is_there != rtsp->needs_audio;
+    rtsp->viewer->takes_gaps |= rtsp->tracks[0].is_there != rtsp->needs_video ||
+                                rtsp->tracks[1].is_there != rtsp->needs_audio;
 }
 
 static void see_reply(struct rtsp *rtsp, const char *reply) {

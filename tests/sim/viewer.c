@@ -9,6 +9,8 @@ static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
     bool has_header = viewer->has_header || viewer->header_generation != tag->generation;
     bool goes_on = has_header && tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
     viewer->gaps++;
+    if (viewer->takes_gaps)
+        return;
     /* At the beginning, video is held back until a key frame, and audio is not. */
     if (viewer->has_video && !viewer->has_key && tag->kind != MEDIA_VIDEO)
         return;
@@ -23,7 +25,7 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     viewer->seen |= UINT64_C(1) << (tag->generation & 63);
     WORLD_CHECK(is_new || tag->number > viewer->number, "%s: frame %u comes after %u", viewer->who, tag->number,
                 viewer->number);
-    if (!is_new && tag->number != viewer->number + 1 && !viewer->takes_gaps)
+    if (!is_new && tag->number != viewer->number + 1)
         judge_gap(viewer, tag);
     if (tag->kind == MEDIA_VIDEO && !viewer->takes_any_start)
         WORLD_CHECK(viewer->has_key, "%s: frame %u comes before any key frame", viewer->who, tag->number);

@@ -9,7 +9,7 @@ struct viewer {
     uint8_t stream;
     bool has_video;
     bool takes_any_start; /* video may begin before a key frame */
-    bool takes_gaps;      /* frames of another track are not for it */
+    bool takes_gaps;      /* and counts them */
     uint8_t *bytes;       /* not read yet */
     size_t count, room;
     bool has_file_header;
