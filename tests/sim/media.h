@@ -8,7 +8,15 @@
 
 enum media_kind { MEDIA_VIDEO_HEADER, MEDIA_AUDIO_HEADER, MEDIA_KEY_FRAME, MEDIA_VIDEO, MEDIA_AUDIO };
 
-enum { MEDIA_HEADER = 13, MEDIA_AROUND = 15, MEDIA_LEAST = 16, MEDIA_MOST = 40000 };
+enum {
+    MEDIA_HEADER = 13,
+    MEDIA_AROUND = 15,
+    MEDIA_LEAST = 48, /* of a payload */
+    MEDIA_MOST = 40000,
+    MEDIA_MOST_AUDIO = 8000, /* what AAC in RTP can say is hardly more */
+    MEDIA_BEFORE_NAL = 9,    /* bytes of a video payload: FLV's own, and a length */
+    MEDIA_BEFORE_AUDIO = 2,
+};
 
 struct media_tag {
     enum media_kind kind;
@@ -27,6 +35,9 @@ void media_write_tag(uint8_t *out, const struct media_tag *tag);
 
 /* Reads a tag from the front: its bytes in all; 0 when it is not whole. Fails where any byte is not as it was made. */
 size_t media_read_tag(const uint8_t *bytes, size_t n, const char *who, struct media_tag *ret_tag);
+
+/* Reads a frame from its name on, before which the payload had that many bytes, and all of which there is. */
+void media_read_frame(const uint8_t *name, size_t n, uint32_t before, const char *who, struct media_tag *ret_tag);
 
 static inline bool media_is_header(const struct media_tag *tag) {
     return tag->kind <= MEDIA_AUDIO_HEADER;

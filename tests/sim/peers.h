@@ -5,7 +5,7 @@
 #include "sim/kernel.h"
 #include "sim/viewer.h"
 
-enum { PEERS_FLV_PORT = 9000, PEERS_HTTP_PORT = 8080, PEERS_STREAMS = 4 };
+enum { PEERS_FLV_PORT = 9000, PEERS_HTTP_PORT = 8080, PEERS_RTSP_PORT = 8554, PEERS_STREAMS = 4 };
 
 /* What a publisher and its stream's players know in common. */
 struct show {
@@ -46,19 +46,21 @@ void sim_publisher_free(struct sim_publisher *publisher);
 
 enum player_manner { PLAYER_READS, PLAYER_READS_SLOWLY, PLAYER_READS_AT_TIMES, PLAYER_READS_NOTHING, PLAYER_DIES };
 
-/* HTTP/1.1; HTTP/1.0, without chunks; messages. */
-enum player_form { PLAY_CHUNKED, PLAY_UNTIL_CLOSE, PLAY_WEBSOCKET, PLAYER_FORMS };
+/* HTTP/1.1; HTTP/1.0, without chunks; messages; RTP between answers. */
+enum player_form { PLAY_CHUNKED, PLAY_UNTIL_CLOSE, PLAY_WEBSOCKET, PLAY_RTSP, PLAYER_FORMS };
 
 struct player_plan {
     const struct show *show;
     enum player_manner manner;
     enum player_form form;
     bool has_room; /* the kernel takes much for it */
+    bool may_lose; /* memory may be short: by RTP, frames are lost then that only the packets' numbers tell of */
 };
 
 struct sim_player;
 struct sim_player *sim_player_new(const struct player_plan *plan);
 const struct viewer *sim_player_viewer(const struct sim_player *player);
+enum player_form sim_player_form(const struct sim_player *player);
 
 /* Its request has been granted, and nothing has ended it. */
 bool sim_player_is_playing(const struct sim_player *player);

@@ -4,6 +4,7 @@
 
 #include "sim/messages.h"
 #include "sim/peers.h"
+#include "sim/rtsp.h"
 #include "sim/world.h"
 
 enum { HEAD = 1024, PIECE = 65536, ROOM = 1 << 18 };
@@ -26,6 +27,7 @@ struct sim_player {
     size_t line_length;
     size_t chunk_left;
     struct messages messages;
+    struct rtsp rtsp;
 };
 
 /* One byte of the lines around chunks. */
@@ -78,6 +80,7 @@ static void take_body(struct sim_player *player, const uint8_t *bytes, size_t n)
     case PLAY_WEBSOCKET:
         messages_take(&player->messages, bytes, n);
         break;
+    case PLAY_RTSP:
     case PLAYER_FORMS:
         break;
     }
@@ -132,21 +135,35 @@ static uint32_t amount(struct sim_player *player) {
     return world_between(1, player->most);
 }
 
+static void say(struct sim_player *player) {
+    if (player->plan.form == PLAY_WEBSOCKET && player->granted)
+        messages_say(&player->messages, player->file);
+    if (player->plan.form != PLAY_RTSP)
+        return;
+    if (player->rtsp.step == RTSP_IS_OVER)
+        die(player);
+    else
+        rtsp_say(&player->rtsp, player->file);
+}
+
 static void work(void *user) {
     static uint8_t bytes[PIECE];
     struct sim_player *player = user;
     if (player->left || player->ended)
         return;
     uint32_t most = amount(player);
-    take(player, bytes, peer_receive(player->file, bytes, most));
+    size_t n = peer_receive(player->file, bytes, most);
+    if (player->plan.form == PLAY_RTSP)
+        rtsp_take(&player->rtsp, bytes, n);
+    else
+        take(player, bytes, n);
     if (peer_is_ended(player->file)) {
         player->ended = true;
         world_trace("player ends", player->file->id, player->viewer.frames, player->viewer.gaps);
         peer_finish(player->file);
         return;
     }
-    if (player->plan.form == PLAY_WEBSOCKET && player->granted)
-        messages_say(&player->messages, player->file);
+    say(player);
     if (player->file->sent_length == 0 || player->plan.manner == PLAYER_READS_NOTHING)
         peer_watch(player->file, player->wait_us, work, player);
     else
@@ -157,7 +174,7 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     static const char upgrade[] = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     char request[256];
-    struct file *file = peer_connect(PEERS_HTTP_PORT);
+    struct file *file = peer_connect(plan->form == PLAY_RTSP ? PEERS_RTSP_PORT : PEERS_HTTP_PORT);
     if (!file)
         return NULL;
     struct sim_player *player = world_allocate(sizeof *player);
@@ -168,13 +185,17 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     player->viewer = (struct viewer){
         .who = player->who, .stream = plan->show->stream, .has_video = plan->show->has_video};
     player->messages.viewer = &player->viewer;
+    player->viewer.takes_gaps = plan->form == PLAY_RTSP && plan->may_lose;
     snprintf(player->who, sizeof player->who, "player %u", file->id);
     player->most = world_between(1, 4000);
     player->wait_us = plan->manner == PLAYER_READS ? 2000 : world_between(100, 20000);
     int length = snprintf(request, sizeof request, "GET /live/%u.flv HTTP/1.%d\r\nHost: here\r\n%s\r\n",
                           plan->show->stream, plan->form == PLAY_UNTIL_CLOSE ? 0 : 1,
                           plan->form == PLAY_WEBSOCKET ? upgrade : "");
-    (void)peer_send(file, request, (size_t)length);
+    if (plan->form == PLAY_RTSP)
+        rtsp_begin(&player->rtsp, &player->viewer, plan->show->has_video, plan->show->has_audio);
+    else
+        (void)peer_send(file, request, (size_t)length);
     world_trace("player", plan->show->stream, plan->manner, file->id);
     world_after(1, work, player);
     if (plan->manner == PLAYER_DIES)
@@ -182,12 +203,17 @@ struct sim_player *sim_player_new(const struct player_plan *plan) {
     return player;
 }
 
+enum player_form sim_player_form(const struct sim_player *player) {
+    return player->plan.form;
+}
+
 const struct viewer *sim_player_viewer(const struct sim_player *player) {
     return &player->viewer;
 }
 
 bool sim_player_is_playing(const struct sim_player *player) {
-    return player->granted && !player->left && !player->ended && !player->file->dead;
+    return (player->granted || player->rtsp.step == RTSP_PLAYS) && !player->left && !player->ended &&
+           !player->file->dead;
 }
 
 void sim_player_leave(struct sim_player *player) {
@@ -199,7 +225,7 @@ void sim_player_leave(struct sim_player *player) {
 }
 
 bool sim_player_is_answered(const struct sim_player *player) {
-    return messages_is_answered(&player->messages);
+    return messages_is_answered(&player->messages) && rtsp_is_answered(&player->rtsp);
 }
 
 void sim_player_check_end(const struct sim_player *player) {
@@ -212,5 +238,6 @@ void sim_player_free(struct sim_player *player) {
         return;
     kernel_file_unref(player->file);
     viewer_clear(&player->viewer);
+    rtsp_clear(&player->rtsp);
     world_free(player);
 }

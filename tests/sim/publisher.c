@@ -79,6 +79,8 @@ static void put_frame(struct sim_publisher *publisher) {
         .size = world_between(MEDIA_LEAST, world_one_in(8) ? publisher->plan.size_most : 600),
         .timestamp = publisher->timestamp,
     };
+    if (tag.kind == MEDIA_AUDIO && tag.size > MEDIA_MOST_AUDIO)
+        tag.size = MEDIA_MOST_AUDIO;
     put_tag(publisher, &tag);
 }
 

@@ -34,6 +34,7 @@ static struct relay {
     size_t publisher_count, player_count;
     struct sim_publisher *watched;
     struct sim_player *watcher;
+    enum player_form watcher_form;
     bool is_over;
     uint32_t recorded; /* frames of the stream that is watched */
 } relay;
@@ -53,6 +54,7 @@ static struct options *choose_options(void) {
     static const char *const names[PEERS_STREAMS] = {"live/0", "live/1", "live/2", "live/3"};
     struct options *options = options_new();
     add_listener(options, LISTENER_HTTP, PEERS_HTTP_PORT, "");
+    add_listener(options, LISTENER_RTSP, PEERS_RTSP_PORT, "");
     for (uint16_t i = 0; i < PEERS_STREAMS; i++)
         add_listener(options, LISTENER_FLV, PEERS_FLV_PORT + i, names[i]);
     options->workers = 1;
@@ -96,12 +98,28 @@ static void start_publisher(void *user) {
         relay.publishers[relay.publisher_count++] = publisher;
 }
 
+static bool is_memory_short(void) {
+    return server_worker(relay.server, 0)->options->memory < PLENTY || world_rate(FAULT_MEMORY) > 0;
+}
+
 static void start_player(void *user) {
     const struct player_plan plan = {
-        .show = user, .manner = world_one_in(3) ? PLAYER_READS : world_random(5), .form = world_random(PLAYER_FORMS)};
+        .show = user,
+        .manner = world_one_in(3) ? PLAYER_READS : world_random(5),
+        .form = world_random(PLAYER_FORMS),
+        .may_lose = is_memory_short(),
+    };
     struct sim_player *player = sim_player_new(&plan);
     if (player)
         relay.players[relay.player_count++] = player;
+}
+
+/* The server keeps silent RTSP connections for a minute, which would count as connections. */
+static void end_rtsp(void *user) {
+    (void)user;
+    for (size_t i = 0; i < relay.player_count; i++)
+        if (sim_player_form(relay.players[i]) == PLAY_RTSP)
+            sim_player_leave(relay.players[i]);
 }
 
 static void watch_publisher(void *user) {
@@ -120,8 +138,11 @@ static void watch_publisher(void *user) {
 }
 
 static void watch(void *user) {
+    /* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
+    bool has_room = server_worker(relay.server, 0)->options->memory >= PLENTY;
+    relay.watcher_form = world_random(has_room ? PLAYER_FORMS : PLAY_RTSP);
     const struct player_plan plan = {
-        .show = user, .manner = PLAYER_READS, .form = world_random(PLAYER_FORMS), .has_room = true};
+        .show = user, .manner = PLAYER_READS, .form = relay.watcher_form, .has_room = true};
     relay.watcher = sim_player_new(&plan);
     WORLD_CHECK(relay.watcher, "nobody listens any more");
     relay.players[relay.player_count++] = relay.watcher;
@@ -135,7 +156,9 @@ static void judge(void *user) {
                 sim_publisher_frames(relay.watched));
     /* Where little memory is allowed, the stream's beginning may be more than its players are given. */
     bool has_room = server_worker(relay.server, 0)->options->streams.all.player_buffer >= ENOUGH;
-    WORLD_CHECK(viewer->number == WATCH_FRAMES && viewer->gaps == 0 && (viewer->frames == WATCH_FRAMES || !has_room),
+    /* By RTSP some may have gone by until a player has asked for everything. */
+    uint32_t least = relay.watcher_form == PLAY_RTSP ? WATCH_FRAMES / 2 : WATCH_FRAMES;
+    WORLD_CHECK(viewer->number == WATCH_FRAMES && viewer->gaps == 0 && (viewer->frames >= least || !has_room),
                 "of %u frames %u came to the player in the end, the last was %u, with %u gaps", WATCH_FRAMES,
                 viewer->frames, viewer->number, viewer->gaps);
     WORLD_CHECK(sim_player_is_answered(relay.watcher), "a ping was not answered in the end");
@@ -165,6 +188,7 @@ static void plan(void) {
         world_after(world_random(4 * SECOND), start_player, &relay.shows[world_random(shows)]);
     uint64_t calm_at = 6 * SECOND;
     world_after(calm_at, calm, NULL);
+    world_after(calm_at + SETTLE - SECOND, end_rtsp, NULL);
     world_after(calm_at + SETTLE, watch, &relay.shows[WATCH]);
     world_after(calm_at + SETTLE + 4 * SECOND, judge, NULL);
     world_after(calm_at + SETTLE + 24 * SECOND, check_is_over, NULL);

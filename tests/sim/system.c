@@ -50,6 +50,14 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left) {
     return 0;
 }
 
+ssize_t __wrap_getrandom(void *bytes, size_t n, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t n, unsigned flags) {
+    (void)flags;
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)bytes)[i] = (uint8_t)world_random(256);
+    return (ssize_t)n;
+}
+
 /* Descriptors */
 
 int __real_close(int fd);

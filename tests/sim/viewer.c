@@ -9,6 +9,8 @@ static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
     bool has_header = viewer->has_header || viewer->header_generation != tag->generation;
     bool goes_on = has_header && tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
     viewer->gaps++;
+    if (viewer->takes_gaps)
+        return;
     /* At the beginning, video is held back until a key frame, and audio is not. */
     if (viewer->has_video && !viewer->has_key && tag->kind != MEDIA_VIDEO)
         return;
@@ -36,7 +38,7 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     viewer->frames++;
 }
 
-static void see(struct viewer *viewer, const struct media_tag *tag) {
+void viewer_see(struct viewer *viewer, const struct media_tag *tag) {
     WORLD_CHECK(tag->stream == viewer->stream, "%s: a frame of stream %u", viewer->who, tag->stream);
     if (!media_is_header(tag)) {
         see_frame(viewer, tag);
@@ -73,7 +75,7 @@ void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
         done += read_script(viewer->bytes + done, viewer->count - done);
     while (viewer->has_file_header && !(viewer->count > done && viewer->bytes[done] == 18) &&
            (size = media_read_tag(viewer->bytes + done, viewer->count - done, viewer->who, &tag)) > 0) {
-        see(viewer, &tag);
+        viewer_see(viewer, &tag);
         done += size;
     }
     if (done > 0)

@@ -9,6 +9,7 @@ struct viewer {
     uint8_t stream;
     bool has_video;
     bool takes_any_start; /* video may begin before a key frame */
+    bool takes_gaps;      /* and counts them */
     uint8_t *bytes;       /* not read yet */
     size_t count, room;
     bool has_file_header;
@@ -24,6 +25,9 @@ struct viewer {
 };
 
 void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n);
+
+/* The same with one that was read otherwise. */
+void viewer_see(struct viewer *viewer, const struct media_tag *tag);
 
 /* Bytes of a tag that is not whole. */
 size_t viewer_left(const struct viewer *viewer);

@@ -1,0 +1,273 @@
+#include "sim/rtsp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world.h"
+
+enum {
+    CHANNELS = 2 * RTSP_TRACKS,
+    HEAD = 8192,
+    INTERLEAVED = 4,
+    RTP = 12,
+    TYPE = 31,
+    IDR = 5,
+    SLICE = 1,
+    STAP_A = 24,
+    FU_A = 28,
+    BEGINS = 0x80,
+    ENDS = 0x40,
+    AU = 4, /* the section of one access unit's header */
+};
+
+static uint32_t get16(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 8 | bytes[1];
+}
+
+/* Requests */
+
+static void ask(struct rtsp *rtsp, const char *method, const char *behind, const char *header) {
+    size_t at = rtsp->out_length;
+    int n = snprintf(rtsp->out + at, sizeof rtsp->out - at,
+                     "%s rtsp://127.0.0.1:8554/live/%u%s RTSP/1.0\r\nCSeq: %u\r\n", method, rtsp->viewer->stream,
+                     behind, ++rtsp->asked);
+    at += (size_t)n;
+    if (*rtsp->session)
+        at += (size_t)snprintf(rtsp->out + at, sizeof rtsp->out - at, "Session: %s\r\n", rtsp->session);
+    at += (size_t)snprintf(rtsp->out + at, sizeof rtsp->out - at, "%s\r\n", header);
+    WORLD_CHECK(at < sizeof rtsp->out, "%s: a request is too long", rtsp->viewer->who);
+    rtsp->out_length = at;
+}
+
+void rtsp_begin(struct rtsp *rtsp, struct viewer *viewer, bool has_video, bool has_audio) {
+    *rtsp = (struct rtsp){.viewer = viewer, .needs_video = has_video, .needs_audio = has_audio};
+    for (size_t i = 0; i < RTSP_TRACKS; i++)
+        rtsp->tracks[i].frame = world_allocate(MEDIA_MOST);
+    ask(rtsp, "DESCRIBE", "", "Accept: application/sdp\r\n");
+}
+
+/* The next track, or all of them are to be played. */
+static void go_on(struct rtsp *rtsp) {
+    char behind[16], header[96];
+    while (rtsp->next_track < RTSP_TRACKS && !rtsp->tracks[rtsp->next_track].is_there)
+        rtsp->next_track++;
+    unsigned track = rtsp->next_track++;
+    if (track >= RTSP_TRACKS) {
+        rtsp->step = RTSP_STARTS;
+        ask(rtsp, "PLAY", "", "");
+        return;
+    }
+    rtsp->step = RTSP_SETS_UP;
+    snprintf(behind, sizeof behind, "/trackID=%u", track);
+    snprintf(header, sizeof header, "Transport: RTP/AVP/TCP;unicast;interleaved=%u-%u\r\n", 2 * track, 2 * track + 1);
+    ask(rtsp, "SETUP", behind, header);
+}
+
+static void choose(struct rtsp *rtsp) {
+    if (rtsp->step != RTSP_PLAYS)
+        return;
+    if (!world_is_calm() && world_one_in(60)) {
+        rtsp->step = RTSP_LEAVES;
+        ask(rtsp, "TEARDOWN", "", "");
+    } else if (world_one_in(10)) {
+        ask(rtsp, world_one_in(2) ? "GET_PARAMETER" : "OPTIONS", "", "");
+    }
+}
+
+void rtsp_say(struct rtsp *rtsp, struct file *file) {
+    if (rtsp->out_sent == rtsp->out_length && rtsp_is_answered(rtsp)) {
+        rtsp->out_sent = rtsp->out_length = 0;
+        choose(rtsp);
+    }
+    size_t left = rtsp->out_length - rtsp->out_sent;
+    if (left > 0)
+        rtsp->out_sent += peer_send(file, rtsp->out + rtsp->out_sent, world_between(1, (uint32_t)left));
+}
+
+bool rtsp_is_answered(const struct rtsp *rtsp) {
+    return rtsp->answered == rtsp->asked;
+}
+
+/* Answers */
+
+static void see_description(struct rtsp *rtsp, const char *reply) {
+    rtsp->tracks[0].is_there = strstr(reply, "m=video") != NULL;
+    rtsp->tracks[1].is_there = strstr(reply, "m=audio") != NULL;
+    WORLD_CHECK(rtsp->tracks[0].is_there || rtsp->tracks[1].is_there, "%s: no track is described", rtsp->viewer->who);
+    /* A track that comes later is not this player's, whose frames then have gaps that nothing marks. */
+    rtsp->viewer->has_video = rtsp->tracks[0].is_there;
+    rtsp->viewer->takes_gaps |= rtsp->tracks[0].is_there != rtsp->needs_video ||
+                                rtsp->tracks[1].is_there != rtsp->needs_audio;
+}
+
+static void see_reply(struct rtsp *rtsp, const char *reply) {
+    const char *number = strcasestr(reply, "\r\nCSeq:"), *session = strcasestr(reply, "\r\nSession:");
+    WORLD_CHECK(strncmp(reply, "RTSP/1.0 ", 9) == 0, "%s: no RTSP answer", rtsp->viewer->who);
+    bool is_granted = atoi(reply + 9) == 200;
+    if (!is_granted) {
+        world_trace("rtsp refused", rtsp->step, atoi(reply + 9), 0);
+        rtsp->step = RTSP_IS_OVER;
+        return;
+    }
+    WORLD_CHECK(number && strtoul(number + 7, NULL, 10) == ++rtsp->answered && rtsp->answered <= rtsp->asked,
+                "%s: an answer that is not to request %u", rtsp->viewer->who, rtsp->answered);
+    rtsp->out_sent = rtsp->out_length = 0;
+    if (session && !*rtsp->session)
+        sscanf(session + strlen("\r\nSession:"), " %63[^;\r\n]", rtsp->session);
+    switch (rtsp->step) {
+    case RTSP_DESCRIBES:
+        see_description(rtsp, reply);
+        go_on(rtsp);
+        break;
+    case RTSP_SETS_UP:
+        go_on(rtsp);
+        break;
+    case RTSP_STARTS:
+        rtsp->step = RTSP_PLAYS;
+        break;
+    case RTSP_LEAVES:
+        rtsp->step = RTSP_IS_OVER;
+        break;
+    case RTSP_PLAYS:
+    case RTSP_IS_OVER:
+        break;
+    }
+}
+
+/* Media */
+
+static void see_frame(struct rtsp *rtsp, const uint8_t *name, size_t n, uint32_t before) {
+    struct media_tag tag;
+    media_read_frame(name, n, before, rtsp->viewer->who, &tag);
+    viewer_see(rtsp->viewer, &tag);
+}
+
+/* Parameter sets go along with key frames. */
+static void see_nal(struct rtsp *rtsp, const uint8_t *nal, size_t n) {
+    WORLD_CHECK(n > 1, "%s: a NAL unit of %zu bytes", rtsp->viewer->who, n);
+    if ((nal[0] & TYPE) == IDR || (nal[0] & TYPE) == SLICE)
+        see_frame(rtsp, nal + 1, n - 1, MEDIA_BEFORE_NAL + 1);
+}
+
+static void add(struct rtsp *rtsp, struct rtsp_track *track, const uint8_t *bytes, size_t n) {
+    WORLD_CHECK(track->length + n <= MEDIA_MOST, "%s: a frame is too long", rtsp->viewer->who);
+    memcpy(track->frame + track->length, bytes, n);
+    track->length += n;
+}
+
+static void see_fragment(struct rtsp *rtsp, struct rtsp_track *track, const uint8_t *bytes, size_t n) {
+    WORLD_CHECK(n > 2 && track->is_open == !(bytes[1] & BEGINS), "%s: a fragment without a beginning",
+                rtsp->viewer->who);
+    if (bytes[1] & BEGINS) {
+        track->length = 0;
+        track->frame[track->length++] = (uint8_t)((bytes[0] & 0xe0) | (bytes[1] & TYPE));
+    }
+    add(rtsp, track, bytes + 2, n - 2);
+    track->is_open = !(bytes[1] & ENDS);
+    if (!track->is_open)
+        see_nal(rtsp, track->frame, track->length);
+}
+
+static void see_video(struct rtsp *rtsp, struct rtsp_track *track, const uint8_t *bytes, size_t n) {
+    WORLD_CHECK(n > 1, "%s: an empty packet", rtsp->viewer->who);
+    if ((bytes[0] & TYPE) == FU_A) {
+        see_fragment(rtsp, track, bytes, n);
+        return;
+    }
+    WORLD_CHECK(!track->is_open, "%s: a NAL unit inside another", rtsp->viewer->who);
+    if ((bytes[0] & TYPE) != STAP_A) {
+        see_nal(rtsp, bytes, n);
+        return;
+    }
+    for (size_t at = 1; at < n;) {
+        size_t size = n - at > 2 ? get16(bytes + at) : n;
+        WORLD_CHECK(size <= n - at - 2, "%s: an aggregate of more than it has", rtsp->viewer->who);
+        see_nal(rtsp, bytes + at + 2, size);
+        at += 2 + size;
+    }
+}
+
+static void see_audio(struct rtsp *rtsp, struct rtsp_track *track, const uint8_t *bytes, size_t n) {
+    WORLD_CHECK(n > AU && get16(bytes) == 16, "%s: a packet with %u bits of headers", rtsp->viewer->who,
+                n > 1 ? get16(bytes) : 0);
+    size_t size = get16(bytes + 2) >> 3;
+    if (!track->is_open)
+        track->length = 0;
+    add(rtsp, track, bytes + AU, n - AU);
+    WORLD_CHECK(track->length <= size, "%s: more than the frame has", rtsp->viewer->who);
+    track->is_open = track->length < size;
+    if (!track->is_open)
+        see_frame(rtsp, track->frame, size, MEDIA_BEFORE_AUDIO);
+}
+
+static void see_packet(struct rtsp *rtsp, unsigned channel, const uint8_t *bytes, size_t n) {
+    WORLD_CHECK(channel < CHANNELS && rtsp->tracks[channel / 2].is_there && rtsp->step >= RTSP_STARTS && n >= 8 &&
+                    bytes[0] >> 6 == 2,
+                "%s: a packet of %zu bytes in channel %u", rtsp->viewer->who, n, channel);
+    if (channel % 2 == 1)
+        return;
+    struct rtsp_track *track = &rtsp->tracks[channel / 2];
+    uint16_t sequence = (uint16_t)get16(bytes + 2);
+    int16_t step = (int16_t)(uint16_t)(sequence - track->sequence);
+    WORLD_CHECK(n > RTP && (bytes[0] & 63) == 0, "%s: an RTP packet with %u", rtsp->viewer->who, bytes[0]);
+    WORLD_CHECK(!track->has_sequence || step == 1 || (step > 1 && !track->is_open), "%s: packet %u comes after %u",
+                rtsp->viewer->who, sequence, track->sequence);
+    track->has_sequence = true;
+    track->sequence = sequence;
+    if (channel == 0)
+        see_video(rtsp, track, bytes + RTP, n - RTP);
+    else
+        see_audio(rtsp, track, bytes + RTP, n - RTP);
+}
+
+/* What is whole at the front: an answer or a packet. Its bytes, or 0. */
+static size_t take_one(struct rtsp *rtsp, const uint8_t *bytes, size_t n) {
+    char text[HEAD];
+    if (bytes[0] == '$') {
+        if (n < INTERLEAVED || n < INTERLEAVED + get16(bytes + 2))
+            return 0;
+        see_packet(rtsp, bytes[1], bytes + INTERLEAVED, get16(bytes + 2));
+        return INTERLEAVED + get16(bytes + 2);
+    }
+    const uint8_t *end = memmem(bytes, n, "\r\n\r\n", 4);
+    WORLD_CHECK(end || n < sizeof text, "%s: neither an answer nor a packet", rtsp->viewer->who);
+    if (!end)
+        return 0;
+    size_t size = (size_t)(end - bytes) + 4;
+    WORLD_CHECK(size < sizeof text, "%s: an answer is too long", rtsp->viewer->who);
+    memcpy(text, bytes, size);
+    text[size] = '\0';
+    const char *body = strcasestr(text, "\r\nContent-Length:");
+    size += body ? strtoul(body + strlen("\r\nContent-Length:"), NULL, 10) : 0;
+    WORLD_CHECK(size < sizeof text, "%s: an answer's body is too long", rtsp->viewer->who);
+    if (size > n)
+        return 0;
+    memcpy(text, bytes, size);
+    text[size] = '\0';
+    see_reply(rtsp, text);
+    return size;
+}
+
+void rtsp_take(struct rtsp *rtsp, const uint8_t *bytes, size_t n) {
+    size_t done = 0, size;
+    if (rtsp->in_length + n > rtsp->in_room) {
+        rtsp->in_room = 2 * (rtsp->in_length + n);
+        rtsp->in = world_grow(rtsp->in, rtsp->in_room);
+    }
+    if (n == 0)
+        return;
+    memcpy(rtsp->in + rtsp->in_length, bytes, n);
+    rtsp->in_length += n;
+    while (done < rtsp->in_length && rtsp->step != RTSP_IS_OVER &&
+           (size = take_one(rtsp, rtsp->in + done, rtsp->in_length - done)) > 0)
+        done += size;
+    memmove(rtsp->in, rtsp->in + done, rtsp->in_length - done);
+    rtsp->in_length -= done;
+}
+
+void rtsp_clear(struct rtsp *rtsp) {
+    for (size_t i = 0; i < RTSP_TRACKS; i++)
+        world_free(rtsp->tracks[i].frame);
+    world_free(rtsp->in);
+}
