@@ -26,6 +26,18 @@ if(SLUICE_COVERAGE)
     list(APPEND SLUICE_INSTRUMENT_FLAGS -fprofile-instr-generate -fcoverage-mapping)
 endif()
 
+# What Valgrind is told of blocks, and of what the kernel writes: memory/poison.h.
+set(SLUICE_VALGRIND_DEFINITION "")
+if(SLUICE_VALGRIND)
+    include(CheckIncludeFile)
+    check_include_file(valgrind/memcheck.h HAVE_MEMCHECK_H)
+    find_program(VALGRIND valgrind REQUIRED)
+    if(NOT HAVE_MEMCHECK_H OR SLUICE_SANITIZE)
+        message(FATAL_ERROR "SLUICE_VALGRIND needs valgrind's headers, and no sanitizer beside it")
+    endif()
+    set(SLUICE_VALGRIND_DEFINITION SLUICE_VALGRIND)
+endif()
+
 # Sources of ours: the language, the warnings, what hardens an optimised build.
 function(sluice_compile target)
     set_target_properties(${target} PROPERTIES
@@ -33,7 +45,7 @@ function(sluice_compile target)
         C_STANDARD_REQUIRED ON
         C_EXTENSIONS ON
         C_VISIBILITY_PRESET hidden)
-    target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE ${SLUICE_VALGRIND_DEFINITION})
     target_compile_options(${target} PRIVATE
         -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
         -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef

@@ -7,6 +7,7 @@
 
 #include "backends/aim.h"
 #include "backends/target.h"
+#include "memory/poison.h"
 
 enum {
     DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
@@ -275,6 +276,7 @@ static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t 
         pool_from_kernel(ring->pool, block);
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
+        note_written(block->data, block->length);
         n -= block->length;
         if (io->cancelled) {
             sluice_block_release(block);
@@ -288,8 +290,12 @@ static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t 
 
 /* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
 static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
-    if (result > 0 && !(flags & IORING_CQE_F_BUFFER))
-        return io->cancelled ? 0 : aim_filled(io, (uint32_t)result);
+    if (result > 0 && !(flags & IORING_CQE_F_BUFFER)) {
+        if (io->cancelled)
+            return 0;
+        note_written(block_tail_data(io->aim), (uint32_t)result);
+        return aim_filled(io, (uint32_t)result);
+    }
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
         return take_filled(ring_of(u, io), io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
@@ -334,6 +340,7 @@ static void target_completed(uring *u, sluice_io *io, int result) {
     io->receiving = IO_RECV_OFF;
     io->target.armed = false;
     if (result > 0) {
+        note_written(io->target.memory, (size_t)result);
         target_written(io, (size_t)result);
         u->stats.direct += (uint64_t)result;
     }

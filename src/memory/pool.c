@@ -504,7 +504,7 @@ sluice_block *pool_take(sluice_pool *pool) {
     block->capacity = pool->block_size;
     block->state = BLOCK_HELD;
     atomic_store_explicit(&block->refs, 1, memory_order_relaxed);
-    unpoison_memory(block->data, block->capacity);
+    empty_memory(block->data, block->capacity);
     if (held_now(pool) > pool->peak_held)
         pool->peak_held = held_now(pool);
     return block;
@@ -517,7 +517,7 @@ void pool_to_kernel(sluice_pool *pool, sluice_block *block) {
 }
 
 void pool_from_kernel(sluice_pool *pool, sluice_block *block) {
-    unpoison_memory(block->data, block->capacity);
+    empty_memory(block->data, block->capacity);
     block->state = BLOCK_HELD;
     pool->kernel--;
     if (held_now(pool) > pool->peak_held)

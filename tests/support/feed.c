@@ -78,6 +78,18 @@ void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from,
     assert_int_equal(sluice_chain_append_memory(chain, guarded->ends[to] - (to - from), to - from, NULL, NULL), 0);
 }
 
+size_t feed_cuts_apart(void) {
+#ifdef __SANITIZE_THREAD__
+    size_t apart = 16;
+#else
+    size_t apart = 1;
+#endif
+    const char *text = getenv("SLUICE_TEST_CUTS_APART");
+    if (text)
+        apart = strtoul(text, NULL, 10);
+    return apart > 0 ? apart : 1;
+}
+
 void feed_assert_returned(sluice_pool *pool) {
     sluice_pool_stats stats;
     sluice_pool_get_stats(pool, &stats);

@@ -29,6 +29,13 @@ void feed_guarded_free(feed_guarded *guarded);
 /* Appends the bytes from @from up to, without, @to as one piece; an empty range appends nothing. */
 void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from, size_t to);
 
+/*
+ * By how many bytes the first cuts of all pairs of cuts are apart: 1, unless SLUICE_TEST_CUTS_APART says more, for
+ * whoever runs the same tests a thousand times. The thread sanitizer has nothing to find in one thread and takes long
+ * for it: 16.
+ */
+size_t feed_cuts_apart(void);
+
 /* All blocks and views are back in the pool, and foreign memory has been released. */
 void feed_assert_returned(sluice_pool *pool);
 

@@ -146,6 +146,9 @@ static void test_where_it_fails(void **state) {
         {"\xC3(", 1},
         {"\xE2\x82(", 2},
         {"\xF0\x9F\x98(", 3},
+        {"\xC3"
+         "a word, which no character has in it\xA9",
+         1},
         {"eight by\xC3\xA4te words, the last of them \xE2\x82\xACnot ASCII: \xFF", 51},
     };
     (void)state;

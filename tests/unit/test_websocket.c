@@ -541,13 +541,6 @@ static void run_cuts(struct guarded *guarded, const struct vector *vector, const
     finish(&run);
 }
 
-/* The thread sanitizer has nothing to find in one thread and takes long for it: it gets some of the cuts. */
-#ifdef __SANITIZE_THREAD__
-enum { FIRST_CUTS_APART = 16 };
-#else
-enum { FIRST_CUTS_APART = 1 };
-#endif
-
 /* Every cut and every pair of cuts. */
 static void run_all_pairs(sluice_pool *pool, const struct vector *vector, const sluice_websocket_options *options,
                           enum keeping keeping) {
@@ -555,7 +548,7 @@ static void run_all_pairs(sluice_pool *pool, const struct vector *vector, const 
     struct guarded guarded;
     read_whole(pool, vector, options, &expected);
     guarded_open(&guarded, pool);
-    for (size_t first = 0; first < vector->buffer.size; first += FIRST_CUTS_APART)
+    for (size_t first = 0; first < vector->buffer.size; first += feed_cuts_apart())
         for (size_t second = first; second < vector->buffer.size; second++)
             run_cuts(&guarded, vector, options, &expected, first, second, keeping);
     guarded_close(&guarded);
