@@ -17,7 +17,6 @@
 #include "daemon/control_admin_listen.h"
 #include "daemon/control_admin_peers.h"
 #include "daemon/control_notice.h"
-#include "daemon/control_refusal.h"
 #include "daemon/control_reply.h"
 #include "daemon/control_upgrade.h"
 #include "daemon/log.h"
@@ -476,7 +475,6 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
         return -ENOMEM;
     }
     admin->count++;
-    evhttp_set_bevcb(listener->http, refusal_bufferevent, NULL);
     evhttp_set_max_headers_size(listener->http, HEAD_HARD);
     evhttp_set_max_body_size(listener->http, BODY_HARD);
     evhttp_set_timeout(listener->http, CONNECTION_S);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "daemon/control_refusal.h"
+
 enum {
     PEERS_MOST = 64,     /* connections; one more ends the one that has been waited for longest */
     REQUEST_MS = 10000,  /* for a request to come, from the answer before it, or the connection's begin */
@@ -102,7 +104,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *user) {
 static struct bufferevent *on_connection(struct event_base *base, void *user) {
     struct admin_peers *peers = user;
     struct peer *peer = calloc(1, sizeof *peer);
-    struct bufferevent *connection = peer ? bufferevent_socket_new(base, -1, 0) : NULL;
+    struct bufferevent *connection = peer ? refusal_bufferevent(base) : NULL;
     if (!connection) {
         free(peer);
         return NULL;

@@ -75,9 +75,9 @@ static void on_added(struct evbuffer *output, const struct evbuffer_cb_info *inf
     free(body);
 }
 
-struct bufferevent *refusal_bufferevent(struct event_base *base, void *user) {
+struct bufferevent *refusal_bufferevent(struct event_base *base) {
     struct bufferevent *made = bufferevent_socket_new(base, -1, 0);
-    if (made && !evbuffer_add_cb(bufferevent_get_output(made), on_added, user)) {
+    if (made && !evbuffer_add_cb(bufferevent_get_output(made), on_added, NULL)) {
         bufferevent_free(made);
         return NULL;
     }

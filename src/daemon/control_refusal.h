@@ -8,7 +8,7 @@
 struct bufferevent;
 struct event_base;
 
-/* A connection's, for evhttp_set_bevcb(). NULL without memory, where libevent makes its own. */
-struct bufferevent *refusal_bufferevent(struct event_base *base, void *user);
+/* A connection's, for its server to take. NULL without memory. */
+struct bufferevent *refusal_bufferevent(struct event_base *base);
 
 #endif
