@@ -60,20 +60,34 @@ static struct batch *make(struct batches *batches, uint64_t most) {
     return batch;
 }
 
-static void give_back(struct batches *batches, struct batch *batch) {
-    if (!batch)
+static struct batch *take_spare(struct batches *batches) {
+    struct batch *batch = batches->spare;
+    if (batch) {
+        take_out(&batches->spare, batch);
+        batches->spare_bytes -= batch_bytes(batches, batch->made);
+    }
+    return batch;
+}
+
+static void put_spare(struct batches *batches, struct batch *batch) {
+    uint64_t bytes = batch_bytes(batches, batch->made);
+    if (batches->spare && batches->spare_bytes + bytes > batches->most_spare) {
+        batches->bytes -= bytes;
+        free(batch);
         return;
-    batches->bytes -= batch_bytes(batches, batch->made);
-    free(batch);
+    }
+    batches->spare_bytes += bytes;
+    insert(&batches->spare, batch);
 }
 
 void *batches_take(struct batches *batches, uint64_t most) {
     struct batch *batch = batches->usable;
     if (!batch) {
-        batch = batches->spare ? batches->spare : make(batches, most);
+        batch = take_spare(batches);
+        if (!batch)
+            batch = make(batches, most);
         if (!batch)
             return NULL;
-        batches->spare = NULL;
         insert(&batches->usable, batch);
     }
     union slot *slot = batch->unused;
@@ -102,11 +116,12 @@ void batches_put(struct batches *batches, void *object) {
     if (batch->used > 0)
         return;
     take_out(&batches->usable, batch);
-    give_back(batches, batches->spare);
-    batches->spare = batch;
+    put_spare(batches, batch);
 }
 
 void batches_clear(struct batches *batches) {
-    give_back(batches, batches->spare);
-    batches->spare = NULL;
+    for (struct batch *batch; (batch = take_spare(batches));) {
+        batches->bytes -= batch_bytes(batches, batch->made);
+        free(batch);
+    }
 }

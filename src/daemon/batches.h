@@ -1,6 +1,7 @@
 /*
  * Memory for many objects of one size: allocated some dozens at a time, and given back when all of such a batch are
- * unused. So what one has needed for a while is another's afterwards, whatever for. One thread's.
+ * unused, but for some of them. So what one has needed for a while is another's afterwards, whatever for, and what is
+ * needed again and again is not allocated each time. One thread's.
  */
 #ifndef SLUICED_BATCHES_H
 #define SLUICED_BATCHES_H
@@ -14,10 +15,11 @@ struct batches {
     size_t size;          /* of an object, bytes; a multiple of a pointer's */
     struct batch *usable; /* with used and unused objects */
     struct batch *full;   /* with used ones alone */
-    struct batch
-        *spare;     /* with unused ones alone: at most one, so that a single object does not cost a batch each time */
-    size_t used;    /* objects */
-    uint64_t bytes; /* of memory, used or not */
+    struct batch *spare;  /* with unused ones alone: of most_spare bytes, or one */
+    size_t used;          /* objects */
+    uint64_t bytes;       /* of memory, used or not */
+    uint64_t spare_bytes; /* of these, in spare batches */
+    uint64_t most_spare;  /* that are not given back */
 };
 
 /* Bytes of memory that one object takes. */

@@ -19,8 +19,8 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
     if (!pool)
         return -ENOMEM;
     pool->most = most;
-    pool->packets.size = sizeof(struct packet);
-    pool->rtp.size = sizeof(struct rtp_packet);
+    pool->packets = (struct batches){.size = sizeof(struct packet), .most_spare = most / 16};
+    pool->rtp = (struct batches){.size = sizeof(struct rtp_packet), .most_spare = most / 16};
     for (size_t channel = 0; channel <= UINT8_MAX; channel++) {
         pool->marks[channel][0] = '$';
         pool->marks[channel][1] = (uint8_t)channel;
