@@ -120,7 +120,8 @@ static size_t packet_bytes(const struct packet *packet, uint8_t *to) {
                                 .timestamp = packet->timestamp,
                                 .ssrc = 1};
     sluice_rtp_write(to, &header);
-    memcpy(to + SLUICE_RTP_HEADER_SIZE, packet->payload, packet->size);
+    if (packet->size > 0)
+        memcpy(to + SLUICE_RTP_HEADER_SIZE, packet->payload, packet->size);
     return SLUICE_RTP_HEADER_SIZE + packet->size;
 }
 
