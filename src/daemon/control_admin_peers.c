@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/control_refusal.h"
@@ -22,7 +23,9 @@ enum {
 struct peer {
     struct admin_peers *peers;
     struct peer *next;
-    struct bufferevent *connection; /* libevent's; one reference is ours, so that it can be looked at when it is over */
+    struct bufferevent *connection; /* libevent's; valid while it is not gone */
+    int fd;                         /* of it; -1: not known yet, and a reference to the connection is ours */
+    ino_t socket;                   /* which one that is: the server closes it, and its number is another's then */
     bool asks;                      /* from when its request is there until the answer is sent */
     uint64_t since;                 /* what is waited for has been so since then */
 };
@@ -38,11 +41,29 @@ static uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* The server has let go of it: bufferevent_free() takes the callbacks away, of which a server always has this one. */
+/*
+ * Whether the server has let go of it, which it does not tell. To keep a reference, so as to look, would keep its
+ * events in the loop, too, where they would be taken for those of the next descriptor with that number.
+ */
 static bool is_gone(const struct peer *peer) {
+    struct stat status;
+    if (peer->fd >= 0)
+        return fstat(peer->fd, &status) < 0 || status.st_ino != peer->socket;
+    /* bufferevent_free() takes the callbacks away, of which a server always has this one. */
     bufferevent_event_cb on_event;
     bufferevent_getcb(peer->connection, NULL, NULL, &on_event, NULL);
     return !on_event;
+}
+
+/* The server has made it ready, before anything could come on it. */
+static void note_socket(struct peer *peer) {
+    struct stat status;
+    int fd = is_gone(peer) ? -1 : bufferevent_getfd(peer->connection);
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return;
+    peer->fd = fd;
+    peer->socket = status.st_ino;
+    bufferevent_decref(peer->connection);
 }
 
 /* Not while it waits for us. */
@@ -63,7 +84,8 @@ static void forget_gone(struct admin_peers *peers) {
             continue;
         }
         *at = peer->next;
-        bufferevent_decref(peer->connection);
+        if (peer->fd < 0)
+            bufferevent_decref(peer->connection);
         free(peer);
     }
 }
@@ -89,10 +111,15 @@ static void on_sweep(evutil_socket_t fd, short what, void *user) {
     const uint64_t now = now_ms();
     (void)fd;
     (void)what;
+    /* The newest are first. */
+    for (struct peer *peer = peers->first; peer && peer->fd < 0; peer = peer->next)
+        note_socket(peer);
     for (struct peer *peer = peers->first; peer; peer = peer->next) {
+        if (is_gone(peer))
+            continue;
         if (!is_waited_for(peer))
             peer->since = now;
-        else if (!is_gone(peer) && now - peer->since >= (peer->asks ? RESPONSE_MS : REQUEST_MS))
+        else if (now - peer->since >= (peer->asks ? RESPONSE_MS : REQUEST_MS))
             end(peer);
     }
     while (find_slowest(peers, &slowest) > PEERS_MOST && slowest)
@@ -110,7 +137,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *user) {
         return NULL;
     }
     bufferevent_incref(connection);
-    *peer = (struct peer){.peers = peers, .next = peers->first, .connection = connection, .since = now_ms()};
+    *peer = (struct peer){.peers = peers, .next = peers->first, .connection = connection, .fd = -1, .since = now_ms()};
     peers->first = peer;
     /* When the server has made it ready. */
     event_active(peers->sweep, 0, 0);
@@ -155,7 +182,7 @@ static void on_answered(struct evhttp_request *request, void *user) {
 void admin_peers_asked(struct admin_peers *peers, struct evhttp_request *request) {
     const struct bufferevent *connection = evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
     for (struct peer *peer = peers->first; peer; peer = peer->next) {
-        if (peer->connection != connection)
+        if (peer->connection != connection || is_gone(peer))
             continue;
         peer->asks = true;
         evhttp_request_set_on_complete_cb(request, on_answered, peer);
