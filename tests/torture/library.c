@@ -77,7 +77,7 @@ static bool is_told(int result) {
 
 /* Runs the scenario once, with the point's failure; how many calls there were, and the digest where all went well. */
 static uint64_t run_point(const char *folder, uint64_t *ret_digest) {
-    torture t = {.backend = point.backend, .folder = folder, .patient = !point.forever};
+    torture t = {.backend = point.backend, .folder = folder, .patient = !point.forever || point.number == 0};
     unsigned descriptors = count_descriptors();
     alarm(GUARD);
     *faults = (struct faults){.fail_at = point.number, .forever = point.forever, .variant = point.variant};
