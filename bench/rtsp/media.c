@@ -92,6 +92,6 @@ void media_make(media *made, uint32_t kbits, uint32_t count) {
     }
 }
 
-uint64_t media_phase_ns(const media *media, uint32_t stream, uint32_t streams) {
-    return media->frames[media->tracks[MEDIA_VIDEO][1]].at_ns * stream / streams;
+uint64_t media_phase_ns(const media *of, uint32_t stream, uint32_t streams) {
+    return of->frames[of->tracks[MEDIA_VIDEO][1]].at_ns * stream / streams;
 }

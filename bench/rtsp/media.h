@@ -49,11 +49,11 @@ void media_make(media *made, uint32_t kbits, uint32_t count);
  * How much later than the first one's the frames of this of so many streams are due, nanoseconds: they are spread
  * evenly.
  */
-uint64_t media_phase_ns(const media *media, uint32_t stream, uint32_t streams);
+uint64_t media_phase_ns(const media *of, uint32_t stream, uint32_t streams);
 
 /* When a frame is due after the first that is, the one behind the preroll, nanoseconds. */
-static inline uint64_t media_due_ns(const media *media, const media_frame *frame) {
-    return frame->at_ns - media->frames[MEDIA_PREROLL].at_ns;
+static inline uint64_t media_due_ns(const media *of, const media_frame *frame) {
+    return frame->at_ns - of->frames[MEDIA_PREROLL].at_ns;
 }
 
 static inline int media_is_key(const media_frame *frame) {
