@@ -228,8 +228,10 @@ static uint32_t serve_waiting(epoll *e, block_class *class) {
 }
 
 static uint32_t receive_waiting(epoll *e, block_class *class) {
-    if (!class->waiting.first)
+    if (!class->waiting.first) {
+        class->starved_since = 0;
         return 0;
+    }
     uint32_t served = serve_waiting(e, class);
     if (served == 0 && !pool_want_release(class->pool))
         served = serve_waiting(e, class);

@@ -247,6 +247,8 @@ void uring_receive_prepare(uring *u) {
         restock(&u->rings[i]);
         if (u->rings[i].waiting.first)
             arm_waiting(u, &u->rings[i]);
+        else
+            u->rings[i].starved_since = 0;
     }
 }
 

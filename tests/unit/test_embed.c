@@ -483,7 +483,9 @@ static void who_waits_for_blocks_goes_on(void **state) {
             sluice_slice_release(&slice);
         } else {
             assert_int_equal(pthread_create(&thread, NULL, release_all, &slice), 0);
-            host(rig.loop);
+            /* The end may have come before the rest, and then nobody waits for what is given back. */
+            if (!h.ended)
+                host(rig.loop);
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
         if (!h.ended)

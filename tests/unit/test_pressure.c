@@ -25,8 +25,9 @@
 enum {
     GUARD = 100,
     BLOCK = 4096,
-    SMALL = 64, /* blocks of a small pool */
-    HOARD = 40, /* so many of them out is pressure, and leaves some */
+    SMALL = 64,      /* blocks of a small pool */
+    HOARD = 40,      /* so many of them out is pressure, and leaves some */
+    LAST_RESORT = 5, /* seconds without a block for anyone, and one gives way */
 };
 
 static const sluice_pool_options small_pool = {
@@ -607,6 +608,29 @@ static void one_that_waits_alone_gives_way(void **state) {
     assert_int_equal(r.closed, 1);
 }
 
+/* Found by reading: who began to wait long after the last one had gone was ended at once. */
+static void an_earlier_hunger_does_not_count(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 3};
+    hoard h = {0};
+    int peer = starve(&r, &rig, &h);
+    turn_through(rig.loop, 1);
+    sluice_conn_pause(r.conn);
+    turn_through(rig.loop, 1);
+    nanosleep(&(struct timespec){.tv_sec = LAST_RESORT, .tv_nsec = 200000000}, NULL);
+    sluice_conn_resume(r.conn);
+    turn_until_starved(&rig);
+    turn_through(rig.loop, 3);
+    assert_false(r.told_end);
+    r.leaves = false;
+    hoard_release(&h);
+    while (r.place < 2 * SMALL * BLOCK)
+        turn(rig.loop);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
 /* The reserve. */
 
 typedef struct keeper {
@@ -853,6 +877,7 @@ int main(void) {
         cmocka_unit_test(half_the_pool_takes_half_the_frame),
         cmocka_unit_test(the_largest_gives_way_when_all_wait_for_ever),
         cmocka_unit_test(one_that_waits_alone_gives_way),
+        cmocka_unit_test(an_earlier_hunger_does_not_count),
         cmocka_unit_test(consumers_cannot_keep_the_reserve),
         cmocka_unit_test(saturating_connections_share_a_tiny_pool),
         cmocka_unit_test(another_threads_release_wakes_a_starved_loop),
