@@ -51,9 +51,11 @@ class Comer:
         if way == 2:
             self._announce(number)
             return
-        with Publisher(self.daemon, self.name, ("flv", "http")[way], at=self.at if way == 0 else 0) as publisher:
+        proto = ("flv", "http")[way]
+        with Publisher(self.daemon, self.name, proto, at=self.at if way == 0 else 0) as publisher:
             publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
-            self.daemon.wait_log("publisher started", peer=publisher.address)
+            # The same port may have been another publisher's, elsewhere.
+            self.daemon.wait_log("publisher started", peer=publisher.address, stream=self.name, proto=proto)
             source = flv.frames(first=number * self.FRAMES, size=self.SIZE)
             tags = [next(source) for _ in range(self.FRAMES)]
             self.sent += tags

@@ -303,9 +303,9 @@ class CrashTest(RecordCase):
                     steady.abandon()
                     daemon.kill()
                 sent += pairs(steady.sent)
-        # Two, where one was being completed beside the next one.
+        # More than one, where some were being completed beside the next one.
         parts = {part[:-len(".part")]: pairs(flv.Parser().feed(read(part))) for part in self.files("live/*", ".part")}
-        self.assertIn(len(parts), (1, 2))
+        self.assertGreaterEqual(len(parts), 1)
         with self.daemon() as daemon:
             harness.wait_until(lambda: len(daemon.log("recording repaired") + daemon.log(
                 "recording without a frame removed")) == len(parts), "all parts' repair")

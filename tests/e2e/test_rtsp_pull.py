@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,10 @@ LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127
 SECONDS = 6
 
 
-def puller(test, *pulls, options=(), stop=True):
+def puller(test, *pulls, options=("--wait", "60"), stop=True):
     """A daemon with these pulls, which ends when the test does."""
     arguments = [word for pull in pulls for word in ("--pull", pull)]
-    daemon = Daemon("--wait", "60", "--log-level", "debug", *options, *arguments, listen=LISTEN)
+    daemon = Daemon("--log-level", "debug", *options, *arguments, listen=LISTEN)
     if stop:
         test.addCleanup(daemon.stop)
     return daemon
@@ -52,6 +53,19 @@ class PlayTest(unittest.TestCase):
             self.skipTest("no ffmpeg")
         self.file = harness.make_media(self.ffmpeg, " ".join(
             [VIDEO, tone(48000), "-t %d" % SECONDS, H264, AAC]))
+
+        self.config = os.path.join(self.folder, "sluiced.conf")
+        self.set_wait(60)
+
+    def set_wait(self, seconds):
+        with open(self.config, "w", encoding="ascii") as file:
+            file.write("wait = %d;\n" % seconds)
+
+    def end_players(self, daemon):
+        """Nobody waits any more for media that has ended; up to here, for as long as programs take to start."""
+        daemon.wait_log("pull", state="waiting", reason="no media for too long")
+        self.set_wait(0)
+        daemon.process.send_signal(signal.SIGHUP)
 
     def hashes(self, name, source):
         """An ffmpeg that writes hashes: of video decoded, since its packets differ in form, and of audio as it came,
@@ -95,7 +109,7 @@ class PlayTest(unittest.TestCase):
         camera = Daemon("--wait", "60", "--rtsp-users", users, listen=LISTEN)
         self.addCleanup(camera.stop)
         daemon = puller(self, "rtsp://viewer:geheim@%s:%d/live/a?x=y,z=live/x" % camera.address("rtsp"),
-                        options=("--wait", "3"))
+                        options=("--config", self.config))
         rtsp = "rtsp://%s:%d/live/x" % daemon.address("rtsp")
         players = {"http": self.hashes("http", daemon.url("live/x")), "rtsp": self.hashes("rtsp", rtsp)}
         daemon.wait_player("live/x", 2)
@@ -104,7 +118,7 @@ class PlayTest(unittest.TestCase):
                                    camera.url("live/a"))
         self.addCleanup(publisher.kill)
         publisher.wait()
-        daemon.wait_log("pull", state="waiting", reason="no media for too long")
+        self.end_players(daemon)
         self.check_played(daemon, players, self.sent(), True)
         shown = str(daemon.api()) + str(daemon.log())
         self.assertNotIn("geheim", shown)
@@ -124,10 +138,10 @@ class PlayTest(unittest.TestCase):
         if not port:
             self.assertEqual(server.wait(), harness.SKIPPED)
             self.skipTest("no gst-rtsp-server")
-        daemon = puller(self, "rtsp://127.0.0.1:%s/cam=live/x" % port, options=("--wait", "3"))
+        daemon = puller(self, "rtsp://127.0.0.1:%s/cam=live/x" % port, options=("--config", self.config))
         rtsp = "rtsp://%s:%d/live/x" % daemon.address("rtsp")
         players = {"http": self.hashes("http", daemon.url("live/x")), "rtsp": self.hashes("rtsp", rtsp)}
-        daemon.wait_log("pull", state="waiting", reason="no media for too long")
+        self.end_players(daemon)
         server.kill()
         self.check_played(daemon, players, self.sent(), False)
         daemon.blocks_settled()
