@@ -99,20 +99,12 @@ static void add_worker(struct status *status, const struct snapshot *snapshot) {
     status->blocks_max += snapshot->pool.max;
 }
 
-/* Whether all workers have answered, and not for want of memory with nothing. */
-static bool is_whole(const struct answer *answer) {
-    for (size_t i = 0; i < answer->snapshots.count; i++)
-        if (!answer->snapshots.list[i])
-            return false;
-    return true;
-}
-
 /* A part of the numbers would look like a fall. */
 static void show_status(const struct answer *answer, void *user) {
     struct control *control = user;
     struct status status = {0};
     char line[256];
-    if (control->stopping || !is_whole(answer))
+    if (control->stopping || !answer_is_whole(answer))
         return;
     for (size_t i = 0; i < answer->snapshots.count; i++)
         add_worker(&status, answer->snapshots.list[i]);

@@ -151,6 +151,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
     give_answer(user);
 }
 
+bool answer_is_whole(const struct answer *answer) {
+    for (size_t i = 0; i < answer->snapshots.count; i++)
+        if (!answer->snapshots.list[i])
+            return false;
+    return true;
+}
+
 int asker_new(struct event_base *base, struct server *server, struct asker **ret_asker) {
     struct asker *asker = calloc(1, sizeof *asker);
     if (!asker)
