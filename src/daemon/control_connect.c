@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/control_lookup.h"
+#include "shared/clock.h"
 
 enum { ADDRESS_MS = 3000, RETRY_MS = 100 };
 
@@ -22,7 +23,7 @@ struct attempt {
     struct event *event;             /* of the socket; NULL before the first */
     int fd;                          /* that is connecting; or -1 */
     int error;                       /* of the last address */
-    struct timespec deadline;
+    uint64_t deadline;               /* milliseconds */
 };
 
 struct connector {
@@ -92,10 +93,8 @@ static void give_back(struct attempt *attempt) {
 }
 
 static long milliseconds_left(const struct attempt *attempt) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    long left = (attempt->deadline.tv_sec - now.tv_sec) * 1000 + (attempt->deadline.tv_nsec - now.tv_nsec) / 1000000;
-    return left < 0 ? 0 : left;
+    uint64_t now = clock_ms();
+    return now < attempt->deadline ? (long)(attempt->deadline - now) : 0;
 }
 
 static void connected(struct attempt *attempt) {
@@ -208,9 +207,7 @@ void connector_take(void *user, struct connect_job *job) {
         job->done(job);
         return;
     }
-    *attempt = (struct attempt){.connector = connector, .job = job, .fd = -1};
-    clock_gettime(CLOCK_MONOTONIC, &attempt->deadline);
-    attempt->deadline.tv_sec += CONNECT_MS / 1000;
+    *attempt = (struct attempt){.connector = connector, .job = job, .fd = -1, .deadline = clock_ms() + CONNECT_MS};
     pthread_mutex_lock(&connector->lock);
     attempt->next = connector->taken;
     connector->taken = attempt;

@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/control_hook_call.h"
 #include "daemon/log.h"
+#include "shared/clock.h"
 #include "shared/json.h"
 
 enum {
@@ -49,9 +49,7 @@ static void give_back(struct hook_job *job, bool granted) {
 
 /* What is left until the session does not wait any more; 0: it does not. */
 static uint64_t time_left(const struct hook_job *job) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t now = (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+    uint64_t now = clock_ms();
     return now < job->deadline ? job->deadline - now : 0;
 }
 

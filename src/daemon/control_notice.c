@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/control_hook_call.h"
 #include "daemon/control_reload.h"
 #include "daemon/log.h"
+#include "shared/clock.h"
 
 enum {
     AT_A_TIME = 8,
@@ -50,12 +50,6 @@ struct notifier {
     uint64_t waiting; /* in the queue, to be tried again, or being told */
     struct notice_counts counts[HOOK_EVENTS];
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void wake(const struct notifier *notifier) {
     const uint64_t one = 1;
@@ -98,7 +92,7 @@ static void lose(struct notifier *notifier, struct hook_notice *notice, const ch
 
 /* When the first is to be tried again. */
 static void set_timer(struct notifier *notifier) {
-    uint64_t now = now_ms(), first = UINT64_MAX;
+    uint64_t now = clock_ms(), first = UINT64_MAX;
     for (const struct hook_notice *notice = notifier->again; notice; notice = notice->next)
         if (notice->due < first)
             first = notice->due;
@@ -148,7 +142,7 @@ static void settle(struct notifier *notifier, struct hook_notice *notice, unsign
     } else if (notice->tries == TRIES || notifier->done) {
         lose(notifier, notice, status == 0 ? "it does not answer" : "it fails");
     } else {
-        notice->due = now_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
+        notice->due = clock_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
         notice->next = notifier->again;
         notifier->again = notice;
         set_timer(notifier);
@@ -231,7 +225,7 @@ static void on_time(evutil_socket_t fd, short what, void *user) {
         notifier->done(notifier->done_user);
         return;
     }
-    try_again(notifier, now_ms());
+    try_again(notifier, clock_ms());
     tell_waiting(notifier);
 }
 
