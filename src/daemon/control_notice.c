@@ -6,11 +6,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "daemon/control_hook_call.h"
 #include "daemon/control_reload.h"
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
 #include "shared/clock.h"
 
@@ -37,8 +36,8 @@ struct queue {
 struct notifier {
     struct event_base *base;
     const struct reload *reload;
-    struct event *wake, *timer; /* the timer: of the first one that is to be tried again, or of the end */
-    int wake_fd;
+    struct wake wake;
+    struct event *timer; /* of the first one that is to be tried again, or of the end */
     struct telling *tellings;
     unsigned told;
     struct hook_notice *again; /* in no order */
@@ -50,11 +49,6 @@ struct notifier {
     uint64_t waiting; /* in the queue, to be tried again, or being told */
     struct notice_counts counts[HOOK_EVENTS];
 };
-
-static void wake(const struct notifier *notifier) {
-    const uint64_t one = 1;
-    (void)!write(notifier->wake_fd, &one, sizeof one);
-}
 
 static void put(struct notifier *notifier, struct hook_notice *notice) {
     notice->next = NULL;
@@ -192,10 +186,7 @@ static void tell_waiting(struct notifier *notifier) {
         event_active(notifier->timer, EV_TIMEOUT, 1);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
+static void on_wake(void *user) {
     tell_waiting(user);
 }
 
@@ -238,10 +229,7 @@ int notifier_new(struct event_base *base, const struct reload *reload, struct no
     notifier->queue.end = &notifier->queue.first;
     pthread_mutex_init(&notifier->lock, NULL);
     notifier->timer = evtimer_new(base, on_time, notifier);
-    notifier->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (notifier->wake_fd >= 0)
-        notifier->wake = event_new(base, notifier->wake_fd, EV_READ | EV_PERSIST, on_wake, notifier);
-    if (!notifier->timer || !notifier->wake || event_add(notifier->wake, NULL) < 0) {
+    if (wake_init(&notifier->wake, base, on_wake, notifier) < 0 || !notifier->timer) {
         notifier_free(notifier);
         return -ENOMEM;
     }
@@ -253,12 +241,9 @@ void notifier_free(struct notifier *notifier) {
     if (!notifier)
         return;
     give_up(notifier);
-    if (notifier->wake)
-        event_free(notifier->wake);
     if (notifier->timer)
         event_free(notifier->timer);
-    if (notifier->wake_fd >= 0)
-        close(notifier->wake_fd);
+    wake_clear(&notifier->wake);
     pthread_mutex_destroy(&notifier->lock);
     free(notifier);
 }
@@ -275,7 +260,7 @@ void notifier_take(void *user, struct hook_notice *notice) {
     }
     pthread_mutex_unlock(&notifier->lock);
     if (has_room) {
-        wake(notifier);
+        wake_up(&notifier->wake);
         return;
     }
     LOG(LOG_WARNING, "a hook could not be told", {"hook", hook_event_name(notice->event)}, {"stream", notice->stream},
@@ -290,7 +275,7 @@ void notifier_finish(struct notifier *notifier, void (*done)(void *user), void *
     evtimer_add(notifier->timer, &end);
     /* There is no later time for them. */
     try_again(notifier, UINT64_MAX);
-    wake(notifier);
+    wake_up(&notifier->wake);
 }
 
 void notifier_get_counts(struct notifier *notifier, struct notice_counts ret_counts[HOOK_EVENTS],
