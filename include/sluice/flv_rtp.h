@@ -95,6 +95,12 @@ SLUICE_API int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, ui
  */
 SLUICE_API int sluice_flv_rtp_next(sluice_flv_rtp *rtp, sluice_flv_rtp_packet *ret_packet);
 
+/**
+ * Finishes the tag as it is: packets that have not been taken are not made. The last one that was stays valid until
+ * the next call of sluice_flv_rtp_next(). Between tags nothing happens.
+ */
+SLUICE_API void sluice_flv_rtp_cancel(sluice_flv_rtp *rtp);
+
 /** The configuration of the last sequence header, for SDP; NULL before there was one, and for G.711 before a frame. */
 SLUICE_API const sluice_codec_config *sluice_flv_rtp_config(const sluice_flv_rtp *rtp);
 

@@ -31,7 +31,8 @@ typedef struct sluice_pool sluice_pool;
 typedef struct sluice_block sluice_block;
 
 enum {
-    SLUICE_POOL_CLASSES = 4, /**< Most block sizes that a pool can have besides its own. */
+    SLUICE_POOL_CLASSES = 4,         /**< Most block sizes that a pool can have besides its own. */
+    SLUICE_POOL_VIEWS_PER_BLOCK = 4, /**< Most views and foreign memory in use, as a multiple of the most blocks. */
 };
 
 /** Settings of a pool. Zero in any field means its default. */

@@ -38,8 +38,9 @@ static inline size_t sluice_slice_length(const sluice_slice *slice) {
 /**
  * Keeps a frame's slice beyond the moment at which its framer would release it: moves the references from @p slice,
  * which becomes empty, to @p ret_kept. Refused when the pool has no more than its reserve left, or no more than an
- * eighth of its views (four for each block), so that consumers who keep frames by this call never hold what receiving
- * and framing need; but not for a slice of the user's own memory alone, which holds none. Pool owner's thread only.
+ * eighth of its views (see SLUICE_POOL_VIEWS_PER_BLOCK), so that consumers who keep frames by this call never hold what
+ * receiving and framing need; but not for a slice of the user's own memory alone, which holds none. Pool owner's thread
+ * only.
  * @return 0, or -ENOBUFS (both slices unchanged: use the bytes now, or drop older slices and try again)
  */
 SLUICE_API int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept);

@@ -1,8 +1,8 @@
 #include "backends/io_queue.h"
 
 #include <errno.h>
-#include <time.h>
 
+#include "backends/clock.h"
 #include "backends/target.h"
 
 enum { STARVED_MS = 5000 };
@@ -31,19 +31,14 @@ void io_queue_remove(io_queue *queue, sluice_io *io) {
     queue->count--;
 }
 
-static uint64_t clock_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
     sluice_io *largest = NULL;
+    uint64_t now = clock_ns() / 1000000;
     if (*since == 0) {
-        *since = clock_ms();
+        *since = now;
         return false;
     }
-    if (clock_ms() - *since < STARVED_MS)
+    if (now - *since < STARVED_MS)
         return false;
     for (sluice_io *io = waiting->first; io; io = io->queue_next)
         if (!largest || io->chain.blocks > largest->chain.blocks)

@@ -6,7 +6,8 @@
 #define SLUICE_BACKENDS_WINDOW_H
 
 #include <stdint.h>
-#include <time.h>
+
+#include "backends/clock.h"
 
 typedef struct batch_window {
     uint32_t length; /* microseconds; 0: none */
@@ -14,9 +15,7 @@ typedef struct batch_window {
 } batch_window;
 
 static inline uint64_t window_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    return clock_ns() / 1000;
 }
 
 /* A wait is over. */

@@ -7,8 +7,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <sluice/version.h>
 
@@ -19,6 +17,7 @@
 #include "daemon/control_notice.h"
 #include "daemon/control_reload.h"
 #include "daemon/control_upgrade.h"
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
 #include "daemon/service.h"
 
@@ -34,7 +33,7 @@ struct control {
     struct notifier *notifier;
     struct admin *admin;
     struct upgrade *upgrade;
-    int wake_fd; /* the run has begun, or ended */
+    struct wake wake; /* the run has begun, or ended */
     pthread_t thread;
     bool has_thread; /* which is to be joined */
     bool stopping;
@@ -62,18 +61,13 @@ void control_prepare(void) {
     signal(SIGXFSZ, SIG_IGN);
 }
 
-static void tell(struct control *control) {
-    uint64_t one = 1;
-    (void)!write(control->wake_fd, &one, sizeof one);
-}
-
 /* On a worker's thread. */
 static void on_ready(void *user) {
     struct control *control = user;
     pthread_mutex_lock(&control->lock);
     control->begun = true;
     pthread_mutex_unlock(&control->lock);
-    tell(control);
+    wake_up(&control->wake);
 }
 
 static void *serve(void *user) {
@@ -83,7 +77,7 @@ static void *serve(void *user) {
     control->ended = true;
     control->error = error;
     pthread_mutex_unlock(&control->lock);
-    tell(control);
+    wake_up(&control->wake);
     return NULL;
 }
 
@@ -99,20 +93,12 @@ static void add_worker(struct status *status, const struct snapshot *snapshot) {
     status->blocks_max += snapshot->pool.max;
 }
 
-/* Whether all workers have answered, and not for want of memory with nothing. */
-static bool is_whole(const struct answer *answer) {
-    for (size_t i = 0; i < answer->snapshots.count; i++)
-        if (!answer->snapshots.list[i])
-            return false;
-    return true;
-}
-
 /* A part of the numbers would look like a fall. */
 static void show_status(const struct answer *answer, void *user) {
     struct control *control = user;
     struct status status = {0};
     char line[256];
-    if (control->stopping || !is_whole(answer))
+    if (control->stopping || !answer_is_whole(answer))
         return;
     for (size_t i = 0; i < answer->snapshots.count; i++)
         add_worker(&status, answer->snapshots.list[i]);
@@ -130,11 +116,8 @@ static void on_told(void *user) {
     event_base_loopbreak(control->base);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
+static void on_wake(void *user) {
     struct control *control = user;
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&control->lock);
     bool begun = control->begun, ended = control->ended;
     control->begun = false;
@@ -220,13 +203,13 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
 
 static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
     static const struct timeval second = {.tv_sec = 1};
-    control->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (control->wake_fd < 0)
-        return -errno;
     control->base = event_base_new();
     if (!control->base)
         return -ENOMEM;
-    bool added = add_event(control, control->wake_fd, EV_READ | EV_PERSIST, on_wake, NULL);
+    int error = wake_init(&control->wake, control->base, on_wake, control);
+    if (error)
+        return error;
+    bool added = true;
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, &control->connector) == 0;
@@ -243,7 +226,7 @@ static int open_control(struct control *control, const struct command_line *line
         added = added && add_event(control, -1, EV_PERSIST, on_watchdog, &watchdog);
     if (!added)
         return -ENOMEM;
-    int error = asker_new(control->base, control->server, &control->asker);
+    error = asker_new(control->base, control->server, &control->asker);
     error = error ? error
                   : admin_new(control->base, options, control->asker, control->reload, control->notifier,
                               &control->admin);
@@ -279,10 +262,9 @@ void control_free(struct control *control) {
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
+    wake_clear(&control->wake);
     if (control->base)
         event_base_free(control->base);
-    if (control->wake_fd >= 0)
-        close(control->wake_fd);
     pthread_mutex_destroy(&control->lock);
     free(control);
 }
@@ -293,7 +275,7 @@ int control_new(struct server *server, const struct command_line *line, const st
     if (!control)
         return -ENOMEM;
     control->server = server;
-    control->wake_fd = -1;
+    control->wake.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
     int error = open_control(control, line, options);
     if (error) {

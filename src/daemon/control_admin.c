@@ -205,14 +205,6 @@ static void send_metrics(const struct pending *pending, const struct admin_view 
         reply_problem(pending->request, 503, "out of memory");
 }
 
-/* Whether all workers have told what they have: what is not among that is not there. */
-static bool is_whole(const struct answer *answer) {
-    for (size_t i = 0; i < answer->snapshots.count; i++)
-        if (!answer->snapshots.list[i])
-            return false;
-    return true;
-}
-
 static void answer_get(const struct answer *answer, void *user) {
     struct pending *pending = user;
     struct admin_view view = {.snapshots = answer->snapshots, .options = reload_options(pending->admin->reload)};
@@ -235,7 +227,7 @@ static void answer_get(const struct answer *answer, void *user) {
             found = admin_player(&view, pending->command.id, &json);
         if (found)
             send_document(pending->request, &json);
-        else if (is_whole(answer))
+        else if (answer_is_whole(answer))
             reply_problem(pending->request, 404, "there is no such object, or not any more");
         else
             reply_problem(pending->request, 503, "not all workers have answered: it may be there");

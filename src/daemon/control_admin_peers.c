@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/control_refusal.h"
+#include "shared/clock.h"
 
 enum {
     PEERS_MOST = 64,     /* connections; one more ends the one that has been waited for longest */
@@ -34,12 +34,6 @@ struct admin_peers {
     struct event *sweep;
     struct peer *first; /* the newest */
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /*
  * Whether the server has let go of it, which it does not tell. To keep a reference, so as to look, would keep its
@@ -108,7 +102,7 @@ static size_t find_slowest(const struct admin_peers *peers, struct peer **ret_sl
 static void on_sweep(evutil_socket_t fd, short what, void *user) {
     struct admin_peers *peers = user;
     struct peer *slowest;
-    const uint64_t now = now_ms();
+    const uint64_t now = clock_ms();
     (void)fd;
     (void)what;
     /* The newest are first. */
@@ -137,7 +131,8 @@ static struct bufferevent *on_connection(struct event_base *base, void *user) {
         return NULL;
     }
     bufferevent_incref(connection);
-    *peer = (struct peer){.peers = peers, .next = peers->first, .connection = connection, .fd = -1, .since = now_ms()};
+    *peer = (struct peer){
+        .peers = peers, .next = peers->first, .connection = connection, .fd = -1, .since = clock_ms()};
     peers->first = peer;
     /* When the server has made it ready. */
     event_active(peers->sweep, 0, 0);
@@ -176,7 +171,7 @@ static void on_answered(struct evhttp_request *request, void *user) {
     struct peer *peer = user;
     (void)request;
     peer->asks = false;
-    peer->since = now_ms();
+    peer->since = clock_ms();
 }
 
 void admin_peers_asked(struct admin_peers *peers, struct evhttp_request *request) {

@@ -4,9 +4,8 @@
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "daemon/control_wake.h"
 #include "daemon/server.h"
 
 enum { ASKS_MOST = 64 }; /* out at a time */
@@ -39,7 +38,6 @@ struct ask {
 
 struct asker {
     struct event_base *base;
-    struct event *woken;
     struct server *server;
     size_t worker_count;
     struct ask *asks;
@@ -48,7 +46,7 @@ struct asker {
     pthread_mutex_t lock; /* of the fields below */
     struct part *back;    /* filled parts */
     size_t references;    /* the owner's, and one for each part that is out */
-    int wake_fd;
+    struct wake wake;
 };
 
 static void take_all_back(struct asker *asker);
@@ -61,7 +59,7 @@ static void unref(struct asker *asker) {
         return;
     /* Everything has been answered by now; what has come since goes. */
     take_all_back(asker);
-    close(asker->wake_fd);
+    wake_clear(&asker->wake);
     pthread_mutex_destroy(&asker->lock);
     free(asker);
 }
@@ -75,7 +73,6 @@ static void free_ask(struct ask *ask) {
 
 /* On the worker's thread. */
 static void fill(void *user) {
-    const uint64_t one = 1;
     struct part *part = user;
     struct ask *ask = part->ask;
     struct asker *asker = ask->asker;
@@ -84,7 +81,7 @@ static void fill(void *user) {
     pthread_mutex_lock(&asker->lock);
     part->next = asker->back;
     asker->back = part;
-    (void)!write(asker->wake_fd, &one, sizeof one);
+    wake_up(&asker->wake);
     unref(asker);
 }
 
@@ -138,10 +135,7 @@ static void take_all_back(struct asker *asker) {
     }
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
+static void on_wake(void *user) {
     take_all_back(user);
 }
 
@@ -149,6 +143,13 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     give_answer(user);
+}
+
+bool answer_is_whole(const struct answer *answer) {
+    for (size_t i = 0; i < answer->snapshots.count; i++)
+        if (!answer->snapshots.list[i])
+            return false;
+    return true;
 }
 
 int asker_new(struct event_base *base, struct server *server, struct asker **ret_asker) {
@@ -159,18 +160,12 @@ int asker_new(struct event_base *base, struct server *server, struct asker **ret
     asker->server = server;
     asker->worker_count = server_worker_count(server);
     asker->references = 1;
-    asker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (asker->wake_fd < 0) {
-        int error = -errno;
+    int error = wake_init(&asker->wake, base, on_wake, asker);
+    if (error) {
         free(asker);
         return error;
     }
     pthread_mutex_init(&asker->lock, NULL);
-    asker->woken = event_new(base, asker->wake_fd, EV_READ | EV_PERSIST, on_wake, asker);
-    if (!asker->woken || event_add(asker->woken, NULL) < 0) {
-        asker_free(asker);
-        return -ENOMEM;
-    }
     *ret_asker = asker;
     return 0;
 }
@@ -181,8 +176,7 @@ void asker_free(struct asker *asker) {
     while (asker->asks)
         give_answer(asker->asks);
     take_all_back(asker);
-    if (asker->woken)
-        event_free(asker->woken);
+    wake_stop(&asker->wake);
     pthread_mutex_lock(&asker->lock);
     unref(asker);
 }
@@ -212,7 +206,6 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
 /* Posts the parts. What cannot be posted counts as an answer that says so. */
 static void post(struct ask *ask) {
     static const struct timeval deadline = {.tv_sec = ASK_MS / 1000, .tv_usec = ASK_MS % 1000 * 1000};
-    const uint64_t one = 1;
     struct asker *asker = ask->asker;
     ask->out = asker->worker_count;
     ask->next = asker->asks;
@@ -231,7 +224,7 @@ static void post(struct ask *ask) {
         pthread_mutex_lock(&asker->lock);
         part->next = asker->back;
         asker->back = part;
-        (void)!write(asker->wake_fd, &one, sizeof one);
+        wake_up(&asker->wake);
         unref(asker);
     }
 }

@@ -26,6 +26,12 @@ struct answer {
     int error;       /* of a command: 0 when one of the workers had its object, or else -ENOENT, -ENOMEM */
 };
 
+/*
+ * Whether all workers have told what they have, and none of them nothing for want of memory: what is not among that is
+ * not there.
+ */
+bool answer_is_whole(const struct answer *answer);
+
 /* Exactly once, on the control plane's thread, and never before the asking call has returned. */
 typedef void answer_fn(const struct answer *answer, void *user);
 

@@ -6,10 +6,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "daemon/control_lookup.h"
+#include "daemon/control_wake.h"
+#include "shared/clock.h"
 
 enum { ADDRESS_MS = 3000, RETRY_MS = 100 };
 
@@ -22,13 +23,12 @@ struct attempt {
     struct event *event;             /* of the socket; NULL before the first */
     int fd;                          /* that is connecting; or -1 */
     int error;                       /* of the last address */
-    struct timespec deadline;
+    uint64_t deadline;               /* milliseconds */
 };
 
 struct connector {
     struct event_base *base;
-    struct event *wake;
-    int wake_fd;
+    struct wake wake;
     struct lookups *lookups;
     struct attempt *attempts; /* the control plane's: all that are on their way */
 
@@ -92,10 +92,8 @@ static void give_back(struct attempt *attempt) {
 }
 
 static long milliseconds_left(const struct attempt *attempt) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    long left = (attempt->deadline.tv_sec - now.tv_sec) * 1000 + (attempt->deadline.tv_nsec - now.tv_nsec) / 1000000;
-    return left < 0 ? 0 : left;
+    uint64_t now = clock_ms();
+    return now < attempt->deadline ? (long)(attempt->deadline - now) : 0;
 }
 
 static void connected(struct attempt *attempt) {
@@ -178,11 +176,8 @@ static void begin(struct attempt *attempt) {
         give_back(attempt);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
+static void on_wake(void *user) {
     struct connector *connector = user;
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&connector->lock);
     struct attempt *taken = connector->taken;
     connector->taken = NULL;
@@ -201,21 +196,18 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
 void connector_take(void *user, struct connect_job *job) {
     struct connector *connector = user;
     struct attempt *attempt = calloc(1, sizeof *attempt);
-    uint64_t one = 1;
     job->fd = -1;
     if (!attempt) {
         job->error = -ENOMEM;
         job->done(job);
         return;
     }
-    *attempt = (struct attempt){.connector = connector, .job = job, .fd = -1};
-    clock_gettime(CLOCK_MONOTONIC, &attempt->deadline);
-    attempt->deadline.tv_sec += CONNECT_MS / 1000;
+    *attempt = (struct attempt){.connector = connector, .job = job, .fd = -1, .deadline = clock_ms() + CONNECT_MS};
     pthread_mutex_lock(&connector->lock);
     attempt->next = connector->taken;
     connector->taken = attempt;
     pthread_mutex_unlock(&connector->lock);
-    (void)!write(connector->wake_fd, &one, sizeof one);
+    wake_up(&connector->wake);
 }
 
 int connector_new(struct event_base *base, struct connector **ret_connector) {
@@ -223,12 +215,9 @@ int connector_new(struct event_base *base, struct connector **ret_connector) {
     if (!connector)
         return -ENOMEM;
     *connector = (struct connector){.base = base, .lock = PTHREAD_MUTEX_INITIALIZER};
-    connector->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = connector->wake_fd < 0 ? -errno : lookups_new(connector->wake_fd, &connector->lookups);
-    if (!error) {
-        connector->wake = event_new(base, connector->wake_fd, EV_READ | EV_PERSIST, on_wake, connector);
-        error = connector->wake && event_add(connector->wake, NULL) == 0 ? 0 : -ENOMEM;
-    }
+    int error = wake_init(&connector->wake, base, on_wake, connector);
+    if (!error)
+        error = lookups_new(&connector->wake, &connector->lookups);
     if (error) {
         connector_free(connector);
         return error;
@@ -249,12 +238,9 @@ void connector_free(struct connector *connector) {
     if (!connector)
         return;
     lookups_close(connector->lookups);
-    if (connector->wake)
-        event_free(connector->wake);
     free_attempts(connector->taken);
     free_attempts(connector->attempts);
-    if (connector->wake_fd >= 0)
-        close(connector->wake_fd);
+    wake_clear(&connector->wake);
     pthread_mutex_destroy(&connector->lock);
     free(connector);
 }

@@ -4,12 +4,11 @@
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "daemon/control_hook_call.h"
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
+#include "shared/clock.h"
 #include "shared/json.h"
 
 enum {
@@ -27,8 +26,7 @@ struct question {
 
 struct hook_asker {
     struct event_base *base;
-    struct event *wake;
-    int wake_fd;
+    struct wake wake;
     struct question *questions;
     unsigned asked;
 
@@ -49,9 +47,7 @@ static void give_back(struct hook_job *job, bool granted) {
 
 /* What is left until the session does not wait any more; 0: it does not. */
 static uint64_t time_left(const struct hook_job *job) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t now = (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+    uint64_t now = clock_ms();
     return now < job->deadline ? job->deadline - now : 0;
 }
 
@@ -136,10 +132,7 @@ static void ask_waiting(struct hook_asker *asker) {
         begin(asker, job);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
+static void on_wake(void *user) {
     ask_waiting(user);
 }
 
@@ -150,10 +143,7 @@ int hook_asker_new(struct event_base *base, struct hook_asker **ret_asker) {
     asker->base = base;
     asker->end = &asker->first;
     pthread_mutex_init(&asker->lock, NULL);
-    asker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (asker->wake_fd >= 0)
-        asker->wake = event_new(base, asker->wake_fd, EV_READ | EV_PERSIST, on_wake, asker);
-    if (!asker->wake || event_add(asker->wake, NULL) < 0) {
+    if (wake_init(&asker->wake, base, on_wake, asker) < 0) {
         hook_asker_free(asker);
         return -ENOMEM;
     }
@@ -171,16 +161,12 @@ void hook_asker_free(struct hook_asker *asker) {
     }
     while ((job = take_waiting(asker)))
         give_back(job, false);
-    if (asker->wake)
-        event_free(asker->wake);
-    if (asker->wake_fd >= 0)
-        close(asker->wake_fd);
+    wake_clear(&asker->wake);
     pthread_mutex_destroy(&asker->lock);
     free(asker);
 }
 
 void hook_asker_take(void *user, struct hook_job *job) {
-    const uint64_t one = 1;
     struct hook_asker *asker = user;
     pthread_mutex_lock(&asker->lock);
     bool has_room = asker->waiting < WAITING;
@@ -192,7 +178,7 @@ void hook_asker_take(void *user, struct hook_job *job) {
     }
     pthread_mutex_unlock(&asker->lock);
     if (has_room)
-        (void)!write(asker->wake_fd, &one, sizeof one);
+        wake_up(&asker->wake);
     else
         give_back(job, false);
 }

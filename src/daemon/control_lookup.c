@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "daemon/control_wake.h"
 
 struct lookup {
     struct lookups *lookups;
@@ -22,7 +23,7 @@ struct lookups {
     pthread_mutex_t lock; /* of all fields */
     uint32_t references;
     bool closed;
-    int wake_fd;
+    const struct wake *wake;
     struct lookup *answers;
 };
 
@@ -63,20 +64,19 @@ static void *run(void *user) {
     if (lookups->closed) {
         free_lookup(lookup);
     } else {
-        uint64_t one = 1;
         lookup->next = lookups->answers;
         lookups->answers = lookup;
-        (void)!write(lookups->wake_fd, &one, sizeof one);
+        wake_up(lookups->wake);
     }
     unref(lookups);
     return NULL;
 }
 
-int lookups_new(int wake_fd, struct lookups **ret_lookups) {
+int lookups_new(const struct wake *wake, struct lookups **ret_lookups) {
     struct lookups *lookups = calloc(1, sizeof *lookups);
     if (!lookups)
         return -ENOMEM;
-    *lookups = (struct lookups){.lock = PTHREAD_MUTEX_INITIALIZER, .references = 1, .wake_fd = wake_fd};
+    *lookups = (struct lookups){.lock = PTHREAD_MUTEX_INITIALIZER, .references = 1, .wake = wake};
     *ret_lookups = lookups;
     return 0;
 }

@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 struct lookups;
+struct wake;
 
-/* @wake_fd: an eventfd that is written to when there is an answer; the caller's, closed after lookups_close(). */
-int lookups_new(int wake_fd, struct lookups **ret_lookups);
+/* @wake: whom an answer wakes; the caller's, cleared after lookups_close(). */
+int lookups_new(const struct wake *wake, struct lookups **ret_lookups);
 
 /* Answers that are still to come are dropped, when they come. NULL is allowed. */
 void lookups_close(struct lookups *lookups);

@@ -6,13 +6,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "daemon/control_hook_call.h"
 #include "daemon/control_reload.h"
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
+#include "shared/clock.h"
 
 enum {
     AT_A_TIME = 8,
@@ -37,8 +36,8 @@ struct queue {
 struct notifier {
     struct event_base *base;
     const struct reload *reload;
-    struct event *wake, *timer; /* the timer: of the first one that is to be tried again, or of the end */
-    int wake_fd;
+    struct wake wake;
+    struct event *timer; /* of the first one that is to be tried again, or of the end */
     struct telling *tellings;
     unsigned told;
     struct hook_notice *again; /* in no order */
@@ -50,17 +49,6 @@ struct notifier {
     uint64_t waiting; /* in the queue, to be tried again, or being told */
     struct notice_counts counts[HOOK_EVENTS];
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static void wake(const struct notifier *notifier) {
-    const uint64_t one = 1;
-    (void)!write(notifier->wake_fd, &one, sizeof one);
-}
 
 static void put(struct notifier *notifier, struct hook_notice *notice) {
     notice->next = NULL;
@@ -98,7 +86,7 @@ static void lose(struct notifier *notifier, struct hook_notice *notice, const ch
 
 /* When the first is to be tried again. */
 static void set_timer(struct notifier *notifier) {
-    uint64_t now = now_ms(), first = UINT64_MAX;
+    uint64_t now = clock_ms(), first = UINT64_MAX;
     for (const struct hook_notice *notice = notifier->again; notice; notice = notice->next)
         if (notice->due < first)
             first = notice->due;
@@ -148,7 +136,7 @@ static void settle(struct notifier *notifier, struct hook_notice *notice, unsign
     } else if (notice->tries == TRIES || notifier->done) {
         lose(notifier, notice, status == 0 ? "it does not answer" : "it fails");
     } else {
-        notice->due = now_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
+        notice->due = clock_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
         notice->next = notifier->again;
         notifier->again = notice;
         set_timer(notifier);
@@ -198,10 +186,7 @@ static void tell_waiting(struct notifier *notifier) {
         event_active(notifier->timer, EV_TIMEOUT, 1);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
+static void on_wake(void *user) {
     tell_waiting(user);
 }
 
@@ -231,7 +216,7 @@ static void on_time(evutil_socket_t fd, short what, void *user) {
         notifier->done(notifier->done_user);
         return;
     }
-    try_again(notifier, now_ms());
+    try_again(notifier, clock_ms());
     tell_waiting(notifier);
 }
 
@@ -244,10 +229,7 @@ int notifier_new(struct event_base *base, const struct reload *reload, struct no
     notifier->queue.end = &notifier->queue.first;
     pthread_mutex_init(&notifier->lock, NULL);
     notifier->timer = evtimer_new(base, on_time, notifier);
-    notifier->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (notifier->wake_fd >= 0)
-        notifier->wake = event_new(base, notifier->wake_fd, EV_READ | EV_PERSIST, on_wake, notifier);
-    if (!notifier->timer || !notifier->wake || event_add(notifier->wake, NULL) < 0) {
+    if (wake_init(&notifier->wake, base, on_wake, notifier) < 0 || !notifier->timer) {
         notifier_free(notifier);
         return -ENOMEM;
     }
@@ -259,12 +241,9 @@ void notifier_free(struct notifier *notifier) {
     if (!notifier)
         return;
     give_up(notifier);
-    if (notifier->wake)
-        event_free(notifier->wake);
     if (notifier->timer)
         event_free(notifier->timer);
-    if (notifier->wake_fd >= 0)
-        close(notifier->wake_fd);
+    wake_clear(&notifier->wake);
     pthread_mutex_destroy(&notifier->lock);
     free(notifier);
 }
@@ -281,7 +260,7 @@ void notifier_take(void *user, struct hook_notice *notice) {
     }
     pthread_mutex_unlock(&notifier->lock);
     if (has_room) {
-        wake(notifier);
+        wake_up(&notifier->wake);
         return;
     }
     LOG(LOG_WARNING, "a hook could not be told", {"hook", hook_event_name(notice->event)}, {"stream", notice->stream},
@@ -296,7 +275,7 @@ void notifier_finish(struct notifier *notifier, void (*done)(void *user), void *
     evtimer_add(notifier->timer, &end);
     /* There is no later time for them. */
     try_again(notifier, UINT64_MAX);
-    wake(notifier);
+    wake_up(&notifier->wake);
 }
 
 void notifier_get_counts(struct notifier *notifier, struct notice_counts ret_counts[HOOK_EVENTS],

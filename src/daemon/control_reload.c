@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
 #include "daemon/options_load.h"
 #include "daemon/server_reload.h"
@@ -20,7 +19,7 @@ struct answer {
     bool has_come;
     int error;
     char reason[LISTENERS_ERROR];
-    int wake_fd;
+    struct wake wake;
 };
 
 struct reload {
@@ -32,17 +31,17 @@ struct reload {
     reload_done_fn *done;
     void *user;
     struct answer *answer;
-    struct event *wake;
     bool again; /* SIGHUP has come meanwhile */
     bool is_held;
 };
 
-static struct answer *make_answer(void) {
+static void on_wake(void *user);
+
+static struct answer *make_answer(struct event_base *base, struct reload *reload) {
     struct answer *answer = calloc(1, sizeof *answer);
     if (!answer)
         return NULL;
-    answer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (answer->wake_fd < 0) {
+    if (wake_init(&answer->wake, base, on_wake, reload) < 0) {
         free(answer);
         return NULL;
     }
@@ -58,20 +57,19 @@ static void let_go(struct answer *answer) {
     if (!last)
         return;
     pthread_mutex_destroy(&answer->lock);
-    close(answer->wake_fd);
+    wake_clear(&answer->wake);
     free(answer);
 }
 
 /* On a worker's thread. */
 static void reloaded(int error, const char *reason, void *user) {
-    const uint64_t one = 1;
     struct answer *answer = user;
     pthread_mutex_lock(&answer->lock);
     answer->has_come = true;
     answer->error = error;
     snprintf(answer->reason, sizeof answer->reason, "%s", reason);
     pthread_mutex_unlock(&answer->lock);
-    (void)!write(answer->wake_fd, &one, sizeof one);
+    wake_up(&answer->wake);
     let_go(answer);
 }
 
@@ -108,12 +106,9 @@ static void add_change(const struct setting *setting, const char *from, const ch
     problems_add(&reload->lines, "%s: %s -> %s (%s)", setting->name, from, to, effects[setting->effect]);
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
+static void on_wake(void *user) {
     struct reload *reload = user;
     struct answer *answer = reload->answer;
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&answer->lock);
     bool has_come = answer->has_come;
     int error = answer->error;
@@ -147,10 +142,8 @@ int reload_new(struct event_base *base, struct server *server, const struct comm
     reload->server = server;
     reload->line = line;
     reload->options = options_ref(options);
-    reload->answer = make_answer();
-    if (reload->answer)
-        reload->wake = event_new(base, reload->answer->wake_fd, EV_READ | EV_PERSIST, on_wake, reload);
-    if (!reload->wake || event_add(reload->wake, NULL) < 0) {
+    reload->answer = make_answer(base, reload);
+    if (!reload->answer) {
         reload_free(reload);
         return -ENOMEM;
     }
@@ -161,10 +154,10 @@ int reload_new(struct event_base *base, struct server *server, const struct comm
 void reload_free(struct reload *reload) {
     if (!reload)
         return;
-    if (reload->wake)
-        event_free(reload->wake);
-    if (reload->answer)
+    if (reload->answer) {
+        wake_stop(&reload->answer->wake);
         let_go(reload->answer);
+    }
     problems_clear(&reload->lines);
     options_unref(reload->next);
     options_unref(reload->options);

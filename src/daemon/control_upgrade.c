@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/control_admin.h"
 #include "daemon/control_reload.h"
+#include "daemon/control_wake.h"
 #include "daemon/log.h"
 #include "daemon/server_leave.h"
 #include "daemon/service.h"
@@ -50,8 +50,8 @@ struct upgrade {
     struct spawn_sockets sockets; /* to be given away: duplicates */
     pid_t pid;
     int channel; /* to the other process; -1: there is none */
-    struct event *channel_event, *wake;
-    int wake_fd;
+    struct event *channel_event;
+    struct wake wake;
 
     pthread_mutex_t lock; /* of the fields below, which a worker writes */
     bool has_come;
@@ -95,11 +95,6 @@ static void give_up(struct upgrade *upgrade, int error, const char *reason) {
     finish(upgrade, error, reason);
 }
 
-static void wake(struct upgrade *upgrade) {
-    const uint64_t one = 1;
-    (void)!write(upgrade->wake_fd, &one, sizeof one);
-}
-
 /* On a worker's thread. */
 static void on_lent(int error, const struct listeners_socket *list, size_t count, void *user) {
     struct upgrade *upgrade = user;
@@ -110,7 +105,7 @@ static void on_lent(int error, const struct listeners_socket *list, size_t count
     for (size_t i = 0; i < count; i++)
         upgrade->lent[i] = list[i];
     pthread_mutex_unlock(&upgrade->lock);
-    wake(upgrade);
+    wake_up(&upgrade->wake);
 }
 
 /* On a worker's thread. */
@@ -120,7 +115,7 @@ static void on_left(void *user) {
     upgrade->has_come = true;
     upgrade->error = 0;
     pthread_mutex_unlock(&upgrade->lock);
-    wake(upgrade);
+    wake_up(&upgrade->wake);
 }
 
 /* The other process is ready. It waits until nothing is accepted here any more. */
@@ -218,11 +213,8 @@ static void start(struct upgrade *upgrade) {
     LOG(LOG_INFO, "upgrading", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *user) {
+static void on_wake(void *user) {
     struct upgrade *upgrade = user;
-    uint64_t count;
-    (void)what;
-    (void)!read(fd, &count, sizeof count);
     pthread_mutex_lock(&upgrade->lock);
     bool has_come = upgrade->has_come;
     upgrade->has_come = false;
@@ -248,10 +240,7 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
     upgrade->reload = reload;
     upgrade->channel = -1;
     pthread_mutex_init(&upgrade->lock, NULL);
-    upgrade->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (upgrade->wake_fd >= 0)
-        upgrade->wake = event_new(base, upgrade->wake_fd, EV_READ | EV_PERSIST, on_wake, upgrade);
-    if (!upgrade->wake || event_add(upgrade->wake, NULL) < 0) {
+    if (wake_init(&upgrade->wake, base, on_wake, upgrade) < 0) {
         upgrade_free(upgrade);
         return -ENOMEM;
     }
@@ -269,10 +258,7 @@ void upgrade_free(struct upgrade *upgrade) {
     spawn_sockets_close(&upgrade->sockets);
     for (size_t i = 0; i < upgrade->lent_count; i++)
         close(upgrade->lent[i].fd);
-    if (upgrade->wake)
-        event_free(upgrade->wake);
-    if (upgrade->wake_fd >= 0)
-        close(upgrade->wake_fd);
+    wake_clear(&upgrade->wake);
     pthread_mutex_destroy(&upgrade->lock);
     free(upgrade);
 }

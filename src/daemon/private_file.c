@@ -15,11 +15,17 @@ static bool is_credential(const char *path) {
     return length > 0 && strncmp(path, folder, length) == 0 && path[length] == '/' && !strchr(path + length + 1, '/');
 }
 
-bool private_file_is_private(const char *path, const struct stat *status) {
-    if (status->st_uid != 0 && status->st_uid != geteuid())
-        return false;
+static bool is_ours(const struct stat *status) {
+    return status->st_uid == 0 || status->st_uid == geteuid();
+}
+
+static bool others_may_read(const char *path, const struct stat *status) {
     mode_t others = status->st_mode & 077;
-    return others == 0 || (others == S_IRGRP && status->st_uid == 0 && is_credential(path));
+    return others != 0 && (others != S_IRGRP || status->st_uid != 0 || !is_credential(path));
+}
+
+bool private_file_is_private(const char *path, const struct stat *status) {
+    return is_ours(status) && !others_may_read(path, status);
 }
 
 int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char error[PRIVATE_FILE_ERROR]) {
@@ -32,11 +38,11 @@ int private_file_read(const char *path, char text[PRIVATE_FILE_MAX + 1], char er
             close(fd);
         return -number;
     }
-    const char *wrong = !S_ISREG(status.st_mode)                           ? "not a file"
-                        : status.st_uid != geteuid() && status.st_uid != 0 ? "belongs to somebody else"
-                        : !private_file_is_private(path, &status)          ? "others may read it: chmod 600"
-                        : status.st_size > PRIVATE_FILE_MAX                ? "longer than 64 KiB"
-                                                                           : NULL;
+    const char *wrong = !S_ISREG(status.st_mode)            ? "not a file"
+                        : !is_ours(&status)                 ? "belongs to somebody else"
+                        : others_may_read(path, &status)    ? "others may read it: chmod 600"
+                        : status.st_size > PRIVATE_FILE_MAX ? "longer than 64 KiB"
+                                                            : NULL;
     ssize_t length = wrong ? 0 : read(fd, text, PRIVATE_FILE_MAX);
     close(fd);
     if (!wrong && length < 0)

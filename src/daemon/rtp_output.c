@@ -175,10 +175,11 @@ void rtp_output_make(struct rtp_output *output, struct packet *packet) {
     if (!track->present || sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
         return;
     int result, error = 0;
-    while ((result = sluice_flv_rtp_next(track->rtp, &made)) > 0)
-        error = error ? error : add_packet(output, packet, &made);
+    while (!error && (result = sluice_flv_rtp_next(track->rtp, &made)) > 0)
+        error = add_packet(output, packet, &made);
     if (error || result < 0) {
         /* The frame is lost for RTSP players, who see it by the sequence numbers. */
+        sluice_flv_rtp_cancel(track->rtp);
         packet_drop_rtp(packet);
         packet->rtp.made = true;
         return;

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
+
+#include "shared/clock.h"
 
 void service_ready(void) {
     (void)sd_notify(0, "READY=1");
@@ -12,10 +13,7 @@ void service_ready(void) {
 
 /* With the time, by which the manager knows this reload from another one. */
 void service_reloading(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-                     (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+    (void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_ns() / 1000);
 }
 
 void service_stopping(void) {

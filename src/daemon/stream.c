@@ -481,9 +481,10 @@ static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_
     return error;
 }
 
-/* What the pool lacks while the frame is held, in blocks; of views it has four to a block. */
+/* What the pool lacks while the frame is held, in blocks: views, of which it has a number, count as their share. */
 static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *before) {
-    size_t blocks = sluice_slice_footprint(payload, before), views = sluice_slice_blocks(payload) / 4;
+    size_t blocks = sluice_slice_footprint(payload, before);
+    size_t views = sluice_slice_blocks(payload) / SLUICE_POOL_VIEWS_PER_BLOCK;
     return (uint32_t)(views > blocks ? views : blocks);
 }
 

@@ -381,6 +381,10 @@ int sluice_flv_rtp_next(sluice_flv_rtp *rtp, sluice_flv_rtp_packet *ret_packet) 
     return 1;
 }
 
+void sluice_flv_rtp_cancel(sluice_flv_rtp *rtp) {
+    close_tag(rtp);
+}
+
 const sluice_codec_config *sluice_flv_rtp_config(const sluice_flv_rtp *rtp) {
     return rtp->config.codec ? &rtp->config : NULL;
 }

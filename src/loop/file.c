@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "backends/clock.h"
 #include "loop/loop.h"
 #include "memory/pool.h"
 
@@ -514,14 +514,12 @@ int sluice_file_seek(sluice_file *file, uint64_t offset, uint64_t length) {
 
 /* Milliseconds to wait, rounded up; negative: for any length. */
 static int until(uint64_t deadline) {
-    struct timespec now;
     if (deadline == UINT64_MAX)
         return -1;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t nanoseconds = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    if (nanoseconds >= deadline)
+    uint64_t now = clock_ns();
+    if (now >= deadline)
         return 0;
-    uint64_t wait = (deadline - nanoseconds - 1) / 1000000 + 1;
+    uint64_t wait = (deadline - now - 1) / 1000000 + 1;
     return wait < INT32_MAX ? (int)wait : INT32_MAX;
 }
 

@@ -2,16 +2,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "backends/clock.h"
 
 enum {
     STARVED_WAIT_MS = 100, /* a turn at least so often while somebody waits for blocks */
 };
 
 uint64_t loop_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return clock_ns() / 1000000;
 }
 
 static int make_backend(sluice_loop *loop, sluice_pool *pool, const backend_options *settings,

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "backends/clock.h"
 #include "loop/loop.h"
 #include "memory/chain.h"
 #include "reader/reader.h"
@@ -30,12 +30,6 @@ struct sluice_stream {
     sluice_reader *reader;
     sluice_writer *writer;
 };
-
-static uint64_t nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 sluice_chain *sluice_stream_chain(sluice_stream *stream) {
     return stream->conn ? sluice_conn_chain(stream->conn) : &stream->rest;
@@ -96,7 +90,7 @@ static int wait_once(sluice_stream *stream, uint64_t deadline, bool *last) {
     if (*last)
         return -ETIMEDOUT;
     if (deadline != UINT64_MAX) {
-        uint64_t now = nanoseconds();
+        uint64_t now = clock_ns();
         uint64_t left_ms = now < deadline ? (deadline - now + 999999) / 1000000 : 0;
         timeout_ms = left_ms < INT32_MAX ? (int)left_ms : INT32_MAX;
         *last = now >= deadline;
@@ -257,7 +251,7 @@ static uint64_t sent_bytes(const sluice_stream *stream) {
 
 /* Until the kernel has taken so many bytes, ever. At once what the socket takes at once, without a turn. */
 static int wait_until_sent(sluice_stream *stream, uint64_t goal) {
-    uint64_t deadline = stream->timeout_ms > 0 ? nanoseconds() + stream->timeout_ms * UINT64_C(1000000) : UINT64_MAX;
+    uint64_t deadline = stream->timeout_ms > 0 ? clock_ns() + stream->timeout_ms * UINT64_C(1000000) : UINT64_MAX;
     bool last = false;
     if (sluice_writer_flush(stream->writer) < 0)
         return send_state(stream);

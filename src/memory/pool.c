@@ -21,9 +21,8 @@ enum {
     MAX_SLAB_BLOCKS = 1 << 16,
     MAX_BLOCKS = 1 << 22,
     RESERVE_SHARE = 16,
-    VIEWS_RESERVE = 8,   /* one of so many views is left by who keeps frames */
-    VIEWS_PER_BLOCK = 4, /* most views and foreign memory in use, as a multiple of the most blocks */
-    FIRST_VIEWS = 256,   /* made at once; then as many again as there are */
+    VIEWS_RESERVE = 8, /* one of so many views is left by who keeps frames */
+    FIRST_VIEWS = 256, /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
 };
 
@@ -175,7 +174,7 @@ static int set_options(pool_core *core, const sluice_pool_options *options) {
     core->slab_bytes = (uint64_t)slab_blocks * block_size;
     core->left = core->max_bytes = (uint64_t)max_blocks * block_size;
     core->reserve_bytes = (uint64_t)reserve * block_size;
-    core->max_views = max_blocks * VIEWS_PER_BLOCK;
+    core->max_views = max_blocks * SLUICE_POOL_VIEWS_PER_BLOCK;
     core->max_slabs = (max_blocks + slab_blocks - 1) / slab_blocks;
     if (core->max_slabs > UINT16_MAX)
         return -EINVAL;
@@ -725,7 +724,7 @@ uint32_t pool_reserve(const sluice_pool *pool) {
 }
 
 uint32_t pool_bytes_per_view(const sluice_pool *pool) {
-    return pool->core->classes[0].block_size / VIEWS_PER_BLOCK;
+    return pool->core->classes[0].block_size / SLUICE_POOL_VIEWS_PER_BLOCK;
 }
 
 bool pool_is_short_of_views(sluice_pool *pool) {

@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include <sluice/codec.h>
 #include <sluice/rtp_flv.h>
+
+#include "shared/clock.h"
 
 enum { NOT_TAKEN = -1 };
 
@@ -18,12 +19,6 @@ struct rtp_input {
     rtp_input_fn *take;
     void *user;
 };
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* The track that carries the media in one of its formats. */
 static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
@@ -87,19 +82,19 @@ static void take_tags(struct rtp_input *input) {
 
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet) {
     if (input->tracks[media] >= 0 &&
-        sluice_rtp_flv_push(input->flv, (unsigned)input->tracks[media], packet, now_ns()) == 0)
+        sluice_rtp_flv_push(input->flv, (unsigned)input->tracks[media], packet, clock_ns()) == 0)
         take_tags(input);
 }
 
 void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound) {
     if (input->tracks[media] >= 0)
-        (void)sluice_rtp_flv_push_rtcp(input->flv, (unsigned)input->tracks[media], compound, now_ns(), NULL);
+        (void)sluice_rtp_flv_push_rtcp(input->flv, (unsigned)input->tracks[media], compound, clock_ns(), NULL);
 }
 
 size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]) {
     if (input->tracks[media] < 0)
         return 0;
-    int length = sluice_rtp_flv_report(input->flv, (unsigned)input->tracks[media], input->ssrc, now_ns(), "sluiced",
+    int length = sluice_rtp_flv_report(input->flv, (unsigned)input->tracks[media], input->ssrc, clock_ns(), "sluiced",
                                        buffer, RTP_MAX_RECEIVER_REPORT);
     return length > 0 ? (size_t)length : 0;
 }

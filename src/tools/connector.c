@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "shared/clock.h"
 
 enum { EVENTS = 256, LOOK_MS = 100 }; /* how often deadlines are looked at */
 
@@ -19,12 +20,6 @@ struct connector {
     int epoll;
     struct connector_job *jobs;
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 int connector_look_up(const struct target *target, struct addrinfo **ret_addresses) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -95,7 +90,7 @@ void connector_start(struct connector *connector, struct connector_job *job) {
     job->fd = -1;
     job->error = -ENOENT;
     job->running = true;
-    job->deadline = now_ms() + CONNECTOR_MS;
+    job->deadline = clock_ms() + CONNECTOR_MS;
     job->previous = NULL;
     job->next = connector->jobs;
     if (connector->jobs)
@@ -144,7 +139,7 @@ static void on_event(struct connector *connector, struct connector_job *job) {
 }
 
 static void look_at_deadlines(struct connector *connector) {
-    uint64_t now = now_ms();
+    uint64_t now = clock_ms();
     for (struct connector_job *job = connector->jobs; job;) {
         struct connector_job *late = now >= job->deadline ? job : NULL;
         job = job->next;

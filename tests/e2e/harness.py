@@ -335,6 +335,26 @@ class Daemon:
             raise AssertionError("the daemon ended with status %d:\n%s" % (status, "\n".join(texts[-200:])))
 
 
+class SettledTest(unittest.TestCase):
+    """Tests with a daemon each. What a test leaves in its stack ends first; then the daemon has to have let go of it."""
+
+    def start(self, *options, listen):
+        daemon = Daemon(*options, listen=listen)
+        self.addCleanup(self.stop, daemon)
+        self.stack = contextlib.ExitStack()
+        self.addCleanup(self.stack.close)
+        return daemon
+
+    def stop(self, daemon):
+        try:
+            self.check_settled(daemon)
+        finally:
+            daemon.stop()
+
+    def check_settled(self, daemon):
+        daemon.blocks_settled()
+
+
 def run_daemon(*arguments):
     """Runs sluiced to its end, for options that make it end: (status, standard output, standard error)."""
     done = subprocess.run([SLUICED, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,

@@ -2,7 +2,11 @@
 
 import collections
 import contextlib
+import socket
 import struct
+import threading
+
+import harness
 
 Reply = collections.namedtuple("Reply", "status headers body")
 Rtp = collections.namedtuple("Rtp", "channel marker payload_type sequence timestamp ssrc payload")
@@ -161,6 +165,55 @@ class Client:
                         raise AssertionError("ended within a message: %r" % end.args[0][:100]) from None
                     break
         return messages
+
+
+class Player:
+    """A player of our own: reads a stream in a thread, and keeps what its packets carry, as (channel, payload)."""
+
+    def __init__(self, daemon, name="live/a"):
+        self.payloads, self.error = [], None
+        self._news = threading.Condition()
+        self._client = Client(daemon, name)
+        self.address = harness.address_text(self._client.peer)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self._client.play()
+            while True:
+                packet = self._client.next_rtp()
+                with self._news:
+                    self.payloads.append((packet.channel, packet.payload))
+                    self._news.notify_all()
+        except (OSError, AssertionError, Ended) as error:
+            with self._news:
+                self.error = error
+                self._news.notify_all()
+
+    def wait(self, condition, what):
+        """Waits until the condition on this player holds, which must be playing still."""
+        patience = harness.Patience()
+        with self._news:
+            while self.error or not condition(self):
+                if self.error or not patience.left():
+                    raise AssertionError("the RTSP player never came to %s: %d packets, error %r" % (
+                        what, len(self.payloads), self.error))
+                self._news.wait(1)
+
+    def wait_packets(self, count):
+        self.wait(lambda player: len(player.payloads) >= count, "%d packets" % count)
+
+    def wait_frame(self, frame):
+        """Waits until this frame's last packet has come."""
+        self.wait(lambda player: any(payload.endswith(frame.payload[2:]) for _, payload in player.payloads[-20:]),
+                  "frame at %d" % frame.timestamp)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._client.peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._client.close()
 
 
 def listen():

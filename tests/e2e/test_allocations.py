@@ -3,7 +3,6 @@
 import mmap
 import os
 import shutil
-import socket
 import struct
 import subprocess
 import tempfile
@@ -32,39 +31,15 @@ def find_compiler():
     return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 
 
-class RtspPlayer:
-    """Counts the RTP packets that come, in a thread."""
+class RtspPlayer(rtsp.Player):
+    """What counts are the RTP packets that come."""
 
-    def __init__(self, daemon, name):
-        self.tags = range(0)
-        self._client = rtsp.Client(daemon, name)
-        self._news = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self._client.play()
-            while True:
-                self._client.next_rtp()
-                with self._news:
-                    self.tags = range(len(self.tags) + 1)
-                    self._news.notify_all()
-        except (OSError, rtsp.Ended):
-            with self._news:
-                self._ended = True
-                self._news.notify_all()
+    @property
+    def tags(self):
+        return self.payloads
 
     def wait_tags(self, count):
-        with self._news:
-            if not self._news.wait_for(lambda: len(self.tags) >= count or self._ended, harness.PATIENCE) or self._ended:
-                raise AssertionError("%d packets, ended: %s" % (len(self.tags), self._ended))
-
-    def close(self):
-        self._client.peer.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._client.close()
+        self.wait_packets(count)
 
 
 class AllocationTest(unittest.TestCase):

@@ -3,32 +3,21 @@ the words of each protocol, told, counted by cause, and let in when there is roo
 
 import contextlib
 import socket
-import unittest
 
 import flv
 import harness
 import rtsp
-from harness import Daemon, Player, Publisher
+from harness import Player, Publisher
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 UPGRADE = (b"GET /%s.flv HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 
 
-class LimitsTest(unittest.TestCase):
+class LimitsTest(harness.SettledTest):
     def start(self, *options):
         """On two workers, over which limits hold as well."""
-        daemon = Daemon("--workers", "2", *options, listen=LISTEN)
-        daemon.__enter__()
-        self.addCleanup(self.stop, daemon)
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        return daemon
-
-    @staticmethod
-    def stop(daemon):
-        daemon.blocks_settled()
-        daemon.stop()
+        return super().start("--workers", "2", *options, listen=LISTEN)
 
     def enter(self, context):
         return self.stack.enter_context(context)

@@ -1,15 +1,13 @@
 """Players of one stream on several workers: whoever serves them, they get the same, and it is one stream to everybody."""
 
 import contextlib
-import socket
 import threading
-import unittest
 
 import flv
 import harness
 import rtsp
 import test_slow_player
-from harness import Daemon, Player, Publisher
+from harness import Player, Publisher
 from test_hooks import Hook, reply
 from test_slow_player import Source
 
@@ -60,56 +58,14 @@ class WebSocketPlayer(Player):
         return tags, data
 
 
-class RtspPlayer:
-    """What comes by RTSP, read in a thread: the payloads of each track."""
-
-    def __init__(self, daemon):
-        self.client = rtsp.Client(daemon, NAME)
-        self.address = harness.address_text(self.client.peer)
-        self.payloads, self.error = [], None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        try:
-            self.client.play()
-            while True:
-                packet = self.client.next_rtp()
-                self.payloads.append((packet.channel, packet.payload))
-        except (OSError, AssertionError, rtsp.Ended) as error:
-            self.error = error
-
-    def wait_frame(self, frame):
-        harness.wait_until(lambda: self.error or any(payload.endswith(frame.payload[2:])
-                                                     for _, payload in self.payloads[-8:]),
-                           "the last frame by RTSP")
-        if self.error:
-            raise AssertionError("no RTSP any more: %r" % self.error)
-
-    def close(self):
-        with contextlib.suppress(OSError):
-            self.client.peer.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self.client.close()
-
-
-class SpreadTest(unittest.TestCase):
+class SpreadTest(harness.SettledTest):
     def start(self, workers, spread, *options):
-        daemon = Daemon("--workers", str(workers), "--spread", str(spread), *options, listen=LISTEN)
-        daemon.__enter__()
-        self.addCleanup(self.stop, daemon)
-        self.stack = contextlib.ExitStack()
-        self.addCleanup(self.stack.close)
-        return daemon
+        return super().start("--workers", str(workers), "--spread", str(spread), *options, listen=LISTEN)
 
-    @staticmethod
-    def stop(daemon):
-        try:
-            daemon.blocks_settled()
-            if any(worker["lent_bytes"] for worker in daemon.api()["workers"]):
-                raise AssertionError("something is lent still")
-        finally:
-            daemon.stop()
+    def check_settled(self, daemon):
+        super().check_settled(daemon)
+        if any(worker["lent_bytes"] for worker in daemon.api()["workers"]):
+            raise AssertionError("something is lent still")
 
     def join(self, daemon, makers):
         """Players that come one after another, so that it is known who goes where."""
@@ -153,7 +109,7 @@ class SameTest(SpreadTest):
     def test_early_and_late(self):
         daemon = self.start(3, 1)
         early = self.join(daemon, self.KINDS)
-        by_rtsp = [RtspPlayer(daemon) for _ in range(4)]
+        by_rtsp = [rtsp.Player(daemon, NAME) for _ in range(4)]
         for player in by_rtsp:
             self.stack.callback(player.close)
         daemon.wait_player(NAME, len(early) + len(by_rtsp))
@@ -163,7 +119,7 @@ class SameTest(SpreadTest):
         for player in early:
             player.wait_frame(sent[-1])
         late = self.join(daemon, self.KINDS)
-        late_by_rtsp = [RtspPlayer(daemon) for _ in range(4)]
+        late_by_rtsp = [rtsp.Player(daemon, NAME) for _ in range(4)]
         for player in late_by_rtsp:
             self.stack.callback(player.close)
         daemon.wait_stream(NAME, lambda stream: stream["subscribers"] == 2 * len(early) + 2 * len(by_rtsp), "all")
@@ -330,7 +286,7 @@ class LifeTest(SpreadTest):
         daemon = self.start(3, 1)
         self.join(daemon, [http(), http("1.0"), WebSocketPlayer, http(), WebSocketPlayer])
         publisher = self.publish(daemon)
-        players = [RtspPlayer(daemon) for _ in range(3)]
+        players = [rtsp.Player(daemon, NAME) for _ in range(3)]
         frames = flv.frames()
         ending = threading.Event()
 
@@ -359,7 +315,7 @@ class JudgedOnceTest(SpreadTest):
         publisher = self.publish(daemon, [tag for tag, _ in zip(flv.frames(), range(10))])
         daemon.wait_stream(NAME)
         players = self.join(daemon, [http(), http(), WebSocketPlayer, http(), WebSocketPlayer])
-        by_rtsp = [RtspPlayer(daemon) for _ in range(3)]
+        by_rtsp = [rtsp.Player(daemon, NAME) for _ in range(3)]
         daemon.wait_player(NAME, 8)
         for player in players:
             player.wait_tags(13)

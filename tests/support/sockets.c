@@ -51,6 +51,16 @@ void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_
     assert_int_equal(sluice_loop_new(rig->pool, &options, &rig->loop), 0);
 }
 
+void loop_rig_open_small(loop_rig *rig, uint32_t block_size, uint32_t blocks, uint32_t reserve, unsigned seconds) {
+    const sluice_pool_options pool = {.block_size = block_size,
+                                      .slab_blocks = blocks / 8,
+                                      .max_blocks = blocks,
+                                      .reserve_blocks = reserve,
+                                      .no_huge_pages = true};
+    const sluice_loop_options loop = {.stock_bytes = 8 * block_size};
+    loop_rig_open(rig, &pool, &loop, seconds);
+}
+
 bool loop_rig_is_uring(const loop_rig *rig) {
     sluice_loop_stats stats;
     sluice_loop_get_stats(rig->loop, &stats);

@@ -28,6 +28,9 @@ typedef struct loop_rig {
  */
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds);
 
+/* With a pool of so many blocks and no more, in eight slabs, of which receiving has few at a time. */
+void loop_rig_open_small(loop_rig *rig, uint32_t block_size, uint32_t blocks, uint32_t reserve, unsigned seconds);
+
 bool loop_rig_is_uring(const loop_rig *rig);
 
 /* Frees both; every block must have come back, and nothing been copied. */

@@ -145,10 +145,27 @@ static void end_peer(claim_rig *rig, unsigned number, bool reset) {
     c->peer = -1;
 }
 
+static void turn_until_decided(claim_rig *rig, unsigned number, int verdict) {
+    turn_until_count(rig->loop.loop, &rig->claimants[number].decisions, 1);
+    assert_int_equal(rig->claimants[number].verdict, verdict);
+}
+
+/* The first has the name. */
+static void open_held(claim_rig *rig, void **state) {
+    open_rig(rig, state);
+    assert_int_equal(claim(rig, 0), 0);
+}
+
+/* The first has the name and has gone, which nobody has read yet; the second waits for it. */
+static void open_left(claim_rig *rig, void **state) {
+    open_held(rig, state);
+    end_peer(rig, 0, false);
+    assert_int_equal(claim(rig, 1), 1);
+}
+
 static void a_free_name_is_taken_and_a_held_one_refused(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     assert_true(claim_is_held(rig.stream));
     assert_int_equal(claim(&rig, 1), 1);
     assert_int_equal(decide_after(&rig, 1, CLAIM_MS - 1), UNDECIDED);
@@ -162,15 +179,13 @@ static void a_free_name_is_taken_and_a_held_one_refused(void **state) {
 
 static void come_back(void **state, bool reset) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     end_peer(&rig, 0, reset);
     assert_false(claim_is_held(rig.stream));
     assert_int_equal(claim(&rig, 1), 1);
     assert_true(rig.stream->live);
     assert_int_equal(rig.claimants[1].decisions, 0);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     assert_string_equal(rig.stream->source.peer, rig.claimants[1].source.peer);
     assert_true(claim_is_held(rig.stream));
     close_rig(&rig);
@@ -187,38 +202,30 @@ static void who_was_reset_and_comes_back_gets_the_name(void **state) {
 /* Its end is behind what its kernel has to send yet. */
 static void who_comes_back_before_its_end_is_known_gets_the_name(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     assert_int_equal(claim(&rig, 1), 1);
     turn_through(rig.loop.loop, 4);
     assert_int_equal(rig.claimants[1].decisions, 0);
     end_peer(&rig, 0, false);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     close_rig(&rig);
 }
 
 static void a_half_closed_connection_is_ending(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     assert_int_equal(shutdown(rig.claimants[0].peer, SHUT_WR), 0);
     assert_int_equal(claim(&rig, 1), 1);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     close_rig(&rig);
 }
 
 /* The first of two gets it; the second is told that it is taken. */
 static void the_first_claim_gets_the_name(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     assert_int_equal(claim(&rig, 2), 1);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     assert_int_equal(rig.claimants[2].decisions, 0);
     assert_int_equal(decide_after(&rig, 2, CLAIM_MS), -EEXIST);
     close_rig(&rig);
@@ -227,29 +234,21 @@ static void the_first_claim_gets_the_name(void **state) {
 /* One that comes back again, and gives up the connection that waited: whichever end is read first. */
 static void who_comes_back_twice_gets_the_name(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     end_peer(&rig, 1, false);
     assert_int_equal(claim(&rig, 2), 1);
-    turn_until_count(rig.loop.loop, &rig.claimants[2].decisions, 1);
-    assert_int_equal(rig.claimants[2].verdict, 0);
+    turn_until_decided(&rig, 2, 0);
     close_rig(&rig);
 }
 
 /* The name is free, but it has been promised. */
 static void nobody_overtakes_a_claim(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     leave(&rig.claimants[0]);
     assert_false(rig.stream->live);
     assert_int_equal(claim(&rig, 2), 1);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     assert_int_equal(rig.claimants[2].decisions, 0);
     assert_int_equal(decide_after(&rig, 2, CLAIM_MS), -EEXIST);
     close_rig(&rig);
@@ -257,27 +256,20 @@ static void nobody_overtakes_a_claim(void **state) {
 
 static void a_claim_withdrawn_is_not_decided(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     assert_int_equal(claim(&rig, 2), 1);
     leave(&rig.claimants[0]);
     /* The decision has been posted. */
     claim_withdraw(&rig.claimants[1].claim);
     claim_withdraw(&rig.claimants[1].claim);
-    turn_until_count(rig.loop.loop, &rig.claimants[2].decisions, 1);
-    assert_int_equal(rig.claimants[2].verdict, 0);
+    turn_until_decided(&rig, 2, 0);
     assert_int_equal(rig.claimants[1].decisions, 0);
     close_rig(&rig);
 }
 
 static void a_claim_does_not_wait_for_ever(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     assert_int_equal(decide_after(&rig, 1, CLAIM_ENDING_MS - 1), UNDECIDED);
     assert_int_equal(decide_after(&rig, 1, CLAIM_ENDING_MS), -EEXIST);
     assert_int_equal(rig.claimants[1].decisions, 1);
@@ -287,13 +279,9 @@ static void a_claim_does_not_wait_for_ever(void **state) {
 /* Kicked while it waited. */
 static void who_is_banned_meanwhile_does_not_get_the_name(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
-    end_peer(&rig, 0, false);
-    assert_int_equal(claim(&rig, 1), 1);
+    open_left(&rig, state);
     assert_int_equal(bans_add(registry_bans(rig.registry), "live/a", rig.claimants[1].source.peer, 0, UINT32_MAX), 0);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, -EKEYREJECTED);
+    turn_until_decided(&rig, 1, -EKEYREJECTED);
     assert_int_equal(claim(&rig, 2), 0);
     bans_clear(registry_bans(rig.registry));
     close_rig(&rig);
@@ -313,9 +301,8 @@ static void who_takes_over_gets_the_name_in_the_next_turn(void **state) {
     assert_int_equal(claim(&rig, 0), 0);
     assert_int_equal(claim(&rig, 1), 1);
     assert_int_equal(rig.claimants[0].kicked, 0);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
+    turn_until_decided(&rig, 1, 0);
     assert_int_equal(rig.claimants[0].kicked, -ESTALE);
-    assert_int_equal(rig.claimants[1].verdict, 0);
     struct stream_totals totals;
     registry_get_totals(rig.registry, &totals);
     assert_int_equal(totals.displaced, 1);
@@ -366,8 +353,7 @@ static void who_is_closed_holds_nothing(void **state) {
         assert_int_equal(claim(&rig, 1), 1);
         assert_int_equal(decide_after(&rig, 1, CLAIM_MS), UNDECIDED);
         leave(&rig.claimants[0]);
-        turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-        assert_int_equal(rig.claimants[1].verdict, 0);
+        turn_until_decided(&rig, 1, 0);
         assert_int_equal(rig.claimants[0].kicked, 0);
         struct stream_totals totals;
         registry_get_totals(rig.registry, &totals);
@@ -378,8 +364,7 @@ static void who_is_closed_holds_nothing(void **state) {
 
 static void who_is_closed_while_it_waits_gets_nothing(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     assert_int_equal(claim(&rig, 1), 1);
     assert_int_equal(claim(&rig, 2), 1);
     rig.claimants[1].session.closing = true;
@@ -393,16 +378,14 @@ static void who_is_closed_while_it_waits_gets_nothing(void **state) {
 /* A ban that is over when it gets the name, though it was not when it came. */
 static void what_holds_now_is_what_counts(void **state) {
     claim_rig rig;
-    open_rig(&rig, state);
-    assert_int_equal(claim(&rig, 0), 0);
+    open_held(&rig, state);
     uint64_t now = sluice_loop_now(rig.loop.loop);
     assert_int_equal(bans_add(registry_bans(rig.registry), "live/a", rig.claimants[1].source.peer, now - 1000, 1000),
                      0);
     rig.claimants[1].source.since = now - 500;
     assert_int_equal(claim(&rig, 1), 1);
     leave(&rig.claimants[0]);
-    turn_until_count(rig.loop.loop, &rig.claimants[1].decisions, 1);
-    assert_int_equal(rig.claimants[1].verdict, 0);
+    turn_until_decided(&rig, 1, 0);
     leave(&rig.claimants[1]);
     /* Likewise a stream that is not kept any more; and one that is, from before it was. */
     set_policy(&rig, SAME_NAME_RESUME);

@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/stream.h"
 #include "support/feed.h"
+#include "support/publishing.h"
 #include "support/sockets.h"
 
 enum {
@@ -65,22 +66,14 @@ typedef struct feed_rig {
     unsigned seat_count;
 } feed_rig;
 
-static const struct stream_source from = {.peer = "test", .protocol = "test"};
-
 static void rig_open(feed_rig *rig) {
-    static const sluice_pool_options pool = {.block_size = BLOCK,
-                                             .slab_blocks = BLOCKS / 8,
-                                             .max_blocks = BLOCKS,
-                                             .reserve_blocks = RESERVE,
-                                             .no_huge_pages = true};
-    static const sluice_loop_options loop = {.stock_bytes = 8 * BLOCK};
     static const struct stream_policies policies = {
         .all = {.gop_size = (uint64_t)BLOCKS * BLOCK / 4, .player_buffer = 64 << 20}};
     const struct stream_limits limits = {.packet_bytes = 4 << 20, .policies = &policies};
     *rig = (feed_rig){0};
     log_set_level(LOG_ERROR);
     for (unsigned i = 0; i < 2; i++) {
-        loop_rig_open(&rig->loops[i], &pool, &loop, GUARD);
+        loop_rig_open_small(&rig->loops[i], BLOCK, BLOCKS, RESERVE, GUARD);
         rig->sites[i].loop = rig->loops[i].loop;
         rig->sites[i].index = i;
         rig->sites[i].most_lent = (uint64_t)BLOCKS * BLOCK / 4;
@@ -91,12 +84,7 @@ static void rig_open(feed_rig *rig) {
 }
 
 static void begin(feed_rig *rig) {
-    uint8_t header[SLUICE_FLV_HEADER_SIZE];
-    assert_int_equal(stream_attach(rig->stream, &from), 0);
-    assert_int_equal(sluice_chain_new(rig->loops[0].pool, &rig->chain), 0);
-    assert_int_equal(sluice_flv_new(0, &rig->flv), 0);
-    sluice_flv_write_header(header, SLUICE_FLV_HAS_VIDEO);
-    feed(rig->chain, rig->loops[0].pool, header, sizeof header, 0);
+    publishing_begin(rig->stream, rig->loops[0].pool, &rig->chain, &rig->flv);
 }
 
 static void end(feed_rig *rig) {

@@ -138,6 +138,35 @@ static void pictures(void **state) {
     }
 }
 
+/* A tag can be given up within a NAL unit or between two; the next one begins anew, with the number that is next. */
+static void cancelled(void **state) {
+    sluice_pool *pool = *state;
+    static const uint8_t key[] = {0x17, 1, 0, 0, 0, 0, 0, 0, 2, 9, 0xF0, 0, 0, 0, 3, 0x65, 1, 2};
+    uint8_t large[200] = {0x27, 1, 0, 0, 0, 0, 0, 0, 191, 0x41};
+    for (size_t piece = 0; piece < 8; piece++) {
+        sluice_flv_rtp *rtp = track_new(SLUICE_FLV_VIDEO, 64);
+        sluice_flv_rtp_cancel(rtp);
+        assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, avc_header, sizeof avc_header, piece), 0);
+        assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 40, key, sizeof key, piece), 0);
+        expect(rtp, BYTES(9, 0xF0), false, 1000 + 40 * 90);
+        sluice_flv_rtp_cancel(rtp);
+        expect_end(rtp, 0);
+        assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 80, large, sizeof large, piece), 0);
+        sluice_flv_rtp_packet packet;
+        uint8_t bytes[64];
+        assert_int_equal(sluice_flv_rtp_next(rtp, &packet), 1);
+        assert_int_equal(packet.sequence, 0);
+        sluice_flv_rtp_cancel(rtp);
+        assert_int_equal(slice_bytes(&packet.slice, bytes, sizeof bytes), 64 - packet.header_size);
+        expect_end(rtp, 0);
+        sluice_flv_rtp_cancel(rtp);
+        assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 120, key, sizeof key, piece), 0);
+        expect(rtp, BYTES(9, 0xF0), false, 1000 + 120 * 90);
+        expect(rtp, avc_header + SPS_AT, SPS_SIZE, false, 1000 + 120 * 90);
+        sluice_flv_rtp_free(rtp);
+    }
+}
+
 /* Length prefixes of one and two bytes, empty NAL units, and lengths that go too far. */
 static void length_prefixes(void **state) {
     sluice_pool *pool = *state;
@@ -330,6 +359,7 @@ static void damage(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pictures, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(length_prefixes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(times_of_aac, set_up, tear_down),
         cmocka_unit_test_setup_teardown(g711_and_opus, set_up, tear_down),

@@ -41,29 +41,37 @@ static void read_slice(bool late) {
     loop_rig_close(&rig);
 }
 
+/* Ten bytes that have come, in one block. @ret_peer: to be closed. */
+static const volatile uint8_t *receive(loop_rig *rig, sluice_slice *ret_slice, int *ret_peer) {
+    static const sluice_conn_events events = {0};
+    sluice_conn *conn = NULL;
+    struct iovec piece;
+    int fds[2];
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig->loop, fds[0], &events, NULL, &conn), 0);
+    sockets_write(fds[1], "0123456789", 10);
+    turn_until_buffered(rig->loop, conn, 10);
+    assert_int_equal(sluice_chain_take(sluice_conn_chain(conn), 10, ret_slice), 0);
+    sluice_slice_iov(ret_slice, 0, &piece, 1);
+    *ret_peer = fds[1];
+    return piece.iov_base;
+}
+
 /* Consumed, and nobody holds it. */
 static void read_consumed(bool late) {
     loop_rig rig;
-    sluice_conn *conn = NULL;
-    static const sluice_conn_events events = {0};
-    int fds[2];
     sluice_slice slice;
-    struct iovec piece;
     loop_rig_open(&rig, NULL, NULL, 20);
-    sockets_tcp_pair(fds);
-    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, NULL, &conn), 0);
-    sockets_write(fds[1], "0123456789", 10);
-    turn_until_buffered(rig.loop, conn, 10);
-    assert_int_equal(sluice_chain_take(sluice_conn_chain(conn), 10, &slice), 0);
-    sluice_slice_iov(&slice, 0, &piece, 1);
+    int peer;
+    const volatile uint8_t *bytes = receive(&rig, &slice, &peer);
     if (late) {
         sluice_slice_release(&slice);
         /* The block goes back to the pool, and from there to the kernel or to nobody. */
         turn_through(rig.loop, 3);
     }
-    seen = *(volatile uint8_t *)piece.iov_base;
+    seen = *bytes;
     sluice_slice_release(&slice);
-    close(fds[1]);
+    close(peer);
     loop_rig_close(&rig);
 }
 
@@ -74,23 +82,15 @@ static void read_consumed(bool late) {
  */
 static void read_behind(bool late) {
     loop_rig rig;
-    sluice_conn *conn = NULL;
-    static const sluice_conn_events events = {0};
-    int fds[2];
     sluice_slice slice;
-    struct iovec piece;
     loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, 60);
-    sockets_tcp_pair(fds);
-    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, NULL, &conn), 0);
-    sockets_write(fds[1], "0123456789", 10);
-    turn_until_buffered(rig.loop, conn, 10);
-    assert_int_equal(sluice_chain_take(sluice_conn_chain(conn), 10, &slice), 0);
-    sluice_slice_iov(&slice, 0, &piece, 1);
+    int peer;
+    const volatile uint8_t *bytes = receive(&rig, &slice, &peer);
     /* Only what depends on it is an error, not the read. */
-    if (((volatile uint8_t *)piece.iov_base)[late ? 10 : 9] == '9')
+    if (bytes[late ? 10 : 9] == '9')
         seen = '9';
     sluice_slice_release(&slice);
-    close(fds[1]);
+    close(peer);
     loop_rig_close(&rig);
 }
 #endif

@@ -21,6 +21,7 @@
 #include "daemon/stream.h"
 #include "support/feed.h"
 #include "support/files.h"
+#include "support/publishing.h"
 #include "support/slices.h"
 
 enum {
@@ -43,6 +44,14 @@ int __wrap_record_part_create(int root, const char *path) {
     return fd >= 0 ? fd : __real_record_part_create(root, path);
 }
 
+/* The next part is written to a pipe. The end that is to be read, and closed. */
+static int slow_down_disk(void) {
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    slow_disk = ends[1];
+    return ends[0];
+}
+
 typedef struct recorder_rig {
     loop_rig loop;
     char folder[32], rule[64];
@@ -60,8 +69,6 @@ static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     static const sluice_pool_options pool = {.block_size = BLOCK, .max_blocks = 8192, .no_huge_pages = true};
     static const struct stream_policies policies = {.all = {.gop_size = 1 << 20, .player_buffer = 4 << 20}};
     static const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
-    static const struct stream_source source = {.peer = "test", .protocol = "test"};
-    uint8_t header[SLUICE_FLV_HEADER_SIZE];
     *rig = (recorder_rig){.folder = "/tmp/sluice-test-XXXXXX", .options.segment_ms = 60000};
     log_set_level(LOG_ERROR);
     assert_non_null(mkdtemp(rig->folder));
@@ -73,16 +80,17 @@ static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
     registry_record(rig->registry, &rig->recorders);
     assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
-    assert_int_equal(stream_attach(rig->stream, &source), 0);
-    assert_int_equal(sluice_chain_new(rig->loop.pool, &rig->chain), 0);
-    assert_int_equal(sluice_flv_new(0, &rig->flv), 0);
-    sluice_flv_write_header(header, SLUICE_FLV_HAS_VIDEO);
-    feed(rig->chain, rig->loop.pool, header, sizeof header, 0);
+    publishing_begin(rig->stream, rig->loop.pool, &rig->chain, &rig->flv);
 }
 
 static void turn_until_closed(const recorder_rig *rig) {
     while (rig->recorders.count > 0)
         turn(rig->loop.loop);
+}
+
+static void end_stream(recorder_rig *rig) {
+    stream_detach(rig->stream, 0);
+    turn_until_closed(rig);
 }
 
 /* Removes what lies below, two folders deep. */
@@ -179,16 +187,41 @@ static void read_some(reading *from) {
     from->ended = n == 0;
 }
 
+/* Takes the descriptor. */
+static void reading_begin(reading *from, int fd) {
+    *from = (reading){.fd = fd, .bytes = malloc(16 << 20)};
+    assert_non_null(from->bytes);
+    sockets_set_blocking(fd, false);
+}
+
+static void read_until_written(reading *from, recorder_rig *rig) {
+    while (recorder_queued(rig->stream->recorder) > 0) {
+        recorders_tick(&rig->recorders);
+        read_some(from);
+        turn_through(rig->loop.loop, 1);
+    }
+}
+
+static void read_until_closed(reading *from, const recorder_rig *rig) {
+    while (!from->ended || rig->recorders.count > 0) {
+        turn_through(rig->loop.loop, 1);
+        read_some(from);
+    }
+}
+
+static void reading_end(reading *from) {
+    free(from->bytes);
+    close(from->fd);
+}
+
 /*
  * While nobody reads, the queue fills up to its limit and no further; what is left out is whole groups. The stream
  * loses nothing. When somebody reads again, recording goes on with a key frame.
  */
 static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state) {
     recorder_rig rig;
-    int pipes[2];
     open_rig(&rig, state, true);
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    slow_disk = pipes[1];
+    int disk = slow_down_disk();
     publish_frames(&rig, 1000);
     const struct recorder *recorder = rig.stream->recorder;
     const size_t metadata = record_index_size(RECORD_INDEX_LEAST);
@@ -202,14 +235,9 @@ static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state)
     /* The blocks of what is queued, and of the cached group. */
     assert_true(files_held(&rig.loop) < 2 * (LIMIT / BLOCK) + 100);
 
-    reading from = {.fd = pipes[0], .bytes = malloc(16 << 20)};
-    assert_non_null(from.bytes);
-    sockets_set_blocking(pipes[0], false);
-    while (recorder_queued(recorder) > 0) {
-        recorders_tick(&rig.recorders);
-        read_some(&from);
-        turn_through(rig.loop.loop, 1);
-    }
+    reading from;
+    reading_begin(&from, disk);
+    read_until_written(&from, &rig);
     uint64_t dropped = recorder->frames_dropped, recorded = recorder->frames;
     for (unsigned i = 0; i < 100; i++) {
         publish_frames(&rig, 1);
@@ -222,34 +250,27 @@ static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state)
 
     stream_detach(rig.stream, 0);
     assert_null(rig.stream->recorder);
-    while (!from.ended || rig.recorders.count > 0) {
-        turn_through(rig.loop.loop, 1);
-        read_some(&from);
-    }
+    read_until_closed(&from, &rig);
     /* Behind the last tag comes what would have been written over the first. */
     unsigned last;
     assert_int_equal(check_tags(from.bytes, from.size - metadata, 0, &last), recorded);
     assert_int_equal(last, 1099);
-    free(from.bytes);
-    close(pipes[0]);
+    reading_end(&from);
     close_rig(&rig);
 }
 
 /* All recordings together never hold more than a quarter of the pool. */
 static void recordings_leave_most_of_the_pool_to_others(void **state) {
     recorder_rig rig;
-    int pipes[2];
     open_rig(&rig, state, true);
     rig.recorders.budget = 200000;
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    slow_disk = pipes[1];
+    int disk = slow_down_disk();
     publish_frames(&rig, 300);
     assert_true(rig.recorders.queued <= 200000);
     assert_true(rig.stream->recorder->frames_dropped > 200);
     recorders_give_up(&rig.recorders);
-    close(pipes[0]);
-    stream_detach(rig.stream, 0);
-    turn_until_closed(&rig);
+    close(disk);
+    end_stream(&rig);
     assert_int_equal(rig.recorders.queued, 0);
     close_rig(&rig);
 }
@@ -272,8 +293,7 @@ static void no_recording_is_begun_without_room_for_a_frame(void **state) {
     publish_frames(&rig, GROUP);
     assert_int_equal(recorder->files, 1);
     assert_int_equal(recorder->frames, GROUP);
-    stream_detach(rig.stream, 0);
-    turn_until_closed(&rig);
+    end_stream(&rig);
     close_rig(&rig);
 }
 
@@ -283,25 +303,18 @@ static void no_recording_is_begun_without_room_for_a_frame(void **state) {
  */
 static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     recorder_rig rig;
-    int pipes[2];
     open_rig(&rig, state, true);
     rig.recorders.budget = LIMIT / 4;
     recorders_set_limit(&rig.recorders, LIMIT);
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    slow_disk = pipes[1];
+    int disk = slow_down_disk();
     publish_frames(&rig, 200);
     const struct recorder *recorder = rig.stream->recorder;
     assert_string_equal(recorder_state_name(recorder), "behind");
     assert_true(rig.recorders.queued <= LIMIT / 4);
 
-    reading from = {.fd = pipes[0], .bytes = malloc(16 << 20)};
-    assert_non_null(from.bytes);
-    sockets_set_blocking(pipes[0], false);
-    while (recorder_queued(recorder) > 0) {
-        recorders_tick(&rig.recorders);
-        read_some(&from);
-        turn_through(rig.loop.loop, 1);
-    }
+    reading from;
+    reading_begin(&from, disk);
+    read_until_written(&from, &rig);
     uint64_t recorded = recorder->frames;
     for (unsigned i = 0; i < GROUP; i++) {
         publish_frames(&rig, 1);
@@ -314,23 +327,17 @@ static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     assert_string_equal(recorder_state_name(recorder), "recording");
 
     stream_detach(rig.stream, 0);
-    while (!from.ended || rig.recorders.count > 0) {
-        turn_through(rig.loop.loop, 1);
-        read_some(&from);
-    }
-    free(from.bytes);
-    close(pipes[0]);
+    read_until_closed(&from, &rig);
+    reading_end(&from);
     close_rig(&rig);
 }
 
 /* A reload said that it was in force, and the recordings that there were had the limit they had begun with. */
 static void another_limit_is_in_force_for_what_is_being_recorded(void **state) {
     recorder_rig rig;
-    int pipes[2];
     open_rig(&rig, state, true);
     recorders_set_limit(&rig.recorders, LIMIT / 4);
-    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-    slow_disk = pipes[1];
+    int disk = slow_down_disk();
     publish_frames(&rig, 20);
     recorders_set_limit(&rig.recorders, LIMIT);
     publish_frames(&rig, 120);
@@ -339,9 +346,8 @@ static void another_limit_is_in_force_for_what_is_being_recorded(void **state) {
     publish_frames(&rig, 1);
     assert_string_equal(recorder_state_name(rig.stream->recorder), "behind");
     recorders_give_up(&rig.recorders);
-    close(pipes[0]);
-    stream_detach(rig.stream, 0);
-    turn_until_closed(&rig);
+    close(disk);
+    end_stream(&rig);
     close_rig(&rig);
 }
 
@@ -424,8 +430,7 @@ static void no_recording_is_ended_before_it_has_a_frame(void **state) {
     /* One for each group: none is ended by the key frame that it begins with. */
     assert_int_equal(rig.stream->recorder->files, 3);
     assert_int_equal(rig.stream->recorder->frames, 3 * GROUP);
-    stream_detach(rig.stream, 0);
-    turn_until_closed(&rig);
+    end_stream(&rig);
     close_rig(&rig);
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/rtp_output.h"
 #include "support/feed.h"
+#include "support/publishing.h"
 #include "support/sockets.h"
 
 enum {
@@ -61,31 +62,19 @@ typedef struct shed_rig {
 } shed_rig;
 
 static void open_source(shed_rig *rig, source *s, const char *name, unsigned group) {
-    static const struct stream_source from = {.peer = "test", .protocol = "test"};
-    uint8_t header[SLUICE_FLV_HEADER_SIZE];
     *s = (source){.group = group};
     assert_int_equal(registry_get(rig->registry, name, strlen(name), now_ms, &s->stream), 0);
-    assert_int_equal(stream_attach(s->stream, &from), 0);
-    assert_int_equal(sluice_chain_new(rig->loop.pool, &s->chain), 0);
-    assert_int_equal(sluice_flv_new(0, &s->flv), 0);
-    sluice_flv_write_header(header, SLUICE_FLV_HAS_VIDEO);
-    feed(s->chain, rig->loop.pool, header, sizeof header, 0);
+    publishing_begin(s->stream, rig->loop.pool, &s->chain, &s->flv);
 }
 
 static void rig_open(shed_rig *rig, uint64_t packet_bytes, unsigned groups) {
-    static const sluice_pool_options pool = {.block_size = BLOCK,
-                                             .slab_blocks = BLOCKS / 8,
-                                             .max_blocks = BLOCKS,
-                                             .reserve_blocks = RESERVE,
-                                             .no_huge_pages = true};
-    static const sluice_loop_options loop = {.stock_bytes = 8 * BLOCK};
     static const struct stream_policies policies = {
         .all = {.gop_size = (uint64_t)BLOCKS * BLOCK, .player_buffer = 64 << 20}};
     const struct stream_limits limits = {.packet_bytes = packet_bytes, .policies = &policies};
     *rig = (shed_rig){0};
     now_ms = 1000000;
     log_set_level(LOG_ERROR);
-    loop_rig_open(&rig->loop, &pool, &loop, GUARD);
+    loop_rig_open_small(&rig->loop, BLOCK, BLOCKS, RESERVE, GUARD);
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
     for (unsigned i = 0; i < STREAMS; i++) {
         char name[16];
