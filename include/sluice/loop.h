@@ -55,7 +55,8 @@ typedef struct sluice_loop_stats {
     uint64_t enters;      /**< System calls to wait; on io_uring they submit as well. */
     uint64_t completions; /**< Completions handled; on epoll events, and sends that are done. */
     uint64_t starved;     /**< Receives that found no block and had to wait for one. */
-    uint64_t aimed;       /**< Receives into the free end of a block, under memory pressure. */
+    uint64_t aimed;       /**< Receives into the free end of a block: under memory pressure, and for connections
+                               that send a few bytes at a time. */
     uint64_t direct;      /**< Bytes that the kernel has written straight into memory of the user's:
                                sluice_conn_receive_into(). */
     uint64_t overflows;   /**< Times that the completion queue was found overflown. */

@@ -7,10 +7,23 @@
 
 #include "backends/backend.h"
 
+enum { AIM_DRIBBLE = 3 }; /* so many small pieces in a row, of which nothing is consumed, are a dribble */
+
 /* Remembers the newest block when there is no aim yet, and its free end is worth filling. */
 void aim_take(sluice_io *io);
 
 void aim_drop(sluice_io *io);
+
+/*
+ * What the connection gets is to go into the free end of its last block, now: blocks are short, or it dribbles, which
+ * would cost a block for each of its pieces.
+ */
+static inline bool aim_is_wanted(const sluice_io *io, bool pressed) {
+    return pressed || io->dribbled == AIM_DRIBBLE;
+}
+
+/* A receive has brought @n bytes: how the connection fills its blocks. Before anybody is told of them. */
+void aim_judge(sluice_io *io, uint32_t n);
 
 /* Nobody else refers to the aim: to hold it for what may come would keep it from others. */
 bool aim_is_spare(const sluice_io *io);

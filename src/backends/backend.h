@@ -79,7 +79,7 @@ enum io_receiving {
     IO_RECV_WAITING,  /* in the queue for arming; set by resume(), and by completions that end a receive */
     IO_RECV_MULTI,    /* armed for as many blocks as come; set by arming */
     IO_RECV_SINGLE,   /* armed for one block: no more is wanted, or memory is short; set by arming */
-    IO_RECV_AIMED,    /* armed for the free end of the last block: under memory pressure; set by arming */
+    IO_RECV_AIMED,    /* armed for the free end of the last block: blocks are short, or it dribbles; set by arming */
     IO_RECV_TARGET,   /* armed for the target; set by arming */
     IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
 };
@@ -122,6 +122,7 @@ struct sluice_io {
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */
     bool cancelled;      /* cancel() has been called */
     uint8_t group;       /* its blocks' size: which of those that the backend knows */
+    uint8_t dribbled;    /* small pieces in a row that are not consumed: see backends/aim.h */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;

@@ -21,7 +21,8 @@ typedef struct block_class {
     sluice_pool *pool;      /* or the class of it */
     uint32_t most_burst;    /* blocks of one read */
     io_queue waiting;       /* for blocks, in order of arrival */
-    io_queue aiming;        /* that hold an aim */
+    io_queue aiming;        /* that hold an aim, who has got bytes last at the end */
+    uint32_t fresh;         /* of these, at the end, that got bytes in the last turn */
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } block_class;
 

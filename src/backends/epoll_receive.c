@@ -56,6 +56,25 @@ void epoll_drop_aim(epoll *e, sluice_io *io) {
     queue_aim(e, io);
 }
 
+/* It has just got bytes, which its consumer is about to look at. */
+static void note_fresh(epoll *e, sluice_io *io) {
+    block_class *class = class_of(e, io);
+    io_queue_remove(&class->aiming, io);
+    io_queue_push(&class->aiming, io);
+    class->fresh++;
+}
+
+/* What has been consumed by the next turn leaves no block with its connection, which may be silent from now on. */
+static void drop_fresh_spare_aims(epoll *e, block_class *class) {
+    sluice_io *before;
+    for (sluice_io *io = class->aiming.last; io && class->fresh > 0; io = before, class->fresh--) {
+        before = io->queue_prev;
+        if (aim_is_spare(io))
+            epoll_drop_aim(e, io);
+    }
+    class->fresh = 0;
+}
+
 /* Takes back the blocks that connections keep for their free ends only. */
 static void drop_spare_aims(epoll *e, const block_class *class) {
     sluice_io *next;
@@ -90,7 +109,7 @@ static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) 
     const block_class *class = class_of(e, io);
     struct iovec *piece = room->pieces;
     room->pressed = pool_is_pressed(class->pool);
-    if (!room->pressed || aim_is_spare(io))
+    if (!aim_is_wanted(io, room->pressed) || aim_is_spare(io))
         epoll_drop_aim(e, io);
     room->aimed = io->aim ? block_tail(io->aim) : 0;
     if (room->aimed > 0)
@@ -133,6 +152,7 @@ static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
     size_t used = 0;
     bool full = n == room->bytes;
     int error = 0;
+    uint32_t came = (uint32_t)n;
     if (room->aimed > 0 && n > 0) {
         uint32_t here = n < room->aimed ? (uint32_t)n : room->aimed;
         error = aim_filled(io, here);
@@ -146,13 +166,17 @@ static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
         aim_drop(io);
         sluice_chain_append(&io->chain, block);
     }
-    if (room->pressed)
+    if (came > 0)
+        aim_judge(io, came);
+    if (aim_is_wanted(io, room->pressed))
         aim_take(io);
     set_burst(class_of(e, io), io, room, used, full);
     /* From the back: the block taken first is on top again. */
     while (room->count > used)
         sluice_block_release(room->blocks[--room->count]);
     queue_aim(e, io);
+    if (io->ready.aiming && came > 0)
+        note_fresh(e, io);
     e->unread |= full;
     return error;
 }
@@ -244,8 +268,10 @@ static uint32_t receive_waiting(epoll *e, block_class *class) {
 
 uint32_t epoll_receive_waiting(epoll *e) {
     uint32_t served = 0;
-    for (uint32_t i = 0; i < e->class_count; i++)
+    for (uint32_t i = 0; i < e->class_count; i++) {
+        drop_fresh_spare_aims(e, &e->classes[i]);
         served += receive_waiting(e, &e->classes[i]);
+    }
     return served;
 }
 

@@ -175,7 +175,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     struct io_uring_sqe *sqe = uring_sqe(u);
     if (!sqe)
         return false;
-    if (!pressed || aim_is_spare(io) || target_pending(io))
+    if (!aim_is_wanted(io, pressed) || aim_is_spare(io) || target_pending(io))
         aim_drop(io);
     if (target_pending(io))
         arm_target(io, sqe);
@@ -386,20 +386,21 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         u->stats.starved++;
     if (io->cancelled)
         return;
-    if (result > 0 && !error)
+    if (result > 0 && !error) {
+        aim_judge(io, (uint32_t)result);
         target_tell_received(io);
-
+    }
     if (error || (!goes_on && !is_passing(result))) {
         if (goes_on)
             stop(u, io);
         target_tell_ended(io, error ? error : result);
     } else if (!goes_on && (io->wants_receive || target_pending(io))) {
-        if (pressed)
+        if (aim_is_wanted(io, pressed))
             aim_take(io);
         if (aim_is_spare(io))
             aim_drop(io);
         wait_for_arming(u, io);
-    } else if (pressed && io->receiving == IO_RECV_MULTI && is_poorly_filled(io)) {
+    } else if (io->receiving == IO_RECV_MULTI && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
         io->receiving = IO_RECV_STOPPING;
         uring_cancel(u, io, URING_TAG_RECEIVE);

@@ -95,6 +95,7 @@ void http_respond(struct http_session *session, const struct http_reply *reply) 
     session->keep_alive = reply->keep_alive && !session->peer_ended;
     session->state = HTTP_RESPONDING;
     session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
+    session->base.worker->answers++;
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);

@@ -37,6 +37,10 @@ struct worker {
     struct listeners *listeners; /* the first worker's; NULL for the others, and once the server stops */
     struct session *sessions;
     uint32_t session_count;
+    struct session *to_tick; /* the next of them that this tick looks at, in a later turn; NULL: it has seen all */
+    sluice_call tick_call;
+    bool tick_posted; /* that call is: the tick is not over */
+    uint32_t answers; /* responses begun, ever */
     struct denials denials;
     sluice_timer *ticker;
     uint64_t ticked_at;

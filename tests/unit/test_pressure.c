@@ -277,6 +277,64 @@ static void single_bytes_do_not_use_up_the_views(void **state) {
     loop_rig_close(&rig);
 }
 
+/*
+ * A head that comes byte by byte, with all of the pool to be had: it holds a few blocks, and not one for each byte, in
+ * order and whole; and when it has been consumed, it holds none.
+ */
+static void a_dribble_holds_few_blocks(void **state) {
+    (void)state;
+    enum { BEGIN = 26, BYTES = 400, MOST = 4 };
+    loop_rig rig;
+    receiver r = {.seed = 7, .leaves = true};
+    loop_rig_open(&rig, &small_pool, &every_piece, GUARD);
+    int peer = receiver_open(&r, &rig);
+    pattern_write(peer, r.seed, 0, BEGIN);
+    turn_until_buffered(rig.loop, r.conn, BEGIN);
+    for (size_t n = BEGIN; n < BYTES; n++) {
+        pattern_write(peer, r.seed, n, 1);
+        turn_until_buffered(rig.loop, r.conn, n + 1);
+        assert_true(chain_is_sound(sluice_conn_chain(r.conn)));
+    }
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(rig.pool, &stats);
+    assert_in_range(stats.held, 1, MOST);
+    assert_true(stats_of(&rig).aimed > BYTES / 2);
+    assert_true(pattern_consume(sluice_conn_chain(r.conn), BYTES, r.seed, &r.place));
+    /* Where a receive is under way into its block, the next one no longer is. */
+    r.leaves = false;
+    pattern_write(peer, r.seed, BYTES, 1000);
+    while (r.place < BYTES + 1000)
+        turn(rig.loop);
+    assert_false(r.differs);
+    turn_through(rig.loop, 3);
+    sluice_pool_get_stats(rig.pool, &stats);
+    assert_int_equal(stats.held, 0);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* Small pieces that are consumed as they come keep no block, and are not received one by one. */
+static void small_pieces_that_are_consumed_are_no_dribble(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 7};
+    sluice_pool_stats stats;
+    loop_rig_open(&rig, &small_pool, &every_piece, GUARD);
+    int peer = receiver_open(&r, &rig);
+    for (size_t n = 0; n < 100; n++) {
+        pattern_write(peer, r.seed, n, 1);
+        while (r.place < n + 1)
+            turn(rig.loop);
+    }
+    turn_through(rig.loop, 1);
+    sluice_pool_get_stats(rig.pool, &stats);
+    assert_int_equal(stats.held, 0);
+    assert_int_equal(stats_of(&rig).aimed, 0);
+    assert_false(r.differs);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
 /* A slice that another reader holds stays as it is while the block behind it fills up. */
 static void a_slice_does_not_grow_with_its_block(void **state) {
     (void)state;
@@ -870,6 +928,8 @@ int main(void) {
         cmocka_unit_test(room_behind_old_data_is_not_filled_out_of_order),
         cmocka_unit_test(room_before_the_users_own_bytes_is_not_filled_out_of_order),
         cmocka_unit_test(single_bytes_do_not_use_up_the_views),
+        cmocka_unit_test(a_dribble_holds_few_blocks),
+        cmocka_unit_test(small_pieces_that_are_consumed_are_no_dribble),
         cmocka_unit_test(a_slice_does_not_grow_with_its_block),
         cmocka_unit_test(silent_connections_keep_no_blocks),
         cmocka_unit_test(silent_connections_give_back_blocks_that_are_consumed_late),
