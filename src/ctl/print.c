@@ -1,6 +1,9 @@
 #include "ctl/print.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "shared/foreign_text.h"
 
 const json_t *ctl_member(const json_t *object, const char *name) {
     return json_object_get(object, name);
@@ -13,6 +16,39 @@ double ctl_number(const json_t *object, const char *name) {
 const char *ctl_text(const json_t *object, const char *name) {
     const char *text = json_string_value(ctl_member(object, name));
     return text ? text : "-";
+}
+
+static void make_text_shown(json_t *text) {
+    char *shown = foreign_shown(json_string_value(text));
+    /* Without memory for it nothing is shown. */
+    (void)json_string_set(text, shown ? shown : "");
+    free(shown);
+}
+
+void ctl_make_shown(json_t *document) {
+    const char *key;
+    size_t index;
+    json_t *value;
+    json_object_foreach(document, key, value) ctl_make_shown(value);
+    json_array_foreach(document, index, value) ctl_make_shown(value);
+    if (json_is_string(document))
+        make_text_shown(document);
+}
+
+void ctl_print_json(FILE *out, const json_t *document) {
+    char *text = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    for (const char *at = text; at && *at;) {
+        uint32_t code;
+        size_t size = foreign_character(at, &code);
+        /* C0 has been escaped already where it is not the document's own. */
+        if (*at != '\n' && foreign_is_control(code))
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else
+            fwrite(at, 1, size, out);
+        at += size;
+    }
+    fputc('\n', out);
+    free(text);
 }
 
 void ctl_bits(double per_second, char text[CTL_WORDS]) {

@@ -11,6 +11,7 @@ import unittest
 
 import flv
 import harness
+import tool
 from harness import Daemon, Player, Publisher, Steady
 
 SLUICECTL = os.environ.get("SLUICECTL") or os.path.join(harness.BUILD_DIR, "sluicectl")
@@ -140,6 +141,22 @@ class SluicectlTest(unittest.TestCase):
             status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
             self.assertEqual(status, 1)
             self.assertIn("404", err)
+
+    def test_hostile_names(self):
+        """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
+        name = tool.HOSTILE.decode(errors="replace")
+        shown = tool.HOSTILE_SHOWN.replace(r"\x9b1m\xff", "\ufffd1m\ufffd")
+        for status, document in ((200, {"pulls": [{"stream": name, "from": name, "state": name, "reason": name}]}),
+                                 (409, {"detail": "one\n" + name + "\n"})):
+            answer = json.dumps(document, ensure_ascii=False)
+            with tool.hostile_server(b"HTTP/1.0 %d x\r\n\r\n" % status + answer.encode()) as port:
+                where = ("--admin", "127.0.0.1:%d" % port, "pulls")
+                _, out, err = run(None, *where)
+                self.assertIn("one\n" + shown + "\n" if status == 409 else shown + "\n", out + err)
+                self.assertRegex(out + err, r"\A[ -~\n\ufffd]*\Z")
+                status, out, _ = run(None, *where, "--json")
+                self.assertRegex(out, r"\A[ -~\n\ufffd]*\Z")
+                self.assertEqual(json.loads(out or "null"), document if status == 0 else None)
 
     def test_top(self):
         """On a terminal: the streams and players are there, it is redrawn, and q leaves the screen as it was."""
