@@ -128,25 +128,25 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
 void ctl_print_streams(FILE *out, const json_t *streams, size_t most) {
     const json_t *stream;
     size_t index;
-    fprintf(out, "%-28s %-8s %-10s %-22s %14s %8s %6s\n", "STREAM", "STATE", "BY", "PUBLISHER", "IN", "PLAYERS",
-            "LOST");
+    fprintf(out, "%-28s %-8s %-10s %-22s %14s %8s %6s %6s\n", "STREAM", "STATE", "BY", "PUBLISHER", "IN", "PLAYERS",
+            "LOST", "WORKER");
     json_array_foreach(streams, index, stream) {
         const json_t *publisher = ctl_member(stream, "publisher");
         char rate[CTL_WORDS];
         if (most > 0 && index == most)
             break;
         ctl_bits(ctl_number(stream, "bits_per_second"), rate);
-        fprintf(out, "%-28s %-8s %-10s %-22s %14s %8.0f %6.0f\n", ctl_text(stream, "name"), ctl_text(stream, "state"),
-                ctl_text(publisher, "protocol"), ctl_text(publisher, "address"), rate,
-                ctl_number(stream, "subscribers"), ctl_number(stream, "frames_dropped"));
+        fprintf(out, "%-28s %-8s %-10s %-22s %14s %8.0f %6.0f %6.0f\n", ctl_text(stream, "name"),
+                ctl_text(stream, "state"), ctl_text(publisher, "protocol"), ctl_text(publisher, "address"), rate,
+                ctl_number(stream, "subscribers"), ctl_number(stream, "frames_dropped"), ctl_number(stream, "worker"));
     }
 }
 
 void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t most) {
     const json_t *player;
     size_t index, shown = 0;
-    fprintf(out, "%8s %-28s %-22s %-10s %-9s %5s %12s %10s %9s %8s\n", "ID", "STREAM", "ADDRESS", "BY", "STATE", "SLOW",
-            "QUEUED", "", "STALLED", "DROPPED");
+    fprintf(out, "%8s %-28s %-22s %-10s %-9s %5s %12s %10s %9s %8s %6s\n", "ID", "STREAM", "ADDRESS", "BY", "STATE",
+            "SLOW", "QUEUED", "", "STALLED", "DROPPED", "WORKER");
     json_array_foreach(players, index, player) {
         bool slow = json_is_true(ctl_member(player, "slow"));
         char queued[CTL_WORDS];
@@ -155,10 +155,11 @@ void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t 
         if (most > 0 && shown++ == most)
             break;
         ctl_bytes(ctl_number(player, "queued_bytes"), queued);
-        fprintf(out, "%8.0f %-28s %-22s %-10s %-9s %5s %12s %8.1f s %7.1f s %8.0f\n", ctl_number(player, "id"),
+        fprintf(out, "%8.0f %-28s %-22s %-10s %-9s %5s %12s %8.1f s %7.1f s %8.0f %6.0f\n", ctl_number(player, "id"),
                 ctl_text(player, "stream"), ctl_text(player, "address"), ctl_text(player, "protocol"),
                 ctl_text(player, "state"), slow ? "slow" : "", queued, ctl_number(player, "queued_ms") / 1000,
-                ctl_number(player, "stalled_ms") / 1000, ctl_number(player, "frames_dropped"));
+                ctl_number(player, "stalled_ms") / 1000, ctl_number(player, "frames_dropped"),
+                ctl_number(player, "worker"));
     }
 }
 

@@ -35,8 +35,8 @@ class SluicectlTest(unittest.TestCase):
         return next(line.split() for line in text.splitlines() if word in line.split())
 
     def test_lists(self):
-        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
-            with Steady(daemon) as steady:
+        with Daemon("--workers", "3", "--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+            with Steady(daemon) as steady, contextlib.ExitStack() as stack:
                 player, = daemon.api()["players"]
                 text = self.check(daemon)
                 self.assertIn("streams   1 live, 0 waiting", text)
@@ -46,6 +46,14 @@ class SluicectlTest(unittest.TestCase):
                 row = self.row(self.check(daemon, "players"), steady.name)
                 self.assertEqual(row[:5], [str(player["id"]), steady.name, player["address"], "http", "playing"])
                 self.assertEqual(len(self.check(daemon, "players", "--slow").splitlines()), 1)
+                for at in range(8):
+                    stack.enter_context(Player(daemon, "live/w%d" % at))
+                    daemon.wait_player("live/w%d" % at)
+                for command in ("players", "streams"):
+                    head, *rows = map(str.split, self.check(daemon, command).splitlines())
+                    self.assertEqual(head[-1], "WORKER")
+                    self.assertEqual(sorted(int(row[-1]) for row in rows),
+                                     sorted(one["worker"] for one in daemon.api()[command]))
                 self.assertIn(steady.publisher.address, self.check(daemon, "publishers"))
                 self.assertIn("rtsp://127.0.0.1:1", self.check(daemon, "pulls"))
                 text = self.check(daemon, "stream", steady.name)
