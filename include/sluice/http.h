@@ -97,7 +97,10 @@ SLUICE_API int sluice_http_next(sluice_http *http, sluice_chain *chain, sluice_h
  */
 SLUICE_API void sluice_http_release(sluice_http *http);
 
-/** The HTTP status to answer an error of sluice_http_next() or sluice_http_body_next() with, such as 400. */
+/**
+ * The HTTP status to answer an error of sluice_http_next() with, such as 400. For one of sluice_http_body_next() there
+ * is sluice_http_body_error_status(): the same error is about something else there.
+ */
 SLUICE_API unsigned sluice_http_error_status(int error);
 
 /** The first header of that name, whatever its case; NULL when there is none. */
@@ -128,6 +131,13 @@ SLUICE_API void sluice_http_body_begin(sluice_http_body *body, const sluice_http
  *         -ENOBUFS (too many views in use), -ENOMEM
  */
 SLUICE_API int sluice_http_body_next(sluice_http_body *body, sluice_chain *chain, sluice_chain *to);
+
+/**
+ * The HTTP status to answer the error with that sluice_http_body_next() has returned: 413 for what is too long of a
+ * body, but 431 for too long a trailer, whose lines are fields like a header's; 400 for a malformed one, 503 where
+ * memory or views have run out.
+ */
+SLUICE_API unsigned sluice_http_body_error_status(const sluice_http_body *body);
 
 /**
  * What the peer's close means for the body.

@@ -169,7 +169,10 @@ SLUICE_API void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sl
  */
 SLUICE_API int sluice_loop_work(sluice_loop *loop, sluice_loop_fn *run, sluice_loop_fn *done, void *user);
 
-/** Milliseconds of CLOCK_MONOTONIC at the beginning of this turn's handling. */
+/**
+ * Milliseconds of CLOCK_MONOTONIC at the beginning of this turn's handling. In a listener's call, which comes before
+ * that, at its beginning.
+ */
 SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
 
 /** The loop's pool. */

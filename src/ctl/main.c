@@ -11,6 +11,7 @@
 #include "ctl/print.h"
 #include "ctl/request.h"
 #include "ctl/top.h"
+#include "shared/foreign_text.h"
 
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NO_SERVER = 3 };
 
@@ -69,7 +70,15 @@ __attribute__((format(printf, 1, 2))) static int wrong(const char *format, ...) 
 
 static int refused(const struct ctl_answer *answer) {
     const char *detail = json_string_value(ctl_member(answer->document, "detail"));
-    fprintf(stderr, "sluicectl: %u: %s\n", answer->status, detail ? detail : "the server refuses");
+    char *text = strdup(detail ? detail : "the server refuses"), *rest = text;
+    fprintf(stderr, "sluicectl: %u: ", answer->status);
+    /* What is wrong with a configuration is a line each. */
+    for (char *line; rest && (line = strsep(&rest, "\n"));) {
+        foreign_print(stderr, line);
+        fputs(rest && *rest ? "\n" : "", stderr);
+    }
+    fputc('\n', stderr);
+    free(text);
     return EXIT_REFUSED;
 }
 
@@ -118,9 +127,11 @@ static void print(const struct command_line *line, const char *command, json_t *
     bool as_is = line->json || strcmp(command, "config") == 0 || strcmp(command, "version") == 0 ||
                  strcmp(command, "workers") == 0;
     if (as_is) {
-        json_dumpf(document, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
-        fputc('\n', stdout);
-    } else if (strcmp(command, "status") == 0) {
+        ctl_print_json(stdout, document);
+        return;
+    }
+    ctl_make_shown(document);
+    if (strcmp(command, "status") == 0) {
         ctl_print_status(stdout, document);
     } else if (strcmp(command, "streams") == 0) {
         ctl_print_streams(stdout, ctl_member(document, "streams"), 0);
@@ -197,7 +208,9 @@ static int run_reload(const struct command_line *line) {
     size_t index;
     int status = ask(line, "POST", "/api/v1/reload", &document);
     if (status == EXIT_SUCCESS && line->json && document)
-        json_dumpf(document, stdout, JSON_INDENT(1));
+        ctl_print_json(stdout, document);
+    else
+        ctl_make_shown(document);
     json_array_foreach(line->json ? NULL : ctl_member(document, "changes"), index, change)
         puts(json_string_value(change));
     json_decref(document);
@@ -208,7 +221,7 @@ static int run_upgrade(const struct command_line *line) {
     json_t *document = NULL;
     int status = ask(line, "POST", "/api/v1/upgrade", &document);
     if (status == EXIT_SUCCESS && line->json && document)
-        json_dumpf(document, stdout, JSON_INDENT(1));
+        ctl_print_json(stdout, document);
     else if (status == EXIT_SUCCESS)
         printf("process %lld has taken over\n", (long long)json_integer_value(ctl_member(document, "pid")));
     json_decref(document);

@@ -1,6 +1,9 @@
 #include "ctl/print.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "shared/foreign_text.h"
 
 const json_t *ctl_member(const json_t *object, const char *name) {
     return json_object_get(object, name);
@@ -13,6 +16,39 @@ double ctl_number(const json_t *object, const char *name) {
 const char *ctl_text(const json_t *object, const char *name) {
     const char *text = json_string_value(ctl_member(object, name));
     return text ? text : "-";
+}
+
+static void make_text_shown(json_t *text) {
+    char *shown = foreign_shown(json_string_value(text));
+    /* Without memory for it nothing is shown. */
+    (void)json_string_set(text, shown ? shown : "");
+    free(shown);
+}
+
+void ctl_make_shown(json_t *document) {
+    const char *key;
+    size_t index;
+    json_t *value;
+    json_object_foreach(document, key, value) ctl_make_shown(value);
+    json_array_foreach(document, index, value) ctl_make_shown(value);
+    if (json_is_string(document))
+        make_text_shown(document);
+}
+
+void ctl_print_json(FILE *out, const json_t *document) {
+    char *text = json_dumps(document, JSON_INDENT(1) | JSON_REAL_PRECISION(10));
+    for (const char *at = text; at && *at;) {
+        uint32_t code;
+        size_t size = foreign_character(at, &code);
+        /* C0 has been escaped already where it is not the document's own. */
+        if (*at != '\n' && foreign_is_control(code))
+            fprintf(out, "\\u%04x", (unsigned)code);
+        else
+            fwrite(at, 1, size, out);
+        at += size;
+    }
+    fputc('\n', out);
+    free(text);
 }
 
 void ctl_bits(double per_second, char text[CTL_WORDS]) {
@@ -92,25 +128,25 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
 void ctl_print_streams(FILE *out, const json_t *streams, size_t most) {
     const json_t *stream;
     size_t index;
-    fprintf(out, "%-28s %-8s %-10s %-22s %14s %8s %6s\n", "STREAM", "STATE", "BY", "PUBLISHER", "IN", "PLAYERS",
-            "LOST");
+    fprintf(out, "%-28s %-8s %-10s %-22s %14s %8s %6s %6s\n", "STREAM", "STATE", "BY", "PUBLISHER", "IN", "PLAYERS",
+            "LOST", "WORKER");
     json_array_foreach(streams, index, stream) {
         const json_t *publisher = ctl_member(stream, "publisher");
         char rate[CTL_WORDS];
         if (most > 0 && index == most)
             break;
         ctl_bits(ctl_number(stream, "bits_per_second"), rate);
-        fprintf(out, "%-28s %-8s %-10s %-22s %14s %8.0f %6.0f\n", ctl_text(stream, "name"), ctl_text(stream, "state"),
-                ctl_text(publisher, "protocol"), ctl_text(publisher, "address"), rate,
-                ctl_number(stream, "subscribers"), ctl_number(stream, "frames_dropped"));
+        fprintf(out, "%-28s %-8s %-10s %-22s %14s %8.0f %6.0f %6.0f\n", ctl_text(stream, "name"),
+                ctl_text(stream, "state"), ctl_text(publisher, "protocol"), ctl_text(publisher, "address"), rate,
+                ctl_number(stream, "subscribers"), ctl_number(stream, "frames_dropped"), ctl_number(stream, "worker"));
     }
 }
 
 void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t most) {
     const json_t *player;
     size_t index, shown = 0;
-    fprintf(out, "%8s %-28s %-22s %-10s %-9s %5s %12s %10s %9s %8s\n", "ID", "STREAM", "ADDRESS", "BY", "STATE", "SLOW",
-            "QUEUED", "", "STALLED", "DROPPED");
+    fprintf(out, "%8s %-28s %-22s %-10s %-9s %5s %12s %10s %9s %8s %6s\n", "ID", "STREAM", "ADDRESS", "BY", "STATE",
+            "SLOW", "QUEUED", "", "STALLED", "DROPPED", "WORKER");
     json_array_foreach(players, index, player) {
         bool slow = json_is_true(ctl_member(player, "slow"));
         char queued[CTL_WORDS];
@@ -119,10 +155,11 @@ void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t 
         if (most > 0 && shown++ == most)
             break;
         ctl_bytes(ctl_number(player, "queued_bytes"), queued);
-        fprintf(out, "%8.0f %-28s %-22s %-10s %-9s %5s %12s %8.1f s %7.1f s %8.0f\n", ctl_number(player, "id"),
+        fprintf(out, "%8.0f %-28s %-22s %-10s %-9s %5s %12s %8.1f s %7.1f s %8.0f %6.0f\n", ctl_number(player, "id"),
                 ctl_text(player, "stream"), ctl_text(player, "address"), ctl_text(player, "protocol"),
                 ctl_text(player, "state"), slow ? "slow" : "", queued, ctl_number(player, "queued_ms") / 1000,
-                ctl_number(player, "stalled_ms") / 1000, ctl_number(player, "frames_dropped"));
+                ctl_number(player, "stalled_ms") / 1000, ctl_number(player, "frames_dropped"),
+                ctl_number(player, "worker"));
     }
 }
 

@@ -84,6 +84,7 @@ static int look(const struct ctl_server *server, char error[CTL_ERROR]) {
     size_t size;
     if (ctl_ask(server, "GET", "/api/v1/snapshot", &answer, error) < 0)
         return -1;
+    ctl_make_shown(answer.document);
     if (answer.status != 200) {
         snprintf(error, CTL_ERROR, "%s: %s", server->address, ctl_text(answer.document, "detail"));
         json_decref(answer.document);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/control_wake.h"
+#include "daemon/descriptors.h"
 #include "daemon/log.h"
 #include "daemon/options_load.h"
 #include "daemon/server_reload.h"
@@ -122,10 +123,13 @@ static void on_wake(void *user) {
     } else {
         if (!options_each_change(reload->options, reload->next, add_change, reload))
             LOG(LOG_WARNING, "changes not told", {"reason", strerror(ENOMEM)});
+        bool other_most = reload->next->max_connections != reload->options->max_connections;
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
         log_set_level((enum log_level)reload->options->log_level);
         log_set_rate((uint32_t)reload->options->log_rate);
+        if (other_most)
+            descriptors_check(reload->options->max_connections);
     }
     finish(reload, error);
     if (reload->again) {

@@ -7,6 +7,19 @@
 
 enum { SPARE_MOST = 256, SPARE_PART = 8 }; /* of the descriptors; an eighth where there are few */
 
+static rlim_t spare_of(rlim_t limit) {
+    return limit / SPARE_PART < SPARE_MOST ? limit / SPARE_PART : SPARE_MOST;
+}
+
+void descriptors_check(uint64_t connections) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur > INT_MAX)
+        return;
+    if (limit.rlim_cur < connections + spare_of(limit.rlim_cur))
+        LOG(LOG_WARNING, "fewer connections than --max-connections are possible",
+            {"open_files", log_unsigned(limit.rlim_cur).text}, {"hint", "ulimit -n, or LimitNOFILE= of the unit"});
+}
+
 int descriptors_raise(uint64_t connections) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
@@ -15,11 +28,6 @@ int descriptors_raise(uint64_t connections) {
     limit.rlim_cur = limit.rlim_max;
     if (limit.rlim_cur != before && setrlimit(RLIMIT_NOFILE, &limit) < 0)
         limit.rlim_cur = before;
-    if (limit.rlim_cur > INT_MAX)
-        return INT_MAX;
-    rlim_t spare = limit.rlim_cur / SPARE_PART < SPARE_MOST ? limit.rlim_cur / SPARE_PART : SPARE_MOST;
-    if (limit.rlim_cur < connections + spare)
-        LOG(LOG_WARNING, "fewer connections than --max-connections are possible",
-            {"open_files", log_unsigned(limit.rlim_cur).text}, {"hint", "ulimit -n, or LimitNOFILE= of the unit"});
-    return (int)(limit.rlim_cur - spare);
+    descriptors_check(connections);
+    return limit.rlim_cur > INT_MAX ? INT_MAX : (int)(limit.rlim_cur - spare_of(limit.rlim_cur));
 }

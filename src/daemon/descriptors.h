@@ -11,4 +11,7 @@
  */
 int descriptors_raise(uint64_t connections);
 
+/* Says on the log if what this process may have is too little for so many connections. */
+void descriptors_check(uint64_t connections);
+
 #endif

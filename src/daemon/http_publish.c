@@ -129,7 +129,7 @@ void http_publish_feed(struct http_session *session) {
     if (error)
         http_publish_end(session, error, http_publish_status(error));
     else if (body < 0)
-        http_publish_end(session, body, sluice_http_error_status(body));
+        http_publish_end(session, body, sluice_http_body_error_status(&session->body));
     else if (body > 0)
         http_publish_end(session, 0, 0);
     else

@@ -188,6 +188,13 @@ int sluice_http_body_next(sluice_http_body *body, sluice_chain *chain, sluice_ch
     return result;
 }
 
+unsigned sluice_http_body_error_status(const sluice_http_body *body) {
+    bool in_trailer = body->kind == SLUICE_HTTP_BODY_CHUNKED && body->state >= CHUNK_TRAILER_FIRST;
+    if (body->error == -EMSGSIZE && !in_trailer)
+        return 413;
+    return sluice_http_error_status(body->error);
+}
+
 int sluice_http_body_end(const sluice_http_body *body) {
     if (body->error)
         return -ECONNRESET;

@@ -24,10 +24,17 @@ struct sluice_listener {
 
 static void io_accepted(sluice_io *io, int fd) {
     sluice_listener *listener = (sluice_listener *)io;
-    if (listener->closing && !listener->stopped)
+    if (listener->closing && !listener->stopped) {
         close(fd);
-    else
-        listener->accepted(listener, fd, listener->user);
+        return;
+    }
+    /*
+     * What else completes is told when the wait is over and the time has been taken. This is told at once, so it takes
+     * the time itself: else a connection would begin at the time of the turn before, and after a stop of the process be
+     * late before it has begun.
+     */
+    listener->loop->now = loop_clock();
+    listener->accepted(listener, fd, listener->user);
 }
 
 static void start(sluice_listener *listener) {

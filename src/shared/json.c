@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/foreign_text.h"
+
 static void add(struct json *json, const char *text, size_t length) {
     if (json->failed)
         return;
@@ -28,18 +30,25 @@ static void add_text(struct json *json, const char *text) {
     add(json, text, strlen(text));
 }
 
+/* What a text from outside must not do to who reads the JSON: be none, or drive the terminal that it is shown on. */
 static void add_quoted(struct json *json, const char *value) {
     add_text(json, "\"");
-    for (; *value; value++) {
-        unsigned char byte = (unsigned char)*value;
+    while (*value) {
+        uint32_t code;
+        size_t size = foreign_character(value, &code);
         char escape[8];
-        if (byte == '"' || byte == '\\')
-            snprintf(escape, sizeof escape, "\\%c", byte);
-        else if (byte < 0x20)
-            snprintf(escape, sizeof escape, "\\u%04x", byte);
-        else
-            snprintf(escape, sizeof escape, "%c", byte);
-        add_text(json, escape);
+        if (code == FOREIGN_BAD) {
+            add_text(json, "\xEF\xBF\xBD"); /* U+FFFD */
+        } else if (code == '"' || code == '\\') {
+            snprintf(escape, sizeof escape, "\\%c", *value);
+            add_text(json, escape);
+        } else if (foreign_is_control(code)) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code & 0xFFFF);
+            add_text(json, escape);
+        } else {
+            add(json, value, size);
+        }
+        value += size;
     }
     add_text(json, "\"");
 }

@@ -34,10 +34,6 @@ static int read_status(struct http_response *response, const char *line, size_t 
             return -EPROTO;
         status = status * 10 + (unsigned)(line[i] - '0');
     }
-    /* It is shown, on terminals too. */
-    for (size_t i = size + 5; i < length; i++)
-        if ((unsigned char)line[i] < ' ' || (unsigned char)line[i] >= 0x7f)
-            return -EPROTO;
     int rest = length > size + 6 ? (int)(length - size - 6) : 0;
     snprintf(response->reason, sizeof response->reason, "%.*s", rest, line + length - rest);
     response->status = status;

@@ -12,7 +12,7 @@ struct http_response {
     sluice_headers *headers;
     bool has_status;
     unsigned status;
-    char reason[64];       /* behind the status */
+    char reason[64];       /* behind the status; any bytes */
     sluice_http_body body; /* once the head is there: ready for sluice_http_body_next() */
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shared/foreign_text.h"
 #include "shared/json.h"
 #include "tools/say.h"
 
@@ -245,7 +246,9 @@ static void print_faults(const struct stats *stats) {
         printf("    %s", fault->is_error ? "error" : "warning");
         if (fault->offset >= 0)
             printf(" at byte %" PRId64, fault->offset);
-        printf(": %s\n", fault->text);
+        fputs(": ", stdout);
+        foreign_print(stdout, fault->text);
+        putchar('\n');
     }
     if (stats->fault_count < stats->errors + stats->warnings)
         printf("    and %" PRIu64 " more\n", stats->errors + stats->warnings - stats->fault_count);
@@ -259,8 +262,9 @@ void probe_print_summary(const struct probe_options *options, const struct stats
     char place[TARGET_HOST + 16];
     target_place(&options->target, place, sizeof place);
     bool remote = options->target.kind == TARGET_HTTP || options->target.kind == TARGET_RTSP;
-    printf("%s%s: %s, %.3f s, %" PRIu64 " tags", remote ? place : options->input, remote ? options->target.path : "",
-           end->container, (double)stats_duration(stats) / 1000, stats->tags);
+    foreign_print(stdout, remote ? place : options->input);
+    foreign_print(stdout, remote ? options->target.path : "");
+    printf(": %s, %.3f s, %" PRIu64 " tags", end->container, (double)stats_duration(stats) / 1000, stats->tags);
     if (end->size >= 0)
         printf(", %" PRId64 " bytes", end->size);
     putchar('\n');
@@ -268,6 +272,9 @@ void probe_print_summary(const struct probe_options *options, const struct stats
         if (stats->tracks[i].seen)
             print_track(&stats->tracks[i], i);
     print_faults(stats);
-    if (end->reason)
-        printf("  ended: %s\n", end->reason);
+    if (end->reason) {
+        fputs("  ended: ", stdout);
+        foreign_print(stdout, end->reason);
+        putchar('\n');
+    }
 }

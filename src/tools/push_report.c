@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/foreign_text.h"
 #include "shared/json.h"
 #include "tools/push.h"
 #include "tools/say.h"
@@ -239,8 +240,11 @@ static void print_total(const struct push *push, const struct sums *sent, const 
     print_times("latency", &push->latency);
     if (push->options->stalled > 0)
         printf("  stalled: %" PRIu32 " of %" PRIu32 " had begun\n", stalled->begun, push->options->stalled);
-    for (uint32_t i = 0; i < push->failure_count && i < PUSH_FAILURES; i++)
-        printf("  %s\n", push->failures[i].text);
+    for (uint32_t i = 0; i < push->failure_count && i < PUSH_FAILURES; i++) {
+        fputs("  ", stdout);
+        foreign_print(stdout, push->failures[i].text);
+        putchar('\n');
+    }
     if (push->failure_count > PUSH_FAILURES)
         printf("  and %" PRIu32 " failures more\n", push->failure_count - PUSH_FAILURES);
 }

@@ -35,10 +35,13 @@ static void print_body(sluice_chain *body) {
 }
 
 /* The next request with its body: 1, 0 (it is not complete), or an error. */
-static int next_request(sluice_http *http, sluice_chain *chain, sluice_chain *to, bool *ret_keeps) {
+static int next_request(sluice_http *http, sluice_chain *chain, sluice_chain *to, bool *ret_keeps,
+                        unsigned *ret_status) {
     sluice_http_request request;
     sluice_http_body body;
     int result = sluice_http_next(http, chain, &request);
+    if (result < 0)
+        *ret_status = sluice_http_error_status(result);
     if (result != 1)
         return result;
     /* Told with its body, or not at all. */
@@ -50,6 +53,8 @@ static int next_request(sluice_http *http, sluice_chain *chain, sluice_chain *to
     sluice_http_body_begin(&body, &request, false);
     sluice_http_release(http);
     result = sluice_http_body_next(&body, chain, to);
+    if (result < 0)
+        *ret_status = sluice_http_body_error_status(&body);
     if (result == 1) {
         fputs(line, stdout);
         print_body(to);
@@ -62,15 +67,16 @@ static void read_connection(sluice_pool *pool, const uint8_t *bytes, size_t n) {
     sluice_chain *chain, *to;
     sluice_http *http;
     bool keeps = true;
+    unsigned status = 0;
     int result = 1;
     check(sluice_chain_new(pool, &chain), "chain");
     check(sluice_chain_new(pool, &to), "chain");
     check(sluice_http_new(&http), "framer");
     check(sluice_chain_append_memory(chain, bytes, n, NULL, NULL), "bytes");
     while (result == 1 && keeps && sluice_chain_length(chain) > 0)
-        result = next_request(http, chain, to, &keeps);
+        result = next_request(http, chain, to, &keeps, &status);
     if (result < 0)
-        printf("=refused %u\n", sluice_http_error_status(result));
+        printf("=refused %u\n", status);
     else
         printf("=%s\n", result == 0 ? "wants" : keeps ? "idle" : "closed");
     sluice_http_free(http);

@@ -4,10 +4,14 @@ The description is checked with OpenAPI's own schema, answers with the schemas t
 described, or described and not there, is an error.
 """
 
+import concurrent.futures
+import contextlib
+import ctypes
 import importlib.util
 import json
 import os
 import re
+import socket
 import tempfile
 import unittest
 
@@ -29,6 +33,33 @@ def openapi_schema():
     path = os.path.join(os.path.dirname(package.origin), "resources", "schemas", "v3.1", "schema.json")
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+@contextlib.contextmanager
+def hanging_worker(daemon):
+    """The only worker's thread stands still meanwhile; the rest of the process goes on."""
+    seize, interrupt, detach, any_child = 0x4206, 0x4207, 17, 0x40000000  # ptrace(2), waitpid(2): __WALL
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    libc.ptrace.restype = ctypes.c_long
+
+    def ptrace(request):
+        if libc.ptrace(request, thread, None, None) < 0:
+            raise OSError(ctypes.get_errno(), "ptrace: " + os.strerror(ctypes.get_errno()))
+
+    folder = "/proc/%d/task/" % daemon.process.pid
+    names = {}
+    for number in os.listdir(folder):
+        with open(folder + number + "/comm", encoding="ascii") as file:
+            names[file.read().strip()] = int(number)
+    thread = names["worker 0"]
+    ptrace(seize)
+    ptrace(interrupt)
+    os.waitpid(thread, any_child)
+    try:
+        yield
+    finally:
+        ptrace(detach)
 
 
 class DescriptionTest(unittest.TestCase):
@@ -123,28 +154,72 @@ class DescriptionTest(unittest.TestCase):
         for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1", "/api/v1/recordings/.."):
             self.check(daemon, "DELETE", path, 404)
         self.check(daemon, "POST", "/api/v1/recordings/..", 404)
-        with Daemon() as other:
-            for method in ("POST", "DELETE"):
-                self.check(daemon, method, "/api/v1/recordings/live%2Fa?by=x", 400)
-                self.check(other, method, "/api/v1/recordings/live%2Fa", 409)
+        for method in ("POST", "DELETE"):
+            self.check(daemon, method, "/api/v1/recordings/live%2Fa?by=x", 400)
         for path in ("/api/v1/players/1?ban=1", "/api/v1/publishers/1?ban=-1"):
             self.check(daemon, "DELETE", path, 400)
         self.assertEqual(self.check(daemon, "POST", "/api/v1/reload", 200), {"changes": []})
         for path in ("/api/v1/reload", "/api/v1/upgrade"):
             self.check(daemon, "POST", path, 413, b"x" * 70000)
-        for template, item in self.description["paths"].items():
-            for method in ("get", "delete", "post"):
-                if method in item:
-                    path = template.replace("{name}", "none").replace("{id}", "1")
-                    self.check(daemon, method.upper(), path, 403, headers={"Host": "evil.example"})
-        # All but what takes a token, a wrong configuration file, two reloads at once or a worker that hangs to see, and
-        # upgrades, which test_upgrade.py sees.
-        described = {(path, method, status) for path, item in self.description["paths"].items()
-                     for method in ("get", "delete", "post") if method in item
-                     for status in item[method]["responses"]}
-        unseen = {one for one in described - self.seen if one[2] not in ("401", "422", "503")}
-        self.assertEqual(unseen - {("/api/v1/reload", "post", "409"), ("/api/v1/upgrade", "post", "409"),
-                                   ("/api/v1/upgrade", "post", "200")}, set())
+        for method, path, _ in self.every("403"):
+            self.check(daemon, method, path, 403, headers={"Host": "evil.example"})
+        self.check_guarded()
+        # All but what test_upgrade.py sees.
+        self.assertEqual({(template, method, status) for template, item in self.description["paths"].items()
+                          for method in ("get", "delete", "post") if method in item
+                          for status in item[method]["responses"]} - self.seen,
+                         {("/api/v1/upgrade", "post", "200"), ("/api/v1/upgrade", "post", "503")})
+
+    def every(self, status):
+        """Each (method, path) for which that status is described, and its template."""
+        return [(method.upper(), template.replace("{name}", "none").replace("{id}", "1"), template)
+                for template, item in self.description["paths"].items() for method in ("get", "delete", "post")
+                if status in item.get(method, {}).get("responses", ())]
+
+    def check_guarded(self):
+        """Of a daemon with a token, and with a configuration that goes wrong."""
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            taken = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            token, config = os.path.join(folder, "token"), os.path.join(folder, "sluiced.conf")
+
+            def write(path, text):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(text)
+                os.chmod(path, 0o600)
+
+            write(token, "secret-of-the-test\n")
+            write(config, "idle = 20;\n")
+            headers = {"Authorization": "Bearer secret-of-the-test"}
+            daemon = stack.enter_context(Daemon("--workers", "1", "--admin", "127.0.0.1:0", "--admin-token-file", token,
+                                                "--config", config))
+            for method, path, _ in self.every("401"):
+                self.check(daemon, method, path, 401)
+            for method in ("POST", "DELETE"):
+                self.check(daemon, method, "/api/v1/recordings/live%2Fa", 409, headers=headers)
+            write(config, "idle = -1;\n")
+            self.check(daemon, "POST", "/api/v1/reload", 422, headers=headers)
+            write(config, 'rtsp = "127.0.0.1:%d";\n' % taken.getsockname()[1])
+            self.check(daemon, "POST", "/api/v1/reload", 503, headers=headers)
+            write(config, "idle = 21;\n")
+            self.check_hanging(daemon, headers)
+
+    def check_hanging(self, daemon, headers):
+        """A worker that does not answer: what it has to do with is 503, and a reload is under way until it does."""
+        with concurrent.futures.ThreadPoolExecutor(64) as pool:
+            with hanging_worker(daemon):
+                waiting = [pool.submit(self.check, daemon, method, path, 503, None, headers)
+                           for method, path, template in self.every("503")
+                           if template not in ("/api/v1/reload", "/api/v1/upgrade")]
+                # Of two at a time one is refused, whichever came later.
+                reloads = [pool.submit(daemon.admin, "POST", "/api/v1/reload", None, headers) for _ in range(2)]
+                done, _ = concurrent.futures.wait(reloads, harness.PATIENCE, concurrent.futures.FIRST_COMPLETED)
+                self.assertEqual([one.result()[0] for one in done], [409])
+                self.check(daemon, "POST", "/api/v1/reload", 409, headers=headers)
+                self.check(daemon, "POST", "/api/v1/upgrade", 409, headers=headers)
+                for one in waiting:
+                    one.result(harness.PATIENCE)
+            self.assertEqual(sorted(one.result(harness.PATIENCE)[0] for one in reloads), [200, 409])
 
     def test_no_route_is_left_out(self):
         """The routes of the source, read there, are those of the description."""

@@ -4,10 +4,12 @@ Each case runs beside a steady stream, whose player has to get exactly what was 
 """
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import struct
+import tempfile
 import unittest
 
 import flv
@@ -389,17 +391,32 @@ class OptionsTest(unittest.TestCase):
     def test_few_open_files(self):
         """The limit that a shell gives is not what ends connections; where the host's does, they are told so."""
         few = ("--workers", "1")
-        with Daemon(*few, "--max-connections", "1000", within=("prlimit", "--nofile=64:4096")) as daemon:
+        warning = "fewer connections than --max-connections are possible"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = os.path.join(folder.name, "sluiced.conf")
+
+        def reload(daemon, most):
+            with open(config, "w", encoding="ascii") as file:
+                file.write("max-connections = %d;\n" % most)
+            if daemon:
+                self.assertEqual(len(json.loads(daemon.admin("POST", "/api/v1/reload")[2])["changes"]), 1)
+
+        reload(None, 1000)
+        with Daemon(*few, "--config", config, within=("prlimit", "--nofile=64:4096")) as daemon:
             peers = [daemon.connect() for _ in range(100)]
             for peer in peers:
                 peer.sendall(b"GET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             for peer in peers:
                 self.assertEqual(harness.status_of(harness.read_to_end(peer)), 404)
-            for message in ("connections refused", "fewer connections than --max-connections are possible"):
+            reload(daemon, 2000)
+            for message in ("connections refused", warning):
                 self.assertEqual(daemon.log(message), [])
+            reload(daemon, 5000)
+            daemon.wait_log(warning, open_files="4096")
         with Daemon(*few, within=("prlimit", "--nofile=64:64")) as daemon:
             (line,) = daemon.complaints()
-            self.assertEqual(line.message, "fewer connections than --max-connections are possible")
+            self.assertEqual(line.message, warning)
             peers = [daemon.connect() for _ in range(70)]
             self.assertEqual(harness.status_of(harness.read_to_end(peers[-1])), 503)
             line = daemon.wait_log("connections refused", reason="the limit of open files is reached")

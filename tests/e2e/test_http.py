@@ -453,7 +453,7 @@ class RefusedTest(unittest.TestCase):
             with Steady(daemon) as steady:
                 for name, data in self.CHUNKS:
                     self.check(daemon, name, 400, publish + chunk(good) + data)
-                self.check(daemon, "size line without end", 431, publish + chunk(good) + b"5;" + b"x" * 5000)
+                self.check(daemon, "size line without end", 413, publish + chunk(good) + b"5;" + b"x" * 5000)
                 self.check(daemon, "long trailer", 431, publish + chunk(good) + b"0\r\n" + b"x: y\r\n" * 5000)
                 steady.go_on()
             daemon.blocks_settled()

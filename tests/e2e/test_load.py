@@ -114,12 +114,14 @@ class LoadTest(unittest.TestCase):
             second = self.start("-n", 0, "--streams", publishers, "--players", by_rtsp, "--stalled", rtsp_stalled,
                                 "--duration", max(seconds - 2 * ramp, 1), "--ramp", ramp / 4,
                                 "rtsp://%s:%d/load/%%d" % (host, port))
-            others = self.finished(second, daemon, memory)["players"]
+            said_rtsp = self.finished(second, daemon, memory)
+            others = said_rtsp["players"]
             said = self.finished(first, daemon, memory)
             self.report(daemon, said, others, usage)
             self.assertEqual(said["publishers"]["served"], publishers)
             self.assertEqual(said["players"]["served"] + others["served"], players)
             self.assertEqual(said["stalled"]["begun"], stalled - rtsp_stalled)
+            self.assertEqual(said_rtsp["stalled"]["begun"], rtsp_stalled)
             if not sanitized():
                 self.assertLessEqual(usage.most_memory() - usage.idle_memory, memory * 1.05)
             daemon.blocks_settled()

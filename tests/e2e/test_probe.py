@@ -390,6 +390,13 @@ class RefusalTest(unittest.TestCase):
             self.assertEqual(status, 3)
             self.assertIn("nothing has come", errors)
 
+    def test_hostile_reason(self):
+        """What a server says of itself does not reach the terminal as it is; the status does."""
+        with tool.hostile_server(b"HTTP/1.1 404 " + tool.HOSTILE + b"\r\nContent-Length: 0\r\n\r\n") as port:
+            status, out, errors = probe("http://127.0.0.1:%d/a.flv" % port)
+        self.assertEqual((status, out), (3, ""))
+        self.assertEqual(errors, "sluice-probe: 127.0.0.1: the server answered 404 %s\n" % tool.HOSTILE_SHOWN)
+
     def test_usage(self):
         for arguments in ((), ("a", "b"), ("--nonsense", "a"), ("--count", "0", "a"), ("--count", "x", "a"),
                           ("--duration", "-1", "a"), ("--timeout", "0", "a"), ("--backend", "select", "a"),

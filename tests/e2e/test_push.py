@@ -243,6 +243,18 @@ class FindingTest(Media):
                     self.assertEqual((status, said["publishers"]["failed"]), (1, 1))
                     self.assertIn(words, said["failures"][0])
 
+    def test_hostile_reason(self):
+        """What a server says of itself: escaped where it is shown, and in JSON."""
+        with tool.hostile_server(b"HTTP/1.1 403 " + tool.HOSTILE + b"\r\nContent-Length: 0\r\n\r\n") as port:
+            arguments = ("--quiet", "--retries", 0, "--publishers", 0, "--players", 1, "http://127.0.0.1:%d/a.flv" % port)
+            status, out, _ = tool.run("sluice-push", *arguments)
+            self.assertEqual(status, 1)
+            self.assertIn("the server answered 403 %s\n" % tool.HOSTILE_SHOWN, out)
+            status, out, _ = tool.run("sluice-push", "--json", *arguments)
+        self.assertRegex(out, r"\A[ -~\n\ufffd]*\Z")
+        self.assertEqual(json.loads(out.splitlines()[-1])["failures"],
+                         ["player 1: the server answered 403 " + tool.HOSTILE.decode(errors="replace")])
+
     def test_server_goes(self):
         """A server that is gone for a while: publishers and players come back, and that is counted."""
         listen = ("--http", "127.0.0.1:0")

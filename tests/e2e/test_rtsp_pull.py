@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import flv
@@ -304,10 +303,9 @@ class AskTest(unittest.TestCase):
             self.assertEqual(camera.connections, turn - 1)
             with Player(daemon, "live/x") as player:
                 player.wait(lambda player: len(player.frames) > 10, "10 frames")
-            left_at = time.monotonic()
+            # How long after is test_pull.c's.
             camera.wait_request("TEARDOWN", turn)
             wait_state(daemon, "idle", count=turn)
-            self.assertGreater(time.monotonic() - left_at, 8)
             daemon.blocks_settled()
 
     def test_names(self):

@@ -11,6 +11,7 @@ import unittest
 
 import flv
 import harness
+import tool
 from harness import Daemon, Player, Publisher, Steady
 
 SLUICECTL = os.environ.get("SLUICECTL") or os.path.join(harness.BUILD_DIR, "sluicectl")
@@ -34,8 +35,8 @@ class SluicectlTest(unittest.TestCase):
         return next(line.split() for line in text.splitlines() if word in line.split())
 
     def test_lists(self):
-        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
-            with Steady(daemon) as steady:
+        with Daemon("--workers", "3", "--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+            with Steady(daemon) as steady, contextlib.ExitStack() as stack:
                 player, = daemon.api()["players"]
                 text = self.check(daemon)
                 self.assertIn("streams   1 live, 0 waiting", text)
@@ -45,6 +46,14 @@ class SluicectlTest(unittest.TestCase):
                 row = self.row(self.check(daemon, "players"), steady.name)
                 self.assertEqual(row[:5], [str(player["id"]), steady.name, player["address"], "http", "playing"])
                 self.assertEqual(len(self.check(daemon, "players", "--slow").splitlines()), 1)
+                for at in range(8):
+                    stack.enter_context(Player(daemon, "live/w%d" % at))
+                    daemon.wait_player("live/w%d" % at)
+                for command in ("players", "streams"):
+                    head, *rows = map(str.split, self.check(daemon, command).splitlines())
+                    self.assertEqual(head[-1], "WORKER")
+                    self.assertEqual(sorted(int(row[-1]) for row in rows),
+                                     sorted(one["worker"] for one in daemon.api()[command]))
                 self.assertIn(steady.publisher.address, self.check(daemon, "publishers"))
                 self.assertIn("rtsp://127.0.0.1:1", self.check(daemon, "pulls"))
                 text = self.check(daemon, "stream", steady.name)
@@ -140,6 +149,22 @@ class SluicectlTest(unittest.TestCase):
             status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
             self.assertEqual(status, 1)
             self.assertIn("404", err)
+
+    def test_hostile_names(self):
+        """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
+        name = tool.HOSTILE.decode(errors="replace")
+        shown = tool.HOSTILE_SHOWN.replace(r"\x9b1m\xff", "\ufffd1m\ufffd")
+        for status, document in ((200, {"pulls": [{"stream": name, "from": name, "state": name, "reason": name}]}),
+                                 (409, {"detail": "one\n" + name + "\n"})):
+            answer = json.dumps(document, ensure_ascii=False)
+            with tool.hostile_server(b"HTTP/1.0 %d x\r\n\r\n" % status + answer.encode()) as port:
+                where = ("--admin", "127.0.0.1:%d" % port, "pulls")
+                _, out, err = run(None, *where)
+                self.assertIn("one\n" + shown + "\n" if status == 409 else shown + "\n", out + err)
+                self.assertRegex(out + err, r"\A[ -~\n\ufffd]*\Z")
+                status, out, _ = run(None, *where, "--json")
+                self.assertRegex(out, r"\A[ -~\n\ufffd]*\Z")
+                self.assertEqual(json.loads(out or "null"), document if status == 0 else None)
 
     def test_top(self):
         """On a terminal: the streams and players are there, it is redrawn, and q leaves the screen as it was."""

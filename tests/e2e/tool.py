@@ -1,8 +1,11 @@
 """The tools, run by the end-to-end tests."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
+import threading
 
 import harness
 
@@ -57,6 +60,34 @@ class Running:
         if "Sanitizer" in errors or "runtime error:" in errors:
             raise AssertionError(errors)
         return self.process.returncode, out.decode(), errors
+
+
+# What drives a terminal, or looks like something else on one: C0, C1, C1 as a byte, DEL, an override of the direction.
+HOSTILE = "\x1b]0;x\x07\x9b2J\x7f\u202e\u2066".encode() + b"\x9b1m\xff"
+HOSTILE_SHOWN = r"\x1b]0;x\x07\u009b2J\x7f\u202e\u2066\x9b1m\xff"
+
+
+@contextlib.contextmanager
+def hostile_server(answer):
+    """Answers each connection's first bytes with these, and ends it. The port."""
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = server.accept()
+                with peer, contextlib.suppress(OSError):
+                    peer.recv(65536)
+                    peer.sendall(answer)
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(65536):
+                        pass
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def lines(out):

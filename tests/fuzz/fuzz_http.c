@@ -74,6 +74,8 @@ static int next_body(connection *c, sluice_chain *chain, fuzz_run *run) {
         return 0;
     fuzz_show_gathered(run, "body");
     fuzz_show(run, "body ends", result);
+    if (result < 0)
+        fuzz_show(run, "answer", sluice_http_body_error_status(&c->body));
     fuzz_show(run, "total", (int64_t)c->body.total);
     c->in_body = false;
     return result;

@@ -35,6 +35,7 @@ static void add(struct text *text, const void *bytes, size_t n) {
 struct outcome {
     int result;
     int end;
+    unsigned status; /* of an error */
     uint64_t consumed;
     uint64_t total;
     struct text payload;
@@ -82,6 +83,7 @@ static void run_pieces(sluice_pool *pool, sluice_http_body body, const void *byt
     ret_outcome->consumed = result < 0 ? 0 : sluice_chain_consumed(from);
     ret_outcome->total = body.total;
     ret_outcome->end = sluice_http_body_end(&body);
+    ret_outcome->status = result < 0 ? sluice_http_body_error_status(&body) : 0;
     ret_outcome->payload.length = 0;
     drain(to, &ret_outcome->payload);
 
@@ -277,11 +279,14 @@ static void test_chunked_invalid(void **state) {
     http_feed_pool_done(pool);
 }
 
-static void check_limit(sluice_pool *pool, const struct text *text, int expected) {
+static void check_limit(sluice_pool *pool, const struct text *text, unsigned status) {
+    int expected = status ? -EMSGSIZE : 1;
     run_pieces(pool, chunked(), text->bytes, text->length, &HTTP_FEED_WHOLE, &whole);
     assert_int_equal(whole.result, expected);
     run_pieces(pool, chunked(), text->bytes, text->length, &HTTP_FEED_BYTEWISE, &other);
     assert_same(&other, &whole, "a body at a limit");
+    assert_int_equal(whole.status, status);
+    assert_int_equal(other.status, status);
 }
 
 static void test_line_limits(void **state) {
@@ -297,7 +302,7 @@ static void test_line_limits(void **state) {
         add(&text, fill, size - 4);
         memset(text.bytes + 2, 'x', size - 4);
         add(&text, "\r\n\r\n", 4);
-        check_limit(pool, &text, more ? -EMSGSIZE : 1);
+        check_limit(pool, &text, more ? 413 : 0);
 
         /* The trailer's limit is for all its lines and the empty one. */
         text.length = 0;
@@ -306,16 +311,16 @@ static void test_line_limits(void **state) {
         add(&text, fill, size);
         memset(text.bytes + 11, 'x', size);
         add(&text, "\r\n\r\n", 4);
-        check_limit(pool, &text, more ? -EMSGSIZE : 1);
+        check_limit(pool, &text, more ? 431 : 0);
     }
     /* Neither is waited for: no end of the line has come. */
     text.length = 0;
     add(&text, "1;", 2);
     add(&text, fill, SLUICE_HTTP_MAX_CHUNK_LINE - 1);
     memset(text.bytes + 2, ' ', text.length - 2);
-    check_limit(pool, &text, -EMSGSIZE);
+    check_limit(pool, &text, 413);
     text.bytes[1] = ' ';
-    check_limit(pool, &text, -EMSGSIZE);
+    check_limit(pool, &text, 413);
     http_feed_pool_done(pool);
 }
 
@@ -438,6 +443,7 @@ static void test_tiny_chunks(void **state) {
     assert_int_equal(sluice_chain_blocks(to), 1034);
     http_feed_bytes(pool, from, "1\r\na\r\n1\r\nb\r\n", 12);
     assert_int_equal(sluice_http_body_next(&body, from, to), -EMSGSIZE);
+    assert_int_equal(sluice_http_body_error_status(&body), 413);
     assert_int_equal(sluice_chain_blocks(to), 1035);
     sluice_chain_skip(to, sluice_chain_length(to));
     assert_int_equal(sluice_http_body_next(&body, from, to), -EMSGSIZE);

@@ -204,11 +204,46 @@ static void what_does_not_listen_is_refused(void **state) {
     loop_rig_close(&rig);
 }
 
+typedef struct time_note {
+    sluice_loop *loop;
+    uint64_t now; /* of the loop, when it called */
+    bool called;
+} time_note;
+
+static void note_time(sluice_listener *listener, int fd, void *user) {
+    time_note *noted = user;
+    assert_non_null(listener);
+    noted->now = sluice_loop_now(noted->loop);
+    noted->called = true;
+    close(fd);
+}
+
+/* However long nobody has turned the loop before: a deadline that begins with the connection must not be over then. */
+static void the_time_is_when_it_was_accepted(void **state) {
+    (void)state;
+    loop_rig rig;
+    struct sockaddr_in address;
+    sluice_listener *listener;
+    int fd = listen_somewhere(&address), client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    time_note noted = {.loop = rig.loop};
+    assert_int_equal(sluice_listener_adopt(rig.loop, fd, note_time, &noted, &listener), 0);
+    turn_through(rig.loop, 5);
+    uint64_t turned = clock_now();
+    while (clock_now() == turned)
+        continue;
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    turn_until(rig.loop, &noted.called);
+    assert_true(noted.now > turned);
+    close(client);
+    loop_rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_socket_goes_from_loop_to_loop), cmocka_unit_test(a_non_blocking_socket_is_waited_at),
         cmocka_unit_test(once_stopped_nobody_listens),     cmocka_unit_test(freed_while_it_stops_it_is_silent),
-        cmocka_unit_test(what_does_not_listen_is_refused),
+        cmocka_unit_test(what_does_not_listen_is_refused), cmocka_unit_test(the_time_is_when_it_was_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
