@@ -2,13 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -176,6 +179,20 @@ void sockets_write(int fd, const void *bytes, size_t n) {
         from += sent;
         n -= (size_t)sent;
     }
+}
+
+void sockets_wait_delivered(int fd) {
+    int under_way = 1;
+    while (under_way > 0) {
+        assert_int_equal(ioctl(fd, SIOCOUTQ, &under_way), 0);
+        poll(NULL, 0, under_way > 0);
+    }
+}
+
+void sockets_wait_readable(int fd) {
+    struct pollfd watched = {.fd = fd, .events = POLLIN};
+    while (poll(&watched, 1, -1) != 1)
+        assert_int_equal(errno, EINTR);
 }
 
 /* Eight bytes of a stream at once (the finalizer of splitmix64). */

@@ -77,6 +77,12 @@ bool sockets_allow(unsigned descriptors);
 /* All bytes, blocking. */
 void sockets_write(int fd, const void *bytes, size_t n);
 
+/* Waits until the other end's kernel has all that was written to a TCP socket, which may be later than the write. */
+void sockets_wait_delivered(int fd);
+
+/* Waits until a read, or an accept, would not wait. */
+void sockets_wait_readable(int fd);
+
 /* A stream's bytes: a function of its seed and the place. */
 void pattern_fill(uint32_t seed, uint64_t place, void *bytes, size_t n);
 bool pattern_matches(uint32_t seed, uint64_t place, const void *bytes, size_t n);

@@ -554,6 +554,7 @@ static void a_call_may_close_what_the_same_turn_would_tell(void **state) {
         /* First the listener, then the connections. */
         int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+        sockets_wait_readable(sluice_listener_fd(listener));
         for (int k = 0; k < CONNS; k++)
             sockets_write(peers[k], "x", 1);
         turn_until_count(rig.loop, &s.accepted, 1);

@@ -15,6 +15,7 @@
 #include <sluice/reader.h>
 
 #include "memory/chain.h"
+#include "support/clock.h"
 #include "support/feed.h"
 #include "support/sockets.h"
 
@@ -117,16 +118,20 @@ static void silence_is_told_once_and_loses_nothing(void **state) {
     turn_for(&h, LONG);
     assert_int_equal(h.ends, 1);
     assert_int_equal(h.data, 0);
+    clock_stop();
     since = clock_now();
     sluice_conn_resume(h.conn);
     uint8_t byte;
     assert_int_equal(sluice_reader_u8(h.reader, &byte), -EAGAIN);
     expect_text(&h, "late");
+    clock_go_on();
     expect_timeout(&h, 2, since);
     /* The end is told in its place. */
+    clock_stop();
     sluice_conn_resume(h.conn);
     shutdown(h.peer, SHUT_WR);
     turn_until_count(h.rig.loop, &h.ends, 3);
+    clock_go_on();
     assert_int_equal(h.error, 0);
     assert_int_equal(sluice_reader_u8(h.reader, &byte), -ENODATA);
     turn_for(&h, LONG);
@@ -258,6 +263,7 @@ static void a_receive_into_memory_ends_too(void **state) {
         assert_int_equal(h.ends, 0);
         h.told = false;
         size_t rest = sizeof out - h.told_done;
+        clock_stop();
         sockets_write(h.peer, "fghij", 5);
         int result = sluice_conn_receive_into(h.conn, out + h.told_done, rest, hearer_told, &h);
         if (result == 0) {
@@ -268,6 +274,7 @@ static void a_receive_into_memory_ends_too(void **state) {
         assert_memory_equal(out, "abcdefgh", 8);
         sluice_conn_resume(h.conn);
         expect_text(&h, "ij");
+        clock_go_on();
         hearer_close(&h);
     }
 }

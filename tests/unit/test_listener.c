@@ -40,10 +40,12 @@ static void count_stop(void *user) {
     a->stopped++;
 }
 
+/* At an address of this process's own: a port that it has given up is not another test's a moment later. */
 static int listen_somewhere(struct sockaddr_in *ret_address) {
+    uint32_t own = (INADDR_LOOPBACK & IN_CLASSA_NET) | 1 << 16 | ((uint32_t)getpid() & 0xFFFF);
     socklen_t length = sizeof *ret_address;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    *ret_address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *ret_address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(own)};
     assert_true(fd >= 0);
     assert_int_equal(bind(fd, (struct sockaddr *)ret_address, length), 0);
     assert_int_equal(listen(fd, 1024), 0);

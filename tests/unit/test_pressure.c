@@ -20,14 +20,15 @@
 
 #include "memory/chain.h"
 #include "reader/cursor.h"
+#include "support/clock.h"
 #include "support/sockets.h"
 
 enum {
     GUARD = 100,
     BLOCK = 4096,
-    SMALL = 64,      /* blocks of a small pool */
-    HOARD = 40,      /* so many of them out is pressure, and leaves some */
-    LAST_RESORT = 5, /* seconds without a block for anyone, and one gives way */
+    SMALL = 64,         /* blocks of a small pool */
+    HOARD = 40,         /* so many of them out is pressure, and leaves some */
+    LAST_RESORT = 5000, /* milliseconds without a block for anyone, and one gives way */
 };
 
 static const sluice_pool_options small_pool = {
@@ -111,9 +112,20 @@ static void turn_until_starved(const loop_rig *rig) {
         turn_through(rig->loop, 1);
 }
 
+/* Nobody gives way here because the machine is slow: time stands still. */
+static void patient_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop) {
+    loop_rig_open(rig, pool, loop, GUARD);
+    clock_stop();
+}
+
+static void patient_rig_close(loop_rig *rig) {
+    loop_rig_close(rig);
+    clock_go_on();
+}
+
 /* A starving connection: every block is out. */
 static int starve(receiver *r, loop_rig *rig, hoard *h) {
-    loop_rig_open(rig, &small_pool, &small_stock, GUARD);
+    patient_rig_open(rig, &small_pool, &small_stock);
     int peer = receiver_open(r, rig);
     /* The kernel's stock goes too: the bytes stay in the chain. */
     r->leaves = true;
@@ -143,7 +155,7 @@ static void a_starved_connection_waits_and_goes_on(void **state) {
     assert_false(r.differs);
     assert_int_equal(stats_of(&rig).waiting, 0);
     close(peer);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 static void a_starved_connection_can_be_paused(void **state) {
@@ -164,7 +176,7 @@ static void a_starved_connection_can_be_paused(void **state) {
         turn(rig.loop);
     assert_false(r.differs);
     close(peer);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 static void a_starved_connection_can_be_closed(void **state) {
@@ -178,7 +190,7 @@ static void a_starved_connection_can_be_closed(void **state) {
     assert_int_equal(stats_of(&rig).waiting, 0);
     hoard_release(&h);
     close(peer);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
     assert_int_equal(r.closed, 1);
 }
 
@@ -531,7 +543,7 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
     sluice_pool_options options = {.block_size = BLOCK, .max_blocks = blocks, .no_huge_pages = true};
     loop_rig rig;
     unsigned frames = 0;
-    loop_rig_open(&rig, &options, &every_piece, GUARD);
+    patient_rig_open(&rig, &options, &every_piece);
     memset(senders, 0, sizeof senders);
     for (uint32_t i = 0; i < SENDERS; i++) {
         frame_senders *s = &senders[i / PER_THREAD];
@@ -567,7 +579,7 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
     /* epoll holds no blocks in advance, so the larger pool may do without. */
     if (loop_rig_is_uring(&rig) || blocks < 1024)
         assert_true(stats_of(&rig).aimed > 0);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 static void partial_frames_in_small_pieces_do_not_deadlock(void **state) {
@@ -676,7 +688,7 @@ static void an_earlier_hunger_does_not_count(void **state) {
     turn_through(rig.loop, 1);
     sluice_conn_pause(r.conn);
     turn_through(rig.loop, 1);
-    nanosleep(&(struct timespec){.tv_sec = LAST_RESORT, .tv_nsec = 200000000}, NULL);
+    clock_forward(LAST_RESORT + 200);
     sluice_conn_resume(r.conn);
     turn_until_starved(&rig);
     turn_through(rig.loop, 3);
@@ -686,7 +698,7 @@ static void an_earlier_hunger_does_not_count(void **state) {
     while (r.place < 2 * SMALL * BLOCK)
         turn(rig.loop);
     close(peer);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 /* The reserve. */
@@ -723,7 +735,7 @@ static void consumers_cannot_keep_the_reserve(void **state) {
     socket_writer greedy, modest;
     sluice_conn *conn;
     int fds[2];
-    loop_rig_open(&rig, &options, NULL, GUARD);
+    patient_rig_open(&rig, &options, NULL);
     sockets_tcp_pair(fds);
     assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &k, &conn), 0);
     socket_writer_start(&greedy, fds[1], 8, 2 << 20, 1, 30000);
@@ -743,7 +755,7 @@ static void consumers_cannot_keep_the_reserve(void **state) {
         sluice_slice_release(&k.kept[--k.count]);
     close(peer);
     close(fds[1]);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 /* Storms. */
@@ -756,7 +768,7 @@ static void saturating_connections_share_a_tiny_pool(void **state) {
     static socket_writer writers[STORM];
     int peers[STORM];
     uint64_t total = 0;
-    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    patient_rig_open(&rig, &small_pool, NULL);
     for (uint32_t i = 0; i < STORM; i++) {
         receivers[i] = (receiver){.seed = i};
         peers[i] = receiver_open(&receivers[i], &rig);
@@ -773,7 +785,7 @@ static void saturating_connections_share_a_tiny_pool(void **state) {
     }
     /* At most one for each block that was filled; arming all at once, or none but one, gives many times that. */
     assert_in_range(stats_of(&rig).starved, 0, total / BLOCK);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 /* Slices released by another thread. */
@@ -886,7 +898,7 @@ static void give_away(bool holds, uint64_t total) {
     giver g = {0};
     socket_writer writer;
     int fds[2];
-    loop_rig_open(&rig, &options, NULL, GUARD);
+    patient_rig_open(&rig, &options, NULL);
     releaser_start(&g.releaser, holds);
     sockets_tcp_pair(fds);
     assert_int_equal(sluice_conn_new(rig.loop, fds[0], &giver_events, &g, &g.conn), 0);
@@ -906,7 +918,7 @@ static void give_away(bool holds, uint64_t total) {
     assert_int_equal(g.place, total);
     assert_false(g.differs);
     close(fds[1]);
-    loop_rig_close(&rig);
+    patient_rig_close(&rig);
 }
 
 static void another_threads_release_wakes_a_starved_loop(void **state) {

@@ -335,6 +335,7 @@ static void what_is_in_blocks_already_comes_first(void **state) {
         sluice_conn_set_events(t->conn, &events, &late);
         turn_through(rig.loop, 3);
         pattern_write(peer, t->seed, 0, HAD);
+        sockets_wait_delivered(peer);
         sluice_conn_want_send(t->conn);
         while (!late.asked)
             turn(rig.loop);

@@ -19,6 +19,7 @@
 #include <sluice/chain.h>
 #include <sluice/conn.h>
 
+#include "support/clock.h"
 #include "support/feed.h"
 #include "support/sockets.h"
 
@@ -987,13 +988,20 @@ static void silence_ends_it(void **state) {
     session *s = *state;
     static const char *const answers[] = {"", "+OK\r\n$10\r\nabc", "+OK\r\n$10\r\nabcdefghij", "+OK\r\n$1000\r\nabc"};
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        enum { TIMEOUT = 20 };
         char memory[10];
-        open_client(s, &(sluice_resp_client_options){.timeout_ms = 20});
+        clock_stop();
+        open_client(s, &(sluice_resp_client_options){.timeout_ms = TIMEOUT});
         assert_int_equal(give(s, "FIRST"), 0);
         assert_int_equal(get(s, memory, sizeof memory, "second"), 0);
         assert_int_equal(give(s, "THIRD"), 0);
         hear_all(s);
         say(s, answers[i]);
+        turn_until_count(s->rig.loop, &s->entries, i > 0);
+        turn_through(s->rig.loop, 3);
+        assert_int_equal(s->closed, 0);
+        clock_forward(TIMEOUT);
+        clock_go_on();
         turn_until_count(s->rig.loop, &s->closed, 1);
         assert_int_equal(s->entries, 4);
         assert_told(s, 0, "FIRST", i == 0 ? -ETIMEDOUT : 0, i == 0 ? "" : "+OK");
@@ -1014,17 +1022,23 @@ static void what_is_answered_has_all_the_time(void **state) {
     session *s = *state;
     enum { TIMEOUT = 50 };
     open_client(s, &(sluice_resp_client_options){.timeout_ms = TIMEOUT});
-    for (uint64_t end = clock_now() + 5 * TIMEOUT; clock_now() < end;) {
+    clock_stop();
+    for (int i = 0; i < 5; i++) {
         s->entries = 0;
         assert_int_equal(give(s, "PING"), 0);
+        clock_forward(TIMEOUT - 1);
+        turn_through(s->rig.loop, 3);
         say(s, "+PONG\r\n");
         turn_until_told(s, 1);
         assert_told(s, 0, "PING", 0, "+PONG");
     }
-    for (uint64_t end = clock_now() + 2 * TIMEOUT; clock_now() < end;)
-        turn_through(s->rig.loop, 1);
+    for (int i = 0; i < 3; i++) {
+        clock_forward(TIMEOUT);
+        turn_through(s->rig.loop, 3);
+    }
     assert_int_equal(s->closed, 0);
     assert_in_step(s);
+    clock_go_on();
     close_client(s);
 }
 
@@ -1032,17 +1046,18 @@ static void what_is_answered_has_all_the_time(void **state) {
 static void the_time_of_another_does_not_count(void **state) {
     session *s = *state;
     enum { TIMEOUT = 1000 };
+    clock_stop();
     open_client(s, &(sluice_resp_client_options){.timeout_ms = TIMEOUT});
-    uint64_t start = clock_now();
     assert_in_step(s);
-    while (clock_now() < start + TIMEOUT - 200)
-        turn_through(s->rig.loop, 1);
+    clock_forward(TIMEOUT - 200);
+    turn_through(s->rig.loop, 3);
     assert_int_equal(give(s, "PING"), 0);
-    while (clock_now() < start + TIMEOUT + 100)
-        turn_through(s->rig.loop, 1);
+    clock_forward(300);
+    turn_through(s->rig.loop, 3);
     say(s, "+PONG\r\n");
     turn_until_told(s, 2);
     assert_told(s, 1, "PING", 0, "+PONG");
+    clock_go_on();
     close_client(s);
 }
 

@@ -616,6 +616,7 @@ static void a_write_hears_of_a_reset(void **state) {
     assert_non_null(memory);
     open_all(&f, NULL);
     sockets_write(f.peer, "why", 3);
+    assert_int_equal(sluice_reader_fill(f.reader, 3), 0);
     act_later(&l, &f, peer_reset);
     int error = sluice_stream_write(f.stream, memory, N, &done);
     assert_true(error == -ECONNRESET || error == -EPIPE);
