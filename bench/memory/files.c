@@ -128,7 +128,28 @@ static void fill(buffered_file *file) {
     sluice_chain_append(file->chain, block);
 }
 
+/* By a window, which is what the header says for many bytes one after the other. */
 static void run_library_bytes(const bench_work *work, uint64_t operations) {
+    buffered_file file;
+    uint64_t sum = 0;
+    (void)work;
+    open_library(&file);
+    sluice_reader *reader = file.reader;
+    sluice_reader_window window = {0};
+    work_begin();
+    for (uint64_t i = 0; i < operations; i++) {
+        uint8_t byte;
+        while (sluice_reader_window_u8(reader, &window, &byte) < 0)
+            fill(&file);
+        sum = add(sum, i, byte);
+    }
+    sluice_reader_close_window(reader, &window);
+    work_end(operations, operations, sum);
+    close_library(&file);
+}
+
+/* By a call for each byte by itself, with nothing kept between. */
+static void run_library_alone(const bench_work *work, uint64_t operations) {
     buffered_file file;
     uint64_t sum = 0;
     (void)work;
@@ -171,6 +192,7 @@ static void run_library(const bench_work *work, uint64_t operations) {
 
 const bench_work file_work[] = {
     IN_ALL_VARIANTS("file-1", 1, _bytes),
+    {"file-1", "library-alone", run_library_alone, 1, 1, 0},
     IN_ALL_VARIANTS("file-4096", 4096, ),
     IN_ALL_VARIANTS("file-65536", 65536, ),
     {0},

@@ -13,7 +13,7 @@
  *
  * Bytes that came before an end or a failure, or with it, are read first. A call that fails has consumed nothing,
  * except for those that are streaming and say exactly how far they came: sluice_reader_range(), sluice_reader_read(),
- * sluice_reader_read_into() and sluice_reader_skip().
+ * sluice_reader_read_into() and sluice_reader_skip(); and for a window, of which the caller knows how much it has read.
  *
  * Views that a call hands out are borrowed: valid until the next call on this reader, or on its chain. To keep bytes,
  * take a slice.
@@ -110,7 +110,10 @@ SLUICE_API int sluice_reader_fill(sluice_reader *reader, size_t n);
 /** What sluice_reader_u8() does at the end of a block, with a mark, and where it has to wait. The same result. */
 SLUICE_API int sluice_reader_u8_slow(sluice_reader *reader, uint8_t *ret_value);
 
-/** Reads one byte. @return 0, -EAGAIN or what else the source says */
+/**
+ * Reads one byte. Who reads many one after the other uses a window: sluice_reader_window_u8().
+ * @return 0, -EAGAIN or what else the source says
+ */
 static inline int sluice_reader_u8(sluice_reader *reader, uint8_t *ret_value) {
     /* A reader begins with the pointer to the bytes that may be taken without further ado. The last of a block are
        not among them, since with it the block is given back. */
@@ -122,6 +125,69 @@ static inline int sluice_reader_u8(sluice_reader *reader, uint8_t *ret_value) {
         return 0;
     }
     return sluice_reader_u8_slow(reader, ret_value);
+}
+
+/**
+ * The reader's next bytes as far as they lie in one piece, for who reads them one after the other. In a local variable
+ * both pointers stay in registers, and a byte costs a comparison and a load. All zero is a window that is closed.
+ *
+ *     sluice_reader_window window = {0};
+ *     uint8_t byte;
+ *     int error;
+ *     while ((error = sluice_reader_window_u8(reader, &window, &byte)) == 0 && byte != 0)
+ *         ...
+ *     sluice_reader_close_window(reader, &window);
+ *
+ * What is read of it is consumed when the window moves on to the next piece, and when it is closed: until then it is
+ * not in sluice_reader_total(), nor behind a mark. A window is closed before the next call on the reader, or on its
+ * chain. The bytes stay valid until that or the next move.
+ */
+typedef struct sluice_reader_window {
+    const uint8_t *at;  /**< The next byte. May be moved on, up to the end, by who reads several in place. */
+    const uint8_t *end; /**< Behind the last byte of the piece. */
+} sluice_reader_window;
+
+/** What sluice_reader_next_window() does, for a window that lies in memory. The same result. */
+SLUICE_API int sluice_reader_next_window_apart(sluice_reader *reader, sluice_reader_window *window);
+
+/** What sluice_reader_close_window() does, likewise. */
+SLUICE_API int sluice_reader_close_window_apart(sluice_reader *reader, sluice_reader_window *window);
+
+/**
+ * Moves a window on: consumes what has been read of it, and makes it what lies there then, at least one byte. Before
+ * the end of the piece that are its remaining bytes, and what has come behind them.
+ * @param window closed after a failure; what had been read of it is consumed also then, unless it is -ESTALE
+ * @return 0, -ESTALE (the reader or its chain was used while the window was open, so its place is lost: nothing is
+ *         consumed, and the next move begins where the reader is), -EAGAIN or what else the source says
+ */
+static inline int sluice_reader_next_window(sluice_reader *reader, sluice_reader_window *window) {
+    /* Of a copy, since the address of what is to stay in registers may be given to nobody. */
+    sluice_reader_window copy = *window;
+    int error = sluice_reader_next_window_apart(reader, &copy);
+    *window = copy;
+    return error;
+}
+
+/**
+ * Consumes what has been read of a window, and closes it. One that is closed already stays so.
+ * @return 0, -ESTALE (as above; nothing is consumed)
+ */
+static inline int sluice_reader_close_window(sluice_reader *reader, sluice_reader_window *window) {
+    sluice_reader_window copy = *window;
+    int error = sluice_reader_close_window_apart(reader, &copy);
+    *window = copy;
+    return error;
+}
+
+/** Reads one byte of a window, which moves on where it has none. @return 0, or what sluice_reader_next_window() says */
+static inline int sluice_reader_window_u8(sluice_reader *reader, sluice_reader_window *window, uint8_t *ret_value) {
+    if (window->at == window->end) {
+        int error = sluice_reader_next_window(reader, window);
+        if (error < 0)
+            return error;
+    }
+    *ret_value = *window->at++;
+    return 0;
 }
 
 /**

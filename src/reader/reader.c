@@ -16,6 +16,8 @@ enum mark_state {
     MARK_LOST, /* dropped at its limit, or void since others consumed */
 };
 
+#define NO_WINDOW UINT64_MAX
+
 struct sluice_reader {
     /* First, for sluice_reader_u8(): the chain's, where a byte may be taken with nothing else to do; else `closed`. */
     sluice_chain_front *front;
@@ -27,6 +29,7 @@ struct sluice_reader {
     uint64_t deadline;   /* of the call under way, nanoseconds; 0: it has not had to wait */
     sluice_block *lent;  /* referenced while a view of consumed bytes is out: until the next call */
     uint64_t skipping;   /* bytes to drop before anything else is read */
+    uint64_t window_at;  /* place in the stream (bytes consumed) at which the open window begins, or NO_WINDOW */
     uint64_t scanned_at; /* place in the stream (bytes consumed) from which `scanned` counts */
     size_t scanned;      /* bytes known to hold no line end */
     enum mark_state mark;
@@ -50,6 +53,11 @@ static void close_front(sluice_reader *reader) {
     reader->front = &reader->closed;
 }
 
+/* A window that is open can no longer be closed in its place. */
+static void lose_window(sluice_reader *reader) {
+    reader->window_at = NO_WINDOW;
+}
+
 static void end_loan(sluice_reader *reader) {
     sluice_block_release(reader->lent);
     reader->lent = NULL;
@@ -60,11 +68,13 @@ void sluice_reader_reset(sluice_reader *reader, sluice_chain *chain) {
     sluice_slice_release(&reader->behind);
     *reader = (sluice_reader){.chain = chain};
     close_front(reader);
+    lose_window(reader);
 }
 
 void reader_move(sluice_reader *reader, sluice_chain *chain) {
     reader->chain = chain;
     close_front(reader);
+    lose_window(reader);
 }
 
 void sluice_reader_free(sluice_reader *reader) {
@@ -166,6 +176,7 @@ static int pay(sluice_reader *reader) {
 int reader_begin(sluice_reader *reader) {
     reader->deadline = 0;
     end_loan(reader);
+    lose_window(reader);
     int error = reader->skipping > 0 ? pay(reader) : 0;
     if (error == -ECANCELED)
         return error;
@@ -211,6 +222,31 @@ int sluice_reader_u8_slow(sluice_reader *reader, uint8_t *ret_value) {
         return error;
     *ret_value = *reader->chain->front.at;
     consume(reader, 1);
+    return 0;
+}
+
+/* What is no longer where it was, since others have consumed or gone back, is told by its place. */
+int sluice_reader_close_window_apart(sluice_reader *reader, sluice_reader_window *window) {
+    const uint8_t *at = window->at;
+    *window = (sluice_reader_window){0};
+    if (!at)
+        return 0;
+    const sluice_chain *chain = reader->chain;
+    if (reader->window_at != chain_consumed(chain) || at < chain->front.at || at > chain->front.end)
+        return -ESTALE;
+    lose_window(reader);
+    consume(reader, (size_t)(at - chain->front.at));
+    return 0;
+}
+
+int sluice_reader_next_window_apart(sluice_reader *reader, sluice_reader_window *window) {
+    int error = sluice_reader_close_window_apart(reader, window);
+    if (!error)
+        error = begin_with(reader, 1);
+    if (error)
+        return error;
+    *window = (sluice_reader_window){reader->chain->front.at, reader->chain->front.end};
+    reader->window_at = chain_consumed(reader->chain);
     return 0;
 }
 
@@ -546,6 +582,7 @@ int sluice_reader_rewind(sluice_reader *reader) {
         drop_mark(reader, MARK_LOST);
     if (reader->mark == MARK_LOST)
         return -ESTALE;
+    lose_window(reader);
     chain_put_back(reader->chain, &reader->behind, reader->behind_blocks);
     reader->behind_blocks = 0;
     reader->skipping = 0;

@@ -38,10 +38,17 @@ static const uint8_t *here(const reading *r) {
         FUZZ_CHECK((result) == 0 || sluice_reader_total((r)->reader) == before);                                       \
     } while ((result) == -EAGAIN && fuzz_feed((r)->run, (r)->chain))
 
+static int read_window(reading *r, uint8_t *ret_value) {
+    sluice_reader_window window = {0};
+    int result = sluice_reader_window_u8(r->reader, &window, ret_value);
+    FUZZ_CHECK(sluice_reader_close_window(r->reader, &window) == 0);
+    return result;
+}
+
 static void read_u8(reading *r, uint8_t n) {
     uint8_t value = n;
     int result;
-    ASK(r, result, sluice_reader_u8(r->reader, &value));
+    ASK(r, result, n % 2 ? sluice_reader_u8(r->reader, &value) : read_window(r, &value));
     fuzz_show(r->run, "u8", result == 0 ? value : result);
 }
 

@@ -145,6 +145,27 @@ static int read_range(reading *r, const reader_call *call) {
     return finish_part(r, call, error);
 }
 
+/* Byte by byte, and the last but one as who parses in place does. */
+static int read_window(reading *r, const reader_call *call) {
+    sluice_reader_window window = {0};
+    uint64_t total = sluice_reader_total(r->reader) - r->part;
+    int error = 0;
+    while (!error && r->part < call->length) {
+        uint8_t byte = 77;
+        error = sluice_reader_window_u8(r->reader, &window, &byte);
+        if (error)
+            break;
+        r->seen[r->part++] = byte;
+        if (window.at < window.end && r->part + 1 < call->length)
+            r->seen[r->part++] = *window.at++;
+    }
+    assert_true(!error || (!window.at && !window.end));
+    assert_int_equal(sluice_reader_close_window(r->reader, &window), 0);
+    assert_null(window.at);
+    assert_true(sluice_reader_total(r->reader) == total + r->part);
+    return finish_part(r, call, error);
+}
+
 static int read_copy(reading *r, const reader_call *call) {
     size_t done = 77;
     int error = sluice_reader_read(r->reader, r->seen + r->part, call->length - r->part, &done);
@@ -186,6 +207,7 @@ const reader_call reader_calls[READER_CALLS] = {
     CALL(read_marked, "mark", false),
     CALL(skip_over, "dropped", true),
     CALL(read_range, "streamed", true),
+    CALL(read_window, "in a window", true),
     CALL(read_copy, "copied", true),
     CALL(read_into, "written", true),
     CALL(fill_and_copy, "end", false),

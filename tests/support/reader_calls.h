@@ -30,7 +30,7 @@ typedef struct reader_call {
     bool streaming; /* consumes what is there, also when it fails */
 } reader_call;
 
-enum { READER_CALLS = 15, READER_STREAM = 88 };
+enum { READER_CALLS = 16, READER_STREAM = 99 };
 
 extern const reader_call reader_calls[READER_CALLS];
 
