@@ -169,9 +169,7 @@ int flv_session_start(struct worker *worker, int fd, const struct sockaddr_stora
     struct flv_session *session = calloc(1, sizeof *session);
     if (!session)
         return -ENOMEM;
-    session->base = (struct session){.type = &flv_session_type, .worker = worker, .peer_port = address_port(peer)};
-    session->base.peer_address = cidr_address(peer);
-    address_format(peer, session->base.peer);
+    session_init(&session->base, &flv_session_type, worker, peer);
     session->received_at = worker_now(worker);
     flv_session_name(listener, session->base.peer_port, name);
     int error = make_publisher(session, name);

@@ -86,12 +86,7 @@ void http_play_leave(struct http_session *session, const char *reason) {
 }
 
 void http_play_free(struct http_session *session) {
-    struct player *player = session->player;
-    if (!player)
-        return;
-    player_clear(player);
-    stream_unref(player->stream);
-    free(player);
+    stream_free_player(session->player);
     session->player = NULL;
 }
 

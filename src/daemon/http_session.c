@@ -614,11 +614,8 @@ int http_session_start(struct worker *worker, int fd, const struct sockaddr_stor
     struct http_session *session = calloc(1, sizeof *session);
     if (!session)
         return -ENOMEM;
-    session->base = (struct session){.type = &http_session_type, .worker = worker};
-    session->base.peer_port = address_port(peer);
-    session->base.peer_address = cidr_address(peer);
+    session_init(&session->base, &http_session_type, worker, peer);
     session->base.merge_window_ms = listener->merge_window_ms;
-    address_format(peer, session->base.peer);
     session->state = HTTP_HEAD;
     session->deadline = worker_now(worker) + HEAD_MS;
     int error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);

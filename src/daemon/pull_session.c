@@ -526,9 +526,8 @@ int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage 
     struct pull_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
-        session->base = (struct session){
-            .type = &pull_session_type, .worker = pull->worker, .peer_port = address_port(peer), .is_outgoing = true};
-        address_format(peer, session->base.peer);
+        session_init(&session->base, &pull_session_type, pull->worker, peer);
+        session->base.is_outgoing = true;
         session->login = *login;
         session->reported_at = worker_now(pull->worker);
         error = sluice_conn_new(pull->worker->loop, fd, &events, session, &session->base.conn);

@@ -147,12 +147,7 @@ void rtsp_play_leave(struct rtsp_session *session, const char *reason) {
 }
 
 void rtsp_play_free(struct rtsp_session *session) {
-    struct player *player = session->player;
-    if (!player)
-        return;
-    player_clear(player);
-    stream_unref(player->stream);
-    free(player);
+    stream_free_player(session->player);
     session->player = NULL;
 }
 

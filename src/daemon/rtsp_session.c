@@ -554,9 +554,7 @@ int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_stor
     struct rtsp_session *session = calloc(1, sizeof *session);
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
-        session->base = (struct session){.type = &rtsp_session_type, .worker = worker, .peer_port = address_port(peer)};
-        session->base.peer_address = cidr_address(peer);
-        address_format(peer, session->base.peer);
+        session_init(&session->base, &rtsp_session_type, worker, peer);
         session->base.merge_window_ms = listener->merge_window_ms;
         session->state = RTSP_INIT;
         session->active_at = worker_now(worker);

@@ -54,4 +54,8 @@ struct session {
     struct feed *seat;     /* among the players of a stream that another worker serves; or NULL: see feed.h */
 };
 
+/* Before it has a connection. */
+void session_init(struct session *session, const struct session_type *type, struct worker *worker,
+                  const struct sockaddr_storage *peer);
+
 #endif

@@ -789,6 +789,14 @@ void stream_remove_player(struct stream *stream, struct player *player) {
     stream->rtp_players -= player->form.kind == PACKET_RTP;
 }
 
+void stream_free_player(struct player *player) {
+    if (!player)
+        return;
+    player_clear(player);
+    stream_unref(player->stream);
+    free(player);
+}
+
 void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms) {
     if (player->merge_window_ms == window_ms)
         return;

@@ -238,6 +238,9 @@ bool stream_is_known(const struct stream *stream);
 void stream_play(struct stream *stream, struct player *player);
 void stream_remove_player(struct stream *stream, struct player *player);
 
+/* One that has been removed, with what it holds: the kernel is done with its packets. NULL is allowed. */
+void stream_free_player(struct player *player);
+
 /* Another merge window for one of its players; what has been gathered leaves now. */
 void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms);
 

@@ -3,22 +3,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "framers/http_text.h"
+#include "framers/text_format.h"
 
 /* Appends formatted text; the error is for sluice_rtsp_write_end(). */
 static void append_list(sluice_rtsp_writer *writer, const char *format, va_list arguments) {
-    if (writer->error)
-        return;
-    size_t room = writer->size - writer->length;
-    int length = vsnprintf(writer->buffer + writer->length, room, format, arguments);
-    if (length < 0)
-        writer->error = -EINVAL;
-    else if ((size_t)length >= room) /* the NUL behind it has to fit as well */
-        writer->error = -EMSGSIZE;
-    else
-        writer->length += (size_t)length;
+    if (!writer->error)
+        writer->error = text_format(writer->buffer, writer->size, &writer->length, format, arguments);
 }
 
 __attribute__((format(printf, 2, 3))) static void append(sluice_rtsp_writer *writer, const char *format, ...) {

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rbsp;
+
 struct sps {
     uint32_t id;
     uint32_t width, height;
@@ -21,5 +23,8 @@ struct sps {
 /* With the NAL unit header; 0 or -EPROTO. */
 int sps_read_h264(const uint8_t *nal, size_t length, struct sps *ret_sps);
 int sps_read_h265(const uint8_t *nal, size_t length, struct sps *ret_sps);
+
+/* What the VUI of both begins with: the sample's shape, overscan, video signal and where chroma samples lie. */
+void sps_skip_video(struct rbsp *r);
 
 #endif

@@ -6,7 +6,6 @@
 #include "framers/rbsp.h"
 
 enum {
-    EXTENDED_SAR = 255,
     MOST_CPB = 32,
     MOST_CYCLE = 255,
     MOST_MACROBLOCKS = 1 << 12, /* across or down: 65,536 pixels */
@@ -101,19 +100,7 @@ static void skip_hrd(struct rbsp *r) {
 }
 
 static void read_vui(struct rbsp *r, struct sps *sps) {
-    if (rbsp_bit(r) && rbsp_u(r, 8) == EXTENDED_SAR)
-        rbsp_u(r, 32);
-    if (rbsp_bit(r))
-        rbsp_bit(r);
-    if (rbsp_bit(r)) {
-        rbsp_u(r, 4);
-        if (rbsp_bit(r))
-            rbsp_u(r, 24);
-    }
-    if (rbsp_bit(r)) {
-        rbsp_ue(r);
-        rbsp_ue(r);
-    }
+    sps_skip_video(r);
     if (rbsp_bit(r)) {
         sps->tick = rbsp_u(r, 32);
         sps->scale = rbsp_u(r, 32);

@@ -6,7 +6,6 @@
 #include "framers/rbsp.h"
 
 enum {
-    EXTENDED_SAR = 255,
     MOST_REORDER = 16,
     MOST_PIXELS = 1 << 16,
     MOST_PICTURE_SETS = 64,
@@ -136,19 +135,7 @@ static void skip_tools(struct rbsp *r, unsigned order_bits) {
 }
 
 static void read_vui(struct rbsp *r, struct sps *sps) {
-    if (rbsp_bit(r) && rbsp_u(r, 8) == EXTENDED_SAR)
-        rbsp_u(r, 32);
-    if (rbsp_bit(r))
-        rbsp_bit(r);
-    if (rbsp_bit(r)) {
-        rbsp_u(r, 4);
-        if (rbsp_bit(r))
-            rbsp_u(r, 24);
-    }
-    if (rbsp_bit(r)) {
-        rbsp_ue(r);
-        rbsp_ue(r);
-    }
+    sps_skip_video(r);
     rbsp_u(r, 3);
     if (rbsp_bit(r))
         for (int i = 0; i < 4; i++)
