@@ -1,6 +1,8 @@
 /*
  * Recordings by HTTP: GET /recordings/STREAM/TIME.flv is a file, with ranges, and GET /recordings/STREAM a list of
- * them. What may block (opening, looking into folders) is done on the loop's thread for that.
+ * them, in pages: ?limit=N&after=TIME.flv. A stream may have any number of them, and what a list takes is in nobody's
+ * budget of memory; so it is bounded for each request. What may block (opening, looking into folders) is done on the
+ * loop's thread for that.
  *
  * A file is read by the ring into blocks of the pool, which are sent in place, no further ahead than the connection
  * takes them. A splice from file to socket would spare one pass over the bytes; but on io_uring it needs a pipe and a
@@ -16,6 +18,7 @@
 
 #include <sluice/file.h>
 
+#include "daemon/deadline.h"
 #include "daemon/http_range.h"
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
@@ -36,6 +39,7 @@ struct http_record {
     const struct records *records;
     char stream[STREAM_NAME + 1];
     char path[RECORD_PATH]; /* of a file; empty for a list */
+    struct record_page page;
     bool head_only, keep_alive;
     struct http_conditions conditions;
 
@@ -74,30 +78,35 @@ static int open_file(struct http_record *record, int root) {
 }
 
 static int make_list(struct http_record *record, int root) {
-    struct record_entry *entries;
-    size_t count;
-    int error = record_list(root, record->stream, &entries, &count);
+    struct record_page *page = &record->page;
+    int error = record_list(root, record->stream, page);
     if (error)
         return error;
     struct json *json = &record->list;
     json_open(json, NULL, '{');
     json_string(json, "stream", record->stream);
     json_open(json, "recordings", '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < page->count; i++) {
+        const struct record_entry *entry = &page->entries[i];
         char path[sizeof prefix + RECORD_PATH];
         struct http_resource resource;
-        snprintf(path, sizeof path, "%s%s/%s", prefix, record->stream, entries[i].name);
-        http_resource_describe(&resource, entries[i].bytes, entries[i].modified, 0);
+        snprintf(path, sizeof path, "%s%s/%s", prefix, record->stream, entry->name);
+        http_resource_describe(&resource, entry->bytes, entry->modified, 0);
         json_open(json, NULL, '{');
-        json_string(json, "file", entries[i].name);
+        json_string(json, "file", entry->name);
         json_string(json, "path", path);
-        json_unsigned(json, "bytes", entries[i].bytes);
+        json_unsigned(json, "bytes", entry->bytes);
         json_string(json, "modified", resource.modified);
         json_close(json, '}');
     }
     json_close(json, ']');
+    if (*page->next)
+        json_string(json, "next", page->next);
+    else
+        json_null(json, "next");
     json_close(json, '}');
-    free(entries);
+    free(page->entries);
+    page->entries = NULL;
     return json->failed ? -ENOMEM : 0;
 }
 
@@ -162,7 +171,8 @@ size_t http_record_gather(struct http_session *session, struct iovec *iov, size_
 bool http_record_sent(struct http_session *session, size_t bytes) {
     struct http_file *sending = session->file;
     if (bytes > 0)
-        session->deadline = worker_now(session->base.worker) + session->base.worker->options->streams.all.stall_ms;
+        session->deadline = deadline_moved(session->deadline, worker_now(session->base.worker), bytes,
+                                           session->base.worker->options->streams.all.stall_ms);
     sending->sent += bytes;
     sending->left -= bytes;
     if (sending->sent == sluice_slice_length(&sending->piece)) {
@@ -286,6 +296,7 @@ static void looked(void *user) {
     }
     if (record->fd >= 0)
         close(record->fd);
+    free(record->page.entries);
     free(record->list.text);
     free(record);
 }
@@ -310,6 +321,40 @@ static bool read_path(struct http_record *record, const char *path, size_t lengt
     return true;
 }
 
+/* A page's limit: a number of digits alone. False when it is out of range. */
+static bool read_limit(const char *text, size_t length, size_t *ret_limit) {
+    size_t limit = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || limit > RECORD_PAGE)
+            return false;
+        limit = 10 * limit + (size_t)(text[i] - '0');
+    }
+    *ret_limit = limit;
+    return length > 0 && limit >= 1 && limit <= RECORD_PAGE;
+}
+
+/* Which page is asked for. What else is in a query, such as a token, is none of ours. */
+static bool read_page(struct record_page *page, sluice_http_text query) {
+    static const char limit[] = "limit=", after[] = "after=";
+    page->limit = RECORD_PAGE;
+    for (size_t at = 0; at < query.length;) {
+        const char *part = query.text + at, *end = memchr(part, '&', query.length - at);
+        size_t length = end ? (size_t)(end - part) : query.length - at;
+        at += length + 1;
+        if (length >= sizeof limit - 1 && memcmp(part, limit, sizeof limit - 1) == 0) {
+            if (!read_limit(part + sizeof limit - 1, length - (sizeof limit - 1), &page->limit))
+                return false;
+        } else if (length >= sizeof after - 1 && memcmp(part, after, sizeof after - 1) == 0) {
+            part += sizeof after - 1;
+            length -= sizeof after - 1;
+            if (!record_file_name_is_valid(part, length))
+                return false;
+            snprintf(page->after, sizeof page->after, "%.*s", (int)length, part);
+        }
+    }
+    return true;
+}
+
 void http_record_look(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
     const struct worker *worker = session->base.worker;
     struct http_record *record = calloc(1, sizeof *record);
@@ -318,6 +363,15 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
     if (!has_path) {
         free(record);
         http_refuse(session, 503, "out of memory");
+        return;
+    }
+    if (!*record->path && !read_page(&record->page, request->query)) {
+        const struct http_reply reply = {.status = 400,
+                                         .reason = "limit is a number from 1 to 1000, after the name of a file",
+                                         .head_only = is_head(request),
+                                         .keep_alive = keep_alive};
+        free(record);
+        http_respond(session, &reply);
         return;
     }
     record->session = session;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/deadline.h"
 #include "daemon/http_session_internal.h"
 #include "daemon/http_status.h"
 #include "daemon/log.h"
@@ -14,7 +15,7 @@
 
 enum {
     HEAD_MS = 10000,       /* for a request's head to come */
-    RESPONSE_MS = 10000,   /* for a response to be taken */
+    RESPONSE_MS = 10000,   /* for a response to be taken, and for more of it as it is (deadline.h) */
     LINGER_MS = 2000,      /* for the peer to close */
     PIPELINE_MOST = 65536, /* bytes of further requests that wait while a response is sent */
 };
@@ -482,8 +483,13 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         part = bytes < part ? bytes : part;
         session->response_sent += part;
         bytes -= part;
-        if (session->response_sent < session->response_size)
+        if (session->response_sent < session->response_size) {
+            /* A file's head is its head's: the body has a time of its own. */
+            if (!session->file)
+                session->deadline = deadline_moved(session->deadline, worker_now(session->base.worker), part,
+                                                   RESPONSE_MS);
             return;
+        }
         free(session->response);
         session->response = NULL;
         if (!session->file || http_record_sent(session, bytes))

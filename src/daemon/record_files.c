@@ -14,10 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    FOLDERS = 4,        /* of a stream's name, one in the other */
-    LIST_MOST = 100000, /* recordings of a stream that are listed */
-};
+enum { FOLDERS = 4 }; /* of a stream's name, one in the other */
 
 static const char suffix[] = RECORD_PART;
 
@@ -165,36 +162,43 @@ void record_parts_each(int root, bool (*call)(int root, const char *path, void *
     walk_folder(&walk, "", 0);
 }
 
-static int compare(const void *a, const void *b) {
-    const struct record_entry *one = a, *other = b;
-    return strcmp(one->name, other->name);
-}
-
-static int list_in(DIR *entries, struct record_entry **list, size_t *count) {
-    size_t capacity = 0;
-    for (struct dirent *entry; *count < LIST_MOST && (entry = readdir(entries));) {
-        struct stat status;
-        if (!record_file_name_is_valid(entry->d_name, strlen(entry->d_name)) ||
-            fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
-            continue;
-        if (*count == capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            struct record_entry *grown = realloc(*list, capacity * sizeof *grown);
-            if (!grown)
-                return -ENOMEM;
-            *list = grown;
-        }
-        struct record_entry *added = &(*list)[(*count)++];
-        strcpy(added->name, entry->d_name);
-        added->bytes = (uint64_t)status.st_size;
-        added->modified = status.st_mtim.tv_sec;
+/* Keeps the first names of all in order, one more than the page's, which tells whether there is another page. */
+static void keep_first(struct record_page *page, const char *name) {
+    size_t low = 0, high = page->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (strcmp(page->entries[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return 0;
+    if (low > page->limit)
+        return;
+    size_t behind = page->count - low - (page->count > page->limit);
+    memmove(&page->entries[low + 1], &page->entries[low], behind * sizeof *page->entries);
+    strcpy(page->entries[low].name, name);
+    page->count += page->count <= page->limit;
 }
 
-int record_list(int root, const char *stream, struct record_entry **ret_entries, size_t *ret_count) {
-    struct record_entry *list = NULL;
-    size_t count = 0;
+/* What has gone meanwhile, or is no file, is left out; so a page may have fewer entries than were asked for. */
+static void read_entries(int folder, struct record_page *page) {
+    size_t count = page->count < page->limit ? page->count : page->limit;
+    if (page->count > page->limit)
+        strcpy(page->next, page->entries[page->limit - 1].name);
+    page->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct stat status;
+        struct record_entry *kept = &page->entries[page->count];
+        if (fstatat(folder, page->entries[i].name, &status, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(status.st_mode))
+            continue;
+        *kept = page->entries[i];
+        kept->bytes = (uint64_t)status.st_size;
+        kept->modified = status.st_mtim.tv_sec;
+        page->count++;
+    }
+}
+
+int record_list(int root, const char *stream, struct record_page *page) {
     int fd = record_open(root, stream, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return fd;
@@ -204,15 +208,13 @@ int record_list(int root, const char *stream, struct record_entry **ret_entries,
         close(fd);
         return error;
     }
-    int error = list_in(entries, &list, &count);
+    page->count = 0;
+    page->entries = calloc(page->limit + 1, sizeof *page->entries);
+    for (struct dirent *entry; page->entries && (entry = readdir(entries));)
+        if (record_file_name_is_valid(entry->d_name, strlen(entry->d_name)) && strcmp(entry->d_name, page->after) > 0)
+            keep_first(page, entry->d_name);
+    if (page->entries)
+        read_entries(dirfd(entries), page);
     closedir(entries);
-    if (error) {
-        free(list);
-        return error;
-    }
-    if (count > 0)
-        qsort(list, count, sizeof *list, compare);
-    *ret_entries = list;
-    *ret_count = count;
-    return 0;
+    return page->entries ? 0 : -ENOMEM;
 }

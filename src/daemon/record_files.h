@@ -66,7 +66,20 @@ struct record_entry {
     int64_t modified; /* seconds since 1970 */
 };
 
-/* Those of one stream, in the order of their names; to be freed. 0, -ENOENT (none), or -errno. */
-int record_list(int root, const char *stream, struct record_entry **ret_entries, size_t *ret_count);
+enum { RECORD_PAGE = 1000 }; /* entries at most */
+
+/* A part of a stream's recordings, in the order of their names, which is that of time. */
+struct record_page {
+    char after[RECORD_FILE]; /* begins behind this name; empty: with the first */
+    size_t limit;            /* entries, from 1 to RECORD_PAGE */
+
+    /* What there is: */
+    struct record_entry *entries; /* to be freed */
+    size_t count;
+    char next[RECORD_FILE]; /* the next page begins behind it; empty: there is none */
+};
+
+/* Reads a page, however many recordings there are in no more memory than the page's. 0, -ENOENT, or -errno. */
+int record_list(int root, const char *stream, struct record_page *page);
 
 #endif

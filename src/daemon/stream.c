@@ -595,7 +595,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         else if (player->state == PLAYER_ASKING)
             player->known(player);
     }
-    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || stream->gop.blocks > gop_blocks(stream))
+    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || gop_blocks(stream) == 0 || stream->gop.blocks > gop_blocks(stream))
         gop_drop(&stream->gop);
 }
 

@@ -62,13 +62,13 @@ class MergeWindowTest(unittest.TestCase):
             self.assertEqual(daemon.stream("live/a")["sends"],
                              sum(player_state(daemon, player)["sends"] for player in players))
 
-    def test_gathered(self):
+    def test_few_sends(self):
         self.check_gathered(True, True)
 
-    def test_gathered_audio_only(self):
+    def test_few_sends_audio_only(self):
         self.check_gathered(False, True)
 
-    def test_gathered_by_rtsp(self):
+    def test_few_sends_by_rtsp(self):
         """Beside an HTTP player, in whose group it is."""
         with Daemon("--merge-window", str(WINDOW), listen=rtsp.listen()) as daemon:
             with Publisher(daemon, "live/a", "http") as publisher, Player(daemon, "live/a") as player, \

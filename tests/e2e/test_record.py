@@ -528,8 +528,34 @@ class PlaybackTest(RecordCase):
             self.assertEqual(listed["stream"], "live/cam")
             [entry] = listed["recordings"]
             self.assertEqual((entry["file"], entry["path"], entry["bytes"]), (self.name, self.url, len(self.content)))
+            self.assertIsNone(listed["next"])
         self.assertEqual(self.get("/recordings/live/none")[0], 404)
         self.assertEqual(self.get("/recordings/live/cam", "HEAD")[2], b"")
+
+    def test_the_list_in_pages(self):
+        """Each recording is on one page, in their order, however many there are; what is asked for must make sense."""
+        names = [self.name] + ["%d-01-01T00-00-00.%03dZ.flv" % (year, at) for year in (1999, 2999) for at in range(750)]
+        for name in names[1:]:
+            with open(os.path.join(os.path.dirname(self.path), name), "wb"):
+                pass
+        for query, sizes in (("", [1000, 501]), ("?token=x&limit=700", [700, 700, 101]), ("?limit=1000", [1000, 501])):
+            listed, pages, after = [], [], ""
+            while after is not None:
+                status, _, body = self.get("/recordings/live/cam" + query + after)
+                self.assertEqual(status, 200)
+                page = json.loads(body)
+                pages.append(len(page["recordings"]))
+                listed += [entry["file"] for entry in page["recordings"]]
+                after = page["next"] and ("&" if query else "?") + "after=" + page["next"]
+            self.assertEqual(pages, sizes)
+            self.assertEqual(listed, sorted(names))
+        # A page that ends with the last one is the last.
+        _, _, body = self.get("/recordings/live/cam?limit=2&after=" + sorted(names)[-3])
+        page = json.loads(body)
+        self.assertEqual(([entry["file"] for entry in page["recordings"]], page["next"]), (sorted(names)[-2:], None))
+        for query in ("limit=0", "limit=1001", "limit=99999999999999999999", "limit=", "limit=-1", "limit=1x", "after=",
+                      "after=../x", "after=" + self.name + "x"):
+            self.assertEqual(self.get("/recordings/live/cam?" + query)[0], 400, query)
 
     def test_nothing_else_is_to_be_had(self):
         secret = os.path.join(self.folder, "secret")

@@ -366,6 +366,21 @@ static void slow_players_are_ended_when_they_may_not_be_slow_for_longer(void **s
     rig_close(&rig);
 }
 
+/* A group that may hold nothing does not, also where its packets' blocks are held and counted by something else. */
+static void nothing_is_kept_where_nothing_may_be(void **state) {
+    (void)state;
+    player_rig rig;
+    rig_open(&rig, true, 0);
+    struct packet *packet = make(&rig, PACKET_KEY_FRAME, 0, 1);
+    assert_int_equal(packet->blocks, 0);
+    gop_add(&rig.gop, packet, &rig.headers, 0);
+    assert_int_equal(rig.gop.count, 0);
+    gop_add(&rig.gop, packet, &rig.headers, 1);
+    assert_int_equal(rig.gop.count, 1);
+    packet_unref(packet);
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_player_skips_to_the_newest_key_frame),
@@ -378,6 +393,7 @@ int main(void) {
         cmocka_unit_test(player_that_keeps_up_is_never_behind),
         cmocka_unit_test(drops_do_not_make_a_player_keep_up),
         cmocka_unit_test(slow_players_are_ended_when_they_may_not_be_slow_for_longer),
+        cmocka_unit_test(nothing_is_kept_where_nothing_may_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
