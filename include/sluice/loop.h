@@ -162,7 +162,8 @@ SLUICE_API void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sl
 /**
  * Has something done that may block, such as opening a file: @p run on a thread of the loop's, then @p done on the
  * loop's own. There is one such thread, made when it is first needed; it takes no signals, and does one thing after
- * another. Both calls are made in any case, by sluice_loop_free() at the latest, which waits for them.
+ * another. Both calls are made in any case, by sluice_loop_free() at the latest, which waits for them. The same thread
+ * makes memory ready for a pool that grows, by slabs of 1 MiB and more.
  * On the loop's thread.
  * @param run  must not use the loop
  * @return 0, -ENOMEM

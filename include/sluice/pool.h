@@ -68,13 +68,14 @@ typedef struct sluice_pool_stats {
     uint32_t slabs;        /**< Slabs mapped. */
     uint32_t huge_slabs;   /**< Slabs that lie in reserved huge pages. */
     uint64_t bytes_max;    /**< The budget: max_blocks x block_size of the pool's options. */
-    uint64_t bytes_mapped; /**< Of the budget, what lies in slabs. */
+    uint64_t bytes_mapped; /**< Of the budget, what lies in slabs, with the next one where it is mapped ahead. */
     uint64_t bytes_held;   /**< Of the budget, blocks that chains and slices reference. */
     uint64_t bytes_copied; /**< Payload bytes that a call of this library has copied in user space, ever. */
 } sluice_pool_stats;
 
 /**
- * Makes a pool and maps its first slab. The caller owns it.
+ * Makes a pool and maps its first slab. The caller owns it. It grows by a slab at a time, when no block is free. One
+ * that serves a loop maps the next when half a slab is left, and the loop has a thread make that memory ready.
  * @param options  settings, or NULL for the defaults
  * @param ret_pool the pool; untouched on failure
  * @return 0, -EINVAL (a setting out of range), -ENOMEM

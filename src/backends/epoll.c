@@ -50,7 +50,12 @@ static void slab_added(void *context, uint32_t index) {
     (void)context, (void)index;
 }
 
-static const pool_observer observer = {.slab_added = slab_added, .released = block_released};
+static void slab_ahead(void *context, const struct iovec *memory) {
+    epoll *e = context;
+    prefault_start(&e->prefault, &e->thread, memory);
+}
+
+static const pool_observer observer = {.slab_added = slab_added, .slab_ahead = slab_ahead, .released = block_released};
 
 static int open_descriptors(epoll *e) {
     e->fd = epoll_create1(EPOLL_CLOEXEC);

@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "backends/io_queue.h"
 #include "backends/io_thread.h"
+#include "backends/prefault.h"
 #include "backends/window.h"
 #include "memory/pool.h"
 
@@ -43,6 +44,7 @@ typedef struct epoll {
     io_read *reads_first, *reads_last; /* of files, to be done in the next turn */
 
     io_thread thread; /* for what else is done to files */
+    prefault prefault;
 
     sluice_io *tell_first, *tell_last; /* what happened outside of a turn, for the next one to tell */
 

@@ -97,7 +97,12 @@ static void block_released(void *context) {
     wake(context);
 }
 
-static const pool_observer observer = {.slab_added = slab_added, .released = block_released};
+static void slab_ahead(void *context, const struct iovec *memory) {
+    uring *u = context;
+    prefault_start(&u->prefault, &u->thread, memory);
+}
+
+static const pool_observer observer = {.slab_added = slab_added, .slab_ahead = slab_ahead, .released = block_released};
 
 static void describe(uring *u, unsigned flags) {
     bool fixed = u->registered && u->fixed[0];

@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/io_queue.h"
 #include "backends/io_thread.h"
+#include "backends/prefault.h"
 #include "backends/uring_abi.h"
 #include "backends/window.h"
 #include "memory/pool.h"
@@ -79,6 +80,7 @@ typedef struct uring {
     size_t messages_used;
 
     io_thread thread; /* for what the ring does not do */
+    prefault prefault;
 
     int wake_fd;
     bool wake_armed;

@@ -24,6 +24,9 @@ enum {
     VIEWS_RESERVE = 8, /* one of so many views is left by who keeps frames */
     FIRST_VIEWS = 256, /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
+    AHEAD_SHARE = 2,       /* of a slab is free, or less: the next one is due soon */
+    AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
+    AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
 };
 
 /* The remote list of a pool that its owner has given up: no list at all. */
@@ -62,6 +65,7 @@ struct sluice_pool {
     uint32_t slab_count; /* 0: nobody has asked for the class */
     uint32_t idle_slabs; /* of which no block is used */
     uint32_t huge_slabs;
+    uint32_t low; /* with fewer that are free, the next slab is due soon */
 };
 
 /* What the classes of a pool share. */
@@ -76,7 +80,8 @@ struct pool_core {
     uint32_t foreign;
     uint32_t views_made;
     uint32_t slab_count;
-    struct slab *slabs;
+    struct slab *slabs; /* slab_count of them; the one behind those has memory when that is mapped ahead */
+    bool looks_ahead;   /* it has none, and may get some */
     struct view_batch *view_batches;
 
     /* Set once: */
@@ -135,6 +140,7 @@ static void add_class(pool_core *core, uint32_t block_size) {
     class->block_size = block_size;
     while (UINT32_C(1) << class->shift < block_size)
         class->shift++;
+    class->low = (uint32_t)(core->slab_bytes >> class->shift) / AHEAD_SHARE;
 }
 
 static int set_classes(pool_core *core, const sluice_pool_options *options) {
@@ -234,20 +240,41 @@ static void cut_slab(sluice_pool *pool, uint32_t index, sluice_block *blocks) {
     }
 }
 
+/* Memory for the next slab, where it has none yet. It is counted as used when the slab is. */
+static int map_next(pool_core *core) {
+    struct slab *slab = &core->slabs[core->slab_count];
+    if (slab->memory)
+        return 0;
+    slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
+    slab->memory = map_slab(core, slab->size, &slab->huge);
+    return slab->memory ? 0 : -ENOMEM;
+}
+
+/* Once for each slab: the memory of the next is mapped, and who observes the pool may see to it that it is there. */
+static void look_ahead(sluice_pool *pool) {
+    pool_core *core = pool->core;
+    if (held_now(pool) < pool->low * AHEAD_SHARE / AHEAD_HELD || !core->observer || !core->observer->slab_ahead)
+        return;
+    core->looks_ahead = false;
+    if (map_next(core) < 0)
+        return;
+    const struct slab *slab = &core->slabs[core->slab_count];
+    const struct iovec memory = {slab->memory, slab->size};
+    core->observer->slab_ahead(core->observer_context, &memory);
+}
+
 /* A slab of memory that nobody has used. */
 static int add_slab(sluice_pool *pool) {
     pool_core *core = pool->core;
+    int error = map_next(core);
+    if (error)
+        return error;
     struct slab *slab = &core->slabs[core->slab_count];
-    slab->size = core->left < core->slab_bytes ? core->left : core->slab_bytes;
     sluice_block *blocks = calloc(slab->size >> pool->shift, sizeof *blocks);
     if (!blocks)
         return -ENOMEM;
-    slab->memory = map_slab(core, slab->size, &slab->huge);
-    if (!slab->memory) {
-        free(blocks);
-        return -ENOMEM;
-    }
     core->left -= slab->size;
+    core->looks_ahead = core->left > 0 && core->slab_bytes >= AHEAD_LEAST;
     cut_slab(pool, core->slab_count++, blocks);
     if (core->observer)
         core->observer->slab_added(core->observer_context, core->slab_count - 1);
@@ -332,7 +359,7 @@ static int grow(sluice_pool *pool) {
 }
 
 static void destroy(pool_core *core) {
-    for (uint32_t i = 0; i < core->slab_count; i++) {
+    for (uint32_t i = 0; i < core->max_slabs && core->slabs[i].memory; i++) {
         unpoison_memory(core->slabs[i].memory, core->slabs[i].size);
         munmap(core->slabs[i].memory, core->slabs[i].size);
         free(core->slabs[i].blocks);
@@ -506,6 +533,8 @@ sluice_block *pool_take(sluice_pool *pool) {
     empty_memory(block->data, block->capacity);
     if (held_now(pool) > pool->peak_held)
         pool->peak_held = held_now(pool);
+    if (pool->free < pool->low && pool->core->looks_ahead)
+        look_ahead(pool);
     return block;
 }
 
@@ -691,6 +720,11 @@ bool pool_is_pressed(sluice_pool *pool) {
     return available < (available + held_now(pool)) / 2;
 }
 
+static uint64_t bytes_mapped(const pool_core *core) {
+    const struct slab *next = core->left > 0 ? &core->slabs[core->slab_count] : NULL;
+    return core->max_bytes - core->left + (next && next->memory ? next->size : 0);
+}
+
 void sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
     pool_core *core = pool->core;
     drain_remote(core);
@@ -708,7 +742,7 @@ void sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
         .slabs = pool->slab_count,
         .huge_slabs = pool->huge_slabs,
         .bytes_max = core->max_bytes,
-        .bytes_mapped = core->max_bytes - core->left,
+        .bytes_mapped = bytes_mapped(core),
         .bytes_copied = atomic_load_explicit(&core->bytes_copied, memory_order_relaxed),
     };
     for (uint32_t i = 0; i < core->class_count; i++)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@
 #include <sluice/conn.h>
 #include <sluice/flv.h>
 
+#include "memory/pool.h"
 #include "support/sockets.h"
 
 enum {
@@ -226,6 +228,75 @@ static void frames_are_the_same_on_both(void **state) {
         }
         free(expected.data);
         free(stream.data);
+    }
+}
+
+/* Growth. */
+
+static bool is_resident(const struct iovec *memory) {
+    unsigned char pages[1024];
+    size_t size = (size_t)sysconf(_SC_PAGESIZE), count = memory->iov_len / size;
+    assert_in_range(count, 1, sizeof pages);
+    assert_int_equal(mincore(memory->iov_base, memory->iov_len, pages), 0);
+    for (size_t i = 0; i < count; i++)
+        if (!(pages[i] & 1))
+            return false;
+    return true;
+}
+
+static bool kernel_populates(void) {
+    void *page = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    bool does = madvise(page, BLOCK, MADV_POPULATE_WRITE) == 0;
+    munmap(page, BLOCK);
+    return does;
+}
+
+/* With nobody to write to it: its blocks are with nobody else, and the kernel has it registered nowhere. */
+static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
+    (void)state;
+    enum { SLAB = 1024 };
+    static sluice_block *blocks[SLAB + 1];
+    const sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = SLAB, .no_huge_pages = true};
+    for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
+        const sluice_loop_options loop = {.backend = both[k], .no_fixed = true, .stock_bytes = BLOCK};
+        loop_rig rig;
+        sluice_pool_stats stats;
+        struct iovec slab;
+        loop_rig_open(&rig, &options, &loop, GUARD);
+        turn_through(rig.loop, 2);
+        sluice_pool_get_stats(rig.pool, &stats);
+        assert_int_equal(stats.bytes_mapped, SLAB * BLOCK);
+        for (size_t i = 0; i < SLAB + 1; i++)
+            assert_int_equal(sluice_block_get(rig.pool, &blocks[i]), 0);
+        assert_int_equal(pool_slabs(rig.pool), 2);
+        pool_slab(rig.pool, 1, &slab);
+        while (kernel_populates() && !is_resident(&slab))
+            turn_through(rig.loop, 1);
+        for (size_t i = 0; i < SLAB + 1; i++)
+            sluice_block_release(blocks[i]);
+        loop_rig_close(&rig);
+    }
+}
+
+/* The loop ends while that may be under way. */
+static void a_loop_ends_while_a_slab_is_made_ready(void **state) {
+    (void)state;
+    enum { TAKEN = 700 };
+    static sluice_block *blocks[TAKEN];
+    for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
+        const sluice_loop_options loop = {.backend = both[k]};
+        loop_rig rig;
+        sluice_pool_stats stats;
+        loop_rig_open(&rig, NULL, &loop, GUARD);
+        for (size_t i = 0; i < TAKEN; i++)
+            assert_int_equal(sluice_block_get(rig.pool, &blocks[i]), 0);
+        sluice_pool_get_stats(rig.pool, &stats);
+        assert_int_equal(stats.slabs, 1);
+        assert_int_equal(stats.bytes_mapped, 2 * stats.total * BLOCK);
+        for (size_t i = 0; i < TAKEN; i++)
+            sluice_block_release(blocks[i]);
+        loop_rig_close(&rig);
     }
 }
 
@@ -717,6 +788,8 @@ static void reads_grow_with_what_comes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_are_the_same_on_both),
+        cmocka_unit_test(the_next_slab_is_made_ready_before_it_is_needed),
+        cmocka_unit_test(a_loop_ends_while_a_slab_is_made_ready),
         cmocka_unit_test(a_choice_is_kept),
         cmocka_unit_test(auto_prefers_io_uring),
         cmocka_unit_test(wrong_settings_are_refused_by_all),

@@ -639,6 +639,8 @@ static void keep_after_the_pool_was_given_up(void **state) {
 }
 
 typedef struct observed {
+    struct iovec ahead[8];
+    uint32_t aheads;
     uint32_t slabs[8];
     uint32_t count;
     uint32_t released;
@@ -655,6 +657,125 @@ static void see_release(void *context) {
 }
 
 static const pool_observer observer = {.slab_added = see_slab, .released = see_release};
+
+static void see_ahead(void *context, const struct iovec *memory) {
+    observed *seen = context;
+    seen->ahead[seen->aheads++] = *memory;
+}
+
+static const pool_observer far_observer = {.slab_added = see_slab, .slab_ahead = see_ahead, .released = see_release};
+
+/* 1 MiB: a smaller slab is not worth it. */
+enum { FAR_SLAB = (1 << 20) / BLOCK };
+
+/*
+ * The next slab's memory is there when half of the last one is in use and not before, within the budget, once; it is
+ * the slab that follows.
+ */
+static void the_next_slab_is_mapped_ahead(void **state) {
+    (void)state;
+    enum { MAX = 2 * FAR_SLAB + FAR_SLAB / 2 };
+    static sluice_block *blocks[MAX];
+    sluice_pool *pool = new_pool(FAR_SLAB, MAX, 1);
+    observed seen = {0};
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    uint64_t mapped = (uint64_t)FAR_SLAB * BLOCK;
+    for (uint32_t i = 0; i < MAX; i++) {
+        blocks[i] = get(pool);
+        uint32_t in_slab = i % FAR_SLAB + 1;
+        uint32_t ahead = in_slab > FAR_SLAB / 2 ? i / FAR_SLAB + 1 : i / FAR_SLAB;
+        assert_int_equal(seen.aheads, ahead < 2 ? ahead : 2);
+        assert_int_equal(counts(pool).bytes_mapped, ahead < 2 ? (ahead + 1) * mapped : (uint64_t)MAX * BLOCK);
+        assert_int_equal(counts(pool).slabs, i / FAR_SLAB + 1);
+    }
+    for (uint32_t i = 0; i < seen.aheads; i++) {
+        struct iovec slab;
+        pool_slab(pool, i + 1, &slab);
+        assert_ptr_equal(seen.ahead[i].iov_base, slab.iov_base);
+        assert_int_equal(seen.ahead[i].iov_len, slab.iov_len);
+    }
+    assert_int_equal(seen.ahead[1].iov_len, MAX * BLOCK - 2 * mapped);
+    sluice_block *none;
+    assert_int_equal(sluice_block_get(pool, &none), -ENOBUFS);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    for (uint32_t i = 0; i < MAX; i++)
+        sluice_block_release(blocks[i]);
+    free_pool(pool);
+}
+
+/* What the kernel has been given to receive into is no growth: a pool with nothing held maps nothing ahead. */
+static void stock_alone_maps_nothing_ahead(void **state) {
+    (void)state;
+    static sluice_block *blocks[FAR_SLAB];
+    sluice_pool *pool = new_pool(FAR_SLAB, 4 * FAR_SLAB, 1);
+    observed seen = {0};
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    for (uint32_t i = 0; i < FAR_SLAB; i++) {
+        blocks[i] = get(pool);
+        pool_to_kernel(pool, blocks[i]);
+    }
+    assert_int_equal(seen.aheads, 0);
+    assert_int_equal(counts(pool).bytes_mapped, FAR_SLAB * BLOCK);
+    for (uint32_t i = 0; i < FAR_SLAB; i++) {
+        pool_from_kernel(pool, blocks[i]);
+        sluice_block_release(blocks[i]);
+    }
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    free_pool(pool);
+}
+
+/* A pool that is closed meanwhile takes what it has mapped ahead with it, when the last block comes home. */
+static void memory_mapped_ahead_goes_with_the_pool(void **state) {
+    (void)state;
+    static sluice_block *blocks[FAR_SLAB];
+    sluice_pool *pool = new_pool(FAR_SLAB, 4 * FAR_SLAB, 1);
+    observed seen = {0};
+    unsigned char resident[FAR_SLAB];
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    for (uint32_t i = 0; i < FAR_SLAB; i++)
+        blocks[i] = get(pool);
+    assert_int_equal(seen.aheads, 1);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    sluice_pool_free(pool);
+    for (uint32_t i = 0; i < FAR_SLAB; i++) {
+        assert_int_equal(mincore(seen.ahead[0].iov_base, seen.ahead[0].iov_len, resident), 0);
+        sluice_block_release(blocks[i]);
+    }
+#ifndef SANITIZED
+    assert_int_equal(mincore(seen.ahead[0].iov_base, seen.ahead[0].iov_len, resident), -1);
+    assert_int_equal(errno, ENOMEM);
+#endif
+}
+
+/* A refused mapping is not tried again before the next slab, which may find memory. */
+static void no_memory_for_a_slab_ahead(void **state) {
+    (void)state;
+#ifdef SANITIZED
+    skip(); /* the sanitizers' own memory does not fit under the limit */
+#else
+    static sluice_block *blocks[FAR_SLAB + 1];
+    sluice_pool *pool = new_pool(FAR_SLAB, 4 * FAR_SLAB, 1);
+    observed seen = {0};
+    struct rlimit limit;
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    const struct rlimit tight = {.rlim_cur = 4096, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    int error = 0;
+    for (uint32_t i = 0; i < FAR_SLAB && !error; i++)
+        error = sluice_block_get(pool, &blocks[i]);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_int_equal(error, 0);
+    assert_int_equal(seen.aheads, 0);
+    assert_int_equal(counts(pool).bytes_mapped, FAR_SLAB * BLOCK);
+    blocks[FAR_SLAB] = get(pool);
+    assert_int_equal(counts(pool).total, 2 * FAR_SLAB);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    for (uint32_t i = 0; i <= FAR_SLAB; i++)
+        sluice_block_release(blocks[i]);
+    free_pool(pool);
+#endif
+}
 
 static void the_observer_sees_each_slab(void **state) {
     (void)state;
@@ -839,6 +960,10 @@ int main(void) {
         cmocka_unit_test(free_blocks_trap),
         cmocka_unit_test(the_pool_outlives_its_users),
         cmocka_unit_test(the_observer_sees_each_slab),
+        cmocka_unit_test(the_next_slab_is_mapped_ahead),
+        cmocka_unit_test(stock_alone_maps_nothing_ahead),
+        cmocka_unit_test(memory_mapped_ahead_goes_with_the_pool),
+        cmocka_unit_test(no_memory_for_a_slab_ahead),
         cmocka_unit_test(accounts_hold_on_a_random_walk),
         cmocka_unit_test(keep_after_the_pool_was_given_up),
     };
