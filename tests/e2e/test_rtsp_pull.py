@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,10 @@ LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127
 SECONDS = 6
 
 
-def puller(test, *pulls, options=(), stop=True):
+def puller(test, *pulls, options=("--wait", "60"), stop=True):
     """A daemon with these pulls, which ends when the test does."""
     arguments = [word for pull in pulls for word in ("--pull", pull)]
-    daemon = Daemon("--wait", "60", "--log-level", "debug", *options, *arguments, listen=LISTEN)
+    daemon = Daemon("--log-level", "debug", *options, *arguments, listen=LISTEN)
     if stop:
         test.addCleanup(daemon.stop)
     return daemon
@@ -52,6 +53,19 @@ class PlayTest(unittest.TestCase):
             self.skipTest("no ffmpeg")
         self.file = harness.make_media(self.ffmpeg, " ".join(
             [VIDEO, tone(48000), "-t %d" % SECONDS, H264, AAC]))
+
+    def wait_option(self, seconds):
+        """How long players wait, as an option; again, when they need wait no longer."""
+        path = os.path.join(self.folder, "sluiced.conf")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("wait = %d;\n" % seconds)
+        return "--config", path
+
+    def no_more_comes(self, daemon):
+        """The camera has gone: players end."""
+        self.wait_option(0)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("configuration reloaded")
 
     def hashes(self, name, source):
         """An ffmpeg that writes hashes: of video decoded, since its packets differ in form, and of audio as it came,
@@ -95,7 +109,7 @@ class PlayTest(unittest.TestCase):
         camera = Daemon("--wait", "60", "--rtsp-users", users, listen=LISTEN)
         self.addCleanup(camera.stop)
         daemon = puller(self, "rtsp://viewer:geheim@%s:%d/live/a?x=y,z=live/x" % camera.address("rtsp"),
-                        options=("--wait", "3"))
+                        options=self.wait_option(600))
         rtsp = "rtsp://%s:%d/live/x" % daemon.address("rtsp")
         players = {"http": self.hashes("http", daemon.url("live/x")), "rtsp": self.hashes("rtsp", rtsp)}
         daemon.wait_player("live/x", 2)
@@ -105,6 +119,7 @@ class PlayTest(unittest.TestCase):
         self.addCleanup(publisher.kill)
         publisher.wait()
         daemon.wait_log("pull", state="waiting", reason="no media for too long")
+        self.no_more_comes(daemon)
         self.check_played(daemon, players, self.sent(), True)
         shown = str(daemon.api()) + str(daemon.log())
         self.assertNotIn("geheim", shown)
@@ -124,11 +139,12 @@ class PlayTest(unittest.TestCase):
         if not port:
             self.assertEqual(server.wait(), harness.SKIPPED)
             self.skipTest("no gst-rtsp-server")
-        daemon = puller(self, "rtsp://127.0.0.1:%s/cam=live/x" % port, options=("--wait", "3"))
+        daemon = puller(self, "rtsp://127.0.0.1:%s/cam=live/x" % port, options=self.wait_option(600))
         rtsp = "rtsp://%s:%d/live/x" % daemon.address("rtsp")
         players = {"http": self.hashes("http", daemon.url("live/x")), "rtsp": self.hashes("rtsp", rtsp)}
         daemon.wait_log("pull", state="waiting", reason="no media for too long")
         server.kill()
+        self.no_more_comes(daemon)
         self.check_played(daemon, players, self.sent(), False)
         daemon.blocks_settled()
 
