@@ -52,10 +52,14 @@ CUT = [
 
 
 class BadInputTest(unittest.TestCase):
+    LISTEN = ("--flv", "127.0.0.1:0", "--flv", "127.0.0.1:0=short/raw", "--http", "127.0.0.1:0")
+    # Who is at one of these may be silent for no longer; the steady stream may.
+    SILENCE = ("--idle", "600", "--idle", "short/*=1")
+
     @contextlib.contextmanager
     def beside_steady(self, *options, complaints=1):
         """A daemon with a steady stream; at the end nothing of the bad input is left but its line in the log."""
-        with Daemon("--frame-limit", "256K", *(options or ("--idle", "60"))) as daemon:
+        with Daemon("--frame-limit", "256K", *(options or ("--idle", "60")), listen=self.LISTEN) as daemon:
             with Steady(daemon) as steady:
                 yield daemon
                 harness.wait_until(lambda: len(daemon.complaints()) >= complaints, "the line in the log")
@@ -118,12 +122,12 @@ class BadInputTest(unittest.TestCase):
             self.check_line(daemon, name, False)
 
     def test_raw_sends_nothing(self):
-        with self.beside_steady("--idle", "1") as daemon, daemon.connect("flv") as peer:
+        with self.beside_steady(*self.SILENCE) as daemon, daemon.connect("flv", 1) as peer:
             self.assertEqual(harness.read_to_end(peer), b"")
             self.check_line(daemon, peer.getsockname(), False)
 
     def test_raw_stops_sending(self):
-        with self.beside_steady("--idle", "1") as daemon, daemon.connect("flv") as peer:
+        with self.beside_steady(*self.SILENCE) as daemon, daemon.connect("flv", 1) as peer:
             peer.sendall(GOOD + BIG[:8])
             self.assertEqual(harness.read_to_end(peer), b"")
             self.check_line(daemon, peer.getsockname(), True)
@@ -178,8 +182,8 @@ class BadInputTest(unittest.TestCase):
                 self.check_line(daemon, peer.getsockname(), True)
 
     def test_http_stops_sending(self):
-        with self.beside_steady("--idle", "1") as daemon, daemon.connect() as peer:
-            peer.sendall(b"POST /live/a.flv HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n" + GOOD)
+        with self.beside_steady(*self.SILENCE) as daemon, daemon.connect() as peer:
+            peer.sendall(b"POST /short/a.flv HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n" + GOOD)
             self.assertEqual(harness.status_of(harness.read_to_end(peer)), 408)
             self.check_line(daemon, peer.getsockname(), True)
 

@@ -122,12 +122,16 @@ class PlayTest(unittest.TestCase):
 
     def test_body_ends_when_no_publisher_comes_again(self):
         data, tags = flv.stream(50)
-        with Daemon("--wait", "1") as daemon:
+        begin = flv.header() + b"".join(tag.pack() for tag in flv.first_tags())
+        self.assertTrue(data.startswith(begin))
+        with Daemon("--wait", "1") as daemon, Publisher(daemon, "live/a", "http") as first:
+            # Nobody waits for the one that comes.
+            first.send(begin)
+            daemon.wait_stream("live/a")
             with Player(daemon, "live/a") as chunked, Player(daemon, "live/a", version="1.0") as plain:
                 daemon.wait_player("live/a", 2)
-                with Publisher(daemon, "live/a", "http") as publisher:
-                    publisher.send(data)
-                    self.assertEqual(publisher.finish(), 200)
+                first.send(data[len(begin):])
+                self.assertEqual(first.finish(), 200)
                 for player in (chunked, plain):
                     player.wait_end()
                     self.assertIsNone(player.error)
@@ -141,10 +145,11 @@ class PlayTest(unittest.TestCase):
                 peer.sendall(head("GET"))
                 line = daemon.wait_log("player started")
                 self.assertEqual(line.fields["stream"], "live/a")
-                self.assertEqual(daemon.stream("live/a")["state"], "waiting")
                 self.assertEqual(harness.status_of(harness.read_to_end(peer)), 404)
             daemon.blocks_settled()
             self.assertEqual(len(daemon.complaints()), 1)
+        with Daemon("--wait", "600") as daemon, Player(daemon, "live/a"):
+            self.assertEqual(daemon.wait_player("live/a")["state"], "waiting")
 
     def test_late_player_begins_with_the_group(self):
         with Daemon() as daemon:

@@ -295,7 +295,8 @@ class ResumeTest(unittest.TestCase):
 
     def test_for_whom(self):
         """Another host is refused while the stream is kept; who comes from the first one gets it, without players too."""
-        with Daemon("--same-name", "resume", "--resume", "3", listen=(
+        # Kept for as long as this takes, and in the end for a moment.
+        with Daemon("--same-name", "resume", "--resume", "600", "--resume", NAMES[1] + "=1", listen=(
                 "--http", "127.0.0.1:0", "--http", "[::1]:0", "--rtsp", "[::1]:0")) as daemon:
             with Source(daemon, NAMES[0], "http", 0) as source:
                 source.send(5)
@@ -308,13 +309,15 @@ class ResumeTest(unittest.TestCase):
             with Source(daemon, NAMES[0], "http", 5) as source:
                 source.send(5)
                 daemon.wait_stream(NAMES[0], lambda stream: stream["frames"]["audio"] > 0, "frames")
+            with Source(daemon, NAMES[1], "http", 0) as source:
+                source.send(5)
+                daemon.wait_stream(NAMES[1], lambda stream: stream["frames"]["audio"] > 0, "frames")
             # Then it is everybody's.
             harness.wait_until(lambda: self.status_of_post(daemon) == 200, "the name to be free")
-            daemon.blocks_settled()
 
     @staticmethod
     def status_of_post(daemon):
-        with Publisher(daemon, NAMES[0], "http", at=1) as publisher:
+        with Publisher(daemon, NAMES[1], "http", at=1) as publisher:
             publisher.send(flv.stream(5)[0])
             return publisher.finish()
 

@@ -27,7 +27,8 @@ def steady(daemon, **options):
 
 class PlayTest(unittest.TestCase):
     def setUp(self):
-        self.daemon = Daemon("--wait", "2", listen=listen())
+        # Of streams of these names nobody waits for a publisher for long.
+        self.daemon = Daemon("--wait", "600", "--wait", "none/*=1", listen=listen())
         self.addCleanup(self.daemon.stop)
 
     def test_describe_setup_play(self):
@@ -132,7 +133,7 @@ class PlayTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_no_publisher(self):
-        with Client(self.daemon) as client:
+        with Client(self.daemon, "none/a") as client:
             self.assertEqual(client.ask("SETUP", client.url + "/trackID=0", Transport=TCP).status, 404)
             self.assertEqual(client.ask("DESCRIBE").status, 404)
             self.assertEqual(client.ask("OPTIONS").status, 200)
@@ -175,8 +176,9 @@ class PlayTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_stream_ends(self):
-        with Client(self.daemon) as client, Publisher(self.daemon, "live/a", "http") as publisher:
+        with Client(self.daemon, "none/a") as client, Publisher(self.daemon, "none/a", "http") as publisher:
             publisher.send(flv.stream(100)[0])
+            self.daemon.wait_stream("none/a")
             client.play()
             publisher.finish()
             client.read_to_end()
@@ -395,7 +397,7 @@ class PublishTest(unittest.TestCase):
     AUDIO = b"\x00\x10"  # one AU header of 16 bits
 
     def setUp(self):
-        self.daemon = Daemon("--wait", "2", "--idle", "2", listen=listen())
+        self.daemon = Daemon("--idle", "600", "--idle", "short/*=1", listen=listen())
         self.addCleanup(self.daemon.stop)
 
     def send_frames(self, client, count, first=0):
@@ -432,10 +434,6 @@ class PublishTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_second_publisher(self):
-        # The first one says nothing meanwhile.
-        self.daemon.stop()
-        self.daemon = Daemon(listen=listen())
-        self.addCleanup(self.daemon.stop)
         with Client(self.daemon) as one, Client(self.daemon) as other:
             one.record()
             self.assertEqual(other.ask("ANNOUNCE", body=SDP).status, 403)
@@ -495,7 +493,7 @@ class PublishTest(unittest.TestCase):
         self.daemon.blocks_settled()
 
     def test_publisher_that_stops_sending(self):
-        with Client(self.daemon) as client:
+        with Client(self.daemon, "short/a") as client:
             client.record()
             self.send_frames(client, 5)
             client.read_to_end()

@@ -54,7 +54,7 @@ class PlayTest(unittest.TestCase):
             [VIDEO, tone(48000), "-t %d" % SECONDS, H264, AAC]))
 
         self.config = os.path.join(self.folder, "sluiced.conf")
-        self.set_wait(60)
+        self.set_wait(600)
 
     def set_wait(self, seconds):
         with open(self.config, "w", encoding="ascii") as file:

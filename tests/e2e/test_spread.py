@@ -211,8 +211,9 @@ class LifeTest(SpreadTest):
     def test_nobody_comes(self):
         """Who waits in vain is told so where it is; and whose stream ends, ends."""
         daemon = self.start(2, 1, "--wait", "1")
-        players = self.join(daemon, [http(), http()])
+        players = [make(daemon) for make in (http(), http())]
         for player in players:
+            self.stack.callback(player.close)
             player.wait_end()
             self.assertEqual(player.status, 404)
         daemon.blocks_settled()

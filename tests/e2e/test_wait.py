@@ -125,11 +125,25 @@ class WaitTest(unittest.TestCase):
             self.assertEqual(player.answer()[0], 503, player.kind)
 
     def test_a_publisher_comes(self):
-        """All of them play; and when it goes and none comes again, all of them are ended."""
-        daemon = self.daemon("--wait", "1")
+        """All of them play, however long they have waited."""
+        daemon = self.daemon("--wait", "3600")
         players = self.several(daemon, 2)
+        self.all_there(daemon, len(players))
         with Publisher(daemon, "live/0", "http") as publisher:
             publisher.send(flv.stream(100)[0])
+            for player in players:
+                player.play()
+                player.close()
+            publisher.finish()
+        self.settled(daemon)
+
+    def test_a_publisher_goes(self):
+        """When none comes again, all of them are ended."""
+        daemon = self.daemon("--wait", "1")
+        with Publisher(daemon, "live/0", "http") as publisher:
+            publisher.send(flv.stream(100)[0])
+            daemon.wait_stream("live/0")
+            players = self.several(daemon, 2)
             played = [player.play() for player in players]
             publisher.finish()
         for player, data in zip(players, played):
