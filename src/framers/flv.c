@@ -112,22 +112,24 @@ static bool is_known(uint8_t type) {
     return type == SLUICE_FLV_AUDIO || type == SLUICE_FLV_VIDEO || type == SLUICE_FLV_SCRIPT;
 }
 
+/* The whole tag is there, but not in one block. By itself: the usual tag needs none of its room. The trailer. */
+static __attribute__((noinline)) uint32_t take_straddling(sluice_chain *chain, uint32_t size,
+                                                          sluice_slice *ret_payload) {
+    uint32_t trailer = 0;
+    chain_skip(chain, SLUICE_FLV_TAG_HEADER_SIZE);
+    sluice_chain_take(chain, size, ret_payload);
+    sluice_cursor cursor = cursor_of_chain(chain);
+    cursor_be32(&cursor, &trailer);
+    chain_skip(chain, SLUICE_FLV_TRAILER_SIZE);
+    return trailer;
+}
+
 /* The whole tag is there. */
 static void take_tag(sluice_flv *flv, sluice_chain *chain, sluice_flv_type type, uint32_t size, uint32_t timestamp) {
-    uint32_t trailer = 0;
     sluice_flv_tag *tag = &flv->tag;
     const uint8_t *behind = chain_take_within(chain, SLUICE_FLV_TAG_HEADER_SIZE, size, SLUICE_FLV_TRAILER_SIZE,
                                               &tag->payload);
-    if (behind) {
-        trailer = (uint32_t)bytes_be32(behind);
-    } else {
-        sluice_chain_skip(chain, SLUICE_FLV_TAG_HEADER_SIZE);
-        sluice_chain_take(chain, size, &tag->payload);
-        sluice_cursor cursor = cursor_of_chain(chain);
-        cursor_be32(&cursor, &trailer);
-        sluice_chain_skip(chain, SLUICE_FLV_TRAILER_SIZE);
-    }
-
+    uint32_t trailer = behind ? (uint32_t)bytes_be32(behind) : take_straddling(chain, size, &tag->payload);
     tag->type = type;
     tag->timestamp = timestamp;
     tag->size = size;
@@ -135,12 +137,19 @@ static void take_tag(sluice_flv *flv, sluice_chain *chain, sluice_flv_type type,
     flv_view(type, &tag->payload, &tag->view);
 }
 
+/* All of a tag's header but the stream id, which is 0 or means nothing. The chain has it. */
+static uint64_t header_of(const sluice_chain *chain) {
+    if (chain_here(chain) >= sizeof(uint64_t))
+        return bytes_be64(chain->front.at);
+    uint64_t header = 0;
+    sluice_cursor cursor = cursor_of_chain(chain);
+    cursor_be64(&cursor, &header);
+    return header;
+}
+
 /* The header is read anew when the rest has come: that is cheaper than a state that remembers it. */
 static int read_tag(sluice_flv *flv, sluice_chain *chain) {
-    sluice_cursor cursor = cursor_of_chain(chain);
-    uint64_t header; /* all but the stream id, which is 0 or means nothing */
-    if (!cursor_be64(&cursor, &header))
-        return 0;
+    uint64_t header = header_of(chain);
     uint8_t first = (uint8_t)(header >> 56);
     uint32_t size = (uint32_t)(header >> 32) & 0xFFFFFF;
     /* The low 24 bits, then the high 8 in the extension byte. */

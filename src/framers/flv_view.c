@@ -282,9 +282,9 @@ static bool read_audio(sluice_cursor *cursor, sluice_flv_view *view) {
                           : read_legacy_audio(cursor, first & 0x0F, view);
 }
 
-void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
-    if (type == SLUICE_FLV_VIDEO && read_usual_video(payload, ret_view))
-        return;
+/* By itself, so that the usual frame needs no room for a cursor. */
+static __attribute__((noinline)) void read_any(sluice_flv_type type, const sluice_slice *payload,
+                                               sluice_flv_view *ret_view) {
     *ret_view = (sluice_flv_view){.packet = SLUICE_FLV_METADATA};
     if (type == SLUICE_FLV_SCRIPT)
         return;
@@ -295,4 +295,9 @@ void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view
         ret_view->packet = SLUICE_FLV_OTHER;
         ret_view->header_size = (uint32_t)payload->length;
     }
+}
+
+void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
+    if (type != SLUICE_FLV_VIDEO || !read_usual_video(payload, ret_view))
+        read_any(type, payload, ret_view);
 }

@@ -62,6 +62,14 @@ static inline const uint8_t *chain_take_within(sluice_chain *chain, size_t befor
     return from + n;
 }
 
+/* Skips @n bytes, which the chain has. */
+static inline void chain_skip(sluice_chain *chain, size_t n) {
+    if (n < chain_here(chain))
+        chain->front.at += n;
+    else
+        sluice_chain_skip(chain, n);
+}
+
 /* Releases every block. The chain is empty and usable afterwards. */
 void chain_clear(sluice_chain *chain);
 

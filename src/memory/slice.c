@@ -54,16 +54,10 @@ int sluice_slice_sub(const sluice_slice *slice, size_t offset, size_t length, sl
     return 0;
 }
 
-void sluice_slice_release(sluice_slice *slice) {
-    if (!slice || !slice->first)
-        return;
-    sluice_block *block = slice->first;
-    /* Most slices lie in a block that the chain has, too. */
-    if (block == slice->last && block_unref_shared(block)) {
-        *slice = (sluice_slice){0};
-        return;
-    }
+/* By itself, so that the usual release needs no room for the list. */
+static __attribute__((noinline)) void release_blocks(sluice_slice *slice) {
     dead_list dead = {0};
+    sluice_block *block = slice->first;
     sluice_pool *pool = block->pool;
     while (block) {
         /* The link goes with the reference: read it first. */
@@ -73,6 +67,16 @@ void sluice_slice_release(sluice_slice *slice) {
     }
     *slice = (sluice_slice){0};
     dead_list_put(&dead, pool);
+}
+
+void sluice_slice_release(sluice_slice *slice) {
+    if (!slice || !slice->first)
+        return;
+    /* Most slices lie in a block that the chain has, too. */
+    if (slice->first == slice->last && block_unref_shared(slice->first))
+        *slice = (sluice_slice){0};
+    else
+        release_blocks(slice);
 }
 
 size_t sluice_slice_iov(const sluice_slice *slice, size_t offset, struct iovec *iov, size_t max) {
