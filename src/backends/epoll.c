@@ -320,7 +320,7 @@ static void sleep_us(int64_t us) {
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
 static bool has_window(const epoll *e, int64_t timeout_us) {
-    return e->window.length > 0 && timeout_us != 0 && e->busy && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
+    return window_pays(&e->window) && timeout_us != 0 && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
 }
 
 static int64_t may_wait(const sluice_backend *backend) {
@@ -357,7 +357,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         pool_bind(e->base.pool);
         e->bound = true;
     }
-    if (has_window(e, timeout_us)) {
+    bool windowed = has_window(e, timeout_us);
+    if (windowed) {
         sleep_us(window_left(&e->window, timeout_us));
         timeout_us = 0;
     }
@@ -369,12 +370,12 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         return -errno;
     window_open(&e->window);
     e->unread |= count == EPOLL_EVENTS;
-    handled += tell_all(e);
+    uint32_t told = tell_all(e);
     handled += dispatch_all(e, count > 0 ? count : 0);
     /* Behind the wake-up that announces them. */
     handled += io_thread_collect(&e->thread);
-    e->busy = handled > 0;
-    e->stats.completions += handled;
+    window_judge(&e->window, windowed, handled);
+    e->stats.completions += handled + told;
     report_idle(e);
     return 0;
 }

@@ -33,7 +33,6 @@ typedef struct epoll {
     int wake_fd;
     batch_window window;
     bool bound;  /* the first turn gives the pool to its thread */
-    bool busy;   /* the last turn had events */
     bool unread; /* and left something to read */
     atomic_bool wake_sent;
 

@@ -345,6 +345,7 @@ static void send_completed(uring *u, sluice_io *io, int result) {
         return;
     }
     bool try = io->send_step == URING_SEND_TRY;
+    u->tries += try;
     /* A hang-up of the other direction alone makes the poll ready, but no room. */
     bool idle_poll = io->send_step == URING_SEND_POLL && result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP));
     if ((try && result == -EAGAIN) || idle_poll) {
@@ -501,7 +502,7 @@ static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_ti
     int64_t most = may_wait(&u->base);
     if (most >= 0 && (timeout_us < 0 || timeout_us > most))
         timeout_us = most;
-    if (u->busy && u->window.length > 0 && timeout_us != 0) {
+    if (window_pays(&u->window) && timeout_us != 0) {
         timeout_us = window_left(&u->window, timeout_us);
         completions = BATCH_COMPLETIONS;
     }
@@ -552,7 +553,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     u->overdue = false;
     if (windowed && u->dribbles)
         completions = sleep_window(u, &wait);
-    u->receives = 0;
+    u->receives = u->tries = 0;
     u->received = 0;
     u->stats.enters++;
     error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
@@ -566,7 +567,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     uint32_t count = collect(u);
     /* Behind the wake-up that announces them. */
     count += io_thread_collect(&u->thread);
-    u->busy = count > 0;
+    window_judge(&u->window, windowed, count - u->tries);
     if (windowed)
         judge_window(u);
     u->stats.completions += count;

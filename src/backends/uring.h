@@ -56,13 +56,13 @@ typedef struct uring {
     bool enabled;    /* the first turn binds the ring to its thread */
     bool registered; /* the table of fixed buffers exists */
     bool *fixed;     /* per slab: registered as fixed buffer */
-    bool busy;       /* the last turn had completions */
     batch_window window;
     bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
     uint32_t armed;    /* receives that the kernel has */
     bool overdue;      /* receives were armed whose bytes have waited for a window already */
     uint32_t receives; /* of this turn that brought bytes */
     uint64_t received; /* bytes, in those */
+    uint32_t tries;    /* sends that did not wait, among this turn's completions */
 
     buffer_ring rings[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
     uint32_t ring_count;
