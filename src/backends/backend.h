@@ -116,7 +116,8 @@ struct sluice_io {
     enum io_receiving receiving;
     bool wants_receive;  /* into blocks: resume() has been called, and neither pause() nor an end came after it */
     bool one_block;      /* no receive is to take more than a block; set by one_block() */
-    bool starved;        /* its last receive has ended for want of a block */
+    bool starved;        /* its last receive has ended for want of a block, or of room in the one that it had */
+    bool filled_up;      /* its last receive took all the room that it had; io_uring's alone */
     bool accepting;      /* an accept is armed */
     bool sending;        /* a send is under way */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */

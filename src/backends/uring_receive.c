@@ -259,6 +259,14 @@ static void wait_for_arming(uring *u, sluice_io *io) {
 }
 
 /*
+ * Whether a receive of @n bytes took all the room that it had, and that was not little: so more waits behind it. Little
+ * is what remains in a block that small pieces are put into: what is cut off there comes with the next piece.
+ */
+static bool fills_up(const sluice_block *block, uint32_t n, uint32_t room) {
+    return n == room && n >= block->capacity / POOR_SHARE;
+}
+
+/*
  * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last to the length that
  * its entry has. That may be less than the block: since Linux 6.10 a receive shortens the entry where it expects its
  * bytes to end, and when none come the entry stays short for the next one.
@@ -267,6 +275,7 @@ static void wait_for_arming(uring *u, sluice_io *io) {
 static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t n) {
     sluice_block *block;
     ring->filled_bytes += n;
+    io->filled_up = false;
     do {
         uint32_t slot = id++ & (ring->entries - 1);
         block = ring->slots[slot];
@@ -278,6 +287,7 @@ static bool take_filled(buffer_ring *ring, sluice_io *io, uint32_t id, uint32_t 
         pool_from_kernel(ring->pool, block);
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
+        io->filled_up = fills_up(block, block->length, room);
         note_written(block->data, block->length);
         n -= block->length;
         if (io->cancelled) {
@@ -296,6 +306,7 @@ static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
         if (io->cancelled)
             return 0;
         note_written(block_tail_data(io->aim), (uint32_t)result);
+        io->filled_up = fills_up(io->aim, (uint32_t)result, block_tail(io->aim));
         return aim_filled(io, (uint32_t)result);
     }
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
@@ -360,9 +371,14 @@ static void target_completed(uring *u, sluice_io *io, int result) {
         wait_for_arming(u, io);
 }
 
-/* Why a receive has ended. One that goes on by itself also ends, without an error, with what fills the last block. */
-static bool found_no_block(const uring *u, const sluice_io *io, int result) {
-    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && u->features.multishot);
+/*
+ * Whether a receive has ended for want of room, so that what waits behind it has waited for a window already. One that
+ * goes on by itself also ends, without an error, with what fills the last block; one that takes no more than a block
+ * ends with each.
+ */
+static bool found_no_room(const uring *u, const sluice_io *io, int result) {
+    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && u->features.multishot) ||
+           (result > 0 && io->receiving != IO_RECV_MULTI && io->filled_up);
 }
 
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
@@ -375,7 +391,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     }
 
     if (!goes_on) {
-        io->starved = found_no_block(u, io, result);
+        io->starved = found_no_room(u, io, result);
         if (io->receiving == IO_RECV_AIMED)
             io_queue_remove(&ring_of(u, io)->aimed, io);
         io->operations--;

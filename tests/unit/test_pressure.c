@@ -228,6 +228,31 @@ static void room_behind_old_data_is_not_filled_out_of_order(void **state) {
     loop_rig_close(&rig);
 }
 
+/*
+ * A pool of which consumers hold half, which is pressure, and a batching window: what has come is received block by
+ * block, but not one for each window. That would take 80 seconds here, and the guard ends it.
+ */
+static void a_stream_under_pressure_does_not_get_a_block_a_window(void **state) {
+    (void)state;
+    enum { TOTAL = 800 * BLOCK, SECONDS = 60 };
+    loop_rig rig;
+    receiver r = {.seed = 8};
+    hoard h = {0};
+    socket_writer writer;
+    loop_rig_open(&rig, &small_pool, &(sluice_loop_options){.batch_us = 100000, .stock_bytes = 8 * BLOCK}, SECONDS);
+    hoard_take(&h, rig.pool, HOARD);
+    int peer = receiver_open(&r, &rig);
+    socket_writer_start(&writer, peer, r.seed, TOTAL, 65536, 65536);
+    turn_until(rig.loop, &r.told_end);
+    assert_int_equal(r.error, 0);
+    assert_int_equal(r.place, TOTAL);
+    assert_false(r.differs);
+    socket_writer_join(&writer);
+    hoard_release(&h);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
 /* The user appends to the connection's chain while a receive fills the end of the block before. */
 static void room_before_the_users_own_bytes_is_not_filled_out_of_order(void **state) {
     (void)state;
@@ -939,6 +964,7 @@ int main(void) {
         cmocka_unit_test(a_starved_connection_can_be_closed),
         cmocka_unit_test(room_behind_old_data_is_not_filled_out_of_order),
         cmocka_unit_test(room_before_the_users_own_bytes_is_not_filled_out_of_order),
+        cmocka_unit_test(a_stream_under_pressure_does_not_get_a_block_a_window),
         cmocka_unit_test(single_bytes_do_not_use_up_the_views),
         cmocka_unit_test(a_dribble_holds_few_blocks),
         cmocka_unit_test(small_pieces_that_are_consumed_are_no_dribble),
