@@ -326,7 +326,7 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
     record->head_only = is_head(request);
     record->keep_alive = keep_alive;
     http_conditions_read(request, &record->conditions);
-    if (sluice_loop_work(worker->loop, look, looked, record) < 0) {
+    if (sluice_loop_work(worker->loop, look, looked, record, NULL) < 0) {
         free(record);
         http_refuse(session, 503, "out of memory");
         return;
