@@ -159,16 +159,33 @@ typedef struct sluice_call {
  */
 SLUICE_API void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sluice_loop_fn *call, void *user);
 
+/** Something that a loop has been asked to have done; opaque. */
+typedef struct sluice_work sluice_work;
+
 /**
- * Has something done that may block, such as opening a file: @p run on a thread of the loop's, then @p done on the
- * loop's own. There is one such thread, made when it is first needed; it takes no signals, and does one thing after
- * another. Both calls are made in any case, by sluice_loop_free() at the latest, which waits for them. The same thread
- * makes memory ready for a pool that grows, by slabs of 1 MiB and more.
+ * Has something done that may block, such as looking into a folder: @p run on a thread of the loop's, then @p done on
+ * the loop's own. There is one such thread, made when it is first needed; it takes no signals, and does one thing after
+ * another, in the order in which it was asked. What file writers do does not wait for it, but runs beside it. How much
+ * waits is not bounded: that is up to who asks, who may also cancel. Where no thread can be made, @p run is called on
+ * the loop's thread, just before @p done. Both calls are made in any case, unless the work is cancelled: by
+ * sluice_loop_free() at the latest, which waits for them.
  * On the loop's thread.
- * @param run  must not use the loop
- * @return 0, -ENOMEM
+ * @param run       must not use the loop
+ * @param done      called from a turn, never from inside this call
+ * @param ret_work  to cancel it; valid until @p done is called. NULL is allowed.
+ * @return 0, -ENOMEM: neither is called
  */
-SLUICE_API int sluice_loop_work(sluice_loop *loop, sluice_loop_fn *run, sluice_loop_fn *done, void *user);
+SLUICE_API int sluice_loop_work(sluice_loop *loop, sluice_loop_fn *run, sluice_loop_fn *done, void *user,
+                                sluice_work **ret_work);
+
+/**
+ * Nobody wants what the work would find any more. Work that has not begun is not begun: its done is called without its
+ * run, from one of the next turns, however much waits or runs before it. Never waits. Asking twice does no harm.
+ * On the loop's thread, before the work's done is called.
+ * @return 0: run has not been called, and will not be; -EBUSY: it has begun, or is over, and everything goes on as if
+ *         this had not been asked. In both cases done is called, and @p work is valid until then.
+ */
+SLUICE_API int sluice_work_cancel(sluice_work *work);
 
 /**
  * Milliseconds of CLOCK_MONOTONIC at the beginning of this turn's handling. In a listener's call, which comes before

@@ -55,8 +55,9 @@ typedef struct io_call {
     const char *from, *to;
     int (*run)(int fd, void *user); /* IO_RUN */
     void *user;
-    int result;           /* the thread's alone */
-    struct io_call *next; /* likewise: in its queue */
+    int result;                  /* the thread's alone, as the rest */
+    bool waiting;                /* in its queue */
+    struct io_call *next, *prev; /* there; what is done has no prev */
 } io_call;
 
 /* What a backend tells of one descriptor. After cancel() only idle() is called, and accepted() before it. */

@@ -39,18 +39,37 @@ static int perform(const io_call *call) {
     return -EINVAL;
 }
 
-static void append(io_call **first, io_call **last, io_call *call) {
+/* With the lock, as the next three. */
+static void put_todo(io_thread *thread, io_call *call) {
+    call->waiting = true;
     call->next = NULL;
-    if (*first)
-        (*last)->next = call;
+    call->prev = thread->todo_last;
+    if (call->prev)
+        call->prev->next = call;
     else
-        *first = call;
-    *last = call;
+        thread->todo_first = call;
+    thread->todo_last = call;
 }
 
-/* With the lock. */
+static void take_todo(io_thread *thread, io_call *call) {
+    if (call->prev)
+        call->prev->next = call->next;
+    else
+        thread->todo_first = call->next;
+    if (call->next)
+        call->next->prev = call->prev;
+    else
+        thread->todo_last = call->prev;
+    call->waiting = false;
+}
+
 static void put_done(io_thread *thread, io_call *call) {
-    append(&thread->done_first, &thread->done_last, call);
+    call->next = NULL;
+    if (thread->done_first)
+        thread->done_last->next = call;
+    else
+        thread->done_first = call;
+    thread->done_last = call;
     atomic_store(&thread->has_done, true);
     /* Under the lock: the backend goes only when the thread has ended. */
     thread->backend->operations->wake(thread->backend);
@@ -65,7 +84,7 @@ static void *run(void *user) {
             pthread_cond_wait(&thread->news, &thread->lock);
             continue;
         }
-        thread->todo_first = call->next;
+        take_todo(thread, call);
         pthread_mutex_unlock(&thread->lock);
         call->result = perform(call);
         pthread_mutex_lock(&thread->lock);
@@ -94,10 +113,26 @@ void io_thread_add(io_thread *thread, io_call *call) {
         call->result = error;
         put_done(thread, call);
     } else {
-        append(&thread->todo_first, &thread->todo_last, call);
+        put_todo(thread, call);
         pthread_cond_signal(&thread->news);
     }
     pthread_mutex_unlock(&thread->lock);
+}
+
+bool io_thread_cancel(io_thread *thread, io_call *call) {
+    pthread_mutex_lock(&thread->lock);
+    bool waiting = call->waiting;
+    if (waiting) {
+        take_todo(thread, call);
+        call->result = -ECANCELED;
+        put_done(thread, call);
+    }
+    pthread_mutex_unlock(&thread->lock);
+    return waiting;
+}
+
+bool io_thread_has_done(const io_thread *thread) {
+    return atomic_load(&thread->has_done);
 }
 
 void io_call_completed(io_call *call, int result) {

@@ -1,6 +1,7 @@
 /*
  * A thread for what the kernel does not do without blocking. It is made when it is first needed, and does one call
- * after another; what came of them is told by turns of the backend.
+ * after another; what came of them is told by turns. A backend has one for what is done to files, the loop another one
+ * for its user's work.
  */
 #ifndef SLUICE_BACKENDS_IO_THREAD_H
 #define SLUICE_BACKENDS_IO_THREAD_H
@@ -30,6 +31,12 @@ void io_thread_end(io_thread *thread);
 
 /* Does the call. */
 void io_thread_add(io_thread *thread, io_call *call);
+
+/* Takes back a call that it was given, which is then told as -ECANCELED. False: it has begun. */
+bool io_thread_cancel(io_thread *thread, io_call *call);
+
+/* Whether there is something to collect. */
+bool io_thread_has_done(const io_thread *thread);
 
 /* Once a turn, behind what has been woken by: tells what is done. How many. */
 uint32_t io_thread_collect(io_thread *thread);

@@ -29,6 +29,7 @@ enum {
     OPEN_MS = 10000,        /* for the disk to say what there is */
     PIECE_MOST = 256 << 10, /* bytes that are taken from the file's chain at once */
     HEAD_MOST = 1024,
+    RETRY_S = 1, /* until others' lists may be done */
 };
 
 static const char prefix[] = "/recordings/";
@@ -37,6 +38,9 @@ static const char prefix[] = "/recordings/";
 struct http_record {
     struct http_session *session; /* NULL when the connection has gone */
     const struct records *records;
+    struct worker *worker;
+    struct record_turn turn; /* of a list */
+    sluice_work *work;       /* NULL until its turn */
     char stream[STREAM_NAME + 1];
     char path[RECORD_PATH]; /* of a file; empty for a list */
     struct record_page page;
@@ -122,6 +126,25 @@ static void look(void *user) {
 
 /* On the loop's own */
 
+static void look_later(struct http_record *record);
+
+/* It is the next one's turn. */
+static void end_turn(struct worker *worker) {
+    struct record_turn *next = record_turns_next(&worker->record_lists);
+    if (next)
+        look_later((struct http_record *)(void *)((char *)next - offsetof(struct http_record, turn)));
+}
+
+/* Nobody waits for it any more. What has not begun goes at once, and is not begun. */
+static void give_up(struct http_record *record) {
+    record->session->record = NULL;
+    record->session = NULL;
+    if (record_turns_leave(&record->worker->record_lists, &record->turn))
+        free(record);
+    else
+        (void)sluice_work_cancel(record->work);
+}
+
 static void on_file_data(sluice_file *file, void *user) {
     struct http_session *session = user;
     (void)file;
@@ -145,8 +168,7 @@ static const sluice_file_events file_events = {.on_data = on_file_data, .on_end 
 
 void http_record_free(struct http_session *session) {
     if (session->record)
-        session->record->session = NULL;
-    session->record = NULL;
+        give_up(session->record);
     if (!session->file)
         return;
     sluice_slice_release(&session->file->piece);
@@ -289,6 +311,8 @@ static void answer(struct http_session *session, struct http_record *record) {
 static void looked(void *user) {
     struct http_record *record = user;
     struct http_session *session = record->session;
+    if (!*record->path)
+        end_turn(record->worker);
     if (session) {
         session->record = NULL;
         if (!session->base.closing)
@@ -299,6 +323,14 @@ static void looked(void *user) {
     free(record->page.entries);
     free(record->list.text);
     free(record);
+}
+
+/* Has the thread do it. */
+static void look_later(struct http_record *record) {
+    if (sluice_loop_work(record->worker->loop, look, looked, record, &record->work) == 0)
+        return;
+    record->error = -ENOMEM;
+    looked(record);
 }
 
 static bool is_head(const sluice_http_request *request) {
@@ -356,7 +388,7 @@ static bool read_page(struct record_page *page, sluice_http_text query) {
 }
 
 void http_record_look(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
-    const struct worker *worker = session->base.worker;
+    struct worker *worker = session->base.worker;
     struct http_record *record = calloc(1, sizeof *record);
     bool has_path = record && read_path(record, request->path.text + sizeof prefix - 1,
                                         request->path.length - (sizeof prefix - 1));
@@ -380,14 +412,22 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
     record->head_only = is_head(request);
     record->keep_alive = keep_alive;
     http_conditions_read(request, &record->conditions);
-    if (sluice_loop_work(worker->loop, look, looked, record) < 0) {
+    record->worker = worker;
+    int place = *record->path ? 1 : record_turns_ask(&worker->record_lists, &record->turn);
+    if (place < 0) {
+        const struct http_reply reply = {.status = 503,
+                                         .reason = "too many lists are asked for",
+                                         .head_only = record->head_only,
+                                         .retry_after = RETRY_S};
         free(record);
-        http_refuse(session, 503, "out of memory");
+        http_refuse_with(session, &reply);
         return;
     }
     session->record = record;
     session->state = HTTP_LOOKING;
     session->deadline = worker_now(worker) + OPEN_MS;
+    if (place > 0)
+        look_later(record);
 }
 
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive) {

@@ -70,6 +70,8 @@ static char *format_reply(const struct http_session *session, const struct http_
                        "Access-Control-Max-Age: 600\r\n");
     if (reply->challenge)
         at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
+    if (reply->retry_after > 0)
+        at += snprintf(text + at, room - (size_t)at, "Retry-After: %u\r\n", reply->retry_after);
     if (reply->upgrade)
         at += snprintf(text + at, room - (size_t)at, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
     if (reply->status != 204)

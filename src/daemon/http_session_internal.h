@@ -77,6 +77,7 @@ struct http_reply {
     const char *type;      /* of the body, or NULL for text */
     const char *allow;     /* methods, for 405 and OPTIONS; or NULL */
     const char *challenge; /* for 401; or NULL */
+    unsigned retry_after;  /* for 503: seconds; or 0 */
     char *body;            /* freed by the call; or NULL */
     size_t body_size;
     bool head_only; /* the request was HEAD */

@@ -17,6 +17,7 @@
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/pull.h"
+#include "daemon/record_turn.h"
 #include "daemon/recorder.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
@@ -34,6 +35,7 @@ struct worker {
     struct pulls *pulls;
     struct records *records; /* the server's; NULL: nothing is recorded */
     struct recorders recorders;
+    struct record_turns record_lists;
     struct listeners *listeners; /* the first worker's; NULL for the others, and once the server stops */
     struct session *sessions;
     uint32_t session_count;

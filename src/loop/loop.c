@@ -52,6 +52,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     loop_list_init(&loop->file_writers.open);
     loop_list_init(&loop->file_writers.due);
     loop_list_init(&loop->file_writers.ready);
+    io_thread_init(&loop->works.thread, loop->backend);
     loop_list_init(&loop->works.open);
     loop_list_init(&loop->works.ready);
     loop->now = loop_clock();
@@ -129,7 +130,7 @@ static bool has_work(const sluice_loop *loop) {
     return atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first ||
            !loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.ready) ||
            !loop_list_is_empty(&loop->file_writers.due) || !loop_list_is_empty(&loop->file_writers.ready) ||
-           !loop_list_is_empty(&loop->works.ready);
+           works_are_ready(loop);
 }
 
 /* Milliseconds; negative: for any length. */
@@ -234,6 +235,7 @@ void sluice_loop_free(sluice_loop *loop) {
     /* What has ended the run, or posted the last call, may still be waking the loop. */
     pthread_mutex_lock(&loop->post_lock);
     pthread_mutex_unlock(&loop->post_lock);
+    io_thread_end(&loop->works.thread);
     loop->backend->operations->destroy(loop->backend);
     timers_discard(loop);
     pthread_mutex_destroy(&loop->post_lock);

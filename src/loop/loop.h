@@ -9,6 +9,7 @@
 #include <sluice/loop.h>
 
 #include "backends/backend.h"
+#include "backends/io_thread.h"
 #include "loop/list.h"
 
 /* A list of connections, in order; each connection has one pair of links per list. */
@@ -51,8 +52,9 @@ struct sluice_loop {
         loop_list ready; /* to be told of what was done */
     } file_writers;
     struct {
-        loop_list open;  /* with the backend */
-        loop_list ready; /* to be told that it is done */
+        io_thread thread; /* not the backend's: what is done to files waits for no work */
+        loop_list open;   /* with the thread */
+        loop_list ready;  /* to be told that it is done */
     } works;
 
     pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
@@ -116,6 +118,7 @@ void file_writers_close_all(sluice_loop *loop);
 
 /* work.c */
 void works_dispatch(sluice_loop *loop); /* tells those whose work is done */
+bool works_are_ready(const sluice_loop *loop);
 
 /* listener.c */
 void listeners_close_all(sluice_loop *loop);

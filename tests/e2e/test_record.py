@@ -5,7 +5,9 @@ import glob
 import json
 import os
 import re
+import select
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
@@ -596,6 +598,62 @@ class PlaybackTest(RecordCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(failed, [])
+
+
+class ListsTest(RecordCase):
+    """Lists of folders that take for ever: a preloaded library makes them wait for the test."""
+
+    def setUp(self):
+        super().setUp()
+        tools = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, tools)
+        library = os.path.join(tools, "hold_folders.so")
+        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hold_folders.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-fPIC", "-shared", "-o", library, source],
+                       check=True)
+        self.gate = os.path.join(tools, "gate")
+        self.environment = {"LD_PRELOAD": library, "SLUICE_TEST_HOLD": self.gate,
+                            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+    def hold(self):
+        """Waits until somebody is at the gate: the descriptor by which it is held."""
+        def look():
+            with contextlib.suppress(OSError):
+                return os.open(self.gate, os.O_WRONLY | os.O_NONBLOCK)
+            return None
+        return harness.wait_until(look, "a list that has begun")
+
+    def test_lists_hold_up_nothing_and_are_not_begun_for_nobody(self):
+        data, tags = flv.stream(100)
+        with Daemon("--record", "*=" + self.folder, "--workers", "1", environment=self.environment) as daemon:
+            self.publish(daemon, data)
+            [path] = self.files("live/cam")
+            os.mkfifo(self.gate)
+            with contextlib.ExitStack() as peers:
+                lists = [peers.enter_context(daemon.connect()) for _ in range(50)]
+                lists[0].sendall(b"GET /recordings/live/cam HTTP/1.1\r\nHost: x\r\n\r\n")
+                held = self.hold()
+                for peer in lists[1:]:
+                    peer.sendall(b"GET /recordings/live/cam HTTP/1.1\r\nHost: x\r\n\r\n")
+                # Some wait, and the others are told so.
+                daemon.wait_log("request refused", reason="too many lists are asked for", status="503")
+                told = harness.wait_until(lambda: select.select(lists, [], [], 0)[0], "a refusal")
+                heads = [harness.read_head(peer)[:2] for peer in told]
+                self.assertIn((503, "1"), [(status, headers.get("retry-after")) for status, headers in heads])
+                # A stream that begins now is recorded as ever.
+                self.publish(daemon, data, "live/other", 2)
+                self.assertEqual(frames_of(self.files("live/other")), pairs(tags))
+                for peer in lists:
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            harness.wait_until(lambda: all(worker["connections"] == 0 for worker in daemon.api()["workers"]), "no peers")
+            os.close(held)
+            # Another list would wait at the gate, and the file behind it.
+            status, _, body = daemon.request("GET", "/recordings/live/cam/" + os.path.basename(path))
+            self.assertEqual((status, body), (200, read(path)))
+            os.unlink(self.gate)
+            status, _, body = daemon.request("GET", "/recordings/live/cam")
+            self.assertEqual((status, len(json.loads(body)["recordings"])), (200, 1))
+            daemon.blocks_settled()
 
 
 class OffTest(unittest.TestCase):

@@ -187,7 +187,7 @@ static int pair_calls(pair *p) {
         return error;
     sluice_timer_start(p->timer, 1);
     error = sluice_loop_post(p->r.loop, pair_called, p);
-    return error ? error : sluice_loop_work(p->r.loop, pair_works, pair_called, p);
+    return error ? error : sluice_loop_work(p->r.loop, pair_works, pair_called, p, NULL);
 }
 
 static int pair_close(pair *p, int error) {

@@ -527,42 +527,6 @@ static void files_do_not_wait_for_each_other(void **state) {
     files_rig_close(&rig);
 }
 
-typedef struct job {
-    pthread_t run_on, done_on;
-    unsigned runs, done;
-} job;
-
-static void job_run(void *user) {
-    job *running = user;
-    running->run_on = pthread_self();
-    running->runs++;
-}
-
-static void job_done(void *user) {
-    job *ending = user;
-    ending->done_on = pthread_self();
-    ending->done++;
-}
-
-static void work_is_done_elsewhere_and_told_here(void **state) {
-    loop_rig rig;
-    job jobs[5] = {0};
-    open_rig(&rig, state);
-    for (unsigned i = 0; i < 4; i++)
-        assert_int_equal(sluice_loop_work(rig.loop, job_run, job_done, &jobs[i]), 0);
-    for (unsigned i = 0; i < 4; i++) {
-        turn_until_count(rig.loop, &jobs[i].done, 1);
-        assert_int_equal(jobs[i].runs, 1);
-        assert_true(pthread_equal(jobs[i].done_on, pthread_self()));
-        assert_false(pthread_equal(jobs[i].run_on, pthread_self()));
-    }
-    /* What nobody has waited for is done when the loop goes. */
-    assert_int_equal(sluice_loop_work(rig.loop, job_run, job_done, &jobs[4]), 0);
-    files_rig_close(&rig);
-    assert_int_equal(jobs[4].runs, 1);
-    assert_int_equal(jobs[4].done, 1);
-}
-
 /* Stands between the loop and its backend: the first write is interrupted when the test says so. */
 static struct {
     const struct backend_operations *real;
@@ -647,7 +611,6 @@ int main(void) {
         FILES_ON_BOTH(it_may_be_closed_at_any_time),
         FILES_ON_BOTH(an_interrupted_write_is_tried_again_with_the_same_bytes),
         FILES_ON_BOTH(files_do_not_wait_for_each_other),
-        FILES_ON_BOTH(work_is_done_elsewhere_and_told_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
