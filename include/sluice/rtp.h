@@ -129,7 +129,11 @@ typedef struct sluice_rtp_mapping {
 /** The wall clock at a timestamp. The mapping must be valid. */
 SLUICE_API uint64_t sluice_rtp_to_ntp(const sluice_rtp_mapping *mapping, int64_t timestamp);
 
-/** The timestamp at a time of the wall clock, rounded to the nearest. The mapping must be valid. */
+/**
+ * The timestamp at a time of the wall clock, rounded to the nearest; INT64_MIN or INT64_MAX where it lies beyond.
+ * @param mapping must be valid
+ * @param ntp     any: within 68 years of the mapping's it is meant as that before or after it
+ */
 SLUICE_API int64_t sluice_rtp_from_ntp(const sluice_rtp_mapping *mapping, uint64_t ntp);
 
 /** Seconds and their 2^32nd parts from a UNIX time in nanoseconds, and back. */

@@ -75,8 +75,8 @@ SLUICE_API void sluice_rtp_flv_free(sluice_rtp_flv *flv);
  * @param payload_type that SDP has given it, 0 to 127: packets of other types are ignored, as RFC 3550, section 5.1,
  *                     demands; SLUICE_RTP_FLV_ANY: all are taken for the track's
  * @return the track's number, 0 or 1; -EOPNOTSUPP (FLV does not carry it: G.711 of other rates than 8000 Hz or of more
- *         than two channels, AAC without its config), -EEXIST (a second one of its kind), -EINVAL (bad options or
- *         payload type), -ENOMEM
+ *         than two channels, AAC without its config; or its clock is faster than 10 MHz, so that timestamps wrap within
+ *         minutes), -EEXIST (a second one of its kind), -EINVAL (bad options or payload type), -ENOMEM
  */
 SLUICE_API int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
                                   const sluice_rtp_unpacker_options *options, int payload_type);

@@ -123,12 +123,13 @@ struct sluice_io {
     bool sending;        /* a send is under way */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */
     bool cancelled;      /* cancel() has been called */
+    bool cancel_due;     /* the cancel of its receive waits to be submitted: io_uring's alone */
     uint8_t group;       /* its blocks' size: which of those that the backend knows */
     uint8_t dribbled;    /* small pieces in a row that are not consumed: see backends/aim.h */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
-    sluice_io *queue_next; /* in the queue of the waiting, the aimed, or the cancelled */
+    sluice_io *queue_next; /* in the queue of the waiting, the aimed, the stopping, or the cancelled */
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */
 };

@@ -226,14 +226,15 @@ static void destroy(sluice_backend *backend) {
     discard(u);
 }
 
-void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag) {
+bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag) {
     struct io_uring_sqe *sqe = uring_sqe(u);
     if (!sqe) {
         u->cancels_due = true;
-        return;
+        return false;
     }
     io_uring_prep_cancel64(sqe, uring_data(io, tag), 0);
     sqe->user_data = URING_TAG_NONE;
+    return true;
 }
 
 static int start_accept(sluice_backend *backend, sluice_io *io) {
@@ -377,6 +378,8 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
         uring_cancel(u, io, URING_TAG_ACCEPT);
     if (io->sending)
         uring_cancel(u, io, URING_TAG_SEND);
+    /* From here on it is in the queue of the cancelled, which are looked through. */
+    uring_receive_forget_cancel(u, io);
     io->cancelled = true;
     u->told |= io->operations == 0;
     io_queue_push(&u->cancelled, io);
@@ -384,10 +387,11 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
 
 /*
  * The cancels that found no entry: before the first turn, when nothing is submitted, or when the kernel had no memory
- * to take what was queued. Which they were is not known, and to ask twice does no harm.
+ * to take what was queued. Which of those that are being closed they were is not known, and to ask twice does no harm.
  */
 static void send_due_cancels(uring *u) {
     u->cancels_due = false;
+    uring_receive_send_due_cancels(u);
     for (sluice_io *io = u->cancelled.first; io && !u->cancels_due; io = io->queue_next) {
         if (io->receiving == IO_RECV_STOPPING)
             uring_cancel(u, io, URING_TAG_RECEIVE);

@@ -68,6 +68,7 @@ typedef struct uring {
     uint32_t ring_count;
     uint32_t stock_bytes; /* of each */
     io_queue cancelled;   /* whose last completions are awaited */
+    io_queue stopping;    /* not cancelled; the cancel of its receive has found no entry */
     bool cancels_due;     /* a cancel has found no entry */
     bool told; /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
 
@@ -124,8 +125,11 @@ struct io_uring_sqe *uring_sqe(uring *u);
 /* Submits what is queued, without waiting. */
 void uring_submit_now(uring *u);
 
-/* Cancels one operation of the io; its last completion is still to come. */
-void uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
+/*
+ * Cancels one operation of the io; its last completion is still to come. False when there is no free entry: it is asked
+ * for again with the next turn, which does not wait, for what is in the queues of the cancelled and the stopping.
+ */
+bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
 
 /* Tries what the kernel can do, on a ring and a socket pair of its own. 0 or -errno. */
 int uring_probe(const struct io_uring_params *params, uring_features *ret_features);
@@ -146,6 +150,10 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
+
+/* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of them be. */
+void uring_receive_send_due_cancels(uring *u);
+void uring_receive_forget_cancel(uring *u, sluice_io *io);
 
 /* One block at a time, or as many as come. */
 void uring_receive_one_block(uring *u, sluice_io *io, bool is_most);

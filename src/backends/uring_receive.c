@@ -191,6 +191,25 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     return true;
 }
 
+/* In a queue no longer. */
+static void cancel_receive(uring *u, sluice_io *io) {
+    io->receiving = IO_RECV_STOPPING;
+    io->cancel_due = !uring_cancel(u, io, URING_TAG_RECEIVE);
+    if (io->cancel_due)
+        io_queue_push(&u->stopping, io);
+}
+
+void uring_receive_forget_cancel(uring *u, sluice_io *io) {
+    if (io->cancel_due)
+        io_queue_remove(&u->stopping, io);
+    io->cancel_due = false;
+}
+
+void uring_receive_send_due_cancels(uring *u) {
+    while (u->stopping.first && uring_cancel(u, u->stopping.first, URING_TAG_RECEIVE))
+        uring_receive_forget_cancel(u, u->stopping.first);
+}
+
 /*
  * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the blocks back, and wait
  * with the others. True when there were any.
@@ -203,8 +222,7 @@ static bool reclaim_aims(uring *u, buffer_ring *ring) {
         if (!aim_is_spare(io))
             continue;
         io_queue_remove(&ring->aimed, io);
-        io->receiving = IO_RECV_STOPPING;
-        uring_cancel(u, io, URING_TAG_RECEIVE);
+        cancel_receive(u, io);
         wanted--;
     }
     return wanted < ring->waiting.count;
@@ -338,8 +356,7 @@ static void stop(uring *u, sluice_io *io) {
     case IO_RECV_MULTI:
     case IO_RECV_SINGLE:
     case IO_RECV_TARGET:
-        io->receiving = IO_RECV_STOPPING;
-        uring_cancel(u, io, URING_TAG_RECEIVE);
+        cancel_receive(u, io);
         break;
     case IO_RECV_OFF:
     case IO_RECV_STOPPING:
@@ -347,10 +364,16 @@ static void stop(uring *u, sluice_io *io) {
     }
 }
 
-static void target_completed(uring *u, sluice_io *io, int result) {
+/* Its last completion has come. */
+static void receive_is_over(uring *u, sluice_io *io) {
+    uring_receive_forget_cancel(u, io);
     io->operations--;
     u->armed--;
     io->receiving = IO_RECV_OFF;
+}
+
+static void target_completed(uring *u, sluice_io *io, int result) {
+    receive_is_over(u, io);
     io->target.armed = false;
     if (result > 0) {
         note_written(io->target.memory, (size_t)result);
@@ -394,9 +417,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         io->starved = found_no_room(u, io, result);
         if (io->receiving == IO_RECV_AIMED)
             io_queue_remove(&ring_of(u, io)->aimed, io);
-        io->operations--;
-        u->armed--;
-        io->receiving = IO_RECV_OFF;
+        receive_is_over(u, io);
     }
     if (result == -ENOBUFS)
         u->stats.starved++;
@@ -418,8 +439,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         wait_for_arming(u, io);
     } else if (io->receiving == IO_RECV_MULTI && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
-        io->receiving = IO_RECV_STOPPING;
-        uring_cancel(u, io, URING_TAG_RECEIVE);
+        cancel_receive(u, io);
     }
 }
 

@@ -656,8 +656,9 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
         lose_frame(stream);
         return -ENOMEM;
     }
-    take(stream, packet, flags);
+    /* First: who is told here that the stream is known may open a feed, which begins with this packet. */
     feeds_push(stream, packet, flags);
+    take(stream, packet, flags);
     packet_unref(packet);
     return 0;
 }

@@ -10,6 +10,11 @@
 
 enum {
     G711_RATE = 8000,
+    /*
+     * What is carried has clocks of 8,000 to 96,000 Hz, and some senders count microseconds. A timestamp has 32 bits:
+     * of a clock that is faster than this, a gap of minutes could be one in either direction.
+     */
+    MAX_CLOCK_RATE = 10000000,
     MILLI = 1000,
     MOST_COMPOSITION = 0x7FFFFF,
 };
@@ -74,7 +79,7 @@ void sluice_rtp_flv_free(sluice_rtp_flv *flv) {
 
 static bool is_carried(const sluice_codec_config *config) {
     bool is_g711 = config->codec == SLUICE_CODEC_PCMA || config->codec == SLUICE_CODEC_PCMU;
-    if (sluice_codec_rtp_format(config->codec) < 0 || config->clock_rate == 0)
+    if (sluice_codec_rtp_format(config->codec) < 0 || config->clock_rate == 0 || config->clock_rate > MAX_CLOCK_RATE)
         return false;
     if (is_g711)
         return config->clock_rate == G711_RATE && (config->channels == 1 || config->channels == 2);

@@ -156,7 +156,8 @@ uint64_t sluice_rtp_to_ntp(const sluice_rtp_mapping *mapping, int64_t timestamp)
 
 int64_t sluice_rtp_from_ntp(const sluice_rtp_mapping *mapping, uint64_t ntp) {
     wide difference = (int64_t)(ntp - mapping->ntp);
-    return mapping->timestamp + divide(difference * mapping->rate, (wide)1 << 32);
+    wide timestamp = (wide)mapping->timestamp + divide(difference * mapping->rate, (wide)1 << 32);
+    return (int64_t)(timestamp > INT64_MAX ? INT64_MAX : timestamp < INT64_MIN ? INT64_MIN : timestamp);
 }
 
 enum { NANOSECONDS = 1000000000 };

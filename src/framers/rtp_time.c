@@ -6,6 +6,7 @@ enum {
     FIRST_TIME = 1000 * 1000,
     MAX_GAP = 10 * MICROSECONDS,
     MAX_BACK = 2 * MICROSECONDS,  /* pictures in their order of decoding */
+    MAX_APART = 3600,             /* seconds between the reports of two tracks that belong together */
     MAX_SKEW = 10 * MICROSECONDS, /* reports that say more are wrong, or of another clock */
     LEAST_SKEW = 2000,            /* less is how exact reports are */
     LEAST_STEP = 1000,            /* after a jump */
@@ -34,12 +35,12 @@ static bool measure(const struct rtp_line *line, const struct rtp_track_time *ti
     const struct rtp_track_time *first = line->first;
     if (!first || first == time || !first->begun || !first->mapping.valid || !time->mapping.valid)
         return false;
+    /* The peer says what it likes: before anything is made of it. */
+    int64_t apart = (int64_t)(time->mapping.ntp - first->mapping.ntp) / ((int64_t)1 << 32);
+    if (apart >= MAX_APART || apart <= -MAX_APART)
+        return false;
     /* The first track's timestamp, and place, at the moment of this track's report. */
     int64_t there = sluice_rtp_from_ntp(&first->mapping, time->mapping.ntp);
-    int64_t apart = there - first->mapping.timestamp;
-    const int64_t most = (int64_t)3600 * first->rate;
-    if (apart > most || apart < -most)
-        return false;
     *ret_skew = place(first, there) - place(time, time->mapping.timestamp);
     return true;
 }

@@ -259,6 +259,33 @@ static void replica_begins_like_its_stream(void **state) {
     }
 }
 
+/* An asking player, which opens a feed when it is told that the stream is known. */
+static feed_rig *told_rig;
+
+static void opens_a_feed(struct player *player) {
+    player->state = PLAYER_PAUSED;
+    assert_non_null(feed_open(told_rig->stream, &told_rig->sites[0], &told_rig->sites[1]));
+}
+
+/* A feed that begins while a tag is being given out, as one who is told of its stream may want, has that tag once. */
+static void feed_begins_with_the_first_tag(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    told_rig = &rig;
+    struct taker *here = join(&rig, rig.stream);
+    struct player asking = {.known = opens_a_feed};
+    stream_add_asking(rig.stream, &asking);
+    begin(&rig);
+    publish(&rig, 1);
+    struct taker *there = join_there(&rig);
+    stream_remove_player(rig.stream, &asking);
+    publish(&rig, GROUP + 1);
+    take_all(&rig);
+    assert_same(here, there);
+    rig_close(&rig);
+}
+
 static void publishers_come_and_go(void **state) {
     (void)state;
     feed_rig rig;
@@ -418,7 +445,7 @@ int main(void) {
         cmocka_unit_test(both_get_the_same),        cmocka_unit_test(replica_begins_like_its_stream),
         cmocka_unit_test(publishers_come_and_go),   cmocka_unit_test(messages_find_no_memory),
         cmocka_unit_test(what_is_lent_is_bounded),  cmocka_unit_test(feed_ends_without_players),
-        cmocka_unit_test(workers_end_in_any_order),
+        cmocka_unit_test(workers_end_in_any_order), cmocka_unit_test(feed_begins_with_the_first_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

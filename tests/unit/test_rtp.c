@@ -257,6 +257,15 @@ static void wall_clock(void **state) {
             assert_int_equal(sluice_rtp_from_ntp(&m, sluice_rtp_to_ntp(&m, t % (m.rate * 30000LL))),
                              t % (m.rate * 30000LL));
     }
+    /* Whatever a peer says of its clocks: what no timestamp can say is the last one that there is. */
+    static const int64_t ends[] = {INT64_MIN, -(int64_t)UINT32_MAX, 0, UINT32_MAX, INT64_MAX};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const sluice_rtp_mapping far = {.valid = true, .ntp = ntp, .timestamp = ends[i], .rate = UINT32_MAX};
+        int64_t later = sluice_rtp_from_ntp(&far, ntp + INT64_MAX), before = sluice_rtp_from_ntp(&far, ntp - INT64_MAX);
+        assert_true(ends[i] <= 0 ? later > ends[i] : later == INT64_MAX);
+        assert_true(ends[i] >= 0 ? before < ends[i] : before == INT64_MIN);
+        assert_int_equal(sluice_rtp_from_ntp(&far, ntp), ends[i]);
+    }
     static const uint64_t times[] = {
         0, 1, 999999999, 1000000000, 1763740800123456789, 2085978495999999999, 2085978496000000000};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)

@@ -619,6 +619,24 @@ static void tracks_that_flv_has_not(void **state) {
     sluice_rtp_flv_free(NULL);
 }
 
+/* An rtpmap may say any clock rate. */
+static void clocks_that_are_too_fast(void **state) {
+    static const struct {
+        uint32_t rate;
+        int result;
+    } clocks[] = {{UINT32_MAX, -EOPNOTSUPP}, {10000001, -EOPNOTSUPP}, {10000000, 0}, {1000000, 0}, {192000, 0}, {1, 0}};
+    for (size_t i = 0; i < sizeof clocks / sizeof *clocks; i++) {
+        sluice_rtp_flv *flv = session_new(*state, NULL, 0);
+        sluice_codec_config config;
+        const sluice_http_text fmtp = {"config=1210", 11};
+        assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_AAC, clocks[i].rate, 2), 0);
+        assert_int_equal(sluice_codec_read_fmtp(&config, fmtp, NULL), 0);
+        assert_int_equal(config.clock_rate, clocks[i].rate);
+        assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL, SLUICE_RTP_FLV_ANY), clocks[i].result);
+        sluice_rtp_flv_free(flv);
+    }
+}
+
 /* A pool that is full costs frames, and nothing else; a tag that has been kept outlives the session. */
 static void no_memory(void **state) {
     (void)state;
@@ -738,6 +756,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(reports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_payload_types_are_ignored, set_up, tear_down),
         cmocka_unit_test_setup_teardown(tracks_that_flv_has_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(clocks_that_are_too_fast, set_up, tear_down),
         cmocka_unit_test(no_memory),
         cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
     };

@@ -169,6 +169,23 @@ static void jumps(void **state) {
     assert_int_equal(time.jumps, 3);
 }
 
+/* Reports half an era of NTP apart, of the fastest clock that there is, correct nothing. */
+static void reports_from_the_ends_of_time(void **state) {
+    (void)state;
+    static const uint64_t moments[] = {0, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX, (uint64_t)3600 << 32};
+    for (size_t i = 0; i < 25; i++) {
+        struct rtp_line line = {0};
+        struct rtp_track_time first = {.rate = UINT32_MAX}, second = {.rate = 48000};
+        uint64_t one = moments[i / 5], other = moments[i % 5];
+        (void)at(&line, &first, UINT32_MAX, 0);
+        (void)at(&line, &second, 0, 0);
+        rtp_time_report(&first, one, UINT32_MAX);
+        rtp_time_report(&second, other, 0);
+        rtp_time_correct(&line, &second);
+        assert_int_equal(second.skew, 0);
+    }
+}
+
 /* Any timestamps, reports and arrivals: what has been shown stays shown. */
 static void anything(void **state) {
     (void)state;
@@ -205,6 +222,7 @@ int main(void) {
         cmocka_unit_test(tracks_with_reports),
         cmocka_unit_test(tracks_with_late_reports),
         cmocka_unit_test(jumps),
+        cmocka_unit_test(reports_from_the_ends_of_time),
         cmocka_unit_test(anything),
     };
     return cmocka_run_group_tests_name("rtp_time", tests, NULL, NULL);
