@@ -7,6 +7,7 @@
 typedef struct io_queue {
     sluice_io *first, *last;
     uint32_t count;
+    uint64_t looked_at; /* milliseconds, of io_queue_break_deadlock() */
 } io_queue;
 
 void io_queue_push(io_queue *queue, sluice_io *io);
@@ -14,7 +15,8 @@ void io_queue_remove(io_queue *queue, sluice_io *io);
 
 /*
  * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames hold all there are,
- * and each waits for more. After some seconds of that the connection that holds the most ends with -ENOBUFS.
+ * and each waits for more. After some seconds of that the connection that holds the most ends with -ENOBUFS. They are
+ * seconds in which there were turns: of one in which the process was stopped, nobody could have given a block back.
  * @since: milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
  * True when one was told: do not wait before the loop has passed that on.
  */

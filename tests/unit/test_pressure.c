@@ -726,6 +726,28 @@ static void an_earlier_hunger_does_not_count(void **state) {
     patient_rig_close(&rig);
 }
 
+/* As after SIGSTOP: in that time nobody could have given a block back. */
+static void a_time_without_turns_counts_little(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = 3};
+    hoard h = {0};
+    int peer = starve(&r, &rig, &h);
+    turn_through(rig.loop, 1);
+    for (unsigned counted = 1000; counted < LAST_RESORT; counted += 1000) {
+        clock_forward(3600 * 1000);
+        turn_through(rig.loop, 3);
+        assert_false(r.told_end);
+    }
+    clock_forward(1000);
+    turn_until(rig.loop, &r.told_end);
+    assert_int_equal(r.error, -ENOBUFS);
+    hoard_release(&h);
+    close(peer);
+    patient_rig_close(&rig);
+    assert_int_equal(r.closed, 1);
+}
+
 /* The reserve. */
 
 typedef struct keeper {
@@ -976,6 +998,7 @@ int main(void) {
         cmocka_unit_test(the_largest_gives_way_when_all_wait_for_ever),
         cmocka_unit_test(one_that_waits_alone_gives_way),
         cmocka_unit_test(an_earlier_hunger_does_not_count),
+        cmocka_unit_test(a_time_without_turns_counts_little),
         cmocka_unit_test(consumers_cannot_keep_the_reserve),
         cmocka_unit_test(saturating_connections_share_a_tiny_pool),
         cmocka_unit_test(another_threads_release_wakes_a_starved_loop),
