@@ -57,7 +57,10 @@ typedef struct sluice_conn_events {
 
     /**
      * The kernel has taken the first @p bytes of what on_gather gave last; the rest was not sent, and is asked for
-     * again.
+     * again. In any case it is done with all of those pieces: none of them need be valid any more, and what on_gather
+     * gives next may be others. With 0 bytes the socket had no room, as a rule: on_gather is asked when it has, which
+     * may be never where the peer does not read. Until then the connection holds nothing of what is to be sent, and
+     * whoever sends may drop what has not been begun.
      */
     void (*on_sent)(sluice_conn *conn, size_t bytes, void *user);
 
@@ -194,7 +197,10 @@ SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *read
 /** Says that on_gather has something. It is asked once per turn until it has nothing. */
 SLUICE_API void sluice_conn_want_send(sluice_conn *conn);
 
-/** True while the kernel holds pieces that on_gather gave. */
+/**
+ * True from on_gather until on_sent, while the kernel may be reading the pieces; and while the socket has no room for
+ * what on_gather gave last, which on_sent has told with 0 bytes.
+ */
 SLUICE_API bool sluice_conn_is_sending(const sluice_conn *conn);
 
 /** Tells the peer that nothing more will be sent. For after the last on_sent. @return 0, -errno of shutdown(2) */

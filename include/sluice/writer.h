@@ -74,8 +74,8 @@ SLUICE_API int sluice_writer_new(sluice_conn *conn, size_t limit, sluice_writer 
  *
  * The place for it is on_closed: the kernel is done, and what was queued has already been given back. It may come
  * later, and also earlier, say when the protocol changes. If the kernel is reading queued bytes at that moment
- * (sluice_conn_is_sending()), nobody can say how much of them the peer will see: the connection is closed, and what is
- * queued is given back when the kernel is done with it, before on_closed. Afterwards no event may be forwarded.
+ * (between on_gather and on_sent), nobody can say how much of them the peer will see: the connection is closed, and
+ * what is queued is given back when the kernel is done with it, before on_closed. Afterwards no event may be forwarded.
  */
 SLUICE_API void sluice_writer_free(sluice_writer *writer);
 

@@ -67,7 +67,8 @@ struct io_events {
     void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
     void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */
     void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
-    void (*sent)(sluice_io *io, size_t bytes);
+    void (*sent)(sluice_io *io, size_t bytes);      /* 0, and still sending: it waits for room, without the pieces */
+    void (*room)(sluice_io *io);                    /* it has waited; the pieces may be sent now */
     void (*send_failed)(sluice_io *io, int error);
     void (*read_done)(sluice_io *io, io_read *read, int result); /* more bytes, 0 at the file's end, or -errno */
     void (*call_done)(sluice_io *io, io_call *call, int result); /* what the call returns, or -errno */
@@ -89,7 +90,7 @@ enum io_receiving {
 struct io_readiness {
     uint32_t interest;    /* the events that it is registered for; 0: not registered */
     uint8_t burst;        /* blocks for the next read; 0 before the first */
-    bool blocked;         /* a send waits for room in the socket */
+    bool blocked;         /* a send waits for room in the socket: the kernel has nothing of it */
     bool aiming;          /* in the queue of those with an aim */
     bool to_tell;         /* in the list of those to be told what follows */
     bool sent;            /* a send is done, with this result */
@@ -120,7 +121,7 @@ struct sluice_io {
     bool starved;        /* its last receive has ended for want of a block, or of room in the one that it had */
     bool filled_up;      /* its last receive took all the room that it had; io_uring's alone */
     bool accepting;      /* an accept is armed */
-    bool sending;        /* a send is under way */
+    bool sending;        /* a send is under way, or waits for room in the socket */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */
     bool cancelled;      /* cancel() has been called */
     bool cancel_due;     /* the cancel of its receive waits to be submitted: io_uring's alone */

@@ -9,7 +9,7 @@
  *   byte, descriptors passed along) without special care. Interest is withdrawn only when an event comes that nobody
  *   wants: a pause and a resume, or a short want of blocks, cost no system call.
  * - A send is tried at once. What came of it is told in the next turn, as if it had completed there. What the socket
- *   has no room for is asked for again when it has.
+ *   has no room for is the user's meanwhile, and asked for again when it has.
  * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is known to have more than
  *   a read took, or a file is to be read.
  */
@@ -198,8 +198,6 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     if (io->ready.result == -EAGAIN) {
         io->ready.result = epoll_listen(e, io, io->ready.interest | EPOLLOUT);
         io->ready.blocked = io->ready.result == 0;
-        if (io->ready.blocked)
-            return;
     }
     io->ready.sent = true;
     tell_later(e, io);
@@ -216,7 +214,7 @@ static bool start_call(sluice_backend *backend, io_call *call) {
 }
 
 static void tell_sent(sluice_io *io, ssize_t result) {
-    io->sending = false;
+    io->sending = io->ready.blocked;
     if (result >= 0)
         io->events->sent(io, (size_t)result);
     else if (result == -EINTR)
@@ -302,8 +300,8 @@ static void dispatch(epoll *e, sluice_io *io, uint32_t events) {
     if (events & ~wanted(io))
         (void)epoll_listen(e, io, io->ready.interest & wanted(io));
     if (io->ready.blocked && events & EPOLLOUT) {
-        io->ready.blocked = false;
-        tell_sent(io, 0);
+        io->ready.blocked = io->sending = false;
+        io->events->room(io);
     }
     if (!(events & EPOLLIN) || io->cancelled)
         return;

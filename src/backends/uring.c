@@ -318,16 +318,12 @@ static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     io->operations++;
 }
 
-/* The next step of a send that found no room. */
-static void wait_for_room(uring *u, sluice_io *io) {
+/* The next step of a send that found no room. False when the kernel takes no more now. */
+static bool wait_for_room(uring *u, sluice_io *io) {
     static const struct __kernel_timespec rest = {.tv_nsec = 10000000};
     struct io_uring_sqe *sqe = uring_sqe(u);
-    /* The kernel takes no more now: as if there had been room, so that the user tries again. */
-    if (!sqe) {
-        io->sending = false;
-        io->events->sent(io, 0);
-        return;
-    }
+    if (!sqe)
+        return false;
     if (io->send_step == URING_SEND_TRY) {
         io_uring_prep_poll_add(sqe, io->fd, POLLOUT);
         io->send_step = URING_SEND_POLL;
@@ -337,6 +333,19 @@ static void wait_for_room(uring *u, sluice_io *io) {
     }
     sqe->user_data = uring_data(io, URING_TAG_SEND);
     io->operations++;
+    return true;
+}
+
+static void send_tried(uring *u, sluice_io *io, int result) {
+    u->tries++;
+    /* Where it cannot wait, as if there had been room: the user tries again. */
+    io->sending = result == -EAGAIN && wait_for_room(u, io);
+    if (result >= 0)
+        io->events->sent(io, (size_t)result);
+    else if (result == -EAGAIN || result == -EINTR)
+        io->events->sent(io, 0);
+    else
+        io->events->send_failed(io, result);
 }
 
 static void send_completed(uring *u, sluice_io *io, int result) {
@@ -345,21 +354,16 @@ static void send_completed(uring *u, sluice_io *io, int result) {
         io->sending = false;
         return;
     }
-    bool try = io->send_step == URING_SEND_TRY;
-    u->tries += try;
-    /* A hang-up of the other direction alone makes the poll ready, but no room. */
-    bool idle_poll = io->send_step == URING_SEND_POLL && result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP));
-    if ((try && result == -EAGAIN) || idle_poll) {
-        wait_for_room(u, io);
+    if (io->send_step == URING_SEND_TRY) {
+        send_tried(u, io, result);
         return;
     }
+    /* A hang-up of the other direction alone makes the poll ready, but no room. */
+    bool idle_poll = io->send_step == URING_SEND_POLL && result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP));
+    if (idle_poll && wait_for_room(u, io))
+        return;
     io->sending = false;
-    if (try && result >= 0)
-        io->events->sent(io, (size_t)result);
-    else if (!try || result == -EINTR)
-        io->events->sent(io, 0);
-    else
-        io->events->send_failed(io, result);
+    io->events->room(io);
 }
 
 static bool start_read(sluice_backend *backend, io_read *read) {

@@ -89,9 +89,14 @@ static bool enqueue_headers(struct player *player, const struct stream_headers *
            enqueue_header(player, headers->audio, frame, timestamp);
 }
 
-/* Packets at the front that are not taken back. */
+/* Packets at the front that are not taken back. Of a player that takes nothing, the one that is sent in part. */
 static size_t kept_count(const struct player *player) {
     return player->gathered == 0 && player->sent_of_first > 0 ? 1 : player->gathered;
+}
+
+size_t player_spare(const struct player *player) {
+    size_t kept = kept_count(player);
+    return player->count > kept ? player->count - kept : 0;
 }
 
 void player_drop(struct player *player, enum player_drop cause) {

@@ -5,7 +5,7 @@
  * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One that would be sent
  * what has waited for too long skips to the newest key frame that is queued, so that it does not stay late. The packet
  * that is partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole
- * tags.
+ * tags. The kernel holds none of a player whose socket has no room: it costs the packet that is partly sent.
  *
  * With a merge window (merge.h), packets wait in the queue until they are due; each send takes all that is queued.
  */
@@ -111,6 +111,9 @@ void player_start(struct player *player, uint64_t now, uint8_t flags, const stru
 
 /* What is queued is due now. */
 void player_flush(struct player *player);
+
+/* Packets that are queued and not being sent: those that would be taken back. */
+size_t player_spare(const struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player, enum player_drop cause);

@@ -439,8 +439,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     (void)conn;
     size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
     size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
-    if (text > 0)
-        sluice_writer_sent(session->writer, text);
+    /* Also of nothing: the kernel is done with what it gave. */
+    sluice_writer_sent(session->writer, text);
     /* To the player, what came before the text and behind it is one. */
     if (session->player) {
         if (bytes > 0)

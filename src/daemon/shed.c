@@ -35,8 +35,7 @@ static void find_largest(struct stream *stream, void *user) {
 static void find_longest_queue(struct stream *stream, void *user) {
     struct shedding *shedding = user;
     for (struct player *player = gives(shedding, stream) ? stream->players : NULL; player; player = player->next)
-        if (player->count > player->gathered + 1 &&
-            (!shedding->longest || player->queued_bytes > shedding->longest->queued_bytes))
+        if (player_spare(player) > 1 && (!shedding->longest || player->queued_bytes > shedding->longest->queued_bytes))
             shedding->longest = player;
 }
 

@@ -181,10 +181,16 @@ static void io_ended(sluice_io *io, int error) {
 
 static void io_sent(sluice_io *io, size_t bytes) {
     sluice_conn *conn = conn_of(io);
-    /* There may be more: ask again. Before the call, which may close the connection. */
-    list_add(&conn->loop->sending, LIST_SENDING, conn);
+    /* There may be more: ask again, when there is room. Before the call, which may close the connection. */
+    if (!io->sending)
+        list_add(&conn->loop->sending, LIST_SENDING, conn);
     if (conn->events->on_sent)
         conn->events->on_sent(conn, bytes, conn->user);
+}
+
+static void io_room(sluice_io *io) {
+    sluice_conn *conn = conn_of(io);
+    list_add(&conn->loop->sending, LIST_SENDING, conn);
 }
 
 static void io_send_failed(sluice_io *io, int error) {
@@ -253,6 +259,7 @@ static const struct io_events conn_io_events = {
     .placed = io_placed,
     .ended = io_ended,
     .sent = io_sent,
+    .room = io_room,
     .send_failed = io_send_failed,
     .idle = io_idle,
 };

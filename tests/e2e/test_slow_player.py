@@ -1,6 +1,7 @@
 """Players that do not keep up: they lose frames up to a key frame, and in the end their connection; the others lose
 nothing, and memory stays bounded."""
 
+import contextlib
 import threading
 import time
 import unittest
@@ -27,12 +28,12 @@ class Source:
     the limit.
     """
 
-    def __init__(self, daemon, normal=(), name="live/a", pause=0.001, behind=BEHIND):
+    def __init__(self, daemon, normal=(), name="live/a", pause=0.001, behind=BEHIND, size=FRAME):
         self._behind = behind
         self.publisher = Publisher(daemon, name, "http")
         self._normal = normal
         self.sent = flv.first_tags()
-        self._frames = flv.frames(step=20, gop=20, size=FRAME)
+        self._frames = flv.frames(step=20, gop=20, size=size)
         self._pause = pause
         self._ending = threading.Event()
         self._error = None
@@ -72,6 +73,8 @@ class Source:
 
 class SlowPlayerTest(unittest.TestCase):
     limits = LIMITS
+    STALLED = 40
+    APART = 10  # Tags: half a megabyte, a quarter of a group.
 
     def setUp(self):
         self.most_held = 0
@@ -213,6 +216,37 @@ class SlowPlayerTest(unittest.TestCase):
             for player in stalled:
                 player.close()
             daemon.blocks_settled()
+
+
+    def test_stalled_one_after_another(self):
+        """Each of them waits with another part of the stream, which is far more than the memory."""
+        for kind in ("http", "rtsp"):
+            with self.subTest(kind), \
+                    Daemon("--workers", "1", "--memory", "8M", "--gop-size", "3M", "--stall", "600",
+                           listen=rtsp.listen()) as daemon, \
+                    contextlib.ExitStack() as stalled:
+                normal = Player(daemon, "live/a")
+                daemon.wait_player("live/a")
+                with Source(daemon, [normal], pause=0.01, size=100000) as source:
+                    normal.wait_tags(10)
+                    for _ in range(self.STALLED):
+                        at = len(source.sent)
+                        if kind == "http":
+                            stalled.enter_context(Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER,
+                                                         reading=False))
+                        else:
+                            client = rtsp.Client(daemon, receive_buffer=RECEIVE_BUFFER)
+                            stalled.enter_context(client)
+                            client.play((0,))
+                        harness.wait_until(lambda at=at: len(source.sent) > at + self.APART, "the publisher to go on")
+                    sent = source.end()
+                    self.check_normal(normal, sent)
+                    self.assertEqual(daemon.stream("live/a")["frames_dropped"], 0)
+                    self.assertEqual(daemon.log("player ended"), [])
+                    self.assertEqual(source.publisher.finish(), 200)
+                normal.close()
+                stalled.close()
+                daemon.blocks_settled()
 
 
 class GatheredSlowPlayerTest(SlowPlayerTest):

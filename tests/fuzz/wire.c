@@ -39,6 +39,7 @@ typedef struct line {
     sluice_io *io; /* NULL: not in use */
     struct iovec pieces[PIECES];
     size_t count; /* of a send under way */
+    bool blocked; /* a send waits for room: its pieces are not looked at any more */
 } line;
 
 typedef struct wire {
@@ -165,6 +166,7 @@ static line *line_of(sluice_backend *backend, sluice_io *io) {
         spare = &w->lines[w->used++];
     spare->io = io;
     spare->count = 0;
+    spare->blocked = false;
     return spare;
 }
 
@@ -277,25 +279,42 @@ static size_t take(wire_peer *peer, const line *here) {
     return done;
 }
 
+/* The peer takes nothing: what was to be sent is its owner's again. */
+static void block_send(wire *w, line *here) {
+    if (here->blocked)
+        return;
+    here->blocked = true;
+    here->count = 0;
+    memset(here->pieces, 0, sizeof here->pieces);
+    w->stats.completions++;
+    here->io->events->sent(here->io, 0);
+}
+
 static void complete_send(wire *w, line *here) {
     sluice_io *io = here->io;
     wire_peer *peer = peer_of(io->fd);
     FUZZ_CHECK(peer);
     bool broken = peer->ended && peer->error;
+    bool blocked = here->blocked;
     size_t taken = 0;
     if (!io->cancelled && !broken) {
         FUZZ_CHECK(!peer->finished);
-        if (peer->takes == 0)
+        if (peer->takes == 0) {
+            block_send(w, here);
             return;
-        taken = take(peer, here);
+        }
+        taken = blocked ? 0 : take(peer, here);
     }
     here->count = 0;
+    here->blocked = false;
     io->sending = false;
     io->operations--;
     w->stats.completions++;
     if (io->cancelled)
         return;
-    if (broken)
+    if (blocked)
+        io->events->room(io);
+    else if (broken)
         io->events->send_failed(io, -EPIPE);
     else
         io->events->sent(io, taken);
@@ -384,7 +403,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     w->stats.enters++;
     for (size_t i = 0; i < w->used; i++) {
         line *here = &w->lines[i];
-        if (here->io && here->count > 0)
+        if (here->io && (here->count > 0 || here->blocked))
             complete_send(w, here);
         if (here->io && !here->io->cancelled && (here->io->wants_receive || target_pending(here->io)))
             complete_receive(w, here->io);

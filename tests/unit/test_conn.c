@@ -673,7 +673,8 @@ static size_t sender_gather(sluice_conn *conn, struct iovec *iov, size_t max, vo
 
 static void sender_sent(sluice_conn *conn, size_t bytes, void *user) {
     sender *s = user;
-    s->wrong |= !s->in_flight || bytes > s->gathered || sluice_conn_is_sending(conn);
+    /* With nothing taken it may wait for room. */
+    s->wrong |= !s->in_flight || bytes > s->gathered || (bytes > 0 && sluice_conn_is_sending(conn));
     s->in_flight = false;
     s->sent += bytes;
     if (s->sent == sender_whole(s)) {
@@ -755,6 +756,44 @@ static void partial_sends_go_on_where_they_ended(void **state) {
     (void)state;
     send_stream(sockets_tcp_pair, 2 << 20, 50000, 3000, SIZE_MAX, true);
     send_stream(sockets_unix_pair, 1 << 20, 50000, 1000, SIZE_MAX, true);
+}
+
+/* A send that waits for room has nothing: its memory may go, and is asked for anew, once, when there is room. */
+static void a_send_that_waits_for_room_holds_nothing(void **state) {
+    (void)state;
+    void (*const pairs[])(int[2]) = {sockets_tcp_pair, sockets_unix_pair};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        loop_rig rig;
+        sender s = {.total = 16 << 20, .most = 50000, .pieces = SIZE_MAX};
+        socket_reader reader;
+        loop_rig_open(&rig, NULL, NULL, GUARD);
+        int peer = sender_open(&s, &rig, pairs[i]);
+        shrink_send_buffer(s.conn);
+        sluice_conn_want_send(s.conn);
+        turn_until_blocked(rig.loop, s.conn);
+        assert_false(s.in_flight);
+        assert_in_range(s.sent, 1, s.total - 1);
+        memset(s.bytes, 0xff, s.total);
+        free(s.bytes);
+        s.bytes = NULL;
+        unsigned gathers = s.gathers;
+        sluice_conn_want_send(s.conn);
+        turn_through(rig.loop, 5);
+        assert_int_equal(s.gathers, gathers);
+        assert_true(sluice_conn_is_sending(s.conn));
+        s.bytes = malloc(s.total);
+        assert_non_null(s.bytes);
+        pattern_fill(SEED, 0, s.bytes, s.total);
+        socket_reader_start(&reader, peer, SEED, 100000, 0);
+        turn_until(rig.loop, &s.all_sent);
+        socket_reader_join(&reader);
+        assert_true(reader.matches);
+        assert_int_equal(reader.total, s.total);
+        assert_false(s.wrong);
+        close(peer);
+        loop_rig_close(&rig);
+        free(s.bytes);
+    }
 }
 
 static void sending_goes_on_after_the_peers_end(void **state) {
@@ -1729,6 +1768,7 @@ int main(void) {
         cmocka_unit_test(a_close_with_data_in_flight_returns_all_blocks),
         cmocka_unit_test(pieces_are_sent_in_order),
         cmocka_unit_test(partial_sends_go_on_where_they_ended),
+        cmocka_unit_test(a_send_that_waits_for_room_holds_nothing),
         cmocka_unit_test(sending_goes_on_after_the_peers_end),
         cmocka_unit_test(a_close_ends_a_blocked_send),
         cmocka_unit_test(blocked_sends_take_no_threads),

@@ -684,21 +684,47 @@ static void the_loops_end_gives_everything_back(void **state) {
     free(bytes);
 }
 
+static void released_before_another(const void *data, size_t size, void *user) {
+    session *other = user;
+    (void)data, (void)size;
+    sluice_writer_free(other->writer);
+    assert_int_equal(other->released, 0);
+}
+
+/* Both have been handed to the kernel; of the second nobody has been told yet. */
 static void a_writer_freed_during_a_send_closes(void **state) {
+    (void)state;
+    loop_rig rig;
+    session first, second;
+    loop_rig_open(&rig, &small_pool, NULL, GUARD);
+    session_open(&first, &rig, sockets_tcp_pair, UNLIMITED);
+    session_open(&second, &rig, sockets_tcp_pair, UNLIMITED);
+    assert_int_equal(sluice_writer_borrow(first.writer, "one", 3, released_before_another, &second), 0);
+    assert_int_equal(sluice_writer_borrow(second.writer, "two", 3, released, &second), 0);
+    turn_until_count(rig.loop, &second.closed, 1);
+    assert_int_equal(second.released_at_close, 1);
+    close(second.peer);
+    session_close(&first, &rig);
+    loop_rig_close(&rig);
+}
+
+/* The kernel has nothing of it: what is queued comes back at once, and the connection goes on. */
+static void a_writer_freed_while_there_is_no_room_gives_back_at_once(void **state) {
     (void)state;
     loop_rig rig;
     session s;
     uint8_t *bytes = calloc(1, LENT);
     loop_rig_open(&rig, &small_pool, NULL, GUARD);
     block(&s, &rig, bytes);
+    assert_true(sluice_conn_is_sending(s.conn));
     sluice_writer_free(s.writer);
-    assert_int_equal(s.released, 0);
-    turn_until_count(rig.loop, &s.closed, 1);
-    assert_int_equal(s.released_at_close, 2);
-    assert_int_equal(held(rig.pool), 0);
-    close(s.peer);
-    loop_rig_close(&rig);
     free(bytes);
+    assert_int_equal(s.released, 2);
+    assert_int_equal(held(rig.pool), 0);
+    assert_int_equal(s.closed, 0);
+    assert_int_equal(sluice_writer_new(s.conn, UNLIMITED, &s.writer), 0);
+    session_close(&s, &rig);
+    loop_rig_close(&rig);
 }
 
 static void a_writer_freed_between_sends_gives_way_to_another(void **state) {
@@ -956,6 +982,7 @@ int main(void) {
         cmocka_unit_test(a_failure_gives_everything_back),
         cmocka_unit_test(the_loops_end_gives_everything_back),
         cmocka_unit_test(a_writer_freed_during_a_send_closes),
+        cmocka_unit_test(a_writer_freed_while_there_is_no_room_gives_back_at_once),
         cmocka_unit_test(a_writer_freed_between_sends_gives_way_to_another),
         cmocka_unit_test(a_release_may_queue_more_and_close),
         cmocka_unit_test(what_a_release_queues_waits),
