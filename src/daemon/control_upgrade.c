@@ -25,17 +25,20 @@ enum {
     READY_S = 8,         /* for the other process to become ready: less than who asks by the API waits */
     TURN_MS = 60 * 1000, /* for this one to be told to go on */
     REASON = 128,
+    TRIES = 3, /* processes that are started once nothing is accepted here any more */
 };
 
-/* Each of the two says one byte to the other, once. */
-static const char ready = 'r', go = 'g';
+/* What the two say to each other, in this order. */
+static const char ready = 'r', go = 'g', taken = 't';
 
 enum upgrade_state {
     UPGRADE_NONE,
     UPGRADE_LENDING,  /* upgrade_start(): the server is asked for its sockets */
     UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
     UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
-    UPGRADE_OVER,     /* on_wake() */
+    UPGRADE_PASSING,  /* on_wake(), on_channel(): the other process is to say that it has begun */
+    UPGRADE_OVER,     /* on_channel(): it has */
+    UPGRADE_LOST,     /* retry(): nobody listens any more */
 };
 
 struct upgrade {
@@ -47,7 +50,9 @@ struct upgrade {
     enum upgrade_state state;
     upgrade_done_fn *done;
     void *user;
-    struct spawn_sockets sockets; /* to be given away: duplicates */
+    struct spawn_sockets sockets; /* to be given away: duplicates, until the other process has begun */
+    bool has_left;                /* nothing is accepted here any more */
+    unsigned tries;               /* processes that have ended since then */
     pid_t pid;
     int channel; /* to the other process; -1: there is none */
     struct event *channel_event;
@@ -127,13 +132,47 @@ static void leave(struct upgrade *upgrade) {
         return;
     }
     upgrade->state = UPGRADE_LEAVING;
+}
+
+/* Nothing is accepted here any more, so it may begin. */
+static void pass(struct upgrade *upgrade) {
+    upgrade->state = UPGRADE_PASSING;
+    (void)!send(upgrade->channel, &go, 1, MSG_NOSIGNAL);
+}
+
+static void end(struct upgrade *upgrade) {
+    upgrade->state = UPGRADE_OVER;
+    spawn_sockets_close(&upgrade->sockets);
+    close_channel(upgrade);
     LOG(LOG_INFO, "replaced", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
     service_main_pid(upgrade->pid);
     admin_leave(upgrade->admin);
+    server_replaced(upgrade->server);
     finish(upgrade, 0, "");
 }
 
-/* It will not become ready. */
+static int spawn(struct upgrade *upgrade);
+
+/*
+ * Nothing is accepted here any more, and the process that was to go on has ended. The sockets are still there, with
+ * whoever waits in their backlog: another process is started.
+ */
+static void retry(struct upgrade *upgrade, const char *reason) {
+    close_channel(upgrade);
+    upgrade->tries++;
+    LOG(LOG_ERROR, "the new process has not taken over", {"reason", reason},
+        {"tries", log_unsigned(upgrade->tries).text});
+    if (upgrade->tries < TRIES && spawn(upgrade) == 0) {
+        upgrade->state = UPGRADE_STARTING;
+        return;
+    }
+    upgrade->state = UPGRADE_LOST;
+    spawn_sockets_close(&upgrade->sockets);
+    server_replaced(upgrade->server);
+    finish(upgrade, -ECHILD, reason);
+}
+
+/* It will not become ready, or not begin. */
 static void reap(struct upgrade *upgrade, bool is_late) {
     char reason[REASON];
     int status = end_successor(upgrade);
@@ -143,7 +182,10 @@ static void reap(struct upgrade *upgrade, bool is_late) {
         snprintf(reason, sizeof reason, "the new process was ended by signal %d", WTERMSIG(status));
     else
         snprintf(reason, sizeof reason, "the new process ended with status %d", WEXITSTATUS(status));
-    give_up(upgrade, -ECHILD, reason);
+    if (upgrade->has_left)
+        retry(upgrade, reason);
+    else
+        give_up(upgrade, -ECHILD, reason);
 }
 
 static void on_channel(evutil_socket_t fd, short what, void *user) {
@@ -152,15 +194,20 @@ static void on_channel(evutil_socket_t fd, short what, void *user) {
     ssize_t got = what & EV_READ ? recv(fd, &byte, 1, 0) : -1;
     if (got < 0 && what & EV_READ && errno == EAGAIN)
         return;
-    if (upgrade->state != UPGRADE_STARTING) {
-        /* It has ended already; its sockets are closed, and ours too. */
-        close_channel(upgrade);
-        return;
-    }
-    if (got == 1 && byte == ready)
-        leave(upgrade);
-    else
+    if (upgrade->state == UPGRADE_LEAVING) {
+        /* on_wake() finds it so: until then there is nothing to be done about it. */
+        if (!(what & EV_TIMEOUT))
+            close_channel(upgrade);
+    } else if (got == 1 && byte == ready && upgrade->state == UPGRADE_STARTING) {
+        if (upgrade->has_left)
+            pass(upgrade);
+        else
+            leave(upgrade);
+    } else if (got == 1 && byte == taken && upgrade->state == UPGRADE_PASSING) {
+        end(upgrade);
+    } else {
         reap(upgrade, what & EV_TIMEOUT);
+    }
 }
 
 /* 0, or why not all can be given away. */
@@ -179,23 +226,14 @@ static int take_lent(struct upgrade *upgrade) {
     return error ? error : admin_lend(upgrade->admin, &upgrade->sockets);
 }
 
-static void start(struct upgrade *upgrade) {
+/* 0, or -errno: there is no other process then. */
+static int spawn(struct upgrade *upgrade) {
     static const struct timeval patience = {.tv_sec = READY_S};
     int channel[2];
-    int error = take_lent(upgrade);
-    if (!error && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
-        error = -errno;
-    if (error) {
-        char reason[REASON];
-        snprintf(reason, sizeof reason, "the sockets cannot be given away: %s",
-                 error == -ESHUTDOWN ? "the server stops"
-                 : error == -E2BIG   ? "there are too many"
-                                     : strerror(-error));
-        give_up(upgrade, error, reason);
-        return;
-    }
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
+        return -errno;
     upgrade->channel = channel[0];
-    error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
+    int error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
     bool spawned = !error;
     close(channel[1]);
     if (spawned) {
@@ -205,12 +243,29 @@ static void start(struct upgrade *upgrade) {
     if (error) {
         if (spawned)
             (void)end_successor(upgrade);
-        give_up(upgrade, error, strerror(-error));
+        close_channel(upgrade);
+        return error;
+    }
+    LOG(LOG_INFO, "upgrading", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
+    return 0;
+}
+
+static void start(struct upgrade *upgrade) {
+    int error = take_lent(upgrade);
+    if (error) {
+        char reason[REASON];
+        snprintf(reason, sizeof reason, "the sockets cannot be given away: %s",
+                 error == -ESHUTDOWN ? "the server stops"
+                 : error == -E2BIG   ? "there are too many"
+                                     : strerror(-error));
+        give_up(upgrade, error, reason);
         return;
     }
-    spawn_sockets_close(&upgrade->sockets);
-    upgrade->state = UPGRADE_STARTING;
-    LOG(LOG_INFO, "upgrading", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
+    error = spawn(upgrade);
+    if (error)
+        give_up(upgrade, error, strerror(-error));
+    else
+        upgrade->state = UPGRADE_STARTING;
 }
 
 static void on_wake(void *user) {
@@ -222,9 +277,11 @@ static void on_wake(void *user) {
     if (has_come && upgrade->state == UPGRADE_LENDING) {
         start(upgrade);
     } else if (has_come && upgrade->state == UPGRADE_LEAVING) {
-        upgrade->state = UPGRADE_OVER;
-        (void)!send(upgrade->channel, &go, 1, MSG_NOSIGNAL);
-        close_channel(upgrade);
+        upgrade->has_left = true;
+        if (upgrade->channel >= 0)
+            pass(upgrade);
+        else
+            reap(upgrade, false);
     }
 }
 
@@ -252,7 +309,7 @@ void upgrade_free(struct upgrade *upgrade) {
     if (!upgrade)
         return;
     /* Who stops this process during an upgrade means both. */
-    if (upgrade->state == UPGRADE_STARTING)
+    if (upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_PASSING)
         (void)end_successor(upgrade);
     close_channel(upgrade);
     spawn_sockets_close(&upgrade->sockets);
@@ -277,7 +334,7 @@ int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
 }
 
 bool upgrade_is_over(const struct upgrade *upgrade) {
-    return upgrade->state >= UPGRADE_LEAVING;
+    return upgrade->state == UPGRADE_OVER;
 }
 
 void upgrade_take_over(int fd) {
@@ -286,5 +343,6 @@ void upgrade_take_over(int fd) {
     (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
     while (poll(&turn, 1, TURN_MS) < 0 && errno == EINTR)
         continue;
+    (void)!send(fd, &taken, 1, MSG_NOSIGNAL);
     close(fd);
 }

@@ -2,7 +2,9 @@
  * Upgrades: the program that lies where this one was started from is started beside it, is given the listening sockets,
  * and takes over once it is ready. No connection is refused meanwhile: who comes waits in the backlog for either of the
  * two. This process then goes on with the connections that it has, and ends. A program that does not become ready costs
- * nothing but a line in the log. The control plane's thread only.
+ * nothing but a line in the log. One that ends once it was ready, when nothing is accepted here any more, leaves a
+ * backlog behind: it is started anew, a few times. An upgrade is done when the other process says that it has begun.
+ * The control plane's thread only.
  */
 #ifndef SLUICED_CONTROL_UPGRADE_H
 #define SLUICED_CONTROL_UPGRADE_H

@@ -52,6 +52,7 @@ struct server {
     atomic_uint connections;
     atomic_uint unready; /* workers that have not made a turn yet */
     atomic_bool stopping;
+    atomic_bool replaced; /* another process has taken over */
     atomic_uint streams;
     atomic_bool over;         /* no loop is run any more */
     _Atomic uint64_t refused; /* connections over the limit, since there was last room */
@@ -89,6 +90,14 @@ const atomic_bool *server_over(const struct server *server) {
 
 uint32_t server_connection_count(const struct server *server) {
     return atomic_load(&server->connections);
+}
+
+void server_replaced(struct server *server) {
+    atomic_store(&server->replaced, true);
+}
+
+bool server_is_replaced(const struct server *server) {
+    return atomic_load(&server->replaced);
 }
 
 bool server_is_stopping(const struct server *server) {

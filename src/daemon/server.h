@@ -60,6 +60,10 @@ uint32_t server_worker_count(const struct server *server);
 struct worker *server_worker(struct server *server, uint32_t index);
 uint64_t server_started_at(const struct server *server); /* loop time */
 
+/* Another process has taken over, so that one that has left may end with its last connection. Any thread. */
+void server_replaced(struct server *server);
+bool server_is_replaced(const struct server *server);
+
 /* Connections now; and whether server_stop() has been called. Any thread. */
 uint32_t server_connection_count(const struct server *server);
 bool server_is_stopping(const struct server *server);

@@ -18,8 +18,9 @@ typedef void server_left_fn(void *user);
 
 /*
  * Stops accepting, without losing a connection, and pulling. Connections go on until they end, or for as long as the
- * options say (drain); players that have no publisher are ended. Then the run ends as by server_stop(), which ends it
- * at once. Any thread, once. 0; -ENOMEM, -ESHUTDOWN (the run is over): then @done is not called
+ * options say (drain); players that have no publisher are ended. Then, behind server_replaced(), the run ends as
+ * by server_stop(), which ends it at once. Any thread, once. 0; -ENOMEM, -ESHUTDOWN (the run is over): then @done is
+ * not called
  */
 int server_leave(struct server *server, server_left_fn *done, void *user);
 

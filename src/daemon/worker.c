@@ -150,6 +150,9 @@ uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream
 /* The first worker looks for all. */
 static void look_whether_left(const struct worker *worker, uint64_t now) {
     uint32_t connections = server_connection_count(worker->server);
+    /* Another one may have to be started in that process's place. */
+    if (!server_is_replaced(worker->server))
+        return;
     if (connections > 0 && now < worker->leave_deadline)
         return;
     LOG(LOG_INFO, "stopping", {"reason", connections > 0 ? "--drain is over" : "the last connection has ended"},

@@ -1,4 +1,4 @@
-"""Compiles the example of the README exactly as it stands there, and has ffmpeg send it a stream.
+"""Compiles the README's example exactly as it stands there, by the line that stands there, and has ffmpeg send it a stream.
 
 Usage: readme_example.py README LIBDIR BUILD-DIR
 """
@@ -25,21 +25,27 @@ def example(readme):
     return marked[0]
 
 
-def compile_example(text, libdir, build):
+def compiling(readme, libdir):
+    """The line by which it is compiled, for where the library has been installed."""
+    with open(readme, encoding="utf-8") as file:
+        lines = [line.strip() for line in file if line.startswith("    cc example.c ")]
+    if len(lines) != 1 or "PREFIX/lib" not in lines[0]:
+        sys.exit(f"{readme}: not one line that compiles example.c: {lines}")
+    return lines[0].replace("PREFIX/lib", libdir)
+
+
+def compile_example(text, line, build):
     shutil.rmtree(build, ignore_errors=True)
     os.makedirs(build)
     source = os.path.join(build, "example.c")
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
-    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.join(libdir, "pkgconfig"))
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sluice"], env=environment, check=True,
-                           capture_output=True, text=True).stdout.split()
-    program = os.path.join(build, "example")
-    compiler = os.environ.get("CC", "cc")
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_RUN_PATH")}
     # Callbacks take what they do not all use.
-    warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
-    subprocess.run([compiler, *warnings, source, *flags, "-o", program], check=True)
-    return program
+    warnings = " -Wall -Wextra -Wno-unused-parameter -Werror -o checked"
+    for command in (line, line + warnings):
+        subprocess.run(["sh", "-c", command], cwd=build, env=environment, check=True)
+    return os.path.join(build, "a.out"), environment
 
 
 class Terminal:
@@ -73,8 +79,8 @@ class Terminal:
                 sys.exit(f"the example ended before it listened:\n{self.text}")
 
 
-def run_example(program, libdir):
-    terminal = Terminal([program, "0"], dict(os.environ, LD_LIBRARY_PATH=libdir))
+def run_example(program, environment):
+    terminal = Terminal([program, "0"], environment)
     try:
         port = terminal.port()
         subprocess.run(
@@ -95,8 +101,8 @@ def run_example(program, libdir):
 
 def main():
     readme, libdir, build = sys.argv[1:]
-    program = compile_example(example(readme), libdir, build)
-    status, lines = run_example(program, libdir)
+    program, environment = compile_example(example(readme), compiling(readme, os.path.abspath(libdir)), build)
+    status, lines = run_example(program, environment)
     print("\n".join(lines[:8]), f"... {len(lines)} lines", sep="\n")
     if status != 0:
         sys.exit(f"the example ended with status {status}")

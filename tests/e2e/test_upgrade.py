@@ -9,9 +9,11 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import flv
 import harness
@@ -20,7 +22,23 @@ import tool
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 UPGRADES = 3
+SLUICED = harness.SLUICED  # While a test has another program in its place.
 STREAM, TAGS = flv.stream(60)
+WRAPPER = """#!{python}
+import os, socket, sys
+with open("{left}", "r+") as file:
+    left = int(file.read())
+    file.seek(0)
+    file.write(str(left - 1))
+if left <= 0:
+    os.execv("{sluiced}", sys.argv)
+with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as channel:
+    channel.setblocking(True)
+    channel.sendall(b"r")
+    if left % 2:
+        channel.recv(1)
+    os._exit(7)
+"""
 
 
 class Upgraded:
@@ -270,6 +288,42 @@ class UpgradeTest(unittest.TestCase):
                     daemon.process.send_signal(signal.SIGHUP)
                     daemon.wait_log("cannot reload", reason="another process is taking over")
                     self.assertIsNone(daemon.process.poll())
+
+    def test_one_that_ends_before_it_has_begun(self):
+        """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sluiced")
+            os.symlink(SLUICED, program)
+            for count, lost in ((1, False), (2, False), (3, True)):
+                with mock.patch.object(harness, "SLUICED", program), Upgraded(listen=LISTEN) as upgraded:
+                    daemon = upgraded.daemon
+                    with Steady(daemon, name=None) as steady:
+                        self.replace(folder, count)
+                        status, _, body = daemon.admin("POST", "/api/v1/upgrade")
+                        daemon.check_log(count, "the new process has not taken over",
+                                         reason="the new process ended with status 7")
+                        self.assertEqual(status, 503 if lost else 200)
+                        if lost:
+                            self.assertEqual(json.loads(body)["detail"], "the new process ended with status 7")
+                            self.assertEqual(daemon.log("replaced"), [])
+                        else:
+                            upgraded.taken_over()
+                            self.assertEqual(daemon.request("GET", "/")[0], 404)
+                        steady.go_on(20)
+                    daemon.wait_end()
+                os.unlink(program)
+                os.symlink(SLUICED, program)
+
+    @staticmethod
+    def replace(folder, count):
+        """Puts a program in the daemon's place that says that it is ready, and ends, so often; then it is the daemon."""
+        program = os.path.join(folder, "sluiced")
+        os.unlink(program)
+        with open(program, "w", encoding="ascii") as file:
+            file.write(WRAPPER.format(python=sys.executable, left=os.path.join(folder, "left"), sluiced=SLUICED))
+        os.chmod(program, 0o755)
+        with open(os.path.join(folder, "left"), "w", encoding="ascii") as file:
+            file.write(str(count))
 
     def test_no_descriptors(self):
         """Why the sockets cannot be given away is said; and then they can."""
