@@ -144,8 +144,8 @@ class PlayTest(Media):
                     with self.subTest(publish=publish, play=protocol):
                         name = "%s%s/%%d" % (publish, protocol)
                         result = push_until(lambda: are_playing(daemon, 4, 80), "players", "-n", 2, "--players", 4,
-                                            "--rate", 3, "--loop", "--ramp", "0.2", "--play", url_of(daemon, protocol, name), REAL,
-                                            url_of(daemon, publish, name))
+                                            "--rate", 3, "--loop", "--ramp", "0.2", "--play", url_of(daemon, protocol, name),
+                                            REAL, url_of(daemon, publish, name))
                         said = self.served(result, 2, 4)
                         self.assertEqual(said["players"]["startup_ms"]["samples"], 4)
                         self.assertGreater(said["players"]["latency_ms"]["samples"], 100)
