@@ -25,21 +25,15 @@ def find():
 
 
 class Browser:
+    STARTS = 5
+
     def __init__(self):
         driver, browser = find()
         self._folder = tempfile.TemporaryDirectory()
         self._log = tempfile.TemporaryFile()
-        self._driver = subprocess.Popen([driver, "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self._log, env=dict(os.environ, HOME=self._folder.name))
-        self._session = None
+        self._driver = self._session = None
         try:
-            for line in self._driver.stdout:
-                found = re.search(rb"started successfully on port (\d+)", line)
-                if found:
-                    break
-            else:
-                raise BrowserError("the driver has not started")
-            self._base = "http://127.0.0.1:%d" % int(found.group(1))
+            self._base = "http://127.0.0.1:%d" % self._start(driver)
             arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                          "--autoplay-policy=no-user-gesture-required", "--mute-audio", "--no-first-run",
                          "--disable-background-networking", "--disable-component-update", "--window-size=1200,900",
@@ -51,6 +45,28 @@ class Browser:
         except BaseException:
             self.close()
             raise
+
+    def _start(self, driver):
+        """Starts the driver: its port. It has the system choose one of IPv6 and then wants the same of IPv4, or the
+        other way round; where somebody has that it ends, and another one is to be tried."""
+        for _ in range(self.STARTS):
+            self._driver = subprocess.Popen([driver, "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=self._log, env=dict(os.environ, HOME=self._folder.name))
+            said = b""
+            for line in self._driver.stdout:
+                found = re.search(rb"started successfully on port (\d+)", line)
+                if found:
+                    return int(found.group(1))
+                said += line
+            self._end()
+        raise BrowserError("the driver has not started: " + said.decode(errors="replace")[-500:])
+
+    def _end(self):
+        if self._driver:
+            self._driver.terminate()
+            self._driver.wait()
+            self._driver.stdout.close()
+            self._driver = None
 
     def __enter__(self):
         return self
@@ -106,8 +122,6 @@ class Browser:
             except (BrowserError, OSError):
                 pass
             self._session = None
-        self._driver.terminate()
-        self._driver.wait()
-        self._driver.stdout.close()
+        self._end()
         self._log.close()
         self._folder.cleanup()

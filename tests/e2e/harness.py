@@ -5,6 +5,7 @@ Exit status of a test file: 0 passed, 1 failed, 77 skipped.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import http.client
@@ -258,9 +259,27 @@ class Daemon:
         """One request to the administration: (status, headers, body)."""
         return self.request(method, path, body, headers, "admin")
 
+    def until_answered(self, method, path):
+        """The same, asked again while a worker has not answered in time."""
+        patience = Patience()
+        while True:
+            answer = self.admin(method, path)
+            if answer[0] != 503 or not patience.left():
+                return answer
+            time.sleep(0.02)
+
+    def end(self, path):
+        """Has a player, publisher or stream ended: the status."""
+        status = self.admin("DELETE", path)[0]
+        if status != 503:
+            return status
+        # A worker has not answered in time, and does it later; so it may be gone when that is asked for again.
+        status = self.until_answered("DELETE", path)[0]
+        return 204 if status == 404 else status
+
     def api(self, path="/api/v1/snapshot"):
         """A document of the API; by default the one that has everything."""
-        status, _, body = self.admin("GET", path)
+        status, _, body = self.until_answered("GET", path)
         if status != 200:
             raise AssertionError("the API answers %d %r" % (status, body))
         return json.loads(body)
@@ -370,6 +389,37 @@ def in_thread(test, work):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     test.addCleanup(thread.join)
+
+
+class StoppedThread:
+    """One thread of a daemon, which does nothing any more until the end of the context; the others go on."""
+
+    # ptrace(2), waitpid(2)
+    SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+
+    def __init__(self, daemon, name):
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+        self._libc.ptrace.restype = ctypes.c_long
+        folder = "/proc/%d/task" % daemon.process.pid
+        names = {}
+        for number in os.listdir(folder):
+            with open("%s/%s/comm" % (folder, number), encoding="ascii") as file:
+                names[file.read().strip()] = int(number)
+        self._id = names[name]
+
+    def __enter__(self):
+        self._trace(self.SEIZE)
+        self._trace(self.INTERRUPT)
+        os.waitpid(self._id, self.WALL)
+        return self
+
+    def __exit__(self, *_):
+        self._trace(self.DETACH)
+
+    def _trace(self, request):
+        if self._libc.ptrace(request, self._id, None, None) < 0:
+            raise OSError(ctypes.get_errno(), "ptrace: " + os.strerror(ctypes.get_errno()))
 
 
 # Peers by hand
@@ -590,10 +640,14 @@ class Publisher:
 
 
 class Steady:
-    """A stream with a player that must not notice what the test does beside it."""
+    """A stream with a player that must not notice what the test does beside it.
 
-    def __init__(self, daemon, pause=0.004, name=None, **options):
-        self._daemon = daemon
+    It is sent no faster than its player takes it, however busy the machine is.
+    """
+
+    def __init__(self, daemon, pause=0.004, name=None, behind=40, **options):
+        """behind: tags that the player may be, which have to fit into what the daemon keeps for one."""
+        self._behind = behind
         self._pause = pause
         self._ending = threading.Event()
         self._error = None
@@ -624,10 +678,13 @@ class Steady:
     def _run(self):
         try:
             while not self._ending.wait(self._pause):
+                # There is nothing to be had before the first frame.
+                if len(self.sent) > len(flv.first_tags()):
+                    self.player.wait_tags(len(self.sent) - self._behind)
                 tag = next(self._source)
                 self.sent.append(tag)
                 self.publisher.send(tag)
-        except OSError as error:
+        except (OSError, AssertionError) as error:
             self._error = error
 
     def go_on(self, count=20):
@@ -642,7 +699,7 @@ class Steady:
         if self._abandoned:
             return
         if self._error:
-            raise AssertionError("the publisher beside was disturbed: %r" % self._error)
+            raise AssertionError("the stream beside was disturbed: %r" % self._error)
         self.player.wait_frame(self.sent[-1])
         check_same(self.player.tags, self.sent, "tags beside")
         self.publisher.finish()

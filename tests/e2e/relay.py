@@ -43,6 +43,9 @@ class Source:
         if way == "rtsp":
             self.client = rtsp.Client(daemon, name)
             self.client.record(self.SDP)
+            # What belongs together, which the server else guesses by when it comes.
+            for channel, rate in ((1, 3600), (3, 1764)):
+                self.client.send_report(channel, (start + first) * rate)
             self.peer = self.client.peer
         else:
             self.publisher = Publisher(daemon, name, way)

@@ -139,6 +139,11 @@ class Client:
                              timestamp & 0xFFFFFFFF, 0x1234) + payload
         self.send_raw(struct.pack(">BBH", 0x24, channel, len(packet)) + packet)
 
+    def send_report(self, channel, timestamp):
+        """A sender report, always of the same moment."""
+        packet = struct.pack(">BBHIQIII", 0x80, 200, 6, 0x1234, 0xE0000000 << 32, timestamp & 0xFFFFFFFF, 0, 0)
+        self.send_raw(struct.pack(">BBH", 0x24, channel, len(packet)) + packet)
+
     def next_rtp(self):
         """The next RTP packet; RTCP is stepped over, replies are kept."""
         while True:

@@ -1,7 +1,6 @@
 """The administration: what the API says, whom it lets in, and what it does to publishers and players."""
 
 import contextlib
-import ctypes
 import http.client
 import json
 import os
@@ -211,38 +210,13 @@ class ErrorsTest(unittest.TestCase):
                 self.assertEqual(daemon.request("GET", path)[0], 404)
 
 
-class StoppedThread:
-    """One thread of a daemon, which does nothing any more until it is let go."""
-
-    SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
-
-    def __init__(self, daemon, name):
-        folder = "/proc/%d/task" % daemon.process.pid
-        for task in os.listdir(folder):
-            with open("%s/%s/comm" % (folder, task), encoding="ascii") as file:
-                if file.read().strip() == name:
-                    self.id = int(task)
-        self._trace(self.SEIZE)
-        self._trace(self.INTERRUPT)
-        os.waitpid(self.id, self.WALL)
-
-    def _trace(self, request):
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.ptrace(request, self.id, None, None) < 0:
-            raise OSError(ctypes.get_errno(), "ptrace")
-
-    def go_on(self):
-        self._trace(self.DETACH)
-
-
 class HangTest(unittest.TestCase):
     def test_what_one_worker_may_have(self):
         """While one does not answer, what the others do not have may be there: 503, not 404."""
         with Daemon("--workers", "2") as daemon:
             paths = ("/api/v1/players/123456", "/api/v1/publishers/123456", "/api/v1/streams/live/none")
-            stopped = StoppedThread(daemon, "worker 1")
             with contextlib.ExitStack() as stack:
-                stack.callback(stopped.go_on)
+                stack.enter_context(harness.StoppedThread(daemon, "worker 1"))
                 connections = [stack.enter_context(contextlib.closing(daemon.connection(protocol="admin")))
                                for _ in paths]
                 for connection, path in zip(connections, paths):

@@ -6,7 +6,6 @@ described, or described and not there, is an error.
 
 import concurrent.futures
 import contextlib
-import ctypes
 import importlib.util
 import json
 import os
@@ -33,33 +32,6 @@ def openapi_schema():
     path = os.path.join(os.path.dirname(package.origin), "resources", "schemas", "v3.1", "schema.json")
     with open(path, encoding="utf-8") as file:
         return json.load(file)
-
-
-@contextlib.contextmanager
-def hanging_worker(daemon):
-    """The only worker's thread stands still meanwhile; the rest of the process goes on."""
-    seize, interrupt, detach, any_child = 0x4206, 0x4207, 17, 0x40000000  # ptrace(2), waitpid(2): __WALL
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-    libc.ptrace.restype = ctypes.c_long
-
-    def ptrace(request):
-        if libc.ptrace(request, thread, None, None) < 0:
-            raise OSError(ctypes.get_errno(), "ptrace: " + os.strerror(ctypes.get_errno()))
-
-    folder = "/proc/%d/task/" % daemon.process.pid
-    names = {}
-    for number in os.listdir(folder):
-        with open(folder + number + "/comm", encoding="ascii") as file:
-            names[file.read().strip()] = int(number)
-    thread = names["worker 0"]
-    ptrace(seize)
-    ptrace(interrupt)
-    os.waitpid(thread, any_child)
-    try:
-        yield
-    finally:
-        ptrace(detach)
 
 
 class DescriptionTest(unittest.TestCase):
@@ -207,7 +179,7 @@ class DescriptionTest(unittest.TestCase):
     def check_hanging(self, daemon, headers):
         """A worker that does not answer: what it has to do with is 503, and a reload is under way until it does."""
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
-            with hanging_worker(daemon):
+            with harness.StoppedThread(daemon, "worker 0"):
                 waiting = [pool.submit(self.check, daemon, method, path, 503, None, headers)
                            for method, path, template in self.every("503")
                            if template not in ("/api/v1/reload", "/api/v1/upgrade")]

@@ -366,7 +366,7 @@ class ExhaustionTest(unittest.TestCase):
         """What an idle connection costs, of each protocol."""
         listen = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
         for protocol, greeting in (("http", b""), ("rtsp", b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n"), ("flv", b"")):
-            with self.subTest(protocol), Daemon("--max-connections", "20000", listen=listen) as daemon, \
+            with self.subTest(protocol), Daemon("--max-connections", "20000", "--idle", "600", listen=listen) as daemon, \
                     contextlib.ExitStack() as stack:
                 before = resident_kib(daemon.process.pid)
                 for _ in range(self.IDLE):

@@ -277,8 +277,8 @@ class ResumeTest(unittest.TestCase):
                 check_rising(self, socket_player.frames)
                 by_rtsp.check_rising(self)
                 # Sent away, it is not waited for: with no time to wait, players end.
-                self.assertEqual(daemon.admin("DELETE", "/api/v1/publishers/%d" % daemon.stream(NAMES[0])[
-                    "publisher"]["id"])[0], 204)
+                publisher = daemon.stream(NAMES[0])["publisher"]
+                self.assertEqual(daemon.end("/api/v1/publishers/%d" % publisher["id"]), 204)
                 player.wait_end()
                 source.close()
             daemon.blocks_settled()

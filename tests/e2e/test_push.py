@@ -26,6 +26,22 @@ def push(*arguments, **options):
     return status, json.loads(out.splitlines()[-1])
 
 
+def push_until(condition, what, *arguments):
+    """The same, interrupted once the condition holds: however long that takes."""
+    with tool.Running("sluice-push", "--json", "--quiet", *arguments) as running:
+        harness.wait_until(condition, what)
+        running.process.send_signal(signal.SIGINT)
+        status, out, errors = running.wait()
+    if errors:
+        raise AssertionError(errors)
+    return status, json.loads(out.splitlines()[-1])
+
+
+def are_playing(daemon, count, frames):
+    """So many players have been sent so many frames."""
+    return len([one for one in daemon.api()["players"] if one["frames_sent"] > frames]) == count
+
+
 class Media(unittest.TestCase):
     """Tests that publish a file of a second and a half."""
 
@@ -124,11 +140,12 @@ class PlayTest(Media):
     def test_all_pairs(self):
         with Daemon(listen=ALL) as daemon:
             for publish in ("http", "rtsp"):
-                for play in ("http", "rtsp"):
-                    with self.subTest(publish=publish, play=play):
-                        name = "%s%s/%%d" % (publish, play)
-                        result = push("-n", 2, "--players", 4, "--rate", 3, "--loop", "--duration", "1.2", "--ramp", "0.2",
-                                      "--play", url_of(daemon, play, name), REAL, url_of(daemon, publish, name))
+                for protocol in ("http", "rtsp"):
+                    with self.subTest(publish=publish, play=protocol):
+                        name = "%s%s/%%d" % (publish, protocol)
+                        result = push_until(lambda: are_playing(daemon, 4, 80), "players", "-n", 2, "--players", 4,
+                                            "--rate", 3, "--loop", "--ramp", "0.2", "--play", url_of(daemon, protocol, name),
+                                            REAL, url_of(daemon, publish, name))
                         said = self.served(result, 2, 4)
                         self.assertEqual(said["players"]["startup_ms"]["samples"], 4)
                         self.assertGreater(said["players"]["latency_ms"]["samples"], 100)
@@ -137,13 +154,14 @@ class PlayTest(Media):
 
     def test_stalled(self):
         """Who reads nothing is not waited for, and when the server ends it that is no failure."""
-        with Daemon("--stall", "1", listen=ALL) as daemon:
+        with Daemon("--stall", "4", listen=ALL) as daemon:
             with tempfile.NamedTemporaryFile(suffix=".flv") as file:
                 # More than sockets hold.
                 file.write(flv.stream(200, size=100000, step=10)[0])
                 file.flush()
-                _, said = result = push("--players", 2, "--stalled", 2, "--loop", "--duration", "3.5", file.name,
-                                        daemon.url("live/a"))
+                _, said = result = push_until(lambda: len(daemon.log("player ended", reason="it takes nothing")) >= 2,
+                                              "two to be ended", "--players", 2, "--stalled", 2, "--loop", file.name,
+                                              daemon.url("live/a"))
             self.served(result, 1, 2)
             self.assertEqual(said["stalled"]["begun"], 2)
             self.assertEqual(len(daemon.log("player ended", reason="it takes nothing")), 2)
@@ -153,8 +171,9 @@ class PlayTest(Media):
         """Without publishers of its own: -n 0."""
         with Daemon(listen=ALL) as daemon, harness.Steady(daemon) as steady:
             for protocol in ("http", "rtsp"):
-                status, said = push("-n", 0, "--players", 3, "--duration", "1", "--ramp", "0",
-                                    url_of(daemon, protocol, steady.name))
+                # The one beside is there too.
+                status, said = push_until(lambda: are_playing(daemon, 4, 30), "players", "-n", 0, "--players", 3,
+                                          "--ramp", "0", url_of(daemon, protocol, steady.name))
                 self.assertEqual((status, said["players"]["served"]), (0, 3), said)
                 self.assertGreater(said["players"]["frames"], 30)
 
@@ -163,7 +182,7 @@ class Relay:
     """Between a player and the daemon: cuts pieces out of what the daemon sends."""
 
     def __init__(self, daemon, cut):
-        self._daemon, self._cut = daemon, cut
+        self._daemon, self._cut, self.number = daemon, cut, 0
         self.server = socket.create_server(("127.0.0.1", 0))
         self.port = self.server.getsockname()[1]
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -176,7 +195,7 @@ class Relay:
             try:
                 status, _, data = harness.read_head(daemon)
                 peer.sendall(b"HTTP/1.1 %d OK\r\nConnection: close\r\n\r\n" % status)
-                parser, number = flv.Parser(), 0
+                parser = flv.Parser()
                 begun = False
                 while data:
                     tags = parser.feed(data)
@@ -184,12 +203,15 @@ class Relay:
                         peer.sendall(flv.header())
                         begun = True
                     for tag in tags:
-                        number += 1
-                        for sent in self._cut(tag, number):
+                        for sent in self._cut(tag, self.number + 1):
                             peer.sendall(sent.pack())
+                        self.number += 1
                     data = daemon.recv(65536)
             except OSError:
                 pass
+
+    def is_over(self):
+        return not self._thread.is_alive()
 
     def close(self):
         self.server.close()
@@ -202,8 +224,10 @@ class FindingTest(Media):
     def through(self, daemon, cut):
         relay = Relay(daemon, cut)
         try:
-            status, said = push("--players", 1, "--rate", 2, "--loop", "--duration", "2", "--retries", 0, "--play",
-                                "http://127.0.0.1:%d/live/a.flv" % relay.port, self.file, daemon.url("live/a"))
+            # Or until the player has gone, because of what it was sent.
+            status, said = push_until(lambda: relay.number > 100 or relay.is_over(), "the cuts", "--players", 1,
+                                      "--rate", 2, "--loop", "--retries", 0, "--play",
+                                      "http://127.0.0.1:%d/live/a.flv" % relay.port, self.file, daemon.url("live/a"))
         finally:
             relay.close()
         self.assertEqual(status, 1, said)

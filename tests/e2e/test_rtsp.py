@@ -213,8 +213,8 @@ class PlayTest(unittest.TestCase):
         self.daemon.stop()
         self.daemon = Daemon("--player-buffer", "128K", "--gop-size", "64K", "--frame-limit", "64K", listen=listen())
         self.addCleanup(self.daemon.stop)
-        # Slow enough for the player beside, which has no more room than the slow one, however busy the machine is.
-        with steady(self.daemon, size=30000, pause=0.01) as stream, Client(self.daemon, receive_buffer=4096) as client:
+        # The player beside has no more room than the slow one.
+        with steady(self.daemon, size=30000, behind=2) as stream, Client(self.daemon, receive_buffer=4096) as client:
             client.play()
             stream.go_on(400)
             timestamps, ended = set(), set()

@@ -258,7 +258,8 @@ class UpgradeTest(unittest.TestCase):
 
             def write(text):
                 with open(config, "w", encoding="ascii") as file:
-                    file.write('http = "127.0.0.1:0";\n' + text)
+                    # The publisher is silent for as long as this takes.
+                    file.write('http = "127.0.0.1:0";\nidle = 600;\n' + text)
 
             write("")
             with Upgraded("--config", config, listen=()) as upgraded:
@@ -274,7 +275,7 @@ class UpgradeTest(unittest.TestCase):
                     self.assertEqual(json.loads(body)["detail"], "the new process ended with status 2")
                     # It still is the server, and takes a configuration.
                     self.assertEqual(daemon.stream("live/a")["state"], "live")
-                    write("idle = 20;")
+                    write("stall = 20;")
                     daemon.process.send_signal(signal.SIGHUP)
                     daemon.wait_log("configuration reloaded")
                     host, port = daemon.address("admin")
