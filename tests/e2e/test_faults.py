@@ -517,14 +517,17 @@ class LinkTest(unittest.TestCase):
                 self.addCleanup(probe.communicate)
                 self.addCleanup(probe.kill)
 
-                def behind():
+                def narrow():
                     return next((player for player in daemon.api()["players"]
-                                 if player["address"].startswith(link.theirs) and player["frames_dropped"] > 0), None)
+                                 if player["address"].startswith(link.theirs)), None)
 
-                player = harness.wait_until(behind, "the narrow player to lose frames")
-                self.assertGreater(player["queued_bytes"], 0)
+                def behind():
+                    player = narrow()
+                    return player and player["frames_dropped"] > 0 and player["queued_bytes"] > 0
+
+                harness.wait_until(behind, "the narrow player to lose frames, and to be behind")
                 link.narrow(None)
-                harness.wait_until(lambda: behind()["queued_bytes"] < 65536, "the player to catch up")
+                harness.wait_until(lambda: narrow()["queued_bytes"] < 65536, "the player to catch up")
                 steady.go_on(50)
             said = probe.communicate(timeout=harness.PATIENCE)[0].decode()
             self.assertEqual(probe.returncode, 0, said[-2000:])
