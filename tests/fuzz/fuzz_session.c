@@ -263,6 +263,7 @@ static void look(world *w) {
     struct admin_view view = {.snapshots = {list, w->workers}, .options = server_worker(w->server, 0)->options};
     for (uint32_t i = 0; i < w->workers; i++)
         FUZZ_CHECK(snapshot_take(server_worker(w->server, i), SNAPSHOT_ALL, &list[i]) == 0);
+    snapshots_fold(list, w->workers);
     struct json json = {0};
     admin_snapshot(&view, &json);
     FUZZ_CHECK(!json.failed);
