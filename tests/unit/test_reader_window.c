@@ -10,34 +10,21 @@
 
 #include "memory/chain.h"
 #include "support/feed.h"
+#include "support/reader_fixture.h"
 
 enum { BYTES = 20 };
 
 static const uint8_t bytes[BYTES + 1] = "abc\ndefg\r\nhijklmnopq";
 
-typedef struct fixture {
-    sluice_pool *pool;
-    sluice_chain *chain;
-    sluice_reader *reader;
-} fixture;
-
 static fixture begin(void) {
-    fixture f;
-    sluice_pool_options options = {.block_size = 512, .slab_blocks = 8, .max_blocks = 1024, .reserve_blocks = 1};
-    assert_int_equal(sluice_pool_new(&options, &f.pool), 0);
-    assert_int_equal(sluice_chain_new(f.pool, &f.chain), 0);
-    assert_int_equal(sluice_reader_new(f.chain, &f.reader), 0);
-    return f;
+    return reader_fixture_open(1024);
 }
 
 static void end(fixture *f) {
     sluice_pool_stats stats;
     sluice_pool_get_stats(f->pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
-    sluice_reader_free(f->reader);
-    sluice_chain_free(f->chain);
-    feed_assert_returned(f->pool);
-    sluice_pool_free(f->pool);
+    reader_fixture_close(f);
 }
 
 static void feed_cut(const fixture *f, size_t a, size_t b) {
