@@ -28,7 +28,7 @@ enum {
     TRIES = 3, /* processes that are started once nothing is accepted here any more */
 };
 
-/* What the two say to each other, in this order. */
+/* What the two say to each other, in this order. In the end the channel is closed by who has been before. */
 static const char ready = 'r', go = 'g', taken = 't';
 
 enum upgrade_state {
@@ -143,9 +143,10 @@ static void pass(struct upgrade *upgrade) {
 static void end(struct upgrade *upgrade) {
     upgrade->state = UPGRADE_OVER;
     spawn_sockets_close(&upgrade->sockets);
-    close_channel(upgrade);
     LOG(LOG_INFO, "replaced", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
+    /* The manager is to hear of it before the other process speaks, which it does when the channel is closed. */
     service_main_pid(upgrade->pid);
+    close_channel(upgrade);
     admin_leave(upgrade->admin);
     server_replaced(upgrade->server);
     finish(upgrade, 0, "");
@@ -337,12 +338,20 @@ bool upgrade_is_over(const struct upgrade *upgrade) {
     return upgrade->state == UPGRADE_OVER;
 }
 
-void upgrade_take_over(int fd) {
+/* Until the process before says something, or has closed the channel. */
+static void await_turn(int fd) {
     struct pollfd turn = {.fd = fd, .events = POLLIN};
-    LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)getppid()).text});
-    (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
+    char byte;
     while (poll(&turn, 1, TURN_MS) < 0 && errno == EINTR)
         continue;
+    (void)!recv(fd, &byte, 1, MSG_DONTWAIT);
+}
+
+void upgrade_take_over(int fd) {
+    LOG(LOG_INFO, "taking over", {"from", log_unsigned((uint64_t)getppid()).text});
+    (void)!send(fd, &ready, 1, MSG_NOSIGNAL);
+    await_turn(fd);
     (void)!send(fd, &taken, 1, MSG_NOSIGNAL);
+    await_turn(fd);
     close(fd);
 }

@@ -332,7 +332,12 @@ class Daemon:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self._thread.join()
+        # What it writes to is also that of the processes that it has started to take over.
+        while self._thread.is_alive():
+            for line in self.log("upgrading"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(line.fields["pid"]), signal.SIGKILL)
+            self._thread.join(0.1)
         self.process.stderr.close()
 
     def stop(self, number=signal.SIGTERM):

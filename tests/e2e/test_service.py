@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import tempfile
+import threading
 import time
 import unittest
 
@@ -98,6 +99,31 @@ class ServiceTest(unittest.TestCase):
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         self.assertEqual(next_message(), ["STOPPING=1"])
         self.assertTrue(select.select([handle], [], [], harness.PATIENCE)[0])
+
+    def test_successor_waits(self):
+        """It says nothing to the manager until the process before, which is the test, has told of it."""
+        before, channel = socket.socketpair()
+        self.addCleanup(before.close)
+        before.settimeout(harness.PATIENCE)
+        early = []
+
+        def pass_on():
+            with channel:
+                before.recv(1)
+            before.send(b"g")
+            before.recv(1)
+            # This one serves from now on. If it spoke at once, it would be heard within that time.
+            early.extend(select.select([self.socket], [], [], 0.3)[0])
+            before.close()
+
+        thread = threading.Thread(target=pass_on, daemon=True)
+        thread.start()
+        daemon = harness.Daemon("--config", self.config, listen=(), pass_fds=[channel.fileno()], environment={
+            "SLUICED_UPGRADE": "%d:%d" % (channel.fileno(), os.getpid()), "NOTIFY_SOCKET": self.path})
+        self.addCleanup(daemon.kill)
+        self.assertEqual(self.message(), ["READY=1"])
+        thread.join()
+        self.assertEqual(early, [])
 
     def test_without(self):
         """Not told where, or where nobody listens, it runs all the same."""
