@@ -197,8 +197,16 @@ class Daemon:
         """Warnings and errors so far, and lines that are no log lines."""
         return self.log(levels=("warning", "error", None))
 
+    def check_complaints(self, count):
+        """There are so many of them, and no more: those. What a client has been told may be in the log a moment later."""
+        wait_until(lambda: len(self.complaints()) >= count or self._closed, "%d complaints" % count)
+        found = self.complaints()
+        if len(found) != count:
+            raise AssertionError("%d complaints, not %d: %s" % (len(found), count, found))
+        return found
+
     def check_log(self, count, message, **fields):
-        """There are so many such lines, and no more. What a client has been told may be in the log a moment later."""
+        """There are so many such lines, and no more, as above."""
         self.wait_log(message, count, **fields)
         found = len(self.log(message, **fields))
         if found != count:

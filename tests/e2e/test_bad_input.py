@@ -384,7 +384,7 @@ class OptionsTest(unittest.TestCase):
                 daemon.wait_log("connections refused")
                 for peer in peers[most:]:
                     self.assertEqual(harness.status_of(harness.read_to_end(peer)), 503)
-                self.assertEqual(len(daemon.complaints()), 1)
+                daemon.check_complaints(1)
                 self.assertEqual(daemon.api()["refused"]["max_connections"], 7)
                 for peer in peers:
                     peer.close()
@@ -419,7 +419,7 @@ class OptionsTest(unittest.TestCase):
             reload(daemon, 5000)
             daemon.wait_log(warning, open_files="4096")
         with Daemon(*few, within=("prlimit", "--nofile=64:64")) as daemon:
-            (line,) = daemon.complaints()
+            line, = daemon.check_complaints(1)
             self.assertEqual(line.message, warning)
             peers = [daemon.connect() for _ in range(70)]
             self.assertEqual(harness.status_of(harness.read_to_end(peers[-1])), 503)

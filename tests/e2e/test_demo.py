@@ -207,9 +207,9 @@ class NamesTest(unittest.TestCase):
             stream = daemon.stream(name)
             self.assertEqual((stream["state"], stream["subscribers"]), ("live", 1))
             self.assertEqual(stream["publisher"]["address"], harness.address_text(publisher.peer))
-            line = daemon.log("publisher started", stream=name)[-1]
+            line = daemon.wait_log("publisher started", stream=name)
             self.assertEqual(line.fields["peer"], harness.address_text(publisher.peer))
-            line = daemon.log("player started", stream=name)[-1]
+            line = daemon.wait_log("player started", stream=name)
             self.assertEqual(line.fields["peer"], harness.address_text(player.peer))
 
     def test_unnamed_publisher(self):

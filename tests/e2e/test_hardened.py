@@ -116,7 +116,7 @@ class HardenedTest(unittest.TestCase):
             with self.subTest(number):
                 within = self.within("--refuse", number, *URING)
                 with Daemon("--backend", "auto", within=within, environment=NO_LEAKS) as daemon:
-                    complaint, = daemon.complaints()
+                    complaint, = daemon.check_complaints(1)
                     self.assertEqual((complaint.message, complaint.fields["reason"]),
                                      ("cannot use io_uring, using epoll", reason))
                     with Steady(daemon) as steady:

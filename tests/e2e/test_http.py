@@ -147,7 +147,7 @@ class PlayTest(unittest.TestCase):
                 self.assertEqual(line.fields["stream"], "live/a")
                 self.assertEqual(harness.status_of(harness.read_to_end(peer)), 404)
             daemon.blocks_settled()
-            self.assertEqual(len(daemon.complaints()), 1)
+            daemon.check_complaints(1)
         with Daemon("--wait", "600") as daemon, Player(daemon, "live/a"):
             self.assertEqual(daemon.wait_player("live/a")["state"], "waiting")
 
@@ -241,7 +241,7 @@ class RestartTest(unittest.TestCase):
                 times = [tag.timestamp for tag in player.frames]
                 harness.check_same(times, sorted(times), "times")
             daemon.blocks_settled()
-            self.assertEqual(len(daemon.complaints()), 1)
+            daemon.check_complaints(1)
 
     def test_ffmpeg(self):
         ffmpeg = harness.find_ffmpeg()
@@ -449,7 +449,7 @@ class RefusedTest(unittest.TestCase):
                     self.check(daemon, name, expected, data)
                 steady.go_on()
             daemon.blocks_settled()
-            self.assertEqual(len(daemon.complaints()), len(self.REQUESTS))
+            daemon.check_complaints(len(self.REQUESTS))
 
     def test_chunks(self):
         good, _ = flv.stream(10)
@@ -510,7 +510,7 @@ class SecondPublisherTest(unittest.TestCase):
                 self.assertEqual((publisher["address"], publisher["protocol"]), (steady.publisher.address, "flv"))
             daemon.blocks_settled()
             daemon.check_log(3, "publish refused", stream=steady.name)
-            self.assertEqual(len(daemon.complaints()), 3)
+            daemon.check_complaints(3)
 
     def test_on_raw_flv(self):
         data, _ = flv.stream(100)
@@ -523,7 +523,7 @@ class SecondPublisherTest(unittest.TestCase):
                 steady.go_on()
             daemon.blocks_settled()
             daemon.check_log(1, "publish refused", stream="live/a")
-            self.assertEqual(len(daemon.complaints()), 1)
+            daemon.check_complaints(1)
 
 
 class RequestsTest(unittest.TestCase):

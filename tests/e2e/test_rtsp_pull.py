@@ -379,6 +379,7 @@ class RefusalTest(unittest.TestCase):
             for name, (camera, reason) in cases.items():
                 with self.subTest(name):
                     wait_state(daemon, "waiting", "live/" + name)
+                    daemon.wait_log("pull", stream="live/" + name, state="waiting")
                     line = daemon.log("pull", stream="live/" + name, state="waiting")[0]
                     self.assertIn(reason, line.fields["reason"])
                     wait_state(daemon, "connecting", "live/" + name, 2)

@@ -138,7 +138,7 @@ class SlowPlayerTest(unittest.TestCase):
                     self.assertEqual(player["frames_dropped"], 0)
                 self.assertEqual(daemon.stream("live/a")["frames_dropped"], 0)
                 for player in stalled:
-                    line = daemon.log("player ended", peer=player.address)[0]
+                    line = daemon.wait_log("player ended", peer=player.address)
                     self.assertGreater(int(line.fields["frames_dropped"]), 0, line)
                 self.assertEqual(source.publisher.finish(), 200)
             # What the stalled ones hold they hold together: their budgets overlap.

@@ -279,7 +279,7 @@ class LifeTest(SpreadTest):
                                "the replica to go")
         first.wait_frame(sent[-1])
         harness.check_same(first.tags, flv.first_tags() + sent, "tags")
-        self.assertEqual(len(daemon.log("a stream's players spread")), 2)
+        daemon.check_log(2, "a stream's players spread")
         self.assertEqual(publisher.finish(), 200)
 
     def test_stop_in_full_swing(self):
