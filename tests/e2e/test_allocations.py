@@ -1,11 +1,13 @@
 """Relaying takes no heap allocation: counted in the running daemon by a preloaded library."""
 
+import fcntl
 import mmap
 import os
 import shutil
 import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -19,6 +21,7 @@ WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
 MEASURED = 2000  # Frames.
 WINDOWS = 5  # Tries at most to see so many frames without an allocation.
 PLAYERS = 5
+UNREAD = 64 << 10  # Bytes that a player may be behind.
 
 
 def is_sanitized():
@@ -37,6 +40,10 @@ class RtspPlayer(rtsp.Player):
     @property
     def tags(self):
         return self.payloads
+
+    @property
+    def peer(self):
+        return self._client.peer
 
     def wait_tags(self, count):
         self.wait_packets(count)
@@ -74,7 +81,7 @@ class AllocationTest(unittest.TestCase):
                 players = [Player(daemon, publisher.name, "1.1" if number % 2 else "1.0")
                            for number in range(PLAYERS)]
                 daemon.wait_player(publisher.name, PLAYERS)
-                self.relay(players, ending, lambda: self.publish(publisher, ending, stream))
+                self.relay(players, ending, lambda: self.publish(publisher, players, ending, stream))
             daemon.blocks_settled()
 
     def measure_rtsp(self, publishes, *options, **stream):
@@ -89,10 +96,10 @@ class AllocationTest(unittest.TestCase):
             if publishes == "rtsp":
                 with rtsp.Client(daemon) as publisher:
                     publisher.record()
-                    self.relay(players, ending, lambda: self.record(publisher, ending, stream))
+                    self.relay(players, ending, lambda: self.record(publisher, players, ending, stream))
             else:
                 with Publisher(daemon, "live/a", "http") as publisher:
-                    self.relay(players, ending, lambda: self.publish(publisher, ending, stream))
+                    self.relay(players, ending, lambda: self.publish(publisher, players, ending, stream))
             daemon.blocks_settled()
 
     def check_counter(self, daemon):
@@ -123,26 +130,33 @@ class AllocationTest(unittest.TestCase):
         differences = []
         while len(differences) < WINDOWS and (not differences or differences[-1] > 0):
             before = self.allocations()
-            self.wait_all(players, max(len(player.tags) for player in players) + MEASURED)
+            self.wait_all(players, MEASURED)
             differences.append(self.allocations() - before)
         return differences
 
     @staticmethod
     def wait_all(players, count):
-        for player in players:
-            player.wait_tags(count)
+        """So many more for each of them: a picture is one tag and several packets."""
+        for player, goal in [(player, len(player.tags) + count) for player in players]:
+            player.wait_tags(goal)
 
     @staticmethod
-    def publish(publisher, ending, stream):
+    def pause(players, ending):
+        """Between two frames. Players are slower than the daemon, and queues would grow without end where they are much."""
+        time.sleep(0.0005)
+        while not ending.is_set() and any(struct.unpack("=i", fcntl.ioctl(
+                player.peer, termios.FIONREAD, bytes(4)))[0] > UNREAD for player in players):
+            time.sleep(0.001)
+
+    def publish(self, publisher, players, ending, stream):
         publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
         for tag in flv.frames(**stream):
             publisher.send(tag)
             if ending.is_set():
                 break
-            time.sleep(0.0005)
+            self.pause(players, ending)
 
-    @staticmethod
-    def record(client, ending, stream):
+    def record(self, client, players, ending, stream):
         """The same frames as RTP, pictures in fragments."""
         sequence = 0
         for number, tag in enumerate(flv.frames(**stream)):
@@ -160,7 +174,7 @@ class AllocationTest(unittest.TestCase):
                     sequence += 1
             if ending.is_set():
                 break
-            time.sleep(0.0005)
+            self.pause(players, ending)
 
     def test_raw(self):
         self.measure("flv")
