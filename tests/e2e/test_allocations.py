@@ -21,7 +21,8 @@ WARM_UP = 1500  # Frames: enough for every list to have grown to what it needs.
 MEASURED = 2000  # Frames.
 WINDOWS = 5  # Tries at most to see so many frames without an allocation.
 PLAYERS = 5
-UNREAD = 64 << 10  # Bytes that a player may be behind.
+AHEAD = 100  # Frames that the publisher may be ahead of its players.
+UNREAD = 64 << 10  # And bytes, where players count packets.
 
 
 def is_sanitized():
@@ -141,20 +142,24 @@ class AllocationTest(unittest.TestCase):
             player.wait_tags(goal)
 
     @staticmethod
-    def pause(players, ending):
+    def pause(players, ending, sent):
         """Between two frames. Players are slower than the daemon, and queues would grow without end where they are much."""
+        def is_behind(player):
+            if isinstance(player, Player):
+                return len(player.tags) + AHEAD < sent
+            return struct.unpack("=i", fcntl.ioctl(player.peer, termios.FIONREAD, bytes(4)))[0] > UNREAD
+
         time.sleep(0.0005)
-        while not ending.is_set() and any(struct.unpack("=i", fcntl.ioctl(
-                player.peer, termios.FIONREAD, bytes(4)))[0] > UNREAD for player in players):
+        while not ending.is_set() and any(is_behind(player) for player in players):
             time.sleep(0.001)
 
     def publish(self, publisher, players, ending, stream):
         publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
-        for tag in flv.frames(**stream):
+        for number, tag in enumerate(flv.frames(**stream)):
             publisher.send(tag)
             if ending.is_set():
                 break
-            self.pause(players, ending)
+            self.pause(players, ending, number)
 
     def record(self, client, players, ending, stream):
         """The same frames as RTP, pictures in fragments."""
@@ -174,7 +179,7 @@ class AllocationTest(unittest.TestCase):
                     sequence += 1
             if ending.is_set():
                 break
-            self.pause(players, ending)
+            self.pause(players, ending, number)
 
     def test_raw(self):
         self.measure("flv")
