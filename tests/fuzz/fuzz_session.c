@@ -50,6 +50,8 @@ typedef struct world {
     size_t asked_count;
     struct connect_job *wanted; /* the pull's connection */
     bool comparing;             /* what is sent follows from what came */
+    unsigned spoke;             /* last, or NOBODY */
+    bool has_stopped;           /* and asked for a pause then */
     bool draining;
 } world;
 
@@ -150,6 +152,10 @@ static void connect_camera(world *w, bool accepts) {
 
 /* ---- Connections ---- */
 
+static bool is_rtsp(unsigned which) {
+    return which == 2 || which == 3;
+}
+
 /* As the server does with one that it has accepted. */
 static int begin(struct worker *worker, int fd, unsigned which) {
     static const struct listener_option listener = {.stream = "live/raw", .merge_window_ms = OPTIONS_MERGE_UNSET};
@@ -158,7 +164,7 @@ static int begin(struct worker *worker, int fd, unsigned which) {
         return -ESHUTDOWN;
     if (which == 4)
         return flv_session_start(worker, fd, &peer, &listener);
-    if (which == 2 || which == 3)
+    if (is_rtsp(which))
         return rtsp_session_start(worker, fd, &peer, &listener);
     return http_session_start(worker, fd, &peer, &listener);
 }
@@ -240,6 +246,39 @@ static void show_sent(world *w, unsigned i, const uint8_t *bytes, size_t size) {
     }
 }
 
+/* Of an answer, with its body, or an interleaved frame; or as much as there is. */
+static size_t message_size(const uint8_t *at, size_t left) {
+    static const char end[] = "\r\n\r\n", length[] = "\r\nContent-Length: ";
+    if (*at == '$')
+        return left < 4 || left - 4 < ((size_t)at[2] << 8 | at[3]) ? left : 4 + ((size_t)at[2] << 8 | at[3]);
+    const uint8_t *behind = memmem(at, left, end, sizeof end - 1);
+    if (!behind)
+        return left;
+    size_t size = (size_t)(behind - at) + sizeof end - 1;
+    const char *body = memmem(at, size, length, sizeof length - 1);
+    size += body ? strtoul(body + sizeof length - 1, NULL, 10) : 0;
+    return size < left ? size : left;
+}
+
+/*
+ * Answers and media each in their order: media go on while requests come. How much has gone before a request that makes
+ * an end of it depends on the cuts, where that came together with the one that began it.
+ */
+static void show_rtsp(world *w, unsigned i, const uint8_t *bytes, size_t size) {
+    bool is_over = wire_is_finished(w->peers[i]) || wire_is_closed(w->peers[i]) || w->has_stopped;
+    bool skips_media = w->spoke == i && is_over;
+    for (int media = 0; media < (skips_media ? 1 : 2); media++) {
+        size_t n;
+        for (size_t at = 0; at < size; at += n) {
+            n = message_size(bytes + at, size - at);
+            if ((bytes[at] == '$') != media)
+                continue;
+            fuzz_show(w->run, "to", i);
+            fuzz_show_bytes(w->run, media ? "media" : "answer", bytes + at, n);
+        }
+    }
+}
+
 static void show(world *w) {
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         size_t size;
@@ -249,7 +288,10 @@ static void show(world *w) {
         /* A pull that ends says so, and does not wait until that has gone. */
         if (!w->comparing || size == 0 || (i == CAMERA && wire_is_closed(w->peers[i])))
             continue;
-        show_sent(w, i, bytes, size);
+        if (is_rtsp(i))
+            show_rtsp(w, i, bytes, size);
+        else
+            show_sent(w, i, bytes, size);
     }
     for (unsigned i = 0; i < CONNECTIONS && w->comparing; i++)
         if (w->peers[i])
@@ -320,7 +362,10 @@ static void obey(world *w, unsigned order, const uint8_t *bytes, size_t size) {
 }
 
 static void happen(world *w, uint8_t kind, const uint8_t *bytes, size_t size) {
+    static const char pause[] = "PAUSE";
     unsigned which = kind & 7, what = kind >> 3 & 7;
+    w->spoke = which;
+    w->has_stopped = memmem(bytes, size, pause, sizeof pause - 1) != NULL;
     if (which == NOBODY) {
         obey(w, what, bytes, size);
         return;

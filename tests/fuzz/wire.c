@@ -320,8 +320,18 @@ static void complete_send(wire *w, line *here) {
         io->events->sent(io, taken);
 }
 
-/* Behind what has come before, in the same block, as backends do under pressure; 0 when there is no room. */
+/*
+ * What comes goes behind what came before, in the same block: in some runs always, in the others as backends do it,
+ * where blocks are short or come with a few bytes each. Else a run would have as many blocks as there are pieces.
+ */
+static bool aims(const sluice_io *io) {
+    return net.aims || aim_is_wanted(io, pool_is_pressed(io->chain.pool));
+}
+
+/* 0 when there is no room behind. */
 static size_t receive_behind(sluice_io *io, const uint8_t *bytes, size_t n) {
+    if (!aims(io))
+        aim_drop(io);
     if (!io->aim)
         return 0;
     size_t room = block_tail(io->aim);
@@ -331,15 +341,15 @@ static size_t receive_behind(sluice_io *io, const uint8_t *bytes, size_t n) {
     return n;
 }
 
-/* Into blocks; 0 when there are none. */
-static size_t receive(wire *w, sluice_io *io, const uint8_t *bytes, size_t n) {
+/*
+ * Into blocks. There always are some: an input has fewer bytes than they hold, and whoever keeps frames leaves the
+ * reserve alone. A peer that had to wait for a block would be a matter of the cuts.
+ */
+static size_t receive(sluice_io *io, const uint8_t *bytes, size_t n) {
     size_t done = receive_behind(io, bytes, n);
     while (done < n && !(io->one_block && done > 0)) {
         sluice_block *block = pool_take(io->chain.pool);
-        if (!block) {
-            w->stats.starved++;
-            break;
-        }
+        FUZZ_CHECK(block);
         size_t here = n - done < block->capacity ? n - done : block->capacity;
         memcpy(block->data, bytes + done, here);
         block->length = (uint32_t)here;
@@ -347,7 +357,8 @@ static size_t receive(wire *w, sluice_io *io, const uint8_t *bytes, size_t n) {
         sluice_chain_append(&io->chain, block);
         done += here;
     }
-    if (net.aims && !io->aim)
+    aim_judge(io, (uint32_t)done);
+    if (aims(io))
         aim_take(io);
     return done;
 }
@@ -371,10 +382,8 @@ static void complete_receive(wire *w, sluice_io *io) {
         memcpy(io->target.memory, bytes, n);
         target_written(io, n);
     } else {
-        n = receive(w, io, bytes, n);
+        n = receive(io, bytes, n);
     }
-    if (n == 0)
-        return;
     peer->in_done += n;
     w->stats.completions++;
     target_tell_grown(io);
