@@ -10,7 +10,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { TIMEOUT_S = 10, ANSWER_MOST = 256 << 20, READ_AT_ONCE = 65536 };
+enum {
+    LOOK_S = 10,   /* for an answer */
+    CHANGE_S = 75, /* for one to what changes something: an upgrade waits for another process to become ready */
+    ANSWER_MOST = 256 << 20,
+    READ_AT_ONCE = 65536,
+};
 
 static int fail(char error[CTL_ERROR], const char *address, const char *what) {
     snprintf(error, CTL_ERROR, "%s: %s", address, what);
@@ -71,9 +76,15 @@ static int connect_tcp(const char *address, char error[CTL_ERROR]) {
     return fd;
 }
 
+/*
+ * With a time-out, the calls below are interrupted where the process is stopped for a while, though no signal is
+ * handled: Ctrl-Z and fg.
+ */
 static int send_all(int fd, const char *text, size_t size) {
     while (size > 0) {
         ssize_t sent = send(fd, text, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
         if (sent < 0)
             return -1;
         text += sent;
@@ -113,6 +124,8 @@ static char *read_all(int fd) {
             text = grown;
         }
         ssize_t got = recv(fd, text + size, READ_AT_ONCE - 1, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got < 0) {
             free(text);
             return NULL;
@@ -136,7 +149,7 @@ static int take_answer(const char *text, struct ctl_answer *ret_answer) {
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path, struct ctl_answer *ret_answer,
             char error[CTL_ERROR]) {
     static const char prefix[] = "unix:";
-    const struct timeval timeout = {.tv_sec = TIMEOUT_S};
+    const struct timeval timeout = {.tv_sec = strcmp(method, "GET") == 0 ? LOOK_S : CHANGE_S};
     const char *address = server->address;
     int fd = strncmp(address, prefix, sizeof prefix - 1) == 0
                  ? connect_unix(address, address + sizeof prefix - 1, error)

@@ -27,7 +27,8 @@ struct ask {
     struct command command;
     answer_fn *done;
     void *user;
-    struct event *deadline;
+    struct event *deadline; /* each of ASK_LOOKS */
+    unsigned looks;
     struct snapshot **snapshots;
     size_t out;      /* parts that have not come back */
     size_t answered; /* parts that have, before the answer was given */
@@ -142,7 +143,9 @@ static void on_wake(void *user) {
 static void on_deadline(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
-    give_answer(user);
+    struct ask *ask = user;
+    if (++ask->looks == ASK_LOOKS)
+        give_answer(ask);
 }
 
 bool answer_is_whole(const struct answer *answer) {
@@ -188,7 +191,7 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
         return NULL;
     ask->asker = asker;
     ask->snapshots = calloc(count, sizeof(struct snapshot *));
-    ask->deadline = evtimer_new(asker->base, on_deadline, ask);
+    ask->deadline = event_new(asker->base, -1, EV_PERSIST, on_deadline, ask);
     ask->done = done;
     ask->user = user;
     ask->error = -ENOENT;
@@ -205,7 +208,7 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
 
 /* Posts the parts. What cannot be posted counts as an answer that says so. */
 static void post(struct ask *ask) {
-    static const struct timeval deadline = {.tv_sec = ASK_MS / 1000, .tv_usec = ASK_MS % 1000 * 1000};
+    static const struct timeval deadline = {.tv_usec = ASK_MS / ASK_LOOKS * 1000};
     struct asker *asker = ask->asker;
     ask->out = asker->worker_count;
     ask->next = asker->asks;

@@ -13,7 +13,11 @@
 #include "daemon/command.h"
 #include "daemon/snapshot.h"
 
-enum { ASK_MS = 2000 }; /* for the workers to answer */
+/*
+ * For the workers to answer. It is looked so often whether they have: time in which the whole process stands still, as
+ * that of a machine that is suspended, is one look.
+ */
+enum { ASK_MS = 2000, ASK_LOOKS = 8 };
 
 struct asker;
 struct event_base;

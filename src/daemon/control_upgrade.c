@@ -22,7 +22,7 @@
 #include "daemon/spawn.h"
 
 enum {
-    READY_S = 8,         /* for the other process to become ready: less than who asks by the API waits */
+    READY_S = 60,        /* for the other process to become ready: less than who asks by the API waits */
     TURN_MS = 60 * 1000, /* for this one to be told to go on */
     REASON = 128,
     TRIES = 3, /* processes that are started once nothing is accepted here any more */
@@ -56,6 +56,7 @@ struct upgrade {
     pid_t pid;
     int channel; /* to the other process; -1: there is none */
     struct event *channel_event;
+    unsigned silent; /* seconds that the channel has been; time in which this process stands still is one */
     struct wake wake;
 
     pthread_mutex_t lock; /* of the fields below, which a worker writes */
@@ -195,6 +196,10 @@ static void on_channel(evutil_socket_t fd, short what, void *user) {
     ssize_t got = what & EV_READ ? recv(fd, &byte, 1, 0) : -1;
     if (got < 0 && what & EV_READ && errno == EAGAIN)
         return;
+    if (what & EV_READ)
+        upgrade->silent = 0;
+    else if (++upgrade->silent < READY_S)
+        return;
     if (upgrade->state == UPGRADE_LEAVING) {
         /* on_wake() finds it so: until then there is nothing to be done about it. */
         if (!(what & EV_TIMEOUT))
@@ -229,17 +234,18 @@ static int take_lent(struct upgrade *upgrade) {
 
 /* 0, or -errno: there is no other process then. */
 static int spawn(struct upgrade *upgrade) {
-    static const struct timeval patience = {.tv_sec = READY_S};
+    static const struct timeval second = {.tv_sec = 1};
     int channel[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0)
         return -errno;
     upgrade->channel = channel[0];
+    upgrade->silent = 0;
     int error = spawn_successor(upgrade->line->words, &upgrade->sockets, channel[1], &upgrade->pid);
     bool spawned = !error;
     close(channel[1]);
     if (spawned) {
         upgrade->channel_event = event_new(upgrade->base, channel[0], EV_READ | EV_PERSIST, on_channel, upgrade);
-        error = upgrade->channel_event && event_add(upgrade->channel_event, &patience) == 0 ? 0 : -ENOMEM;
+        error = upgrade->channel_event && event_add(upgrade->channel_event, &second) == 0 ? 0 : -ENOMEM;
     }
     if (error) {
         if (spawned)

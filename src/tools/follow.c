@@ -87,6 +87,28 @@ static bool find_next(struct follow *follow, const sluice_flv_tag *tag, uint64_t
     return false;
 }
 
+/*
+ * A frame that has not been sent yet cannot have come. So the first one, taken for the latest that looks like it, was of an
+ * earlier round: the server was late by a round or more. What has come since was counted on from there.
+ */
+static bool go_back(struct follow *follow, const sluice_flv_tag *tag, uint64_t sent) {
+    const struct media *media = follow->media;
+    uint64_t first = follow->next[MEDIA_VIDEO] < follow->next[MEDIA_AUDIO] ? follow->next[MEDIA_VIDEO]
+                                                                           : follow->next[MEDIA_AUDIO];
+    for (uint64_t i = sent; (int64_t)media_due(media, i) + follow->shift <= shown(tag) + ORDER_MS; i++) {
+        uint64_t rounds = (i - sent) / media->count + 1;
+        if (rounds > first / media->count)
+            return false;
+        if (!is_like(follow, tag, i) || !is_at(follow, tag, i))
+            continue;
+        for (int track = 0; track < MEDIA_TRACKS; track++)
+            follow->next[track] -= rounds * media->count;
+        follow->shift += (int64_t)(rounds * media->duration);
+        return true;
+    }
+    return false;
+}
+
 bool follow_take(struct follow *follow, const sluice_flv_tag *tag, uint64_t sent, uint64_t *ret_number) {
     uint64_t number;
     follow->frames++;
@@ -94,7 +116,8 @@ bool follow_take(struct follow *follow, const sluice_flv_tag *tag, uint64_t sent
         follow->unmatched++;
         return false;
     }
-    if (!find_next(follow, tag, sent, &number)) {
+    if (!find_next(follow, tag, sent, &number) &&
+        !(go_back(follow, tag, sent) && find_next(follow, tag, sent, &number))) {
         follow->unmatched++;
         if (++follow->strange == STRANGE_MOST)
             follow_restart(follow);

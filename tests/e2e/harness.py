@@ -6,12 +6,14 @@ Exit status of a test file: 0 passed, 1 failed, 77 skipped.
 
 import contextlib
 import ctypes
+import faulthandler
 import fcntl
 import hashlib
 import http.client
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -34,6 +36,9 @@ BACKEND = os.environ.get("SLUICE_TEST_BACKEND", "")
 # And with any number of workers; empty for what the test is about, or the daemon's own choice.
 WORKERS = os.environ.get("SLUICE_TEST_WORKERS", "")
 
+# Seconds after which a test file is ended that does not end by itself, so that it can be seen where it hangs; empty for never.
+LIMIT = os.environ.get("SLUICE_TEST_LIMIT", "")
+
 # The longest that any condition is waited for, seconds. Far beyond what is needed: its end means a failure.
 PATIENCE = 60
 # The same once a wait has been in vain, so that one defect does not make every test of a file wait so long.
@@ -50,11 +55,51 @@ def skip_file(reason):
     sys.exit(SKIPPED)
 
 
+class _Result(unittest.TextTestResult):
+    """Says what has failed when it has, with what the daemons have logged: the end may not be seen."""
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._tell(self.failures)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._tell(self.errors)
+
+    def addSubTest(self, test, subtest, err):
+        count = len(self.failures), len(self.errors)
+        super().addSubTest(test, subtest, err)
+        for told, kept in zip(count, (self.failures, self.errors)):
+            if len(kept) > told:
+                self._tell(kept)
+
+    def _tell(self, kept):
+        test, text = kept[-1]
+        self.stream.writeln("\n%s\n%s" % (self.getDescription(test), text))
+        for daemon in list(Daemon.running):
+            self.stream.writeln("log of daemon %d:\n%s" % (daemon.process.pid, daemon.last_lines()))
+        self.stream.flush()
+
+
+def _end_hanging():
+    """Says where each thread is, and what the daemons have logged; and ends all of them."""
+    print("\nit does not end by itself:", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback()
+    for daemon in list(Daemon.running):
+        print("\nlog of daemon %d:\n%s" % (daemon.process.pid, daemon.last_lines()), file=sys.stderr, flush=True)
+        daemon.process.kill()
+    os._exit(1)
+
+
 def main():
     """Runs a test file: skips it when there is no daemon to test."""
     if not os.access(SLUICED, os.X_OK):
         skip_file("no daemon at %s (environment variable SLUICED)" % SLUICED)
-    unittest.main(verbosity=2)
+    if LIMIT:
+        timer = threading.Timer(float(LIMIT), _end_hanging)
+        timer.daemon = True
+        timer.start()
+    unittest.main(verbosity=2, testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
 
 
 class Patience:
@@ -127,11 +172,15 @@ class NotStarted(Exception):
 class Daemon:
     """A running sluiced. As a context it is stopped at the end, and has to stop well."""
 
+    running = []  # Those whose end the tests have not seen yet.
+    _UNANSWERED = ("the workers do not answer", "not all workers have answered: it may be there",
+                   "not all workers have answered: it may yet be done")
+
     def __init__(self, *options, listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0"), environment=None,
                  within=(), **popen):
         """within: a command line that becomes the daemon; popen: more arguments of subprocess.Popen."""
         self.listening = []
-        self._lines = []
+        self._lines, self._part = [], b""
         self._news = threading.Condition()
         self._closed = self._killed = False
         if BACKEND and "--backend" not in options:
@@ -143,6 +192,7 @@ class Daemon:
         self.process = subprocess.Popen([*within, SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         env=dict(os.environ, **(environment or {})), **popen)
+        self.running.append(self)
         self._thread = threading.Thread(target=self._read_log, daemon=True)
         self._thread.start()
         try:
@@ -163,26 +213,48 @@ class Daemon:
             self.stop()
             return
         self.kill()
-        print("\nlog of the daemon:\n" + "\n".join(self._texts()[-60:]), file=sys.stderr)
+        print("\nlog of the daemon:\n" + self.last_lines(), file=sys.stderr, flush=True)
 
     # The log
 
     def _read_log(self):
-        for line in self.process.stderr:
+        ready = select.poll()
+        ready.register(self.process.stderr.fileno(), select.POLLIN)
+        while not self._closed:
+            ready.poll()
             with self._news:
-                self._lines.append(LogLine(line.decode(errors="replace").rstrip("\n")))
-                self._news.notify_all()
-        with self._news:
-            self._closed = True
+                self._take_log()
+
+    def _take_log(self):
+        """Takes what has been logged by now: so who has seen what the daemon did sees what it has said of it before.
+
+        The lock is held.
+        """
+        if self._closed:
+            return
+        ready = select.poll()
+        ready.register(self.process.stderr, select.POLLIN)
+        while not self._closed and ready.poll(0):
+            data = os.read(self.process.stderr.fileno(), 65536)
+            *lines, self._part = (self._part + data).split(b"\n")
+            self._closed = not data
+            if self._closed and self._part:
+                lines.append(self._part)
+            self._lines += [LogLine(line.decode(errors="replace")) for line in lines]
             self._news.notify_all()
 
     def _texts(self):
         with self._news:
+            self._take_log()
             return [line.text for line in self._lines]
+
+    def last_lines(self):
+        return "\n".join(self._texts()[-60:])
 
     def log(self, message=None, levels=None, **fields):
         """The lines so far with that message, one of those levels, and those fields."""
         with self._news:
+            self._take_log()
             lines = list(self._lines)
         return [line for line in lines if (message is None or line.message == message)
                 and (levels is None or line.level in levels)
@@ -191,6 +263,7 @@ class Daemon:
     def forget_log(self):
         """Forgets all lines so far: in a long run they would be too many."""
         with self._news:
+            self._take_log()
             self._lines.clear()
 
     def complaints(self):
@@ -217,6 +290,7 @@ class Daemon:
         patience = Patience()
         with self._news:
             while True:
+                self._take_log()
                 lines = [line for line in self._lines if line.message == message
                          and all(line.fields.get(name) == value for name, value in fields.items())]
                 if len(lines) >= count:
@@ -263,34 +337,31 @@ class Daemon:
 
     # What it says of itself
 
-    def admin(self, method, path, body=None, headers=None):
-        """One request to the administration: (status, headers, body)."""
-        return self.request(method, path, body, headers, "admin")
+    def admin(self, method, path, body=None, headers=None, patient=True):
+        """One request to the administration: (status, headers, body).
 
-    def until_answered(self, method, path):
-        """The same, asked again while a worker has not answered in time."""
-        patience = Patience()
-        while True:
-            answer = self.admin(method, path)
-            if answer[0] != 503 or not patience.left():
-                return answer
+        patient: asked again while a worker has not answered in time, which does it later. So what is to be ended may be
+        gone by then: 204.
+        """
+        answer, patience, asked = self.request(method, path, body, headers, "admin"), Patience(), 1
+        while patient and answer[0] == 503 and patience.left() and json.loads(answer[2])["detail"] in self._UNANSWERED:
             time.sleep(0.02)
-
-    def end(self, path):
-        """Has a player, publisher or stream ended: the status."""
-        status = self.admin("DELETE", path)[0]
-        if status != 503:
-            return status
-        # A worker has not answered in time, and does it later; so it may be gone when that is asked for again.
-        status = self.until_answered("DELETE", path)[0]
-        return 204 if status == 404 else status
+            answer, asked = self.request(method, path, body, headers, "admin"), asked + 1
+        if method == "DELETE" and asked > 1 and answer[0] == 404:
+            return 204, answer[1], b""
+        return answer
 
     def api(self, path="/api/v1/snapshot"):
-        """A document of the API; by default the one that has everything."""
-        status, _, body = self.until_answered("GET", path)
-        if status != 200:
-            raise AssertionError("the API answers %d %r" % (status, body))
-        return json.loads(body)
+        """A document of the API; by default the one that has everything, of all workers."""
+        patience = Patience()
+        while True:
+            status, _, body = self.admin("GET", path)
+            if status != 200:
+                raise AssertionError("the API answers %d %r" % (status, body))
+            document = json.loads(body)
+            workers = document.get("workers", ()) if path != "/api/v1/health" else ()
+            if all(worker["answers"] for worker in workers) or not patience.left():
+                return document
 
     def stream(self, name):
         """What the API says of one stream; None when there is no such."""
@@ -330,9 +401,9 @@ class Daemon:
         try:
             status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise AssertionError("the daemon does not end:\n" + "\n".join(self._texts()[-60:])) from None
+            raise AssertionError("the daemon does not end:\n" + self.last_lines()) from None
         if status != 0:
-            raise AssertionError("the daemon ended with status %d:\n%s" % (status, "\n".join(self._texts()[-60:])))
+            raise AssertionError("the daemon ended with status %d:\n%s" % (status, self.last_lines()))
 
     def kill(self):
         """Kills it, which it cannot help; there is nothing to stop any more."""
@@ -341,11 +412,20 @@ class Daemon:
             self.process.kill()
         self.process.wait()
         # What it writes to is also that of the processes that it has started to take over.
-        while self._thread.is_alive():
+        patience = Patience()
+        while self._thread.is_alive() and patience.left():
             for line in self.log("upgrading"):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(line.fields["pid"]), signal.SIGKILL)
             self._thread.join(0.1)
+        self._end_log()
+
+    def _end_log(self):
+        if self in self.running:
+            self.running.remove(self)
+        if self._thread.is_alive():
+            raise AssertionError("somebody still writes to the log of process %d:\n%s" % (
+                self.process.pid, self.last_lines()))
         self.process.stderr.close()
 
     def stop(self, number=signal.SIGTERM):
@@ -358,9 +438,9 @@ class Daemon:
             status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError("the daemon does not stop:\n" + "\n".join(self._texts()[-60:])) from None
-        self._thread.join()
-        self.process.stderr.close()
+            raise AssertionError("the daemon does not stop:\n" + self.last_lines()) from None
+        self._thread.join(PATIENCE)
+        self._end_log()
         texts = self._texts()
         report = [text for text in texts if "Sanitizer" in text or "runtime error:" in text]
         if report or status != 0:
@@ -753,11 +833,6 @@ class Ffmpeg:
             status = self.process.wait()
         if status != 0:
             raise AssertionError("status %d of %s:\n%s" % (status, shlex.join(self.process.args), self.complaints()))
-
-    def forget_log(self):
-        """Forgets all lines so far: in a long run they would be too many."""
-        with self._news:
-            self._lines.clear()
 
     def complaints(self):
         self._complaints.seek(0)

@@ -59,7 +59,7 @@ class DescriptionTest(unittest.TestCase):
 
     def check(self, daemon, method, path, status, body=None, headers=None):
         """One exchange: its status and its body are among those that are described."""
-        got, answer, content = daemon.admin(method, path, body, headers)
+        got, answer, content = daemon.admin(method, path, body, headers, patient=status != 503)
         self.assertEqual(got, status, (method, path, content))
         template, item = self.find(path.partition("?")[0])
         response = self.resolve(item[method.lower()]["responses"][str(status)])

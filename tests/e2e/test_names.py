@@ -278,7 +278,7 @@ class ResumeTest(unittest.TestCase):
                 by_rtsp.check_rising(self)
                 # Sent away, it is not waited for: with no time to wait, players end.
                 publisher = daemon.stream(NAMES[0])["publisher"]
-                self.assertEqual(daemon.end("/api/v1/publishers/%d" % publisher["id"]), 204)
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/publishers/%d" % publisher["id"])[0], 204)
                 player.wait_end()
                 source.close()
             daemon.blocks_settled()

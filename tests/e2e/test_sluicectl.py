@@ -5,6 +5,8 @@ import json
 import os
 import pty
 import select
+import signal
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -149,6 +151,31 @@ class SluicectlTest(unittest.TestCase):
             status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
             self.assertEqual(status, 1)
             self.assertIn("404", err)
+
+    def test_stopped_and_continued(self):
+        """As by Ctrl-Z and fg, while an answer is waited for."""
+        def state():
+            with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
+                return file.read().rpartition(") ")[2][0]
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            process = subprocess.Popen([SLUICECTL, "--admin", "127.0.0.1:%d" % server.getsockname()[1], "version"],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.addCleanup(process.communicate)
+            self.addCleanup(process.kill)
+            server.settimeout(harness.PATIENCE)
+            with server.accept()[0] as peer:
+                peer.settimeout(harness.PATIENCE)
+                peer.recv(65536)
+                harness.wait_until(lambda: state() == "S", "it to wait")
+                process.send_signal(signal.SIGSTOP)
+                harness.wait_until(lambda: state() == "T", "it to stop")
+                process.send_signal(signal.SIGCONT)
+                harness.wait_until(lambda: state() in "SZ", "it to go on")
+                peer.sendall(b'HTTP/1.0 200 OK\r\n\r\n{"version": "1.2.3"}')
+            out, _ = process.communicate(timeout=harness.PATIENCE)
+        self.assertEqual(process.returncode, 0, out)
+        self.assertEqual(json.loads(out), {"version": "1.2.3"})
 
     def test_hostile_names(self):
         """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""

@@ -206,7 +206,7 @@ class LifeTest(SpreadTest):
         # Who is sent away is not waited for.
         self.publish(daemon)
         daemon.wait_stream(NAME)
-        self.assertEqual(daemon.end("/api/v1/streams/" + NAME), 204)
+        self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/" + NAME)[0], 204)
 
     def test_nobody_comes(self):
         """Who waits in vain is told so where it is; and whose stream ends, ends."""
@@ -241,7 +241,7 @@ class LifeTest(SpreadTest):
         for player in away:
             one = ids[player.address]
             self.assertEqual(daemon.api("/api/v1/players/%d" % one)["worker"], places[player.address])
-            self.assertEqual(daemon.end("/api/v1/players/%d" % one), 204)
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one)[0], 204)
             player.wait_end()
             self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one)[0], 404)
         rest = [player for player in players if player not in away]
@@ -251,12 +251,12 @@ class LifeTest(SpreadTest):
             player.wait_frame(tag)
         # The publisher alone: all others wait, and get what the next one sends.
         one, = daemon.api("/api/v1/publishers")["publishers"]
-        self.assertEqual(daemon.end("/api/v1/publishers/%d?ban=3600" % one["id"]), 204)
+        self.assertEqual(daemon.admin("DELETE", "/api/v1/publishers/%d?ban=3600" % one["id"])[0], 204)
         self.assertEqual(harness.read_head(publisher.peer)[0], 403)
         self.assertEqual(daemon.request("POST", "/%s.flv" % NAME, flv.stream(4)[0])[0], 403)
         self.assertEqual(daemon.stream(NAME)["subscribers"], 4)
         # The stream, with all players.
-        self.assertEqual(daemon.end("/api/v1/streams/" + NAME), 204)
+        self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/" + NAME)[0], 204)
         for player in rest:
             player.wait_end()
 

@@ -114,7 +114,7 @@ class WaitTest(unittest.TestCase):
         players = self.several(daemon)
         self.all_there(daemon, len(players))
         for one in daemon.api()["players"]:
-            self.assertEqual(daemon.end("/api/v1/players/%d" % one["id"]), 204)
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 204)
         for player in players:
             harness.read_to_end(player.peer)
         self.settled(daemon)

@@ -275,12 +275,12 @@ class EachWorkerTest(unittest.TestCase):
                 player.wait_tags(10)
             self.assertEqual(set(owners(daemon, self.NAMES)), set(range(4)))
             for one in daemon.api()["players"]:
-                self.assertEqual(daemon.end("/api/v1/players/%d" % one["id"]), 204)
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 204)
                 self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 404)
             for player in players:
                 player.wait_end()
             for name, publisher in zip(self.NAMES, publishers):
-                self.assertEqual(daemon.end("/api/v1/streams/%s?ban=3600" % name), 204)
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/%s?ban=3600" % name)[0], 204)
                 self.assertEqual(harness.read_head(publisher.peer)[0], 403)
                 # From whichever worker it comes.
                 for _ in range(4):

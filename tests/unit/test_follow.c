@@ -133,6 +133,26 @@ static void frames_of_another_stream(void **state) {
     assert_int_equal(follow.unmatched, 20);
 }
 
+/* The server was slow to begin: rounds have been sent when the first frame comes, which looks like one of each. */
+static void a_server_that_is_rounds_late(void **state) {
+    (void)state;
+    for (uint64_t late = 1; late <= 3; late++) {
+        struct follow follow;
+        uint64_t number = 0, sent = (2 + late) * COUNT;
+        follow_init(&follow, &media);
+        for (uint64_t i = COUNT + 2; i < 8 * COUNT; i++) {
+            sluice_flv_tag tag = tag_of(i, 987654, 0);
+            /* Which then stands still, until the player has caught up. */
+            sent = i + 1 > sent ? i + 1 : sent;
+            if (media_at(&media, i)->frame)
+                assert_true(follow_take(&follow, &tag, sent, &number));
+        }
+        assert_int_equal(number, 8 * COUNT - 1);
+        assert_int_equal(follow.lost, 0);
+        assert_int_equal(follow.unmatched, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_there),
@@ -140,6 +160,7 @@ int main(void) {
         cmocka_unit_test(a_track_that_begins_later),
         cmocka_unit_test(another_session_of_the_publisher),
         cmocka_unit_test(frames_of_another_stream),
+        cmocka_unit_test(a_server_that_is_rounds_late),
     };
     return cmocka_run_group_tests(tests, make, NULL);
 }
