@@ -1,6 +1,7 @@
 """What the end-to-end tests share: the daemon, players, publishers, ffmpeg, and media made once.
 
-Environment: SLUICED, the daemon; SLUICE_BUILD_DIR, where media are kept; SLUICE_SOURCE_DIR, the sources.
+Environment: SLUICED, the daemon; SLUICE_BUILD_DIR, where media are kept, unless SLUICE_TEST_MEDIA names another folder;
+SLUICE_SOURCE_DIR, the sources.
 Exit status of a test file: 0 passed, 1 failed, 77 skipped.
 """
 
@@ -31,6 +32,8 @@ SOURCE_DIR = os.environ.get("SLUICE_SOURCE_DIR") or os.path.dirname(os.path.dirn
     os.path.abspath(__file__))))
 BUILD_DIR = os.environ.get("SLUICE_BUILD_DIR") or os.path.join(SOURCE_DIR, "build")
 SLUICED = os.environ.get("SLUICED") or os.path.join(BUILD_DIR, "sluiced")
+# Sanitizers keep what is freed, and more: what memory a process has says nothing then.
+SANITIZED = "asan" in BUILD_DIR or "tsan" in BUILD_DIR
 # Every test runs on either backend of the loop: "uring" or "epoll"; empty for the daemon's own choice.
 BACKEND = os.environ.get("SLUICE_TEST_BACKEND", "")
 # And with any number of workers; empty for what the test is about, or the daemon's own choice.
@@ -363,6 +366,10 @@ class Daemon:
             if all(worker["answers"] for worker in workers) or not patience.left():
                 return document
 
+    def connections(self):
+        """Of all workers."""
+        return sum(worker["connections"] for worker in self.api()["workers"])
+
     def stream(self, name):
         """What the API says of one stream; None when there is no such."""
         return next((stream for stream in self.api()["streams"] if stream["name"] == name), None)
@@ -445,6 +452,15 @@ class Daemon:
         report = [text for text in texts if "Sanitizer" in text or "runtime error:" in text]
         if report or status != 0:
             raise AssertionError("the daemon ended with status %d:\n%s" % (status, "\n".join(texts[-200:])))
+
+
+def resident_kib(pid):
+    with open("/proc/%d/status" % pid, encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+
+def descriptors(pid):
+    return len(os.listdir("/proc/%d/fd" % pid))
 
 
 class SettledTest(unittest.TestCase):
@@ -880,7 +896,7 @@ def tone(rate):
 
 def make_media(ffmpeg, arguments):
     """The path of an FLV file that ffmpeg makes from these arguments, unless an earlier run has made it."""
-    folder = os.path.join(BUILD_DIR, "media")
+    folder = os.environ.get("SLUICE_TEST_MEDIA") or os.path.join(BUILD_DIR, "media")
     os.makedirs(folder, exist_ok=True)
     version = subprocess.run([ffmpeg, "-version"], capture_output=True, check=True).stdout.split(b"\n")[0]
     name = hashlib.sha256(version + arguments.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""What an operator's nights are made of: kills, descriptors that run out, slow attackers, idle crowds, churn, bad links.
+"""What an operator's nights are made of: kills, descriptors that run out, slow attackers, idle crowds, bad links.
 
 The short form runs in CI. SLUICE_TEST_LONG=1 runs the long one, and prints what it has measured: tests/reports/faults.md.
 tests/README.md says how each can be made longer still.
@@ -21,37 +21,12 @@ import unittest
 
 import flv
 import harness
-from harness import Daemon, Player, Publisher, Steady
+from harness import Daemon, Player, Publisher, Steady, descriptors, resident_kib
+from long_form import LONG, report, size
 import tool
-
-LONG = os.environ.get("SLUICE_TEST_LONG") == "1"
-
-
-def size(name, short, long):
-    """How many: SLUICE_TEST_<name> says, or else whether this is the long form."""
-    return int(os.environ.get("SLUICE_TEST_" + name) or (long if LONG else short))
-
 
 MEDIA = "%s %s -t 8 %s %s" % (harness.VIDEO, harness.tone(44100), harness.H264, harness.AAC)
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-
-
-def report(text, *values):
-    print("measured: " + text % values, flush=True)
-
-
-def resident_kib(pid):
-    with open("/proc/%d/status" % pid, encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
-
-
-def descriptors(pid):
-    return len(os.listdir("/proc/%d/fd" % pid))
-
-
-def connections(daemon):
-    """Of all workers."""
-    return sum(worker["connections"] for worker in daemon.api()["workers"])
 
 
 class Visitor:
@@ -89,7 +64,7 @@ class Visitor:
         self._thread.join()
 
 
-def attack(address, count):
+def attack(address, count, all_connected=None):
     """
     Sends the heads of so many requests byte by byte, two a second of each, until all have been ended: a process of its own.
     Spread over the time, as those of many hosts are, which do not send in the same moment.
@@ -101,6 +76,8 @@ def attack(address, count):
         peer.send(b"GET /live/a.flv HTTP/1.1\r\n")
         selector.register(peer, selectors.EVENT_READ)
         peers.append(peer)
+    if all_connected:
+        all_connected.set()
     left, part, due = set(peers), 0, time.monotonic()
     while left:
         for key, _ in selector.select(max(due - time.monotonic(), 0)):
@@ -144,7 +121,7 @@ def check_recording(path, probed):
 
 
 class KillTest(unittest.TestCase):
-    KILLS, STREAMS = size("KILLS", 2, 20), size("STREAMS", 3, 10)
+    KILLS, STREAMS = size("KILLS", 20, 100), size("STREAMS", 3, 10)
     PROBED = 20  # After so many kills ffprobe sees every recording, then one after each.
 
     def setUp(self):
@@ -318,7 +295,7 @@ class ExhaustionTest(unittest.TestCase):
             self.assertLess(descriptors(daemon.process.pid), 64)
             steady.go_on(50)
 
-    ATTACKERS = size("ATTACKERS", 200, 1000)
+    ATTACKERS = size("ATTACKERS", 1000, 5000)
 
     def test_slowloris(self):
         """A crowd that sends its heads byte by byte: each is ended at its deadline, and others are served meanwhile."""
@@ -327,11 +304,13 @@ class ExhaustionTest(unittest.TestCase):
             self.addCleanup(visitor.end)
             count = 1000 if LONG else 100
             before = visitor.so_far(count)
-            attackers = multiprocessing.get_context("spawn").Process(
-                target=attack, args=(daemon.address("http"), self.ATTACKERS))
+            context = multiprocessing.get_context("spawn")
+            all_connected = context.Event()
+            attackers = context.Process(target=attack, args=(daemon.address("http"), self.ATTACKERS, all_connected))
             attackers.start()
             self.addCleanup(attackers.kill)
-            harness.wait_until(lambda: connections(daemon) >= self.ATTACKERS, "all attackers to be connected")
+            # Not as many as are there: where they take long, the first have been ended by then.
+            harness.wait_until(all_connected.is_set, "all attackers to be connected")
             measured = []
             thread = threading.Thread(target=lambda: measured.append(visitor.so_far(count)), daemon=True)
             thread.start()
@@ -373,95 +352,12 @@ class ExhaustionTest(unittest.TestCase):
                     peer = stack.enter_context(daemon.connect(protocol))
                     if greeting:
                         peer.sendall(greeting)
-                harness.wait_until(lambda: connections(daemon) >= self.IDLE, "all to be connected")
+                harness.wait_until(lambda: daemon.connections() >= self.IDLE, "all to be connected")
                 each = (resident_kib(daemon.process.pid) - before) / self.IDLE
                 report("%d idle connections, %s: %.2f KiB each", self.IDLE, protocol, each)
-                # Sanitizers keep what is freed, and more.
-                if "asan" not in harness.BUILD_DIR and "tsan" not in harness.BUILD_DIR:
+                if not harness.SANITIZED:
                     self.assertLessEqual(each, self.IDLE_KIB)
                 self.assertEqual(daemon.request("GET", "/")[0], 404)
-
-
-class ChurnTest(unittest.TestCase):
-    MINUTES, ROUNDS = size("CHURN_MINUTES", 0, 3), 150  # So many rounds where there are no minutes.
-    WARM_UP = 100
-    MOST_GROWTH = 1.0  # MiB an hour, of the second half, where there was time enough to tell.
-
-    def setUp(self):
-        self.continued, self.continued_at = 0, 0
-        signal.signal(signal.SIGCONT, self.on_continue)
-        self.addCleanup(signal.signal, signal.SIGCONT, signal.SIG_DFL)
-        self.daemon = Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
-        self.addCleanup(self.daemon.kill)
-
-    def on_continue(self, *_):
-        self.continued += 1
-        self.continued_at = time.monotonic()
-
-    def once(self, number, data):
-        name = "live/churn-%d" % number
-        with Publisher(self.daemon, name, "http") as publisher:
-            publisher.send(data)
-            with Player(self.daemon, name) as player:
-                player.wait_tags(3)
-                if number % 3:
-                    publisher.finish()
-        for protocol, text in (("http", b"GET /x HTTP/1.1\r\n"), ("rtsp", b"OPTIONS * RT"), ("flv", data[:5000])):
-            with self.daemon.connect(protocol) as peer:
-                peer.sendall(text)
-
-    def timed(self, number, data):
-        """
-        One round: how long it took, seconds. One while test and daemon were stopped, by whoever measures, is none; nor is
-        one just behind, since deadlines that the daemon sets in the turn that it was stopped in have passed.
-        """
-        before = time.monotonic()
-        try:
-            self.once(number, data)
-        except (OSError, AssertionError):
-            if self.continued_at + 1 < before:
-                raise
-            harness.Patience.renew()
-        return time.monotonic() - before if self.continued_at + 1 < before else 0
-
-    def settle(self):
-        self.daemon.blocks_settled()
-        harness.wait_until(lambda: connections(self.daemon) == 0, "all connections to end")
-        return descriptors(self.daemon.process.pid), resident_kib(self.daemon.process.pid)
-
-    def churn(self, data):
-        """[(seconds that it has run, resident KiB)], of each round."""
-        samples, ran, told = [], 0, 0
-        while ran < 60 * self.MINUTES if self.MINUTES else len(samples) < self.ROUNDS:
-            ran += self.timed(self.WARM_UP + len(samples), data)
-            samples.append((ran, resident_kib(self.daemon.process.pid)))
-            if len(samples) % 1000 == 0:
-                self.daemon.forget_log()
-            if ran - told > 300:
-                told = ran
-                report("%d rounds in %.0f s, stopped %d times; memory %d KiB", len(samples), ran, self.continued,
-                       samples[-1][1])
-        return samples
-
-    def test_churn(self):
-        """Publishers, players, requests and half requests come and go: descriptors and memory stay level."""
-        data = flv.stream(60)[0]
-        for number in range(self.WARM_UP):
-            self.once(number, data)
-        level, memory = self.settle()
-        samples = self.churn(data)
-        after, grown = self.settle()
-        # One connection of the administration's may still be closing.
-        self.assertLessEqual(after, level + 1)
-        half = samples[len(samples) // 2:]
-        slope = statistics.linear_regression(*zip(*half)).slope * 3600 / 1024 if len(set(half)) > 2 else 0
-        report("churn of %d rounds in %.0f s: descriptors %d, then %d; memory %d KiB, then %d KiB; in the second half "
-               "%.2f MiB/h", len(samples), samples[-1][0], level, after, memory, grown, slope)
-        if "asan" not in harness.BUILD_DIR and "tsan" not in harness.BUILD_DIR:
-            self.assertLessEqual(grown - memory, 4096)
-            if self.MINUTES >= 30:
-                self.assertLess(slope, self.MOST_GROWTH)
-        self.daemon.stop()
 
 
 class Link:

@@ -9,7 +9,8 @@ import unittest
 import flv
 import harness
 import rtsp
-from harness import Daemon, Player, Publisher
+from harness import Daemon, Player, Publisher, resident_kib
+from long_form import size
 
 MIB = 1 << 20
 FRAME = 16000
@@ -73,17 +74,19 @@ class Source:
 
 class SlowPlayerTest(unittest.TestCase):
     limits = LIMITS
+    CROWD = size("STALLED", 200, 200)  # Players that stall at once.
     STALLED = 40
     APART = 10  # Tags: half a megabyte, a quarter of a group.
 
     def setUp(self):
-        self.most_held = 0
+        self.most_held = self.most_resident = 0
 
     def players_of(self, daemon, players):
         """What the API says of these players; notes what the pool holds at that moment."""
         state = daemon.api()
         pool = state["pool"]
         self.most_held = max(self.most_held, pool["blocks_held"])
+        self.most_resident = max(self.most_resident, resident_kib(daemon.process.pid) << 10)
         self.assertLessEqual(pool["blocks_held"], pool["blocks_max"])
         self.assertLessEqual(pool["blocks_total"] * pool["block_size"], MEMORY)
         for player in state["players"]:
@@ -125,9 +128,11 @@ class SlowPlayerTest(unittest.TestCase):
 
     def test_stalled_players(self):
         with Daemon(*self.limits, "--stall", "5") as daemon:
+            idle = resident_kib(daemon.process.pid) << 10
             normal = [Player(daemon, "live/a", version) for version in ("1.1", "1.0", "1.1")]
-            stalled = [Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False) for _ in range(20)]
-            daemon.wait_player("live/a", 23)
+            stalled = [Player(daemon, "live/a", receive_buffer=RECEIVE_BUFFER, reading=False)
+                       for _ in range(self.CROWD)]
+            daemon.wait_player("live/a", 3 + self.CROWD)
             with Source(daemon, normal) as source:
                 harness.wait_until(lambda: not self.players_of(daemon, stalled), "the stalled players to be ended")
                 self.assertEqual(len(self.players_of(daemon, normal)), 3)
@@ -144,6 +149,9 @@ class SlowPlayerTest(unittest.TestCase):
             # What the stalled ones hold they hold together: their budgets overlap.
             self.assertGreater(self.most_held, 0)
             self.assertLess(self.most_held * 4096, GROUP + 3 * BUFFER)
+            # Of the whole process.
+            if not harness.SANITIZED:
+                self.assertLess(self.most_resident - idle, MEMORY * 1.05)
             for player in normal + stalled:
                 player.close()
             daemon.blocks_settled()
@@ -253,6 +261,7 @@ class GatheredSlowPlayerTest(SlowPlayerTest):
     """The same with a merge window."""
 
     limits = (*LIMITS, "--merge-window", "20")
+    CROWD = 20
 
 
 class LateTest(unittest.TestCase):
