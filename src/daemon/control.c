@@ -308,5 +308,5 @@ int control_run(struct control *control) {
     event_base_dispatch(control->base);
     join(control);
     log_status_end();
-    return control->error;
+    return !control->error && upgrade_is_lost(control->upgrade) ? -ECHILD : control->error;
 }

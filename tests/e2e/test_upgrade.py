@@ -291,25 +291,31 @@ class UpgradeTest(unittest.TestCase):
                     self.assertIsNone(daemon.process.poll())
 
     def test_one_that_ends_before_it_has_begun(self):
-        """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered."""
+        """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered. Behind
+        the third one this process accepts again, and may be replaced by a better one."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "sluiced")
             os.symlink(SLUICED, program)
-            for count, lost in ((1, False), (2, False), (3, True)):
+            for count, back in ((1, False), (2, False), (3, True)):
                 with mock.patch.object(harness, "SLUICED", program), Upgraded(listen=LISTEN) as upgraded:
                     daemon = upgraded.daemon
                     with Steady(daemon, name=None) as steady:
+                        crowd = Crowd(daemon, "http", b"GET / HTTP/1.0\r\n\r\n", b" 404 ")
                         self.replace(folder, count)
                         status, _, body = daemon.admin("POST", "/api/v1/upgrade")
                         daemon.check_log(count, "the new process has not taken over",
                                          reason="the new process ended with status 7")
-                        self.assertEqual(status, 503 if lost else 200)
-                        if lost:
+                        self.assertEqual(status, 503 if back else 200)
+                        if back:
                             self.assertEqual(json.loads(body)["detail"], "the new process ended with status 7")
                             self.assertEqual(daemon.log("replaced"), [])
-                        else:
-                            upgraded.taken_over()
-                            self.assertEqual(daemon.request("GET", "/")[0], 404)
+                            crowd.go_on()
+                            self.assertEqual(daemon.stream(steady.name)["state"], "live")
+                            self.assertEqual(daemon.admin("POST", "/api/v1/upgrade")[0], 200)
+                        upgraded.taken_over()
+                        crowd.go_on()
+                        crowd.end()
+                        self.assertIsNone(crowd.error)
                         steady.go_on(20)
                     daemon.wait_end()
                 os.unlink(program)
