@@ -358,7 +358,7 @@ void upgrade_free(struct upgrade *upgrade) {
     if (!upgrade)
         return;
     /* Who stops this process during an upgrade means both. */
-    if (upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_PASSING)
+    if (upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_LEAVING || upgrade->state == UPGRADE_PASSING)
         (void)end_successor(upgrade);
     close_channel(upgrade);
     spawn_sockets_close(&upgrade->sockets);
