@@ -152,6 +152,7 @@ static void stop(struct control *control, int number) {
         service_stopping();
     log_status_end();
     LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
+    upgrade_cancel(control->upgrade);
     server_stop(control->server);
 }
 

@@ -40,6 +40,7 @@ enum upgrade_state {
     UPGRADE_OVER,      /* on_channel(): it has */
     UPGRADE_RETURNING, /* retry(): the server is to accept again */
     UPGRADE_LOST,      /* lose(): it cannot; nobody listens any more */
+    UPGRADE_CANCELLED, /* upgrade_cancel(): the server stops */
 };
 
 struct upgrade {
@@ -75,6 +76,11 @@ static int end_successor(const struct upgrade *upgrade) {
     (void)kill(upgrade->pid, SIGKILL);
     (void)waitpid(upgrade->pid, &status, 0);
     return status;
+}
+
+/* One that has not taken over. */
+static bool has_successor(const struct upgrade *upgrade) {
+    return upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_LEAVING || upgrade->state == UPGRADE_PASSING;
 }
 
 static void close_channel(struct upgrade *upgrade) {
@@ -357,8 +363,7 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
 void upgrade_free(struct upgrade *upgrade) {
     if (!upgrade)
         return;
-    /* Who stops this process during an upgrade means both. */
-    if (upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_LEAVING || upgrade->state == UPGRADE_PASSING)
+    if (has_successor(upgrade))
         (void)end_successor(upgrade);
     close_channel(upgrade);
     spawn_sockets_close(&upgrade->sockets);
@@ -370,6 +375,8 @@ void upgrade_free(struct upgrade *upgrade) {
 }
 
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
+    if (upgrade->state == UPGRADE_CANCELLED)
+        return -ESHUTDOWN;
     if (upgrade->state != UPGRADE_NONE || reload_is_under_way(upgrade->reload))
         return -EBUSY;
     int error = server_lend(upgrade->server, on_lent, upgrade);
@@ -380,6 +387,15 @@ int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
     upgrade->done = done;
     upgrade->user = user;
     return 0;
+}
+
+void upgrade_cancel(struct upgrade *upgrade) {
+    if (!has_successor(upgrade))
+        return;
+    (void)end_successor(upgrade);
+    give_up(upgrade, -ESHUTDOWN, "the server stops");
+    /* What the server was asked for may still come. */
+    upgrade->state = UPGRADE_CANCELLED;
 }
 
 bool upgrade_is_over(const struct upgrade *upgrade) {

@@ -36,6 +36,9 @@ void upgrade_free(struct upgrade *upgrade);
  */
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user);
 
+/* Who stops this process means the one that is to take over, too: it ends, where it has not taken over yet. */
+void upgrade_cancel(struct upgrade *upgrade);
+
 /* Another process is the server now. */
 bool upgrade_is_over(const struct upgrade *upgrade);
 

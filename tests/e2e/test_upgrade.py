@@ -321,6 +321,22 @@ class UpgradeTest(unittest.TestCase):
                 os.unlink(program)
                 os.symlink(SLUICED, program)
 
+    def test_stopped_before_the_other_is_ready(self):
+        """Who stops the one means the other, too, which could yet become ready while connections are ended."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sluiced")
+            os.symlink(SLUICED, program)
+            with mock.patch.object(harness, "SLUICED", program), Daemon() as daemon:
+                os.unlink(program)
+                with open(program, "w", encoding="ascii") as file:
+                    file.write("#!/bin/sh\nexec sleep 600\n")
+                os.chmod(program, 0o755)
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.wait_log("upgrading")
+                daemon.process.send_signal(signal.SIGTERM)
+                daemon.wait_log("cannot upgrade", reason="the server stops")
+                daemon.wait_end()
+
     @staticmethod
     def replace(folder, count):
         """Puts a program in the daemon's place that says that it is ready, and ends, so often; then it is the daemon."""
