@@ -230,10 +230,11 @@ static int run_upgrade(const struct command_line *line) {
 
 static int run_top(const struct command_line *line) {
     char error[CTL_ERROR];
-    if (ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error) == 0)
+    int result = ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error);
+    if (result == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "sluicectl: %s\n", error);
-    return EXIT_NO_SERVER;
+    return result == -EACCES ? EXIT_REFUSED : EXIT_NO_SERVER;
 }
 
 static int run(const struct command_line *line) {
