@@ -212,7 +212,7 @@ static int run_reload(const struct command_line *line) {
     else
         ctl_make_shown(document);
     json_array_foreach(line->json ? NULL : ctl_member(document, "changes"), index, change)
-        puts(json_string_value(change));
+        puts(json_is_string(change) ? json_string_value(change) : "-");
     json_decref(document);
     return status;
 }

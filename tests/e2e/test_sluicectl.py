@@ -154,6 +154,10 @@ class SluicectlTest(unittest.TestCase):
             status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
             self.assertEqual(status, 1)
             self.assertIn("404", err)
+        with tool.hostile_server(b'HTTP/1.0 200 x\r\n\r\n{"changes": [1, null, "x"], "uptime_seconds": -1e300}') as port:
+            where = ("--admin", "127.0.0.1:%d" % port)
+            self.assertEqual(run(None, *where, "reload"), (0, "-\n-\nx\n", ""))
+            self.assertEqual(run(None, *where, "status")[1].splitlines()[0], "sluiced -, up 0 s")
 
     def test_hostile_names(self):
         """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
