@@ -305,6 +305,7 @@ int control_start(struct control *control) {
 }
 
 int control_run(struct control *control) {
+    admin_begin(control->admin);
     server_begin(control->server);
     event_base_dispatch(control->base);
     join(control);

@@ -290,6 +290,34 @@ class UpgradeTest(unittest.TestCase):
                     daemon.wait_log("cannot reload", reason="another process is taking over")
                     self.assertIsNone(daemon.process.poll())
 
+    def test_one_that_cannot_listen(self):
+        """The running server's Unix socket is not taken away by one that has been lent it, and has failed to start."""
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+            config, path = os.path.join(folder, "sluiced.conf"), os.path.join(folder, "admin")
+            text = 'http = "127.0.0.1:0";\nadmin = ["127.0.0.1:0", "unix:%s"%s];\n'
+            with open(config, "w", encoding="ascii") as file:
+                file.write(text % (path, ""))
+            # The file alone says where the administration is.
+            program = os.path.join(folder, "program")
+            with open(program, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\nexec %s --config %s --backend %s\n" % (SLUICED, config, harness.BACKEND or "auto"))
+            os.chmod(program, 0o755)
+            with mock.patch.object(harness, "SLUICED", program), Upgraded(listen=()) as upgraded:
+                daemon = upgraded.daemon
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(text % (path, ', "127.0.0.1:%d"' % taken.getsockname()[1]))
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.wait_log("cannot upgrade", reason="the new process ended with status 1")
+                with socket.socket(socket.AF_UNIX) as peer:
+                    peer.connect(path)
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(text % (path, ""))
+                upgraded.upgrade()
+                daemon.wait_end()
+                with socket.socket(socket.AF_UNIX) as peer:
+                    peer.connect(path)
+            self.assertFalse(os.path.exists(path))
+
     def test_one_that_ends_before_it_has_begun(self):
         """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered. Behind
         the third one this process accepts again, and may be replaced by a better one."""
