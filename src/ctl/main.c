@@ -212,7 +212,7 @@ static int run_reload(const struct command_line *line) {
     else
         ctl_make_shown(document);
     json_array_foreach(line->json ? NULL : ctl_member(document, "changes"), index, change)
-        puts(json_string_value(change));
+        puts(json_is_string(change) ? json_string_value(change) : "-");
     json_decref(document);
     return status;
 }
@@ -230,10 +230,11 @@ static int run_upgrade(const struct command_line *line) {
 
 static int run_top(const struct command_line *line) {
     char error[CTL_ERROR];
-    if (ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error) == 0)
+    int result = ctl_top(&line->server, (unsigned)(line->interval * 1000), line->count, error);
+    if (result == 0)
         return EXIT_SUCCESS;
     fprintf(stderr, "sluicectl: %s\n", error);
-    return EXIT_NO_SERVER;
+    return result == -EACCES ? EXIT_REFUSED : EXIT_NO_SERVER;
 }
 
 static int run(const struct command_line *line) {

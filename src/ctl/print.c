@@ -67,7 +67,8 @@ void ctl_bytes(double count, char text[CTL_WORDS]) {
 }
 
 void ctl_duration(double seconds, char text[CTL_WORDS]) {
-    unsigned long long whole = (unsigned long long)seconds;
+    /* Of what is no daemon it may be any number. */
+    unsigned long long whole = seconds >= 0 && seconds < 1e15 ? (unsigned long long)seconds : 0;
     if (whole < 60)
         snprintf(text, CTL_WORDS, "%llu s", whole);
     else if (whole < 3600)

@@ -22,15 +22,30 @@ static int fail(char error[CTL_ERROR], const char *address, const char *what) {
     return -1;
 }
 
+/* Of each step, connecting included. A descriptor or -1, with errno. */
+static int open_socket(int family, int type, int protocol) {
+    const struct timeval timeout = {.tv_sec = LOOK_S};
+    int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    }
+    return fd;
+}
+
+static const char *reason_of(int error) {
+    return error == EAGAIN || error == EINPROGRESS ? "no answer in time" : strerror(error);
+}
+
 static int connect_unix(const char *address, const char *path, char error[CTL_ERROR]) {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof to.sun_path)
         return fail(error, address, "the path is too long");
     strcpy(to.sun_path, path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = open_socket(AF_UNIX, SOCK_STREAM, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
-    fail(error, address, strerror(errno));
+    fail(error, address, reason_of(errno));
     if (fd >= 0)
         close(fd);
     return -1;
@@ -64,10 +79,10 @@ static int connect_tcp(const char *address, char error[CTL_ERROR]) {
         return fail(error, address, gai_strerror(result));
     int fd = -1;
     for (const struct addrinfo *one = found; one && fd < 0; one = one->ai_next) {
-        fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+        fd = open_socket(one->ai_family, one->ai_socktype, one->ai_protocol);
         if (fd >= 0 && connect(fd, one->ai_addr, one->ai_addrlen) == 0)
             break;
-        fail(error, address, strerror(errno));
+        fail(error, address, reason_of(errno));
         if (fd >= 0)
             close(fd);
         fd = -1;
@@ -149,19 +164,19 @@ static int take_answer(const char *text, struct ctl_answer *ret_answer) {
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path, struct ctl_answer *ret_answer,
             char error[CTL_ERROR]) {
     static const char prefix[] = "unix:";
-    const struct timeval timeout = {.tv_sec = strcmp(method, "GET") == 0 ? LOOK_S : CHANGE_S};
+    const struct timeval patience = {.tv_sec = CHANGE_S};
     const char *address = server->address;
     int fd = strncmp(address, prefix, sizeof prefix - 1) == 0
                  ? connect_unix(address, address + sizeof prefix - 1, error)
                  : connect_tcp(address, error);
     if (fd < 0)
         return -1;
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    if (strcmp(method, "GET") != 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     char *text = send_request(fd, server, method, path) == 0 ? read_all(fd) : NULL;
     int result = 0;
     if (!text)
-        result = fail(error, address, errno == EAGAIN ? "no answer in time" : strerror(errno));
+        result = fail(error, address, reason_of(errno));
     else if (take_answer(text, ret_answer) < 0)
         result = fail(error, address, "what answers is no sluiced's administration");
     free(text);

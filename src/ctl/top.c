@@ -1,5 +1,6 @@
 #include "ctl/top.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -83,12 +84,12 @@ static int look(const struct ctl_server *server, char error[CTL_ERROR]) {
     char *text = NULL;
     size_t size;
     if (ctl_ask(server, "GET", "/api/v1/snapshot", &answer, error) < 0)
-        return -1;
+        return -ENOTCONN;
     ctl_make_shown(answer.document);
     if (answer.status != 200) {
-        snprintf(error, CTL_ERROR, "%s: %s", server->address, ctl_text(answer.document, "detail"));
+        snprintf(error, CTL_ERROR, "%u: %s", answer.status, ctl_text(answer.document, "detail"));
         json_decref(answer.document);
-        return -1;
+        return -EACCES;
     }
     screen_size(&rows, &columns);
     json_t *streams = sorted(ctl_member(answer.document, "streams"), by_rate);
@@ -151,5 +152,6 @@ int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned coun
     fflush(stdout);
     if (is_terminal)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    return result;
+    /* The signal may have ended a question. */
+    return interrupted ? 0 : result;
 }

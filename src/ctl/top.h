@@ -6,7 +6,7 @@
 
 /*
  * @interval_ms: between two looks; @count: looks, 0: until it is ended.
- * 0, or -1 with a text when the server has gone.
+ * 0; or, with a text, -ENOTCONN when there is no answer, -EACCES when the server refuses.
  */
 int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned count, char error[CTL_ERROR]);
 

@@ -152,6 +152,7 @@ static void stop(struct control *control, int number) {
         service_stopping();
     log_status_end();
     LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
+    upgrade_cancel(control->upgrade);
     server_stop(control->server);
 }
 
@@ -304,9 +305,10 @@ int control_start(struct control *control) {
 }
 
 int control_run(struct control *control) {
+    admin_begin(control->admin);
     server_begin(control->server);
     event_base_dispatch(control->base);
     join(control);
     log_status_end();
-    return control->error;
+    return !control->error && upgrade_is_lost(control->upgrade) ? -ECHILD : control->error;
 }

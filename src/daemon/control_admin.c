@@ -47,6 +47,7 @@ struct admin {
     struct notifier *notifier;
     struct upgrade *upgrade;
     struct admin_peers *peers;
+    bool serves;  /* the run has begun */
     bool leaving; /* another process is the server */
     char *token;
     struct admin_listener listeners[ADMIN_MAX_LISTENERS];
@@ -450,6 +451,12 @@ static int load_token(const char *path, char **ret_token) {
     return result;
 }
 
+/* The file of a socket that was lent is the other process's until this one serves, and then not any more. */
+static void remove_file(const struct admin *admin, const struct admin_listener_option *option) {
+    if (!admin->leaving && (admin->serves || !option->fd))
+        admin_unlisten(option);
+}
+
 static int open_listener(struct admin *admin, struct event_base *base, const struct admin_listener_option *option) {
     struct admin_listener *listener = &admin->listeners[admin->count];
     int fd = admin_listen(option);
@@ -463,7 +470,7 @@ static int open_listener(struct admin *admin, struct event_base *base, const str
         if (listener->http)
             evhttp_free(listener->http);
         close(fd);
-        admin_unlisten(option);
+        remove_file(admin, option);
         return -ENOMEM;
     }
     admin->count++;
@@ -503,8 +510,7 @@ void admin_free(struct admin *admin) {
         return;
     for (size_t i = 0; i < admin->count; i++) {
         evhttp_free(admin->listeners[i].http);
-        if (!admin->leaving)
-            admin_unlisten(admin->listeners[i].guard.listener);
+        remove_file(admin, admin->listeners[i].guard.listener);
     }
     admin_peers_free(admin->peers);
     if (admin->token)
@@ -515,6 +521,10 @@ void admin_free(struct admin *admin) {
 
 void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade) {
     admin->upgrade = upgrade;
+}
+
+void admin_begin(struct admin *admin) {
+    admin->serves = true;
 }
 
 int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {

@@ -24,6 +24,9 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
 struct upgrade;
 void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade);
 
+/* The run begins: sockets that another process has lent are this one's, with their files. */
+void admin_begin(struct admin *admin);
+
 /* Adds duplicates of its sockets. 0 or -errno */
 struct spawn_sockets;
 int admin_lend(const struct admin *admin, struct spawn_sockets *sockets);

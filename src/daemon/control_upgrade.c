@@ -33,12 +33,14 @@ static const char ready = 'r', go = 'g', taken = 't';
 
 enum upgrade_state {
     UPGRADE_NONE,
-    UPGRADE_LENDING,  /* upgrade_start(): the server is asked for its sockets */
-    UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
-    UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
-    UPGRADE_PASSING,  /* on_wake(), on_channel(): the other process is to say that it has begun */
-    UPGRADE_OVER,     /* on_channel(): it has */
-    UPGRADE_LOST,     /* retry(): nobody listens any more */
+    UPGRADE_LENDING,   /* upgrade_start(): the server is asked for its sockets */
+    UPGRADE_STARTING,  /* on_wake(): the other process is to become ready */
+    UPGRADE_LEAVING,   /* on_channel(): the server is to stop accepting */
+    UPGRADE_PASSING,   /* on_wake(), on_channel(): the other process is to say that it has begun */
+    UPGRADE_OVER,      /* on_channel(): it has */
+    UPGRADE_RETURNING, /* retry(): the server is to accept again */
+    UPGRADE_LOST,      /* lose(): it cannot; nobody listens any more */
+    UPGRADE_CANCELLED, /* upgrade_cancel(): the server stops */
 };
 
 struct upgrade {
@@ -64,6 +66,9 @@ struct upgrade {
     int error;
     struct listeners_socket lent[OPTIONS_MAX_LISTENERS];
     size_t lent_count;
+
+    size_t listener_count; /* of the sockets; the others are the administration's */
+    char reason[REASON];   /* why it has failed, while the server returns */
 };
 
 /* The other process is of no use any more, whatever it does. Its status where it has ended by itself. */
@@ -72,6 +77,11 @@ static int end_successor(const struct upgrade *upgrade) {
     (void)kill(upgrade->pid, SIGKILL);
     (void)waitpid(upgrade->pid, &status, 0);
     return status;
+}
+
+/* One that has not taken over. */
+static bool has_successor(const struct upgrade *upgrade) {
+    return upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_LEAVING || upgrade->state == UPGRADE_PASSING;
 }
 
 static void close_channel(struct upgrade *upgrade) {
@@ -97,6 +107,8 @@ static void give_up(struct upgrade *upgrade, int error, const char *reason) {
     spawn_sockets_close(&upgrade->sockets);
     close_channel(upgrade);
     upgrade->state = UPGRADE_NONE;
+    upgrade->has_left = false;
+    upgrade->tries = 0;
     reload_hold(upgrade->reload, false);
     finish(upgrade, error, reason);
 }
@@ -115,13 +127,20 @@ static void on_lent(int error, const struct listeners_socket *list, size_t count
 }
 
 /* On a worker's thread. */
-static void on_left(void *user) {
-    struct upgrade *upgrade = user;
+static void come(struct upgrade *upgrade, int error) {
     pthread_mutex_lock(&upgrade->lock);
     upgrade->has_come = true;
-    upgrade->error = 0;
+    upgrade->error = error;
     pthread_mutex_unlock(&upgrade->lock);
     wake_up(&upgrade->wake);
+}
+
+static void on_left(void *user) {
+    come(user, 0);
+}
+
+static void on_returned(int error, void *user) {
+    come(user, error);
 }
 
 /* The other process is ready. It waits until nothing is accepted here any more. */
@@ -155,9 +174,29 @@ static void end(struct upgrade *upgrade) {
 
 static int spawn(struct upgrade *upgrade);
 
+/* There is nobody to accept: what is here ends, and whoever has started this process hears that it has failed. */
+static void lose(struct upgrade *upgrade) {
+    upgrade->state = UPGRADE_LOST;
+    spawn_sockets_close(&upgrade->sockets);
+    server_replaced(upgrade->server);
+    finish(upgrade, -ECHILD, upgrade->reason);
+}
+
+/* The first of the sockets are those that the server has lent, in their order. */
+static int return_sockets(struct upgrade *upgrade) {
+    for (size_t i = 0; i < upgrade->listener_count; i++)
+        upgrade->lent[i].fd = upgrade->sockets.fds[i];
+    int error = server_return(upgrade->server, upgrade->lent, upgrade->listener_count, on_returned, upgrade);
+    for (size_t i = error ? upgrade->sockets.count : upgrade->listener_count; i < upgrade->sockets.count; i++)
+        close(upgrade->sockets.fds[i]);
+    if (!error)
+        upgrade->sockets = (struct spawn_sockets){.count = 0};
+    return error;
+}
+
 /*
  * Nothing is accepted here any more, and the process that was to go on has ended. The sockets are still there, with
- * whoever waits in their backlog: another process is started.
+ * whoever waits in their backlog: another process is started, and after some that have ended they are taken back.
  */
 static void retry(struct upgrade *upgrade, const char *reason) {
     close_channel(upgrade);
@@ -168,10 +207,20 @@ static void retry(struct upgrade *upgrade, const char *reason) {
         upgrade->state = UPGRADE_STARTING;
         return;
     }
-    upgrade->state = UPGRADE_LOST;
-    spawn_sockets_close(&upgrade->sockets);
-    server_replaced(upgrade->server);
-    finish(upgrade, -ECHILD, reason);
+    snprintf(upgrade->reason, sizeof upgrade->reason, "%s", reason);
+    upgrade->state = UPGRADE_RETURNING;
+    if (return_sockets(upgrade) < 0)
+        lose(upgrade);
+}
+
+/* The server accepts again, as if there had been no upgrade. One that stops already is left to that. */
+static void stay(struct upgrade *upgrade, int error) {
+    if (!error || error == -ESHUTDOWN) {
+        give_up(upgrade, -ECHILD, upgrade->reason);
+        return;
+    }
+    lose(upgrade);
+    server_stop(upgrade->server);
 }
 
 /* It will not become ready, or not begin. */
@@ -226,9 +275,11 @@ static int take_lent(struct upgrade *upgrade) {
     pthread_mutex_unlock(&upgrade->lock);
     for (size_t i = 0; i < count; i++) {
         const struct listeners_socket *lent = &upgrade->lent[i];
-        int failed = spawn_sockets_add(&upgrade->sockets, lent->fd, names[lent->protocol], lent->is_managed);
+        int failed = spawn_sockets_add(&upgrade->sockets, lent->fd, names[lent->option.protocol],
+                                       lent->option.is_managed);
         error = error ? error : failed;
     }
+    upgrade->listener_count = upgrade->sockets.count;
     return error ? error : admin_lend(upgrade->admin, &upgrade->sockets);
 }
 
@@ -279,6 +330,7 @@ static void on_wake(void *user) {
     struct upgrade *upgrade = user;
     pthread_mutex_lock(&upgrade->lock);
     bool has_come = upgrade->has_come;
+    int error = upgrade->error;
     upgrade->has_come = false;
     pthread_mutex_unlock(&upgrade->lock);
     if (has_come && upgrade->state == UPGRADE_LENDING) {
@@ -289,6 +341,8 @@ static void on_wake(void *user) {
             pass(upgrade);
         else
             reap(upgrade, false);
+    } else if (has_come && upgrade->state == UPGRADE_RETURNING) {
+        stay(upgrade, error);
     }
 }
 
@@ -315,8 +369,7 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
 void upgrade_free(struct upgrade *upgrade) {
     if (!upgrade)
         return;
-    /* Who stops this process during an upgrade means both. */
-    if (upgrade->state == UPGRADE_STARTING || upgrade->state == UPGRADE_PASSING)
+    if (has_successor(upgrade))
         (void)end_successor(upgrade);
     close_channel(upgrade);
     spawn_sockets_close(&upgrade->sockets);
@@ -328,6 +381,8 @@ void upgrade_free(struct upgrade *upgrade) {
 }
 
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
+    if (upgrade->state == UPGRADE_CANCELLED)
+        return -ESHUTDOWN;
     if (upgrade->state != UPGRADE_NONE || reload_is_under_way(upgrade->reload))
         return -EBUSY;
     int error = server_lend(upgrade->server, on_lent, upgrade);
@@ -340,8 +395,21 @@ int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
     return 0;
 }
 
+void upgrade_cancel(struct upgrade *upgrade) {
+    if (!has_successor(upgrade))
+        return;
+    (void)end_successor(upgrade);
+    give_up(upgrade, -ESHUTDOWN, "the server stops");
+    /* What the server was asked for may still come. */
+    upgrade->state = UPGRADE_CANCELLED;
+}
+
 bool upgrade_is_over(const struct upgrade *upgrade) {
     return upgrade->state == UPGRADE_OVER;
+}
+
+bool upgrade_is_lost(const struct upgrade *upgrade) {
+    return upgrade->state == UPGRADE_LOST;
 }
 
 /* Until the process before says something, or has closed the channel. */

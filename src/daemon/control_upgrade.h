@@ -3,8 +3,8 @@
  * and takes over once it is ready. No connection is refused meanwhile: who comes waits in the backlog for either of the
  * two. This process then goes on with the connections that it has, and ends. A program that does not become ready costs
  * nothing but a line in the log. One that ends once it was ready, when nothing is accepted here any more, leaves a
- * backlog behind: it is started anew, a few times. An upgrade is done when the other process says that it has begun.
- * The control plane's thread only.
+ * backlog behind: it is started anew, a few times, and then this process accepts again. An upgrade is done when the
+ * other process says that it has begun. The control plane's thread only.
  */
 #ifndef SLUICED_CONTROL_UPGRADE_H
 #define SLUICED_CONTROL_UPGRADE_H
@@ -36,8 +36,14 @@ void upgrade_free(struct upgrade *upgrade);
  */
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user);
 
+/* Who stops this process means the one that is to take over, too: it ends, where it has not taken over yet. */
+void upgrade_cancel(struct upgrade *upgrade);
+
 /* Another process is the server now. */
 bool upgrade_is_over(const struct upgrade *upgrade);
+
+/* Nobody is: this one has left, no other has taken over, and it could not return. */
+bool upgrade_is_lost(const struct upgrade *upgrade);
 
 /*
  * The other side: says that this process is ready, and waits until the one before does not accept any more, or is gone.

@@ -167,6 +167,21 @@ void listeners_leave(struct listeners *listeners, void (*left)(void *user), void
     tell_left(listeners);
 }
 
+int listeners_return(struct listeners *listeners, const struct listeners_socket *list, size_t count) {
+    char reason[LISTENERS_ERROR];
+    int result = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct listener_option option = list[i].option;
+        option.fd = list[i].fd;
+        int error = open_one(listeners, &option, reason);
+        if (!error)
+            continue;
+        close(list[i].fd);
+        result = error;
+    }
+    return result;
+}
+
 int listeners_lend(const struct listeners *listeners, struct listeners_socket *ret_list, size_t *ret_count) {
     size_t count = 0;
     for (const struct listening *one = listeners->list; one && count < OPTIONS_MAX_LISTENERS; one = one->next) {
@@ -177,7 +192,7 @@ int listeners_lend(const struct listeners *listeners, struct listeners_socket *r
                 close(ret_list[--count].fd);
             return error;
         }
-        ret_list[count++] = (struct listeners_socket){fd, one->option.protocol, one->option.is_managed};
+        ret_list[count++] = (struct listeners_socket){fd, one->option};
     }
     *ret_count = count;
     return 0;

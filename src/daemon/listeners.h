@@ -32,9 +32,8 @@ int listeners_set(struct listeners *listeners, const struct options *options, ch
 
 /* A socket that listens, for another process. */
 struct listeners_socket {
-    int fd; /* a duplicate, closed on exec */
-    enum listener_protocol protocol;
-    bool is_managed; /* it is the service manager's */
+    int fd;                        /* a duplicate, closed on exec */
+    struct listener_option option; /* what it is for */
 };
 
 /* Duplicates of all, at most OPTIONS_MAX_LISTENERS. 0, or -errno: then there are none. */
@@ -42,9 +41,15 @@ int listeners_lend(const struct listeners *listeners, struct listeners_socket *r
 
 /*
  * Stops listening without losing a connection: those that the kernel has accepted still come. Then @left is called, at
- * once where nothing listens; by listeners_free() at the latest. Nothing is to be set any more.
+ * once where nothing listens; by listeners_free() at the latest. Nothing is to be set before they return.
  */
 void listeners_leave(struct listeners *listeners, void (*left)(void *user), void *user);
+
+/*
+ * Listens again, having left, at the sockets that were lent, with what waits in their backlogs. The sockets are theirs,
+ * also on failure. 0, or -errno of the last one that cannot be listened at; the others are.
+ */
+int listeners_return(struct listeners *listeners, const struct listeners_socket *list, size_t count);
 
 /* Where those of the options listen, in their order: a port may be the system's choice. Empty where one does not. */
 void listeners_addresses(struct listeners *listeners, const struct options *options,

@@ -276,6 +276,15 @@ void pulls_stop(struct pulls *pulls) {
             stop(pull, -ESHUTDOWN);
 }
 
+void pulls_resume(struct pulls *pulls) {
+    for (struct pull *pull = pulls->list; pull; pull = pull->next) {
+        if (pull->is_removed)
+            continue;
+        pull_resume(&pull->machine, worker_now(pull->worker));
+        pull_log_state(pull);
+    }
+}
+
 /* Its memory goes when the connector has nothing of it any more. */
 static void remove_pull(struct pull *pull) {
     stop(pull, 0);

@@ -59,8 +59,9 @@ void pulls_tick(struct pulls *pulls, uint64_t now);
 /* A player has come to a stream without a publisher. */
 void pulls_want(struct pulls *pulls, const struct stream *stream);
 
-/* The server ends. */
+/* The server ends, or another process pulls; and it does not after all. */
 void pulls_stop(struct pulls *pulls);
+void pulls_resume(struct pulls *pulls);
 
 void pulls_each(const struct pulls *pulls, void (*call)(const struct pull *pull, void *user), void *user);
 

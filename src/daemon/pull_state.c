@@ -127,3 +127,8 @@ void pull_failed(struct pull_machine *machine, uint64_t now, uint32_t random) {
 void pull_stop(struct pull_machine *machine, uint64_t now) {
     enter(machine, PULL_STOPPED, now);
 }
+
+void pull_resume(struct pull_machine *machine, uint64_t now) {
+    if (machine->state == PULL_STOPPED)
+        pull_machine_init(machine, machine->on_demand, now);
+}

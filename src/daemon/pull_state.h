@@ -30,7 +30,7 @@ enum pull_state {
     PULL_SETUP,      /* on which channels; once for each media */
     PULL_PLAY,       /* the stream's name is taken, and media may come */
     PULL_PLAYING,    /* media come; set by the answer to PLAY */
-    PULL_STOPPED,    /* the server ends; set by it (pull_stop) */
+    PULL_STOPPED,    /* the server ends, or another process pulls; set by it (pull_stop, pull_resume) */
 };
 
 enum pull_order {
@@ -84,5 +84,8 @@ int pull_redirected(struct pull_machine *machine, uint64_t now);
 void pull_failed(struct pull_machine *machine, uint64_t now, uint32_t random);
 
 void pull_stop(struct pull_machine *machine, uint64_t now);
+
+/* One that is stopped begins anew. */
+void pull_resume(struct pull_machine *machine, uint64_t now);
 
 #endif

@@ -133,14 +133,22 @@ static void finish(struct worker *worker, uint64_t now) {
     server_release(worker->server);
 }
 
-void worker_leave(struct worker *worker) {
-    worker->leaving = true;
-    worker->leave_deadline = worker_now(worker) + worker->options->drain_ms;
-    /* The next publisher comes to the other process: nothing is kept for it here. */
+/* While the next publisher comes to another process, nothing is kept for it here. */
+static void set_leaving(struct worker *worker, bool is_leaving) {
     struct stream_limits limits = *registry_limits(worker->registry);
-    limits.keeps_none = true;
+    worker->leaving = limits.keeps_none = is_leaving;
     registry_set_limits(worker->registry, &limits);
+}
+
+void worker_leave(struct worker *worker) {
+    set_leaving(worker, true);
+    worker->leave_deadline = worker_now(worker) + worker->options->drain_ms;
     pulls_stop(worker->pulls);
+}
+
+void worker_return(struct worker *worker) {
+    set_leaving(worker, false);
+    pulls_resume(worker->pulls);
 }
 
 uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream) {

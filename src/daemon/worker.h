@@ -78,6 +78,9 @@ void worker_drain(struct worker *worker);
  */
 void worker_leave(struct worker *worker);
 
+/* No other process does: connections come here again, and what the options say is pulled. Not while it drains. */
+void worker_return(struct worker *worker);
+
 /* How long a player waits for a publisher of that stream, milliseconds. */
 uint64_t worker_wait_ms(const struct worker *worker, const struct stream *stream);
 

@@ -105,8 +105,9 @@ static int settle_times(struct media *media) {
     }
     for (int i = 0; i < 2; i++) {
         uint32_t step = frames[i] > 1 ? (uint32_t)((end[i] - begin[i] + frames[i] / 2) / (frames[i] - 1)) : FRAME_MS;
-        if (frames[i] > 0 && end[i] + (step ? step : 1) > media->duration)
-            media->duration = end[i] + (step ? step : 1);
+        uint64_t last = (uint64_t)end[i] + (step ? step : 1);
+        if (frames[i] > 0 && last > media->duration)
+            media->duration = last < UINT32_MAX ? (uint32_t)last : UINT32_MAX;
     }
     return 0;
 }

@@ -333,6 +333,16 @@ class UsageTest(Media):
             self.assertEqual([line["type"] for line in lines], ["second"] * (len(lines) - 1) + ["total"])
             self.assertGreater(len(lines), 1)
 
+    def test_timestamps_up_to_the_last(self):
+        """A file whose times take all 32 bits lasts that long, and not no time at all."""
+        tags = [flv.VIDEO_HEADER, flv.video_frame(0, True, 0, 100), flv.video_frame(0xFFFFFFFF, True, 1, 100)]
+        with tempfile.NamedTemporaryFile(suffix=".flv") as file, Daemon() as daemon:
+            file.write(flv.header(flv.HAS_VIDEO) + b"".join(tag.pack() for tag in tags))
+            file.flush()
+            result = push_until(lambda: are_playing(daemon, 1, 1), "a player with a frame", "--players", "1", file.name,
+                                daemon.url("live/a"))
+            self.served(result, 1, 1)
+
     def test_wrong(self):
         for arguments in ((), (self.file,), (self.file, "http://h/a", "x"), ("-n", "0", "http://h/a"),
                           ("-n", "x", self.file, "http://h/a"), ("--rate", "0", self.file, "http://h/a"),

@@ -142,6 +142,9 @@ class SluicectlTest(unittest.TestCase):
                 status, _, err = run(daemon, "version")
                 self.assertEqual(status, 1)
                 self.assertIn("401", err)
+                status, _, err = run(daemon, "top", "--count", "1")
+                self.assertEqual(status, 1)
+                self.assertRegex(err, r"\Asluicectl: 401: [^\n]+\n\Z")
                 self.check(daemon, "version", "--token-file", token)
                 self.check(None, "version", environment={"SLUICED_ADMIN": "unix:" + path})
 
@@ -151,6 +154,10 @@ class SluicectlTest(unittest.TestCase):
             status, _, err = run(None, "--admin", "%s:%d" % daemon.address("http"), "version")
             self.assertEqual(status, 1)
             self.assertIn("404", err)
+        with tool.hostile_server(b'HTTP/1.0 200 x\r\n\r\n{"changes": [1, null, "x"], "uptime_seconds": -1e300}') as port:
+            where = ("--admin", "127.0.0.1:%d" % port)
+            self.assertEqual(run(None, *where, "reload"), (0, "-\n-\nx\n", ""))
+            self.assertEqual(run(None, *where, "status")[1].splitlines()[0], "sluiced -, up 0 s")
 
     def test_stopped_and_continued(self):
         """As by Ctrl-Z and fg, while an answer is waited for."""
@@ -214,6 +221,22 @@ class SluicectlTest(unittest.TestCase):
                     process.wait()
                     os.close(master)
                 steady.go_on()
+
+    def test_interrupted_while_it_asks(self):
+        """To leave is no error, at whatever time."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(harness.PATIENCE)
+            process = subprocess.Popen([SLUICECTL, "--admin", "127.0.0.1:%d" % server.getsockname()[1], "top"],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(process.kill)
+            with server.accept()[0] as peer:
+                peer.settimeout(harness.PATIENCE)
+                self.assertTrue(peer.recv(65536))
+                process.send_signal(signal.SIGINT)
+                # Where it does not wait yet, it finds the end.
+                peer.shutdown(socket.SHUT_WR)
+                _, err = process.communicate(timeout=harness.PATIENCE)
+            self.assertEqual((process.returncode, err), (0, b""))
 
     def read_until(self, master, condition):
         text, patience = b"", harness.Patience()

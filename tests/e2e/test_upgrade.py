@@ -290,30 +290,80 @@ class UpgradeTest(unittest.TestCase):
                     daemon.wait_log("cannot reload", reason="another process is taking over")
                     self.assertIsNone(daemon.process.poll())
 
+    def test_one_that_cannot_listen(self):
+        """The running server's Unix socket is not taken away by one that has been lent it, and has failed to start."""
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+            config, path = os.path.join(folder, "sluiced.conf"), os.path.join(folder, "admin")
+            text = 'http = "127.0.0.1:0";\nadmin = ["127.0.0.1:0", "unix:%s"%s];\n'
+            with open(config, "w", encoding="ascii") as file:
+                file.write(text % (path, ""))
+            # The file alone says where the administration is.
+            program = os.path.join(folder, "program")
+            with open(program, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\nexec %s --config %s --backend %s\n" % (SLUICED, config, harness.BACKEND or "auto"))
+            os.chmod(program, 0o755)
+            with mock.patch.object(harness, "SLUICED", program), Upgraded(listen=()) as upgraded:
+                daemon = upgraded.daemon
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(text % (path, ', "127.0.0.1:%d"' % taken.getsockname()[1]))
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.wait_log("cannot upgrade", reason="the new process ended with status 1")
+                with socket.socket(socket.AF_UNIX) as peer:
+                    peer.connect(path)
+                with open(config, "w", encoding="ascii") as file:
+                    file.write(text % (path, ""))
+                upgraded.upgrade()
+                daemon.wait_end()
+                with socket.socket(socket.AF_UNIX) as peer:
+                    peer.connect(path)
+            self.assertFalse(os.path.exists(path))
+
     def test_one_that_ends_before_it_has_begun(self):
-        """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered."""
+        """Nothing is accepted any more by then: so another one is started, and who has come meanwhile is answered. Behind
+        the third one this process accepts again, and may be replaced by a better one."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "sluiced")
             os.symlink(SLUICED, program)
-            for count, lost in ((1, False), (2, False), (3, True)):
+            for count, back in ((1, False), (2, False), (3, True)):
                 with mock.patch.object(harness, "SLUICED", program), Upgraded(listen=LISTEN) as upgraded:
                     daemon = upgraded.daemon
                     with Steady(daemon, name=None) as steady:
+                        crowd = Crowd(daemon, "http", b"GET / HTTP/1.0\r\n\r\n", b" 404 ")
                         self.replace(folder, count)
                         status, _, body = daemon.admin("POST", "/api/v1/upgrade")
                         daemon.check_log(count, "the new process has not taken over",
                                          reason="the new process ended with status 7")
-                        self.assertEqual(status, 503 if lost else 200)
-                        if lost:
+                        self.assertEqual(status, 503 if back else 200)
+                        if back:
                             self.assertEqual(json.loads(body)["detail"], "the new process ended with status 7")
                             self.assertEqual(daemon.log("replaced"), [])
-                        else:
-                            upgraded.taken_over()
-                            self.assertEqual(daemon.request("GET", "/")[0], 404)
+                            crowd.go_on()
+                            self.assertEqual(daemon.stream(steady.name)["state"], "live")
+                            self.assertEqual(daemon.admin("POST", "/api/v1/upgrade")[0], 200)
+                        upgraded.taken_over()
+                        crowd.go_on()
+                        crowd.end()
+                        self.assertIsNone(crowd.error)
                         steady.go_on(20)
                     daemon.wait_end()
                 os.unlink(program)
                 os.symlink(SLUICED, program)
+
+    def test_stopped_before_the_other_is_ready(self):
+        """Who stops the one means the other, too, which could yet become ready while connections are ended."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sluiced")
+            os.symlink(SLUICED, program)
+            with mock.patch.object(harness, "SLUICED", program), Daemon() as daemon:
+                os.unlink(program)
+                with open(program, "w", encoding="ascii") as file:
+                    file.write("#!/bin/sh\nexec sleep 600\n")
+                os.chmod(program, 0o755)
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.wait_log("upgrading")
+                daemon.process.send_signal(signal.SIGTERM)
+                daemon.wait_log("cannot upgrade", reason="the server stops")
+                daemon.wait_end()
 
     @staticmethod
     def replace(folder, count):

@@ -137,6 +137,10 @@ static void on_demand(void **state) {
     pull_stop(&machine, now);
     assert_int_equal(pull_tick(&machine, now + 100000, true), PULL_NOTHING);
     assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+    /* What was to pull in this one's place does not. */
+    pull_resume(&machine, now + 100000);
+    assert_int_equal(pull_tick(&machine, now + 100000, false), PULL_NOTHING);
+    assert_int_equal(pull_wanted(&machine, now + 100000), PULL_CONNECT);
 }
 
 static void redirects_are_bounded(void **state) {

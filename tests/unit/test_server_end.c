@@ -1,4 +1,6 @@
 /* The end of a server whose run has failed: what is still there ends with it, and asks nobody who has gone. */
+#include <errno.h>
+#include <event2/event.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -6,11 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "daemon/command_line.h"
+#include "daemon/control_admin.h"
+#include "daemon/control_reload.h"
+#include "daemon/control_upgrade.h"
 #include "daemon/options_load.h"
 #include "daemon/rtsp_session.h"
 #include "daemon/server.h"
@@ -110,10 +116,44 @@ static void without_an_asker_requests_are_refused(void **state) {
     assert_int_equal(rig.count, 0);
 }
 
+/* Its parent ends between its ready and its turn, while the worker is yet to hear that it is to stop accepting. */
+static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **state) {
+    /* One socket is lent: so the channel is descriptor 4. */
+    char *words[] = {"/bin/sh", "-c", "printf r >&4; exec sleep 60", NULL};
+    const struct command_line line = {.words = words};
+    struct event_base *base = event_base_new();
+    struct reload *reload;
+    struct admin *admin;
+    struct upgrade *upgrade;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig);
+    server_set_hook_asker(rig.server, NULL, NULL);
+    assert_non_null(base);
+    assert_int_equal(reload_new(base, rig.server, &line, rig.options, &reload), 0);
+    assert_int_equal(admin_new(base, rig.options, NULL, reload, NULL, &admin), 0);
+    assert_int_equal(upgrade_new(base, rig.server, &line, admin, reload, &upgrade), 0);
+    assert_int_equal(upgrade_start(upgrade, NULL, NULL), 0);
+    /* It is started, and then it is ready. */
+    while (waitpid(-1, NULL, WNOHANG) < 0) {
+        assert_int_equal(sluice_loop_turn(rig.loop, 10), 0);
+        assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+    }
+    assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+    upgrade_free(upgrade);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    reload_free(reload);
+    admin_free(admin);
+    event_base_free(base);
+    close_rig(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_at_the_end_begins_nothing),
         cmocka_unit_test(without_an_asker_requests_are_refused),
+        cmocka_unit_test(a_successor_that_waits_for_its_turn_ends_with_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
