@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,14 @@
 #include "common/process.h"
 #include "play/stamps.h"
 
-enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 1 << 20 };
+enum {
+    EVENTS = 1024,
+    OTHER_DESCRIPTORS = 64,
+    MOST_STREAMS = 1000,
+    MOST_PLAYERS = 100000,
+    READ_SIZE = 1 << 20,
+    SLICES = 64, /* of those who are read now and then; one a millisecond: at 4 Mbit/s each has 32 KB by then */
+};
 
 typedef struct player {
     int fd;
@@ -34,11 +42,12 @@ static void usage(FILE *out) {
             "\n"
             "So many players of each stream (GET /STREAM.flv on 127.0.0.1): says \"connected\" when all have sent\n"
             "their request, and \"result\" and JSON when each has received so many bytes. They look at none.\n"
-            "With --tags they look at the stamps that bench-send has set, and are done with so many tags; the result\n"
-            "has how long these took, in microseconds.\n");
+            "With --tags one player of each stream looks at the stamps that bench-send has set, and is done with so\n"
+            "many tags; the result has how long these took, in microseconds. The others are read now and then, so\n"
+            "that it is not this program that packets wait for.\n");
 }
 
-static void open_player(player *p, int epoll, uint16_t port, const char *stream) {
+static void open_player(player *p, uint16_t port, const char *stream) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     const struct linger at_once = {.l_onoff = 1};
@@ -50,18 +59,9 @@ static void open_player(player *p, int epoll, uint16_t port, const char *stream)
     if (dprintf(p->fd, "GET /%s.flv HTTP/1.%d\r\nHost: 127.0.0.1\r\n\r\n", stream, !has_stamps) < 0 ||
         fcntl(p->fd, F_SETFL, O_NONBLOCK) < 0)
         fail(EXIT_FAILURE, "asking for %s: %s", stream, strerror(errno));
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = p};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, p->fd, &event) < 0)
-        fail(EXIT_FAILURE, "epoll: %s", strerror(errno));
 }
 
-static void receive(player *p, uint64_t enough) {
-    if (has_stamps) {
-        uint64_t tags = p->reader.tags;
-        all_bytes += stamp_read(&p->reader, p->fd);
-        players_done += tags < enough && p->reader.tags >= enough;
-        return;
-    }
+static void drop(player *p) {
     /* On TCP the kernel drops the bytes where it would copy them: a player costs the sink next to nothing. */
     ssize_t n = recv(p->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -69,18 +69,67 @@ static void receive(player *p, uint64_t enough) {
     if (n <= 0)
         fail(EXIT_FAILURE, "a player was ended after %" PRIu64 " bytes: %s", p->bytes, n < 0 ? strerror(errno) : "");
     all_bytes += (uint64_t)n;
-    if (p->bytes < enough && p->bytes + (uint64_t)n >= enough)
-        players_done++;
     p->bytes += (uint64_t)n;
 }
 
-static void play(int epoll, uint64_t players, uint64_t enough) {
+static void receive(player *p, uint64_t enough) {
+    uint64_t before = has_stamps ? p->reader.tags : p->bytes;
+    if (has_stamps) {
+        uint64_t bytes = stamp_read(&p->reader, p->fd);
+        all_bytes += bytes;
+        p->bytes += bytes;
+    } else {
+        drop(p);
+    }
+    players_done += before < enough && (has_stamps ? p->reader.tags : p->bytes) >= enough;
+}
+
+/* Whether a player looks at what comes as soon as it comes: all of them, or with stamps one of each stream. */
+static bool is_awake(uint64_t index, uint64_t each) {
+    return !has_stamps || index % each == index / each % each;
+}
+
+/* The next ones of those who are read now and then; they are called by nothing. */
+static void sweep(player *all, uint64_t players, uint64_t each) {
+    static uint64_t next;
+    for (uint64_t count = players / SLICES + 1; count > 0; count--, next = (next + 1) % players)
+        if (!is_awake(next, each))
+            drop(&all[next]);
+}
+
+/* Those who are read now and then get what the one of their stream has got. */
+static void catch_up(player *all, uint64_t players, uint64_t each) {
+    for (uint64_t i = 0; i < players; i++) {
+        const player *awake = &all[i / each * each + i / each % each];
+        struct pollfd more = {.fd = all[i].fd, .events = POLLIN};
+        while (all[i].bytes < awake->bytes && poll(&more, 1, -1) >= 0)
+            drop(&all[i]);
+    }
+}
+
+static void play(player *all, uint64_t players, uint64_t each, uint64_t enough) {
     static struct epoll_event events[EVENTS];
-    while (players_done < players) {
-        int count = epoll_wait(epoll, events, EVENTS, -1);
+    const bool sweeps = has_stamps && each > 1;
+    const uint64_t awake = sweeps ? players / each : players;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0)
+        fail(EXIT_FAILURE, "epoll: %s", strerror(errno));
+    for (uint64_t i = 0; i < players; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &all[i]};
+        if (is_awake(i, each) && epoll_ctl(epoll, EPOLL_CTL_ADD, all[i].fd, &event) < 0)
+            fail(EXIT_FAILURE, "epoll: %s", strerror(errno));
+    }
+    for (uint64_t swept = now_ns(); players_done < awake;) {
+        int count = epoll_wait(epoll, events, EVENTS, sweeps ? 1 : -1);
         for (int i = 0; i < count; i++)
             receive(events[i].data.ptr, enough);
+        if (sweeps && now_ns() - swept >= 1000000) {
+            sweep(all, players, each);
+            swept = now_ns();
+        }
     }
+    if (sweeps)
+        catch_up(all, players, each);
 }
 
 int main(int argc, char **argv) {
@@ -119,14 +168,13 @@ int main(int argc, char **argv) {
     uint64_t players = streams * each;
     allow_descriptors(players + OTHER_DESCRIPTORS);
     player *all = calloc(players, sizeof *all);
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (!all || epoll < 0)
+    if (!all)
         fail(EXIT_FAILURE, "%s", strerror(errno));
     for (uint64_t i = 0; i < players; i++)
-        open_player(&all[i], epoll, (uint16_t)port, argv[optind + (int)(i / each)]);
+        open_player(&all[i], (uint16_t)port, argv[optind + (int)(i / each)]);
     puts("connected");
     fflush(stdout);
-    play(epoll, players, enough);
+    play(all, players, each, enough);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("result {\"players\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld",

@@ -16,6 +16,7 @@
 enum {
     MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
+    MANY_SENDS = 16,          /* are worth a system call of their own, before a window */
     DRIBBLE_BYTES = 1024, /* receives that bring less, and more than one of them for each connection, are a dribble */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
@@ -504,13 +505,16 @@ static int64_t may_wait(const sluice_backend *backend) {
  * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without limit has no time at
  * all (*ret_wait is NULL), for which the kernel starts no timer; else it is put to @wait.
  */
-static unsigned plan_wait(const uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
+static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
                           struct __kernel_timespec **ret_wait) {
     unsigned completions = 1;
     int64_t most = may_wait(&u->base);
     if (most >= 0 && (timeout_us < 0 || timeout_us > most))
         timeout_us = most;
     if (window_pays(&u->window) && timeout_us != 0) {
+        /* The kernel counts from when all is submitted; many sends take longer than a window, and are within it. */
+        if (u->messages_used >= MANY_SENDS)
+            uring_submit_now(u);
         timeout_us = window_left(&u->window, timeout_us);
         completions = BATCH_COMPLETIONS;
     }
