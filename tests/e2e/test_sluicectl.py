@@ -159,6 +159,16 @@ class SluicectlTest(unittest.TestCase):
             self.assertEqual(run(None, *where, "reload"), (0, "-\n-\nx\n", ""))
             self.assertEqual(run(None, *where, "status")[1].splitlines()[0], "sluiced -, up 0 s")
 
+    def test_a_worker_hangs(self):
+        """That is what status is asked for: by health checks, which look at nothing but how it ends."""
+        for answers, expected in (("true", 0), ("false", 1)):
+            document = b'{"workers": [{"answers": true}, {"answers": %s}]}' % answers.encode()
+            with tool.hostile_server(b"HTTP/1.0 200 x\r\n\r\n" + document) as port:
+                for more in ((), ("status",), ("--json",)):
+                    status, out, err = run(None, "--admin", "127.0.0.1:%d" % port, *more)
+                    self.assertEqual((status, err), (expected, ""), more)
+                    self.assertIn("workers", out)
+
     def test_hostile_names(self):
         """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
         name = tool.HOSTILE.decode(errors="replace")
