@@ -46,7 +46,8 @@ static const char help[] =
     "  --help                     show this text\n"
     "  --version                  show the version\n"
     "\n"
-    "Exit status: 0; 1 when the server refuses; 2 for a wrong command line; 3 when no server answers.\n";
+    "Exit status: 0; 1 when the server refuses, or of status when a worker does not answer; 2 for a wrong command\n"
+    "line; 3 when no server answers.\n";
 
 struct command_line {
     struct ctl_server server;
@@ -148,6 +149,17 @@ static void print(const struct command_line *line, const char *command, json_t *
     }
 }
 
+/* One that hangs is as good as a dead daemon to whoever's streams it has. */
+static bool all_workers_answer(const json_t *snapshot) {
+    const json_t *one;
+    size_t index;
+    json_array_foreach(ctl_member(snapshot, "workers"), index, one) {
+        if (!json_is_true(ctl_member(one, "answers")))
+            return false;
+    }
+    return true;
+}
+
 /* What is shown, and where it is. */
 static int run_get(const struct command_line *line, const char *command, const char *path) {
     json_t *document = NULL;
@@ -158,6 +170,8 @@ static int run_get(const struct command_line *line, const char *command, const c
     }
     if (status == EXIT_SUCCESS)
         print(line, command, document);
+    if (status == EXIT_SUCCESS && strcmp(command, "status") == 0 && !all_workers_answer(document))
+        status = EXIT_REFUSED;
     json_decref(document);
     return status;
 }

@@ -184,6 +184,16 @@ class SluicectlTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, out)
         self.assertEqual(json.loads(out), {"version": "1.2.3"})
 
+    def test_a_worker_hangs(self):
+        """That is what status is asked for: by health checks, which look at nothing but how it ends."""
+        for answers, expected in (("true", 0), ("false", 1)):
+            document = b'{"workers": [{"answers": true}, {"answers": %s}]}' % answers.encode()
+            with tool.hostile_server(b"HTTP/1.0 200 x\r\n\r\n" + document) as port:
+                for more in ((), ("status",), ("--json",)):
+                    status, out, err = run(None, "--admin", "127.0.0.1:%d" % port, *more)
+                    self.assertEqual((status, err), (expected, ""), more)
+                    self.assertIn("workers", out)
+
     def test_hostile_names(self):
         """What publishers and cameras say of themselves does not reach the operator's terminal as it is."""
         name = tool.HOSTILE.decode(errors="replace")
