@@ -75,6 +75,11 @@ void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t
     (void)stream_publish(publisher->stream, tag, flags);
 }
 
+void publisher_lose(struct publisher *publisher) {
+    if (publisher->attached)
+        stream_lose(publisher->stream);
+}
+
 /* The name is its own, or never will be. */
 static void decided(struct claim *claim, int error) {
     struct publisher *publisher = (struct publisher *)((char *)claim - offsetof(struct publisher, claim));

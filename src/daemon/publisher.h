@@ -45,6 +45,9 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
 /* Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. */
 void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
+/* A frame is lost for want of memory before it was a tag: see stream_lose(). */
+void publisher_lose(struct publisher *publisher);
+
 /*
  * Its first frame is waited for from now on: as at the beginning, and as by itself when the stream is its own. For who
  * has been kept waiting otherwise.

@@ -40,8 +40,15 @@ static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     publisher_publish(from->publisher, tag, flags);
 }
 
+static void lose_frame(void *user) {
+    const struct rtsp_source *from = user;
+    publisher_lose(from->publisher);
+}
+
+static const struct rtp_input_events input_events = {.tag = take_tag, .lost = lose_frame};
+
 int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker) {
-    return rtp_input_new(worker_small_pool(worker), source->sdp, take_tag, source, &source->input);
+    return rtp_input_new(worker_small_pool(worker), source->sdp, &input_events, source, &source->input);
 }
 
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,

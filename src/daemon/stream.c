@@ -599,7 +599,7 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
         gop_drop(&stream->gop);
 }
 
-static void lose_frame(struct stream *stream) {
+void stream_lose(struct stream *stream) {
     stream->frames_dropped++;
     gop_drop(&stream->gop);
     recorder_lose(stream->recorder);
@@ -653,7 +653,7 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     stream->received_at = sluice_loop_now(stream->registry->loop);
     struct packet *packet = make_packet(stream, tag, role);
     if (!packet) {
-        lose_frame(stream);
+        stream_lose(stream);
         return -ENOMEM;
     }
     /* First: who is told here that the stream is known may open a feed, which begins with this packet. */
@@ -704,7 +704,7 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     replica->received_at = tag->received_at;
     struct packet *packet = make_replica_packet(replica, tag);
     if (!packet) {
-        lose_frame(replica);
+        stream_lose(replica);
         return;
     }
     take(replica, packet, tag->flags);

@@ -197,6 +197,9 @@ bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t w
 /* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
+/* A frame is lost that was to be published: it is counted, and everybody goes on with the next key frame. */
+void stream_lose(struct stream *stream);
+
 /*
  * Replicas: streams of another worker's, on this one. They are not counted as streams, nothing publishes them but these
  * calls, and they are not recorded. @fed_by: lives as long as the replica. 0, -ENOMEM

@@ -16,7 +16,7 @@ struct rtp_input {
     int tracks[SLUICE_SDP_MAX_MEDIA]; /* of each media, or NOT_TAKEN */
     size_t media_count;
     uint32_t ssrc;
-    rtp_input_fn *take;
+    const struct rtp_input_events *events;
     void *user;
 };
 
@@ -37,7 +37,7 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
     return NOT_TAKEN;
 }
 
-int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, void *user,
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, const struct rtp_input_events *events, void *user,
                   struct rtp_input **ret_input) {
     struct rtp_input *input = calloc(1, sizeof *input);
     int error = input ? sluice_rtp_flv_new(pool, &input->flv) : -ENOMEM;
@@ -54,7 +54,7 @@ int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, 
         return error ? error : -EOPNOTSUPP;
     }
     input->media_count = sdp->media_count;
-    input->take = take;
+    input->events = events;
     input->user = user;
     *ret_input = input;
     return 0;
@@ -74,10 +74,12 @@ bool rtp_input_takes(const struct rtp_input *input, size_t media) {
 static void take_tags(struct rtp_input *input) {
     sluice_flv_tag *tag;
     int result;
-    /* A frame that finds no memory is lost; the stream goes on. */
-    while ((result = sluice_rtp_flv_next(input->flv, &tag)) != 0)
+    while ((result = sluice_rtp_flv_next(input->flv, &tag)) != 0) {
         if (result > 0)
-            input->take(tag, sluice_rtp_flv_flags(input->flv), input->user);
+            input->events->tag(tag, sluice_rtp_flv_flags(input->flv), input->user);
+        else if (input->events->lost)
+            input->events->lost(input->user);
+    }
 }
 
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet) {

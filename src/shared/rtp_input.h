@@ -21,14 +21,20 @@ struct rtp_input_counts {
     uint64_t packets, lost, malformed, dropped;
 };
 
-/* Takes a tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. */
-typedef void rtp_input_fn(sluice_flv_tag *tag, uint8_t flags, void *user);
+/* What becomes of the packets. */
+struct rtp_input_events {
+    /* A tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. */
+    void (*tag)(sluice_flv_tag *tag, uint8_t flags, void *user);
+
+    /* A frame has found no memory, so that those behind it may be of no use; or NULL. */
+    void (*lost)(void *user);
+};
 
 /*
  * 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM. Of several video or audio media the first one that
  * can be taken is; the others are received and dropped.
  */
-int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, rtp_input_fn *take, void *user,
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, const struct rtp_input_events *events, void *user,
                   struct rtp_input **ret_input);
 void rtp_input_free(struct rtp_input *input);
 

@@ -42,6 +42,8 @@ static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
         play->base.events->tag(tag, play->base.user);
 }
 
+static const struct rtp_input_events input_events = {.tag = take_tag};
+
 /* The description, copied: text, not payload. */
 static int read_description(struct rtsp_play *play, const sluice_slice *body) {
     size_t length = sluice_slice_length(body);
@@ -52,7 +54,7 @@ static int read_description(struct rtsp_play *play, const sluice_slice *body) {
     sluice_slice_copy(body, 0, play->sdp_text, length);
     int error = sluice_sdp_read(play->sdp_text, length, play->sdp);
     if (!error)
-        error = rtp_input_new(sluice_loop_pool(sluice_conn_loop(play->client->conn)), play->sdp, take_tag, play,
+        error = rtp_input_new(sluice_loop_pool(sluice_conn_loop(play->client->conn)), play->sdp, &input_events, play,
                               &play->input);
     return error;
 }

@@ -31,7 +31,10 @@ void media_write_header(uint8_t *out, bool has_video, bool has_audio) {
     out[4] = (uint8_t)((has_audio ? 4 : 0) | (has_video ? 1 : 0));
 }
 
-/* H.264 and AAC in form. What a decoder needs to know is followed by bytes that it does not look at. */
+/*
+ * H.264 and AAC in form. What a decoder needs to know is followed by bytes that it does not look at: in the picture's
+ * parameter set and the audio's, so that they come along wherever these are told otherwise.
+ */
 static const uint8_t video_record[] = {0x17, 0, 0, 0,    0,    1,    0x42, 0xc0, 0x0a, 0xff,
                                        0xe1, 0, 8, 0x67, 0x42, 0xc0, 0x0a, 0xda, 0x0f, 0x0a,
                                        0x69, 1, 0, 4,    0x68, 0xce, 0x3c, 0x80};
@@ -43,6 +46,7 @@ static size_t write_codec(uint8_t *out, const struct media_tag *tag) {
     switch (tag->kind) {
     case MEDIA_VIDEO_HEADER:
         memcpy(out, video_record, sizeof video_record);
+        out[MEDIA_PPS - 1] = (uint8_t)(tag->size - MEDIA_PPS);
         return sizeof video_record;
     case MEDIA_AUDIO_HEADER:
         memcpy(out, audio_record, sizeof audio_record);
@@ -107,8 +111,8 @@ void media_write_tag(uint8_t *out, const struct media_tag *tag) {
     put24(out + 4, tag->timestamp);
     out[7] = (uint8_t)(tag->timestamp >> 24);
     put24(out + 8, 0);
-    write_payload(out + 11, tag);
-    put32(out + 11 + tag->size, tag->size + 11);
+    write_payload(out + MEDIA_TAG_HEADER, tag);
+    put32(out + MEDIA_TAG_HEADER + tag->size, tag->size + MEDIA_TAG_HEADER);
 }
 
 size_t media_read_tag(const uint8_t *bytes, size_t n, const char *who, struct media_tag *ret_tag) {
@@ -120,12 +124,13 @@ size_t media_read_tag(const uint8_t *bytes, size_t n, const char *who, struct me
                 "%s: a tag of type %u with %u bytes", who, bytes[0], size);
     if (n < size + MEDIA_AROUND)
         return 0;
-    const uint8_t *payload = bytes + 11;
+    const uint8_t *payload = bytes + MEDIA_TAG_HEADER;
     read_name(payload + name_place(bytes[0], payload), size, who, ret_tag);
     ret_tag->timestamp = get24(bytes + 4) | (uint32_t)bytes[7] << 24;
     write_payload(expected, ret_tag);
     WORLD_CHECK(memcmp(payload, expected, size) == 0, "%s: frame %u is not as it was published", who, ret_tag->number);
-    WORLD_CHECK(get32(payload + size) == size + 11, "%s: the trailer of frame %u is wrong", who, ret_tag->number);
+    WORLD_CHECK(get32(payload + size) == size + MEDIA_TAG_HEADER, "%s: the trailer of frame %u is wrong", who,
+                ret_tag->number);
     return size + MEDIA_AROUND;
 }
 

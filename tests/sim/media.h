@@ -16,6 +16,10 @@ enum {
     MEDIA_MOST_AUDIO = 8000, /* what AAC in RTP can say is hardly more */
     MEDIA_BEFORE_NAL = 9,    /* bytes of a video payload: FLV's own, and a length */
     MEDIA_BEFORE_AUDIO = 2,
+    MEDIA_SPS = 13, /* place in a video header's payload */
+    MEDIA_SPS_SIZE = 8,
+    MEDIA_PPS = 24, /* the same, and the payload's rest is it */
+    MEDIA_TAG_HEADER = 11,
 };
 
 struct media_tag {

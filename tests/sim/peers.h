@@ -14,7 +14,7 @@ struct show {
     uint16_t generations;
 };
 
-enum publisher_form { PUBLISH_RAW, PUBLISH_CHUNKED, PUBLISH_UNTIL_CLOSE };
+enum publisher_form { PUBLISH_RAW, PUBLISH_CHUNKED, PUBLISH_UNTIL_CLOSE, PUBLISH_RTSP, PUBLISHER_FORMS };
 enum publisher_end { PUBLISHER_ENDS, PUBLISHER_RESETS, PUBLISHER_CUTS, PUBLISHER_FALLS_SILENT, PUBLISHER_LIES };
 
 struct publisher_plan {

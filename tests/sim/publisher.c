@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/announcer.h"
 #include "sim/peers.h"
 #include "sim/world.h"
 
@@ -17,6 +18,7 @@ struct sim_publisher {
     bool is_done, is_stopped, has_finished;
     uint32_t sent; /* frames */
     uint64_t next_at;
+    struct announcer announcer;
 };
 
 static void put(struct sim_publisher *publisher, const void *bytes, size_t n) {
@@ -68,6 +70,14 @@ static enum media_kind next_kind(const struct sim_publisher *publisher) {
     return show->has_audio && publisher->number % 3 == 0 ? MEDIA_AUDIO : MEDIA_VIDEO;
 }
 
+/* What it has to say by RTSP. */
+static void put_said(struct sim_publisher *publisher) {
+    size_t n;
+    const uint8_t *bytes = announcer_take_out(&publisher->announcer, &n);
+    if (n > 0)
+        put(publisher, bytes, n);
+}
+
 static void put_frame(struct sim_publisher *publisher) {
     publisher->number++;
     publisher->timestamp += world_between(1, 40);
@@ -81,13 +91,18 @@ static void put_frame(struct sim_publisher *publisher) {
     };
     if (tag.kind == MEDIA_AUDIO && tag.size > MEDIA_MOST_AUDIO)
         tag.size = MEDIA_MOST_AUDIO;
-    put_tag(publisher, &tag);
+    if (publisher->plan.form == PUBLISH_RTSP)
+        announcer_put_frame(&publisher->announcer, &tag);
+    else
+        put_tag(publisher, &tag);
 }
 
 static void put_beginning(struct sim_publisher *publisher) {
     const struct show *show = publisher->plan.show;
     uint8_t header[MEDIA_HEADER];
     char head[160];
+    if (publisher->plan.form == PUBLISH_RTSP)
+        return;
     if (publisher->plan.form != PUBLISH_RAW)
         put(publisher, head,
             (size_t)snprintf(head, sizeof head, "POST /live/%u.flv HTTP/1.1\r\nHost: here\r\n%s\r\n", show->stream,
@@ -122,19 +137,27 @@ static void end(struct sim_publisher *publisher) {
 /* What comes last, where it is not to end well. */
 static void put_end(struct sim_publisher *publisher) {
     static const uint8_t lie[] = "\11\377\377\377 this is no tag at all, and much too long";
+    publisher->announcer.has_lied = publisher->plan.end != PUBLISHER_ENDS;
     if (publisher->plan.end == PUBLISHER_LIES)
         put_body(publisher, lie, sizeof lie);
     else if (publisher->plan.end == PUBLISHER_CUTS)
         put_body(publisher, lie, world_between(1, 3));
     else if (publisher->plan.end == PUBLISHER_ENDS && publisher->plan.form == PUBLISH_CHUNKED)
         put(publisher, "0\r\n\r\n", 5);
+    else if (publisher->plan.end == PUBLISHER_ENDS && publisher->plan.form == PUBLISH_RTSP)
+        announcer_put_end(&publisher->announcer);
+}
+
+/* For the server's leave to send. Who is told to stop does not. */
+static bool is_waiting(const struct sim_publisher *publisher) {
+    return publisher->plan.form == PUBLISH_RTSP && !announcer_may_send(&publisher->announcer) && !publisher->is_stopped;
 }
 
 static void make_more(struct sim_publisher *publisher) {
     if (publisher->done < publisher->count || world_now() < publisher->next_at)
         return;
     publisher->done = publisher->count = 0;
-    if (publisher->number > publisher->plan.frames)
+    if (publisher->number > publisher->plan.frames || is_waiting(publisher))
         return;
     /* Everything before this one has been sent. */
     publisher->sent = publisher->number;
@@ -149,17 +172,30 @@ static void make_more(struct sim_publisher *publisher) {
     publisher->next_at = world_now() + publisher->plan.frame_us;
 }
 
+static void listen(struct sim_publisher *publisher) {
+    uint8_t answer[512];
+    size_t n = peer_receive(publisher->file, answer, sizeof answer);
+    if (publisher->plan.form != PUBLISH_RTSP)
+        return;
+    announcer_take(&publisher->announcer, answer, n);
+    if (publisher->announcer.is_refused && !publisher->has_finished) {
+        publisher->has_finished = true;
+        peer_finish(publisher->file);
+    }
+}
+
 static void work(void *user) {
     struct sim_publisher *publisher = user;
-    uint8_t answer[512];
     if (publisher->is_done)
         return;
-    (void)peer_receive(publisher->file, answer, sizeof answer);
+    listen(publisher);
     if (peer_is_ended(publisher->file)) {
         publisher->is_done = true;
         return;
     }
     make_more(publisher);
+    if (publisher->plan.form == PUBLISH_RTSP)
+        put_said(publisher);
     size_t n = publisher->count - publisher->done, sent = 0;
     if (n > publisher->plan.piece_most)
         n = publisher->plan.piece_most;
@@ -172,7 +208,8 @@ static void work(void *user) {
         end(publisher);
         return;
     }
-    if (n > 0 && sent == 0) {
+    bool has_nothing = n == 0 && is_waiting(publisher) && publisher->file->sent_length == 0;
+    if ((n > 0 && sent == 0) || has_nothing) {
         peer_watch(publisher->file, BUSY_US, work, publisher);
         return;
     }
@@ -182,14 +219,23 @@ static void work(void *user) {
     world_after(wait + 1, work, publisher);
 }
 
+static uint16_t port_of(const struct publisher_plan *plan) {
+    if (plan->form == PUBLISH_RTSP)
+        return PEERS_RTSP_PORT;
+    return plan->form == PUBLISH_RAW ? PEERS_FLV_PORT + plan->show->stream : PEERS_HTTP_PORT;
+}
+
 struct sim_publisher *sim_publisher_new(const struct publisher_plan *plan) {
-    struct file *file = peer_connect(plan->form == PUBLISH_RAW ? PEERS_FLV_PORT + plan->show->stream : PEERS_HTTP_PORT);
+    struct file *file = peer_connect(port_of(plan));
     if (!file)
         return NULL;
     struct sim_publisher *publisher = world_allocate(sizeof *publisher);
     publisher->plan = *plan;
     publisher->file = file;
     publisher->generation = ++plan->show->generations;
+    const struct media_tag first = {.stream = plan->show->stream, .generation = publisher->generation, .number = 1};
+    if (plan->form == PUBLISH_RTSP)
+        announcer_begin(&publisher->announcer, &first, plan->show->has_video, plan->show->has_audio);
     world_trace("publisher", plan->show->stream, publisher->generation, plan->form);
     world_after(1, work, publisher);
     return publisher;
@@ -215,6 +261,7 @@ void sim_publisher_free(struct sim_publisher *publisher) {
     if (!publisher)
         return;
     kernel_file_unref(publisher->file);
+    announcer_clear(&publisher->announcer);
     world_free(publisher->bytes);
     world_free(publisher);
 }

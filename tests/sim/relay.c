@@ -86,7 +86,7 @@ static void start_publisher(void *user) {
     struct show *show = user;
     struct publisher_plan plan = {
         .show = show,
-        .form = world_random(3),
+        .form = world_random(PUBLISHER_FORMS),
         .end = world_one_in(2) ? PUBLISHER_ENDS : world_random(5),
         .frames = world_between(1, 120),
         .frame_us = world_one_in(4) ? 0 : world_between(1, 20000),
@@ -123,10 +123,15 @@ static void end_rtsp(void *user) {
             sim_player_leave(relay.players[i]);
 }
 
+/* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
+static bool has_room_for_rtp(void) {
+    return server_worker(relay.server, 0)->options->memory >= PLENTY;
+}
+
 static void watch_publisher(void *user) {
     struct publisher_plan plan = {
         .show = user,
-        .form = PUBLISH_CHUNKED,
+        .form = has_room_for_rtp() && world_one_in(2) ? PUBLISH_RTSP : PUBLISH_CHUNKED,
         .frames = WATCH_FRAMES,
         .frame_us = 10000,
         .key_every = 10,
@@ -139,9 +144,7 @@ static void watch_publisher(void *user) {
 }
 
 static void watch(void *user) {
-    /* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
-    bool has_room = server_worker(relay.server, 0)->options->memory >= PLENTY;
-    relay.watcher_form = world_random(has_room ? PLAYER_FORMS : PLAY_RTSP);
+    relay.watcher_form = world_random(has_room_for_rtp() ? PLAYER_FORMS : PLAY_RTSP);
     const struct player_plan plan = {
         .show = user, .manner = PLAYER_READS, .form = relay.watcher_form, .has_room = true};
     relay.watcher = sim_player_new(&plan);

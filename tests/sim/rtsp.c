@@ -8,8 +8,6 @@
 
 enum {
     CHANNELS = 2 * RTSP_TRACKS,
-    HEAD = 8192,
-    INTERLEAVED = 4,
     RTP = 12,
     TYPE = 31,
     IDR = 5,
@@ -28,23 +26,7 @@ static uint32_t get16(const uint8_t *bytes) {
 /* Requests */
 
 static void ask(struct rtsp *rtsp, const char *method, const char *behind, const char *header) {
-    size_t at = rtsp->out_length;
-    int n = snprintf(rtsp->out + at, sizeof rtsp->out - at,
-                     "%s rtsp://127.0.0.1:8554/live/%u%s RTSP/1.0\r\nCSeq: %u\r\n", method, rtsp->viewer->stream,
-                     behind, ++rtsp->asked);
-    at += (size_t)n;
-    if (*rtsp->session)
-        at += (size_t)snprintf(rtsp->out + at, sizeof rtsp->out - at, "Session: %s\r\n", rtsp->session);
-    at += (size_t)snprintf(rtsp->out + at, sizeof rtsp->out - at, "%s\r\n", header);
-    WORLD_CHECK(at < sizeof rtsp->out, "%s: a request is too long", rtsp->viewer->who);
-    rtsp->out_length = at;
-}
-
-void rtsp_begin(struct rtsp *rtsp, struct viewer *viewer, bool has_video, bool has_audio) {
-    *rtsp = (struct rtsp){.viewer = viewer, .needs_video = has_video, .needs_audio = has_audio};
-    for (size_t i = 0; i < RTSP_TRACKS; i++)
-        rtsp->tracks[i].frame = world_allocate(MEDIA_MOST);
-    ask(rtsp, "DESCRIBE", "", "Accept: application/sdp\r\n");
+    dialog_ask(&rtsp->dialog, method, behind, header, "");
 }
 
 /* The next track, or all of them are to be played. */
@@ -76,17 +58,18 @@ static void choose(struct rtsp *rtsp) {
 }
 
 void rtsp_say(struct rtsp *rtsp, struct file *file) {
-    if (rtsp->out_sent == rtsp->out_length && rtsp_is_answered(rtsp)) {
-        rtsp->out_sent = rtsp->out_length = 0;
+    struct dialog *dialog = &rtsp->dialog;
+    if (rtsp->out_sent == dialog->out_length && rtsp_is_answered(rtsp)) {
+        rtsp->out_sent = dialog->out_length = 0;
         choose(rtsp);
     }
-    size_t left = rtsp->out_length - rtsp->out_sent;
+    size_t left = dialog->out_length - rtsp->out_sent;
     if (left > 0)
-        rtsp->out_sent += peer_send(file, rtsp->out + rtsp->out_sent, world_between(1, (uint32_t)left));
+        rtsp->out_sent += peer_send(file, dialog->out + rtsp->out_sent, world_between(1, (uint32_t)left));
 }
 
 bool rtsp_is_answered(const struct rtsp *rtsp) {
-    return rtsp->answered == rtsp->asked;
+    return dialog_is_answered(&rtsp->dialog);
 }
 
 /* Answers */
@@ -101,20 +84,15 @@ static void see_description(struct rtsp *rtsp, const char *reply) {
                                 rtsp->tracks[1].is_there != rtsp->needs_audio;
 }
 
-static void see_reply(struct rtsp *rtsp, const char *reply) {
-    const char *number = strcasestr(reply, "\r\nCSeq:"), *session = strcasestr(reply, "\r\nSession:");
-    WORLD_CHECK(strncmp(reply, "RTSP/1.0 ", 9) == 0, "%s: no RTSP answer", rtsp->viewer->who);
-    bool is_granted = atoi(reply + 9) == 200;
-    if (!is_granted) {
-        world_trace("rtsp refused", rtsp->step, atoi(reply + 9), 0);
-        rtsp->step = RTSP_IS_OVER;
-        return;
-    }
-    WORLD_CHECK(number && strtoul(number + 7, NULL, 10) == ++rtsp->answered && rtsp->answered <= rtsp->asked,
-                "%s: an answer that is not to request %u", rtsp->viewer->who, rtsp->answered);
-    rtsp->out_sent = rtsp->out_length = 0;
-    if (session && !*rtsp->session)
-        sscanf(session + strlen("\r\nSession:"), " %63[^;\r\n]", rtsp->session);
+static void refused(void *user, unsigned status) {
+    struct rtsp *rtsp = user;
+    world_trace("rtsp refused", rtsp->step, status, 0);
+    rtsp->step = RTSP_IS_OVER;
+}
+
+static void granted(void *user, const char *reply) {
+    struct rtsp *rtsp = user;
+    rtsp->out_sent = rtsp->dialog.out_length = 0;
     switch (rtsp->step) {
     case RTSP_DESCRIBES:
         see_description(rtsp, reply);
@@ -128,6 +106,7 @@ static void see_reply(struct rtsp *rtsp, const char *reply) {
         break;
     case RTSP_LEAVES:
         rtsp->step = RTSP_IS_OVER;
+        rtsp->dialog.is_over = true;
         break;
     case RTSP_PLAYS:
     case RTSP_IS_OVER:
@@ -201,7 +180,8 @@ static void see_audio(struct rtsp *rtsp, struct rtsp_track *track, const uint8_t
         see_frame(rtsp, track->frame, size, MEDIA_BEFORE_AUDIO);
 }
 
-static void see_packet(struct rtsp *rtsp, unsigned channel, const uint8_t *bytes, size_t n) {
+static void see_packet(void *user, unsigned channel, const uint8_t *bytes, size_t n) {
+    struct rtsp *rtsp = user;
     WORLD_CHECK(channel < CHANNELS && rtsp->tracks[channel / 2].is_there && rtsp->step >= RTSP_STARTS && n >= 8 &&
                     bytes[0] >> 6 == 2,
                 "%s: a packet of %zu bytes in channel %u", rtsp->viewer->who, n, channel);
@@ -221,53 +201,23 @@ static void see_packet(struct rtsp *rtsp, unsigned channel, const uint8_t *bytes
         see_audio(rtsp, track, bytes + RTP, n - RTP);
 }
 
-/* What is whole at the front: an answer or a packet. Its bytes, or 0. */
-static size_t take_one(struct rtsp *rtsp, const uint8_t *bytes, size_t n) {
-    char text[HEAD];
-    if (bytes[0] == '$') {
-        if (n < INTERLEAVED || n < INTERLEAVED + get16(bytes + 2))
-            return 0;
-        see_packet(rtsp, bytes[1], bytes + INTERLEAVED, get16(bytes + 2));
-        return INTERLEAVED + get16(bytes + 2);
-    }
-    const uint8_t *end = memmem(bytes, n, "\r\n\r\n", 4);
-    WORLD_CHECK(end || n < sizeof text, "%s: neither an answer nor a packet", rtsp->viewer->who);
-    if (!end)
-        return 0;
-    size_t size = (size_t)(end - bytes) + 4;
-    WORLD_CHECK(size < sizeof text, "%s: an answer is too long", rtsp->viewer->who);
-    memcpy(text, bytes, size);
-    text[size] = '\0';
-    const char *body = strcasestr(text, "\r\nContent-Length:");
-    size += body ? strtoul(body + strlen("\r\nContent-Length:"), NULL, 10) : 0;
-    WORLD_CHECK(size < sizeof text, "%s: an answer's body is too long", rtsp->viewer->who);
-    if (size > n)
-        return 0;
-    memcpy(text, bytes, size);
-    text[size] = '\0';
-    see_reply(rtsp, text);
-    return size;
+static const struct dialog_events dialog_events = {.granted = granted, .refused = refused, .packet = see_packet};
+
+void rtsp_begin(struct rtsp *rtsp, struct viewer *viewer, bool has_video, bool has_audio) {
+    *rtsp = (struct rtsp){.viewer = viewer, .needs_video = has_video, .needs_audio = has_audio};
+    rtsp->dialog = (struct dialog){
+        .who = viewer->who, .stream = viewer->stream, .events = &dialog_events, .user = rtsp};
+    for (size_t i = 0; i < RTSP_TRACKS; i++)
+        rtsp->tracks[i].frame = world_allocate(MEDIA_MOST);
+    ask(rtsp, "DESCRIBE", "", "Accept: application/sdp\r\n");
 }
 
 void rtsp_take(struct rtsp *rtsp, const uint8_t *bytes, size_t n) {
-    size_t done = 0, size;
-    if (rtsp->in_length + n > rtsp->in_room) {
-        rtsp->in_room = 2 * (rtsp->in_length + n);
-        rtsp->in = world_grow(rtsp->in, rtsp->in_room);
-    }
-    if (n == 0)
-        return;
-    memcpy(rtsp->in + rtsp->in_length, bytes, n);
-    rtsp->in_length += n;
-    while (done < rtsp->in_length && rtsp->step != RTSP_IS_OVER &&
-           (size = take_one(rtsp, rtsp->in + done, rtsp->in_length - done)) > 0)
-        done += size;
-    memmove(rtsp->in, rtsp->in + done, rtsp->in_length - done);
-    rtsp->in_length -= done;
+    dialog_take(&rtsp->dialog, bytes, n);
 }
 
 void rtsp_clear(struct rtsp *rtsp) {
     for (size_t i = 0; i < RTSP_TRACKS; i++)
         world_free(rtsp->tracks[i].frame);
-    world_free(rtsp->in);
+    dialog_clear(&rtsp->dialog);
 }

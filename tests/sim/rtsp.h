@@ -2,10 +2,11 @@
 #ifndef SLUICE_TESTS_SIM_RTSP_H
 #define SLUICE_TESTS_SIM_RTSP_H
 
+#include "sim/dialog.h"
 #include "sim/kernel.h"
 #include "sim/viewer.h"
 
-enum { RTSP_TRACKS = 2, RTSP_OUT = 512, RTSP_SESSION = 64 };
+enum { RTSP_TRACKS = 2 };
 
 enum rtsp_step { RTSP_DESCRIBES, RTSP_SETS_UP, RTSP_STARTS, RTSP_PLAYS, RTSP_LEAVES, RTSP_IS_OVER };
 
@@ -21,14 +22,10 @@ struct rtsp {
     struct viewer *viewer;
     enum rtsp_step step;
     bool needs_video, needs_audio; /* the stream has them */
-    uint32_t asked, answered;
-    unsigned next_track; /* to be set up */
-    char session[RTSP_SESSION];
+    unsigned next_track;           /* to be set up */
     struct rtsp_track tracks[RTSP_TRACKS];
-    uint8_t *in; /* not read yet */
-    size_t in_length, in_room;
-    char out[RTSP_OUT];
-    size_t out_length, out_sent;
+    struct dialog dialog;
+    size_t out_sent; /* of what the dialog has to say */
 };
 
 /* Asks for the viewer's stream. */
