@@ -71,5 +71,5 @@ static void run_epoll(const receive_options *options) {
     on_loop_run(SLUICE_BACKEND_EPOLL, options, accepted);
 }
 
-const receive_variant uring_variant = {"uring", "batch block blocks stock plain", true, run_uring};
-const receive_variant epoll_pool_variant = {"epoll-pool", "batch block blocks plain", true, run_epoll};
+const receive_variant uring_variant = {"uring", "batch block blocks stock plain small-pages", true, run_uring};
+const receive_variant epoll_pool_variant = {"epoll-pool", "batch block blocks plain small-pages", true, run_epoll};

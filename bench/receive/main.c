@@ -44,6 +44,7 @@ static const struct setting {
     {"blocks", offsetof(receive_options, max_blocks), 4 << 20},
     {"stock", offsetof(receive_options, stock_bytes), 1 << 30},
     {"plain", offsetof(receive_options, plain), 1},
+    {"small-pages", offsetof(receive_options, small_pages), 1},
 };
 
 static void usage(FILE *out) {
@@ -63,7 +64,7 @@ static void usage(FILE *out) {
         "  --cpu N              stay on this processor\n"
         "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
         "\n"
-        "Variants and their settings (batch: microseconds; block, buffer, stock: bytes; plain: 1):\n");
+        "Variants and their settings (batch: microseconds; block, buffer, stock: bytes; the others: 1):\n");
     for (size_t i = 0; i < PROTOCOLS; i++)
         for (const receive_variant *const *at = protocols[i].variants; *at; at++)
             fprintf(out, "  %-10s %-20s %s\n", protocols[i].name, (*at)->name, (*at)->settings);

@@ -62,7 +62,11 @@ static void print_detail(void) {
 void on_loop_run(sluice_backend_choice backend, const receive_options *options,
                  void (*accepted)(sluice_loop *loop, int fd)) {
     take_accepted = accepted;
-    sluice_pool_options pool_options = {.block_size = options->block_size, .max_blocks = options->max_blocks};
+    sluice_pool_options pool_options = {
+        .block_size = options->block_size,
+        .max_blocks = options->max_blocks,
+        .no_huge_pages = options->small_pages,
+    };
     sluice_loop_options loop_options = {
         .batch_us = options->batch_us,
         .stock_bytes = options->stock_bytes,
