@@ -79,7 +79,6 @@ bool http_authorize(struct http_session *session, const sluice_http_request *req
         .status = status,
         .reason = status == 401 ? "credentials are asked for" : "no right to do that",
         .challenge = status == 401 ? challenge : NULL,
-        .head_only = request->method.length == 4 && memcmp(request->method.text, "HEAD", 4) == 0,
     };
     http_respond(session, &reply);
     return false;

@@ -44,7 +44,7 @@ struct http_record {
     char stream[STREAM_NAME + 1];
     char path[RECORD_PATH]; /* of a file; empty for a list */
     struct record_page page;
-    bool head_only, keep_alive;
+    bool keep_alive;
     struct http_conditions conditions;
 
     /* What the thread has found: */
@@ -241,7 +241,7 @@ static int write_head(char *head, const struct http_session *session, const stru
 
 /* Begins to read what is to be sent. Takes the descriptor over in any case. */
 static int open_body(struct http_session *session, struct http_record *record, const struct http_part *part) {
-    if (part->length == 0 || record->head_only)
+    if (part->length == 0 || session->head_only)
         return 0;
     const sluice_file_options options = {.offset = part->first, .length = part->length};
     struct http_file *sending = calloc(1, sizeof *sending);
@@ -263,7 +263,7 @@ static void answer_file(struct http_session *session, struct http_record *record
     struct http_resource resource;
     http_resource_describe(&resource, (uint64_t)record->status.st_size, record->status.st_mtim.tv_sec,
                            record->status.st_mtim.tv_nsec);
-    if (record->head_only)
+    if (session->head_only)
         *record->conditions.range = '\0';
     struct http_part part = http_part_of(&resource, &record->conditions);
     char *head = malloc(HEAD_MOST);
@@ -291,7 +291,6 @@ static void answer(struct http_session *session, struct http_record *record) {
         bool missing = record->error == -ENOENT || record->error == -ENOTDIR || record->error == -ELOOP;
         const struct http_reply reply = {.status = missing ? 404 : 503,
                                          .reason = missing ? "no such recording" : strerror(-record->error),
-                                         .head_only = record->head_only,
                                          .keep_alive = record->keep_alive};
         http_respond(session, &reply);
     } else if (*record->path) {
@@ -301,7 +300,6 @@ static void answer(struct http_session *session, struct http_record *record) {
                                          .type = "application/json",
                                          .body = record->list.text,
                                          .body_size = record->list.length,
-                                         .head_only = record->head_only,
                                          .keep_alive = record->keep_alive};
         record->list.text = NULL;
         http_respond(session, &reply);
@@ -400,7 +398,6 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
     if (!*record->path && !read_page(&record->page, request->query)) {
         const struct http_reply reply = {.status = 400,
                                          .reason = "limit is a number from 1 to 1000, after the name of a file",
-                                         .head_only = is_head(request),
                                          .keep_alive = keep_alive};
         free(record);
         http_respond(session, &reply);
@@ -409,16 +406,13 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
     record->session = session;
     record->records = worker->records;
     record->fd = -1;
-    record->head_only = is_head(request);
     record->keep_alive = keep_alive;
     http_conditions_read(request, &record->conditions);
     record->worker = worker;
     int place = *record->path ? 1 : record_turns_ask(&worker->record_lists, &record->turn);
     if (place < 0) {
-        const struct http_reply reply = {.status = 503,
-                                         .reason = "too many lists are asked for",
-                                         .head_only = record->head_only,
-                                         .retry_after = RETRY_S};
+        const struct http_reply reply = {
+            .status = 503, .reason = "too many lists are asked for", .retry_after = RETRY_S};
         free(record);
         http_refuse_with(session, &reply);
         return;
@@ -432,8 +426,7 @@ void http_record_look(struct http_session *session, const sluice_http_request *r
 
 void http_record_start(struct http_session *session, const sluice_http_request *request, bool keep_alive) {
     struct http_record wanted = {0};
-    struct http_reply reply = {
-        .status = 404, .reason = "no such recording", .head_only = is_head(request), .keep_alive = keep_alive};
+    struct http_reply reply = {.status = 404, .reason = "no such recording", .keep_alive = keep_alive};
     if (!is_head(request) && !http_text_is(&request->method, "GET")) {
         reply.status = 405;
         reply.reason = "recordings are read with GET";

@@ -53,7 +53,7 @@ static char *format_reply(const struct http_session *session, const struct http_
     int line_size = reply->body || reply->status == 204 ? 0 : snprintf(line, sizeof line, "%s\n", reply->reason);
     const char *body = reply->body ? reply->body : line;
     size_t body_size = reply->body ? reply->body_size : (size_t)line_size;
-    size_t room = 1024 + (reply->head_only ? 0 : body_size);
+    size_t room = 1024 + (session->head_only ? 0 : body_size);
     char *text = malloc(room);
     if (!text)
         return NULL;
@@ -78,7 +78,7 @@ static char *format_reply(const struct http_session *session, const struct http_
         at += snprintf(text + at, room - (size_t)at, "Content-Type: %s\r\nContent-Length: %zu\r\n",
                        reply->type ? reply->type : "text/plain; charset=utf-8", body_size);
     at += snprintf(text + at, room - (size_t)at, "Connection: %s\r\n\r\n", reply->keep_alive ? "keep-alive" : "close");
-    if (!reply->head_only) {
+    if (!session->head_only) {
         memcpy(text + at, body, body_size);
         at += (int)body_size;
     }
@@ -164,7 +164,7 @@ static void answer_head(struct http_session *session, const sluice_http_request 
     bool live = stream->live;
     stream_unref(stream);
     if (!live) {
-        const struct http_reply reply = {.status = 404, .reason = "no such stream", .head_only = true};
+        const struct http_reply reply = {.status = 404, .reason = "no such stream"};
         http_refuse_with(session, &reply);
         return;
     }
@@ -256,8 +256,7 @@ static void on_answered(struct session *base, bool granted) {
         const sluice_http_text name = {request->path.text + 1, request->path.length - strlen("/.flv")};
         serve_stream(session, request, name);
     } else {
-        const struct http_reply reply = {
-            .status = 403, .reason = "no right to do that", .head_only = http_text_is(&request->method, "HEAD")};
+        const struct http_reply reply = {.status = 403, .reason = "no right to do that"};
         http_respond(session, &reply);
     }
     free(request);
@@ -330,6 +329,7 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     const sluice_http_text *path = &request->path;
     bool keep_alive = keeps_alive(session, request);
 
+    session->head_only = http_text_is(&request->method, "HEAD");
     http_origin_read(session, request);
     if (http_text_is(&request->method, "OPTIONS")) {
         const struct http_reply reply = {.status = 204,
@@ -468,6 +468,7 @@ static void response_sent(struct http_session *session) {
         return;
     }
     session->state = HTTP_HEAD;
+    session->head_only = false;
     session->deadline = worker_now(session->base.worker) + HEAD_MS;
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);

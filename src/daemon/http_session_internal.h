@@ -50,6 +50,7 @@ struct http_session {
     char *response;
     size_t response_size, response_sent;
     bool keep_alive;
+    bool head_only;          /* the request is HEAD: no response to it has a body */
     enum origin_grant grant; /* of the page that has asked */
     char *origin;            /* its, where it may read the response; or NULL */
 
@@ -80,7 +81,6 @@ struct http_reply {
     unsigned retry_after;  /* for 503: seconds; or 0 */
     char *body;            /* freed by the call; or NULL */
     size_t body_size;
-    bool head_only; /* the request was HEAD */
     bool upgrade;   /* 426: say to what */
     bool preflight; /* say to a page what it may ask for */
     bool keep_alive;

@@ -182,6 +182,25 @@ class PlayTest(unittest.TestCase):
                 self.assertTrue(answer.endswith(b"\r\n\r\n"))
             daemon.blocks_settled()
 
+    def test_a_refused_head_has_no_body(self):
+        with Daemon() as daemon:
+            for path in ("/nothing", "/live/no%20stream.flv"):
+                answer = harness.exchange(daemon, head("HEAD", path))
+                self.assertEqual(harness.status_of(answer), 404)
+                self.assertGreater(answer.find(b"Content-Length: "), 0)
+                self.assertTrue(answer.endswith(b"\r\n\r\n"), answer)
+                # It is HEAD's alone.
+                answer = harness.exchange(daemon, head("GET", path))
+                self.assertFalse(answer.endswith(b"\r\n\r\n"), answer)
+
+    def test_what_follows_a_head_has_a_body(self):
+        with tempfile.TemporaryDirectory() as folder, Daemon("--record", "live/*=" + folder) as daemon:
+            answer = harness.exchange(daemon, head("HEAD", "/recordings/live/none") + head("GET", "/nothing"))
+            first, behind = answer.split(b"\r\n\r\n", 1)
+            self.assertEqual(harness.status_of(first), 404)
+            self.assertEqual(harness.status_of(behind), 404)
+            self.assertFalse(behind.endswith(b"\r\n\r\n"), answer)
+
     def test_preflight(self):
         with Daemon("--allow-origin", "*") as daemon:
             for path in (STREAM_PATH, "*"):

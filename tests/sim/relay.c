@@ -12,11 +12,13 @@
 #include "sim/invariants.h"
 #include "sim/peers.h"
 #include "sim/scenario.h"
+#include "sim/visitor.h"
 #include "sim/world.h"
 
 enum {
     PUBLISHERS = 12,
     PLAYERS = 24,
+    VISITORS = 24,
     SECOND = 1000000,      /* microseconds */
     WATCH = PEERS_STREAMS, /* the stream by which the end is judged */
     WATCH_FRAMES = 60,
@@ -32,7 +34,9 @@ static struct relay {
     struct show shows[PEERS_STREAMS + 1];
     struct sim_publisher *publishers[PUBLISHERS + 1];
     struct sim_player *players[PLAYERS + 1];
-    size_t publisher_count, player_count;
+    struct sim_visitor *visitors[VISITORS + 1];
+    size_t publisher_count, player_count, visitor_count;
+    struct sim_visitor *watching_visitor;
     struct sim_publisher *watched;
     struct sim_player *watcher;
     enum player_form watcher_form;
@@ -115,17 +119,39 @@ static void start_player(void *user) {
         relay.players[relay.player_count++] = player;
 }
 
+/* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
+static bool has_room_for_rtp(void) {
+    return server_worker(relay.server, 0)->options->memory >= PLENTY;
+}
+
+static void start_visitor(void *user) {
+    const struct show *show = user;
+    const struct visitor_plan plan = {
+        .stream = show->stream,
+        .manner = world_random(VISITOR_MANNERS),
+        .requests = world_between(1, 12),
+    };
+    struct sim_visitor *visitor = sim_visitor_new(&plan);
+    if (visitor)
+        relay.visitors[relay.visitor_count++] = visitor;
+}
+
+/* What was recorded while everything went wrong can be read, behind that. */
+static void watch_visitor(void *user) {
+    const struct show *show = user;
+    const struct visitor_plan plan = {
+        .stream = show->stream, .manner = VISITOR_READS, .requests = 8, .is_served = has_room_for_rtp()};
+    relay.watching_visitor = sim_visitor_new(&plan);
+    WORLD_CHECK(relay.watching_visitor, "nobody listens any more");
+    relay.visitors[relay.visitor_count++] = relay.watching_visitor;
+}
+
 /* The server keeps silent RTSP connections for a minute, which would count as connections. */
 static void end_rtsp(void *user) {
     (void)user;
     for (size_t i = 0; i < relay.player_count; i++)
         if (sim_player_form(relay.players[i]) == PLAY_RTSP)
             sim_player_leave(relay.players[i]);
-}
-
-/* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
-static bool has_room_for_rtp(void) {
-    return server_worker(relay.server, 0)->options->memory >= PLENTY;
 }
 
 static void watch_publisher(void *user) {
@@ -168,6 +194,8 @@ static void judge(void *user) {
                 "of %u frames %u came to the player in the end, the last was %u, with %u gaps", WATCH_FRAMES,
                 viewer->frames, viewer->number, viewer->gaps);
     WORLD_CHECK(sim_player_is_answered(relay.watcher), "a ping was not answered in the end");
+    WORLD_CHECK(!relay.watching_visitor || !has_room_for_rtp() || sim_visitor_is_done(relay.watching_visitor),
+                "what was recorded cannot be read in the end");
     server_stop(relay.server);
 }
 
@@ -183,6 +211,20 @@ static void calm(void *user) {
         sim_publisher_stop(relay.publishers[i]);
 }
 
+static bool is_recorded(void) {
+    return server_worker(relay.server, 0)->options->record.rule_count > 0;
+}
+
+/* Some come all at once, more than may wait for a list. */
+static void plan_visitors(uint32_t shows) {
+    if (!is_recorded())
+        return;
+    uint32_t visitors = world_one_in(4) ? VISITORS : world_random(5), at = world_random(6 * SECOND);
+    bool at_once = world_one_in(2);
+    for (uint32_t i = 0; i < visitors; i++)
+        world_after(at_once ? at : world_random(6 * SECOND), start_visitor, &relay.shows[world_random(shows)]);
+}
+
 static void plan(void) {
     for (size_t i = 0; i <= PEERS_STREAMS; i++)
         relay.shows[i] = (struct show){.stream = (uint8_t)i, .has_video = !world_one_in(5), .has_audio = true};
@@ -192,9 +234,12 @@ static void plan(void) {
         world_after(world_random(4 * SECOND), start_publisher, &relay.shows[world_random(shows)]);
     for (uint32_t i = 0; i < players; i++)
         world_after(world_random(4 * SECOND), start_player, &relay.shows[world_random(shows)]);
+    plan_visitors(shows);
     uint64_t calm_at = 6 * SECOND;
     world_after(calm_at, calm, NULL);
-    world_after(calm_at + SETTLE - SECOND, end_rtsp, NULL);
+    world_after(calm_at + SETTLE - 3 * SECOND, end_rtsp, NULL);
+    if (is_recorded())
+        world_after(calm_at + SETTLE - 2 * SECOND, watch_visitor, &relay.shows[world_random(shows)]);
     world_after(calm_at + SETTLE, watch, &relay.shows[WATCH]);
     world_after(calm_at + SETTLE + 4 * SECOND, judge, NULL);
     world_after(calm_at + SETTLE + 24 * SECOND, check_is_over, NULL);
@@ -272,4 +317,6 @@ void scenario_relay(void) {
     }
     for (size_t i = 0; i < relay.publisher_count; i++)
         sim_publisher_free(relay.publishers[i]);
+    for (size_t i = 0; i < relay.visitor_count; i++)
+        sim_visitor_free(relay.visitors[i]);
 }

@@ -1,6 +1,8 @@
 /* What the daemon has besides its data plane, and what the disk is made of: told to the simulated world. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <sluice/pool.h>
 
@@ -42,6 +44,53 @@ int __wrap_record_part_create(int root, const char *path) {
     if (disk_find(path))
         return -EEXIST;
     return disk_open(part, true);
+}
+
+int __wrap_record_open(int root, const char *path, int flags);
+int __wrap_record_open(int root, const char *path, int flags) {
+    (void)root, (void)flags;
+    return disk_open(path, false);
+}
+
+/* The file's name, where it is a recording of the stream that the page may have. */
+static const char *name_in(const struct disk_file *file, const char *stream, const struct record_page *page) {
+    size_t length = strlen(stream);
+    const char *name = file->path + length + 1;
+    bool is_there = strncmp(file->path, stream, length) == 0 && file->path[length] == '/' &&
+                    record_file_name_is_valid(name, strlen(name)) && strcmp(name, page->after) > 0;
+    return is_there ? name : NULL;
+}
+
+static int compare_entries(const void *one, const void *other) {
+    return strcmp(((const struct record_entry *)one)->name, ((const struct record_entry *)other)->name);
+}
+
+int __wrap_record_list(int root, const char *stream, struct record_page *page);
+int __wrap_record_list(int root, const char *stream, struct record_page *page) {
+    size_t all = 0;
+    (void)root;
+    if (world_has(FAULT_DISK_ERROR))
+        return -EIO;
+    for (const struct disk_file *file = disk_first(); file; file = file->next)
+        all += name_in(file, stream, page) != NULL;
+    page->entries = calloc(all + 1, sizeof *page->entries);
+    if (!page->entries)
+        return -ENOMEM;
+    page->count = 0;
+    for (const struct disk_file *file = disk_first(); file; file = file->next) {
+        const char *name = name_in(file, stream, page);
+        if (!name)
+            continue;
+        struct record_entry *entry = &page->entries[page->count++];
+        snprintf(entry->name, sizeof entry->name, "%s", name);
+        entry->bytes = file->size;
+    }
+    qsort(page->entries, page->count, sizeof *page->entries, compare_entries);
+    if (page->count > page->limit) {
+        page->count = page->limit;
+        strcpy(page->next, page->entries[page->limit - 1].name);
+    }
+    return 0;
 }
 
 int __real_faccessat(int folder, const char *path, int mode, int flags);

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/io_thread.h"
 #include "memory/poison.h"
 #include "sim/kernel.h"
 #include "sim/world.h"
@@ -212,68 +211,6 @@ int __wrap_shutdown(int fd, int how) {
     file->finished = true;
     peer_wake(file);
     return file->dead ? result_of(-ENOTCONN) : 0;
-}
-
-/*
- * The thread for calls that may block: they are made one after another, at later times, while the loop does something
- * else. What it has not begun when it ends is not done.
- */
-
-struct run {
-    struct run *next;
-    io_thread *thread;
-    io_call *call;
-};
-
-static struct run *runs;
-
-static void perform(void *user) {
-    (void)user;
-    struct run *run = runs;
-    if (!run)
-        return;
-    runs = run->next;
-    io_thread *thread = run->thread;
-    io_call *call = run->call;
-    call->result = call->run(call->fd, call->user);
-    world_trace("thread", call->result < 0 ? call->result : 0, 0, 0);
-    call->next = NULL;
-    if (thread->done_first)
-        thread->done_last->next = call;
-    else
-        thread->done_first = call;
-    thread->done_last = call;
-    atomic_store(&thread->has_done, true);
-    thread->backend->operations->wake(thread->backend);
-    world_free(run);
-}
-
-void __wrap_io_thread_add(io_thread *thread, io_call *call);
-void __wrap_io_thread_add(io_thread *thread, io_call *call) {
-    struct run *run = world_allocate(sizeof *run);
-    struct run **end = &runs;
-    WORLD_CHECK(call->kind == IO_RUN, "call %d on the thread", (int)call->kind);
-    *run = (struct run){.thread = thread, .call = call};
-    call->io->operations++;
-    while (*end)
-        end = &(*end)->next;
-    *end = run;
-    world_after(disk_delay(), perform, NULL);
-}
-
-void __real_io_thread_end(io_thread *thread);
-void __wrap_io_thread_end(io_thread *thread);
-void __wrap_io_thread_end(io_thread *thread) {
-    for (struct run **link = &runs; *link;) {
-        struct run *run = *link;
-        if (run->thread == thread) {
-            *link = run->next;
-            world_free(run);
-        } else {
-            link = &run->next;
-        }
-    }
-    __real_io_thread_end(thread);
 }
 
 /* Memory. What is allocated is counted, and must be freed. */
