@@ -88,8 +88,8 @@ static bool find_next(struct follow *follow, const sluice_flv_tag *tag, uint64_t
 }
 
 /*
- * A frame that has not been sent yet cannot have come. So the first one, taken for the latest that looks like it, was of an
- * earlier round: the server was late by a round or more. What has come since was counted on from there.
+ * A frame that has not been sent yet cannot have come. So the first one, taken for the latest that looks like it, was
+ * of an earlier round: the server was late by a round or more. What has come since was counted on from there.
  */
 static bool go_back(struct follow *follow, const sluice_flv_tag *tag, uint64_t sent) {
     const struct media *media = follow->media;
