@@ -6,7 +6,6 @@ Exit status of a test file: 0 passed, 1 failed, 77 skipped.
 """
 
 import contextlib
-import ctypes
 import faulthandler
 import fcntl
 import hashlib
@@ -483,6 +482,24 @@ class SettledTest(unittest.TestCase):
         daemon.blocks_settled()
 
 
+def start_again(*options, **more):
+    """A daemon in the place of one that was killed, whose sockets the kernel may keep for a while."""
+    def start():
+        try:
+            return Daemon(*options, **more)
+        except NotStarted as error:
+            if "Address already in use" not in str(error):
+                raise
+            return None
+    return wait_until(start, "the sockets of a daemon that was killed")
+
+
+def own_host():
+    """A loopback address that is this process's alone: a port that is free there is not taken by somebody else meanwhile."""
+    pid = os.getpid()
+    return "127.%d.%d.%d" % (64 + (pid >> 16), pid >> 8 & 255, pid & 255)
+
+
 def run_daemon(*arguments):
     """Runs sluiced to its end, for options that make it end: (status, standard output, standard error)."""
     done = subprocess.run([SLUICED, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
@@ -498,37 +515,6 @@ def in_thread(test, work):
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     test.addCleanup(thread.join)
-
-
-class StoppedThread:
-    """One thread of a daemon, which does nothing any more until the end of the context; the others go on."""
-
-    # ptrace(2), waitpid(2)
-    SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
-
-    def __init__(self, daemon, name):
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-        self._libc.ptrace.restype = ctypes.c_long
-        folder = "/proc/%d/task" % daemon.process.pid
-        names = {}
-        for number in os.listdir(folder):
-            with open("%s/%s/comm" % (folder, number), encoding="ascii") as file:
-                names[file.read().strip()] = int(number)
-        self._id = names[name]
-
-    def __enter__(self):
-        self._trace(self.SEIZE)
-        self._trace(self.INTERRUPT)
-        os.waitpid(self._id, self.WALL)
-        return self
-
-    def __exit__(self, *_):
-        self._trace(self.DETACH)
-
-    def _trace(self, request):
-        if self._libc.ptrace(request, self._id, None, None) < 0:
-            raise OSError(ctypes.get_errno(), "ptrace: " + os.strerror(ctypes.get_errno()))
 
 
 # Peers by hand

@@ -189,7 +189,7 @@ class ActivationTest(unittest.TestCase):
         if not activate:
             self.skipTest("no systemd-socket-activate")
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+            free.bind((harness.own_host(), 0))
             address = free.getsockname()
         process = subprocess.Popen(
             [activate, "--listen=%s:%d" % address, "--fdname=http", harness.SLUICED, "--admin", "127.0.0.1:0",

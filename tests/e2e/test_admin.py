@@ -14,6 +14,7 @@ import unittest
 import flv
 import harness
 from harness import Daemon, Player, Publisher, Steady
+from stopped_thread import StoppedThread
 
 TOKEN = "correct horse battery staple"
 
@@ -218,7 +219,7 @@ class HangTest(unittest.TestCase):
         with Daemon("--workers", "2") as daemon:
             paths = ("/api/v1/players/123456", "/api/v1/publishers/123456", "/api/v1/streams/live/none")
             with contextlib.ExitStack() as stack:
-                stack.enter_context(harness.StoppedThread(daemon, "worker 1"))
+                stack.enter_context(StoppedThread(daemon, "worker 1"))
                 connections = [stack.enter_context(contextlib.closing(daemon.connection(protocol="admin")))
                                for _ in paths]
                 for connection, path in zip(connections, paths):
@@ -237,7 +238,7 @@ class HangTest(unittest.TestCase):
     def while_stopped(daemon):
         """The answer to a request that is under way while the process stands still for longer than a worker has time."""
         with contextlib.closing(daemon.connection(protocol="admin")) as connection:
-            with harness.StoppedThread(daemon, "worker 0"):
+            with StoppedThread(daemon, "worker 0"):
                 connection.request("GET", "/api/v1/streams")
                 # No worker is asked for that: so what came before it is under way.
                 daemon.admin("GET", "/api/v1/openapi.json")
@@ -412,7 +413,7 @@ class KickTest(unittest.TestCase):
 class SlowPlayerTest(unittest.TestCase):
     def test_is_visible(self):
         """One who reads nothing is told from one who reads: what is queued, for how long, what was dropped and why."""
-        with Daemon("--player-buffer", "256K", "--gop-size", "64K", "--frame-limit", "64K") as daemon:
+        with Daemon("--player-buffer", "256K", "--gop-size", "64K", "--frame-limit", "64K", "--stall", "600") as daemon:
             with Steady(daemon, pause=0.001) as steady:
                 with Player(daemon, steady.name, receive_buffer=4096, reading=False) as slow:
                     def look():

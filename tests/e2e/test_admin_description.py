@@ -17,6 +17,7 @@ import unittest
 import flv
 import harness
 from harness import Daemon, Player, Publisher, Steady
+from stopped_thread import StoppedThread
 
 try:
     import jsonschema
@@ -89,7 +90,8 @@ class DescriptionTest(unittest.TestCase):
         data, tags = flv.stream(40)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        with Daemon("--record", "live/a=" + folder.name, "--pull", "rtsp://127.0.0.1:1/none=live/pulled",
+        # Publishers and players may be silent for as long as this takes.
+        with Daemon("--idle", "600", "--wait", "600", "--record", "live/a=" + folder.name, "--pull", "rtsp://127.0.0.1:1/none=live/pulled",
                     listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http", "127.0.0.1:0,merge-window=20")) as daemon:
             with Steady(daemon) as steady, Player(daemon, "live/waits"), Publisher(daemon, "live/a", "http") as publisher:
                 publisher.send(data)
@@ -179,7 +181,7 @@ class DescriptionTest(unittest.TestCase):
     def check_hanging(self, daemon, headers):
         """A worker that does not answer: what it has to do with is 503, and a reload is under way until it does."""
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
-            with harness.StoppedThread(daemon, "worker 0"):
+            with StoppedThread(daemon, "worker 0"):
                 waiting = [pool.submit(self.check, daemon, method, path, 503, None, headers)
                            for method, path, template in self.every("503")
                            if template not in ("/api/v1/reload", "/api/v1/upgrade")]

@@ -289,17 +289,18 @@ class KilledTest(unittest.TestCase):
 
     def test_killed_daemon(self):
         """After a kill -9 the next daemon listens on the same ports at once, again and again."""
-        listen = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0")
+        host = harness.own_host()
+        listen = ("--flv", host + ":0", "--http", host + ":0")
         for _ in range(5):
-            daemon = Daemon(listen=listen)
+            daemon = harness.start_again(listen=listen)
             listen = []
-            for protocol, host, port in daemon.listening:
-                listen += ["--" + protocol, "%s:%d" % (host, port)]
+            for protocol in ("flv", "http"):
+                listen += ["--" + protocol, "%s:%d" % daemon.address(protocol)]
             with Steady(daemon) as steady:
                 steady.go_on()
                 daemon.kill()
                 steady.abandon()
-        with Daemon(listen=listen) as last:
+        with harness.start_again(listen=listen) as last:
             with Steady(last) as steady:
                 steady.go_on()
             last.blocks_settled()

@@ -176,7 +176,7 @@ class SignalTest(unittest.TestCase):
 
     def test_closed_pipe(self):
         """Nobody reads the log any more: the streams go on."""
-        with Daemon() as daemon:
+        with Daemon(listen=("--http", harness.own_host() + ":0")) as daemon:
             host, port = daemon.address()
         process = subprocess.Popen([harness.SLUICED, "--http", "%s:%d" % (host, port), "--flv", "127.0.0.1:0"],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -128,8 +128,8 @@ class KillTest(unittest.TestCase):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
         self.options = ("--record", "live/*=" + self.folder)
-        self.daemon = Daemon(*self.options, listen=("--http", "127.0.0.1:0"))
-        self.address = "127.0.0.1:%d" % self.daemon.address("http")[1]
+        self.daemon = Daemon(*self.options, listen=("--http", harness.own_host() + ":0"))
+        self.address = "%s:%d" % self.daemon.address("http")
         self.addCleanup(lambda: self.daemon.kill())
         self.took, self.checked, self.probed = [], 0, 0
 
@@ -141,7 +141,7 @@ class KillTest(unittest.TestCase):
             self.daemon.process.wait()
             parts = {path[:-len(".part")]: frames_of(read(path)) for path in glob.glob(self.folder + "/live/*/*.flv.part")}
             began = time.monotonic()
-        again = Daemon(*self.options, listen=("--http", self.address))
+        again = harness.start_again(*self.options, listen=("--http", self.address))
         self.took.append(time.monotonic() - began)
         self.daemon.kill()
         self.daemon = again

@@ -291,9 +291,11 @@ class FailureTest(NoticeCase):
         self.assertEqual(len(daemon.log("a hook could not be told", reason="the server stops")), 53)
 
     def test_nobody_is_there(self):
-        with socket.create_server(("127.0.0.1", 0)) as holder:
-            port = holder.getsockname()[1]
-        daemon = Daemon("--hook-unpublish", "http://127.0.0.1:%d/" % port, listen=LISTEN)
+        # A port that is taken, where nobody listens.
+        nobody = socket.socket()
+        self.addCleanup(nobody.close)
+        nobody.bind(("127.0.0.1", 0))
+        daemon = Daemon("--hook-unpublish", "http://127.0.0.1:%d/" % nobody.getsockname()[1], listen=LISTEN)
         self.publish(daemon)
         daemon.blocks_settled()
         daemon.stop()

@@ -122,9 +122,10 @@ class HookTest(unittest.TestCase):
 
     def test_dead(self):
         """Nobody is there; and somebody who does not take the connection."""
-        with socket.create_server(("127.0.0.1", 0)) as holder:
-            port = holder.getsockname()[1]
-        self.check(self.start("http://127.0.0.1:%d/" % port, "--hook-timeout", "1"), False)
+        # A port that is taken, where nobody listens.
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            self.check(self.start("http://127.0.0.1:%d/" % nobody.getsockname()[1], "--hook-timeout", "1"), False)
         self.check(self.start("http://192.0.2.1:1/", "--hook-timeout", "0.5"), False)
 
     def test_questions(self):

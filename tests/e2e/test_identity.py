@@ -17,6 +17,7 @@ import unittest
 
 import flv
 import harness
+import settings
 from harness import AAC, H264, VIDEO, tone
 
 SECONDS = 60
@@ -167,9 +168,10 @@ class IdentityTest(unittest.TestCase):
                 listen += ["--flv", "127.0.0.1:0=" + case.stream]
         windows = [word for case in CASES if case.window
                    for word in ("--merge-window", "%s=%d" % (case.stream, case.window))]
-        with harness.Daemon("--wait", "8", "--idle", "60", *windows, listen=listen) as daemon:
+        wait = settings.long_wait(cls.addClassCleanup)
+        with harness.Daemon(*wait.options, "--idle", "60", *windows, listen=listen) as daemon:
             try:
-                cls.run_cases(cases, daemon)
+                cls.run_cases(cases, daemon, wait)
             finally:
                 for case in cases:
                     case.go_on.set()
@@ -180,14 +182,13 @@ class IdentityTest(unittest.TestCase):
             cls.complaints = daemon.complaints()
 
     @classmethod
-    def run_cases(cls, cases, daemon):
-        # The players' patience must last until all publishers are there: it is the daemon's --wait, so each publisher
-        # starts as soon as its player is seen.
+    def run_cases(cls, cases, daemon, wait):
         for case in cases:
             case.early = harness.frame_hashes(case.ffmpeg, daemon.url(case.stream), case.path(cls.folder, "early"))
             daemon.wait_player(case.stream)
             start(case, daemon)
         attend(cases, daemon, cls.folder)
+        settings.end_wait(wait, daemon)
         for case in cases:
             conclude(case)
 

@@ -281,21 +281,13 @@ class FindingTest(Media):
 
     def test_server_goes(self):
         """A server that is gone for a while: publishers and players come back, and that is counted."""
-        listen = ("--http", "127.0.0.1:0")
-        first = Daemon(listen=listen)
+        first = Daemon(listen=("--http", harness.own_host() + ":0"))
         host, port = first.address("http")
         with tool.Running("sluice-push", "--json", "--players", 2, "--loop", "--ramp", 0, "--retries", 60, self.file,
                           first.url("live/a")) as running:
             first.wait_stream("live/a", lambda stream: stream["subscribers"] == 2, "two players")
             first.kill()
-
-            def start_again():
-                # Of a process that was killed, io_uring may keep the socket for a moment.
-                try:
-                    return Daemon(listen=("--http", "%s:%d" % (host, port)))
-                except harness.NotStarted:
-                    return None
-            with harness.wait_until(start_again, "the daemon to start again") as second:
+            with harness.start_again(listen=("--http", "%s:%d" % (host, port))) as second:
                 second.wait_stream("live/a", lambda stream: stream["state"] == "live" and stream["subscribers"] == 2,
                                    "two players")
                 # Frames that were sent to both after they came back.
@@ -310,12 +302,14 @@ class FindingTest(Media):
         self.assertEqual(said["players"]["lost"], 0, said)
 
     def test_nobody_there(self):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-        for scheme in ("flv", "http", "rtsp"):
-            status, said = push("-n", 2, "--retries", 0, "--ramp", 0, self.file, "%s://127.0.0.1:%d/a" % (scheme, port))
-            self.assertEqual((status, said["publishers"]["failed"]), (1, 2))
-            self.assertIn("refused", said["failures"][0])
+        # A port that is taken, where nobody listens.
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            for scheme in ("flv", "http", "rtsp"):
+                status, said = push("-n", 2, "--retries", 0, "--ramp", 0, self.file,
+                                    "%s://127.0.0.1:%d/a" % (scheme, nobody.getsockname()[1]))
+                self.assertEqual((status, said["publishers"]["failed"]), (1, 2))
+                self.assertIn("refused", said["failures"][0])
 
 
 class UsageTest(Media):

@@ -106,7 +106,7 @@ class SwitchTest(unittest.TestCase):
     def test_by_rule_again(self):
         """Of a live stream: what the rule says holds at once."""
         data, _ = flv.stream(30)
-        with self.daemon() as daemon:
+        with self.daemon("--idle", "600") as daemon:
             with Publisher(daemon, "ruled/a", "http") as publisher, Player(daemon, "ruled/a") as player:
                 publisher.send(data)
                 player.wait_tags(30)

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import harness
+import settings
 from harness import AAC, H264, VIDEO, tone
 
 SECONDS = 6
@@ -26,7 +27,8 @@ class GstreamerTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
-        self.daemon = harness.Daemon("--wait", "10", listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+        self.wait = settings.long_wait(self.addCleanup)
+        self.daemon = harness.Daemon(*self.wait.options, listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
         self.addCleanup(self.daemon.stop)
         self.url = "rtsp://%s:%d/live/a" % self.daemon.address("rtsp")
         self.ffmpeg = harness.find_ffmpeg()
@@ -78,6 +80,7 @@ class GstreamerTest(unittest.TestCase):
         self.daemon.wait_stream("live/a", lambda stream: stream["frames"]["video"] == len(sent["video"])
                                 and stream["frames"]["audio"] > len(sent["audio"]) * 3 // 4)
         publisher.kill()
+        settings.end_wait(self.wait, self.daemon)
         player.wait()
         got = self.read(played)
         harness.check_same(got["video"], sent["video"])
@@ -99,6 +102,7 @@ class GstreamerTest(unittest.TestCase):
                                    "tcp", self.url)
         self.addCleanup(publisher.kill)
         publisher.wait()
+        settings.end_wait(self.wait, self.daemon)
         player.communicate(timeout=harness.PATIENCE)
         for kind, path, form in (("video", video, "h264"), ("audio", audio, "aac")):
             reader, got = self.hashes("-f", form, "-i", path)

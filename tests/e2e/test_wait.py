@@ -188,8 +188,11 @@ class DemandTest(unittest.TestCase):
 
     def test_no_camera(self):
         """What cannot be fetched is no such stream, after as long as players wait."""
-        with socket.create_server(("127.0.0.1", 0)) as holder:
-            url = "rtsp://127.0.0.1:%d/cam" % holder.getsockname()[1]
+        # A port that is taken, where nobody listens.
+        nobody = socket.socket()
+        self.addCleanup(nobody.close)
+        nobody.bind(("127.0.0.1", 0))
+        url = "rtsp://127.0.0.1:%d/cam" % nobody.getsockname()[1]
         daemon = Daemon("--wait", "1", "--pull", url + "=live/0,on-demand", listen=LISTEN)
         self.addCleanup(daemon.stop)
         for player in [Waiting(daemon, kind, "live/0") for kind in KINDS]:

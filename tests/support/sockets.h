@@ -39,7 +39,7 @@ void loop_rig_close(loop_rig *rig);
 /* The same for a pool without a loop any more: frees it. */
 void pool_close(sluice_pool *pool);
 
-/* Ends the process, naming the test, unless called again within @seconds; 0 ends the guard. */
+/* Ends the process, which says that it hangs, unless called again within @seconds or some minutes; 0 ends the guard. */
 void hang_guard(unsigned seconds);
 
 /* One turn without an error, waiting for any length. */

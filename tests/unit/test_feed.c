@@ -354,13 +354,14 @@ static void messages_find_no_memory(void **state) {
 /* What a player there does not take is memory of this worker's: it is bounded, and those here do not notice. */
 static void what_is_lent_is_bounded(void **state) {
     (void)state;
+    enum { AT_ONCE = 8 };
     feed_rig rig;
     rig_open(&rig);
     struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
     begin(&rig);
     uint64_t most = 0;
-    for (unsigned i = 0; i < 4 * BLOCKS; i++) {
-        publish(&rig, 1);
+    for (unsigned i = 0; i < 4 * BLOCKS / AT_ONCE; i++) {
+        publish(&rig, AT_ONCE);
         take(here);
         /* Enough for the bytes to compare not to be too many. */
         here->count = 0;
