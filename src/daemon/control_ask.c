@@ -15,8 +15,10 @@ struct part {
     struct ask *ask;
     struct worker *worker;
     struct part *next; /* among those that have come back */
+    sluice_call call;
     struct snapshot *snapshot;
     int error;
+    bool is_out, is_late; /* late: the answer has been given without it */
 };
 
 struct ask {
@@ -48,6 +50,9 @@ struct asker {
     struct part *back;    /* filled parts */
     size_t references;    /* the owner's, and one for each part that is out */
     struct wake wake;
+
+    /* Of each worker, parts that are late. One that has any is asked nothing until they are back. */
+    unsigned late[];
 };
 
 static void take_all_back(struct asker *asker);
@@ -86,6 +91,11 @@ static void fill(void *user) {
     unref(asker);
 }
 
+static void forget(struct ask *ask) {
+    ask->asker->ask_count--;
+    free_ask(ask);
+}
+
 /* Gives the answer; the question stays until its last part is back. */
 static void give_answer(struct ask *ask) {
     struct asker *asker = ask->asker;
@@ -95,6 +105,10 @@ static void give_answer(struct ask *ask) {
         .error = ask->error,
     };
     snapshots_fold(ask->snapshots, asker->worker_count);
+    for (size_t i = 0; i < asker->worker_count; i++) {
+        ask->part[i].is_late = ask->part[i].is_out;
+        asker->late[i] += ask->part[i].is_late;
+    }
     ask->over = true;
     event_free(ask->deadline);
     ask->deadline = NULL;
@@ -105,12 +119,16 @@ static void give_answer(struct ask *ask) {
     if (ask->next)
         ask->next->prev = ask->prev;
     ask->done(&answer, ask->user);
+    if (ask->out == 0)
+        forget(ask);
 }
 
 static void take_back(struct part *part) {
     struct ask *ask = part->ask;
     size_t index = (size_t)(part - ask->part);
     ask->snapshots[index] = part->snapshot;
+    ask->asker->late[index] -= part->is_late;
+    part->is_out = false;
     if (!ask->over) {
         ask->answered++;
         if (part->error != -ENOENT && ask->error)
@@ -118,10 +136,10 @@ static void take_back(struct part *part) {
     }
     if (--ask->out > 0)
         return;
-    if (!ask->over)
+    if (ask->over)
+        forget(ask);
+    else
         give_answer(ask);
-    ask->asker->ask_count--;
-    free_ask(ask);
 }
 
 static void take_all_back(struct asker *asker) {
@@ -156,12 +174,13 @@ bool answer_is_whole(const struct answer *answer) {
 }
 
 int asker_new(struct event_base *base, struct server *server, struct asker **ret_asker) {
-    struct asker *asker = calloc(1, sizeof *asker);
+    const size_t count = server_worker_count(server);
+    struct asker *asker = calloc(1, sizeof *asker + count * sizeof *asker->late);
     if (!asker)
         return -ENOMEM;
     asker->base = base;
     asker->server = server;
-    asker->worker_count = server_worker_count(server);
+    asker->worker_count = count;
     asker->references = 1;
     int error = wake_init(&asker->wake, base, on_wake, asker);
     if (error) {
@@ -196,7 +215,7 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
     ask->user = user;
     ask->error = -ENOENT;
     for (size_t i = 0; i < count; i++)
-        ask->part[i] = (struct part){.ask = ask, .worker = server_worker(asker->server, (uint32_t)i), .error = -ENOMEM};
+        ask->part[i] = (struct part){.ask = ask, .worker = server_worker(asker->server, (uint32_t)i)};
     if (ask->snapshots && ask->deadline)
         return ask;
     if (ask->deadline)
@@ -206,30 +225,28 @@ static struct ask *new_ask(struct asker *asker, answer_fn *done, void *user) {
     return NULL;
 }
 
-/* Posts the parts. What cannot be posted counts as an answer that says so. */
+/* Whoever has not answered yet is not asked more, but told what to do: questions without end would wait for it. */
 static void post(struct ask *ask) {
     static const struct timeval deadline = {.tv_usec = ASK_MS / ASK_LOOKS * 1000};
     struct asker *asker = ask->asker;
-    ask->out = asker->worker_count;
     ask->next = asker->asks;
     if (ask->next)
         ask->next->prev = ask;
     asker->asks = ask;
     asker->ask_count++;
-    event_add(ask->deadline, &deadline);
     for (size_t i = 0; i < asker->worker_count; i++) {
-        struct part *part = &ask->part[i];
-        pthread_mutex_lock(&asker->lock);
-        asker->references++;
-        pthread_mutex_unlock(&asker->lock);
-        if (sluice_loop_post(part->worker->loop, fill, part) == 0)
-            continue;
-        pthread_mutex_lock(&asker->lock);
-        part->next = asker->back;
-        asker->back = part;
-        wake_up(&asker->wake);
-        unref(asker);
+        ask->part[i].is_out = ask->is_command || asker->late[i] == 0;
+        ask->out += ask->part[i].is_out;
     }
+    event_add(ask->deadline, &deadline);
+    if (ask->out == 0)
+        event_active(ask->deadline, EV_TIMEOUT, 1);
+    pthread_mutex_lock(&asker->lock);
+    asker->references += ask->out;
+    pthread_mutex_unlock(&asker->lock);
+    for (size_t i = 0; i < asker->worker_count; i++)
+        if (ask->part[i].is_out)
+            sluice_loop_post_call(ask->part[i].worker->loop, &ask->part[i].call, fill, &ask->part[i]);
 }
 
 int asker_snapshot(struct asker *asker, unsigned parts, answer_fn *done, void *user) {

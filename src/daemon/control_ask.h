@@ -1,8 +1,8 @@
 /*
  * Questions of the control plane to the workers: each worker's part is filled by a posted call on its own thread, and
- * comes back by one descriptor. A worker that does not answer in time is left out, and what it answers later is
- * dropped; so nobody waits for anybody. Ends with the control plane; calls that are then still out find that nobody
- * wants them.
+ * comes back by one descriptor. A worker that does not answer in time is left out, as it is of further questions until
+ * it has; what it answers later is dropped. So nobody waits for anybody. Ends with the control plane; calls that are
+ * then still out find that nobody wants them.
  */
 #ifndef SLUICED_CONTROL_ASK_H
 #define SLUICED_CONTROL_ASK_H

@@ -84,6 +84,16 @@ static int scan_all(struct probe *probe, bool ended) {
     return result < 0 ? result : 0;
 }
 
+/* Nobody reads what is said: of a live stream that would go on until it ends. */
+static bool is_told(void) {
+    return !ferror(stdout);
+}
+
+/* Whether more is wanted. */
+static bool goes_on(const struct probe *probe) {
+    return !probe->done && !interrupt_seen() && is_told();
+}
+
 static void fail(struct probe *probe, int error, const char *reason) {
     probe->error = error;
     probe->done = true;
@@ -102,7 +112,7 @@ static void read_file(struct probe *probe) {
     }
     sluice_chain *chain = sluice_file_chain(file);
     error = flv_scan_new(probe->pool, chain, &probe->scan);
-    while (!error && !probe->done && !interrupt_seen()) {
+    while (!error && goes_on(probe)) {
         int result = sluice_file_fill(file, sluice_chain_length(chain) + 1, UINT64_MAX);
         error = scan_all(probe, result < 0);
         if (result < 0 && result != -ENODATA)
@@ -135,7 +145,7 @@ static void read_input(struct probe *probe) {
     int error = sluice_chain_new(probe->pool, &chain), result = 1;
     if (!error)
         error = flv_scan_new(probe->pool, chain, &probe->scan);
-    while (!error && result > 0 && !probe->done && !interrupt_seen()) {
+    while (!error && result > 0 && goes_on(probe)) {
         result = read_block(probe, chain);
         error = result < 0 ? result : scan_all(probe, result == 0);
     }
@@ -235,7 +245,7 @@ static void read_server(struct probe *probe) {
         sluice_timer_start(ticker, LOOK_MS);
         connector_start(connector, &job);
     }
-    while (!error && !probe->done && !interrupt_seen())
+    while (!error && goes_on(probe))
         error = connector_turn(connector);
     /* Enough was seen: the server is told, and given a moment to answer. */
     if (probe->play && !error)
@@ -278,6 +288,10 @@ static int run(struct probe *probe) {
     if (remote && *probe->reason)
         end.reason = probe->reason;
     probe_print_summary(&options, &stats, &end);
+    if (fflush(stdout) < 0 || !is_told()) {
+        say("standard output cannot be written to");
+        return EXIT_NOT_HAD;
+    }
     return stats.errors > 0 ? EXIT_FAULTY : EXIT_SUCCESS;
 }
 

@@ -28,7 +28,7 @@ static const char help[] =
     "  --help           show this text\n"
     "  --version        show the version\n"
     "\n"
-    "Exit status: 0 all is well; 1 the stream has errors; 2 wrong usage; 3 it cannot be had, or is not FLV.\n";
+    "Exit status: 0 all is well; 1 the stream has errors; 2 wrong usage; 3 it cannot be had or told, or is not FLV.\n";
 
 enum option_id {
     OPTION_FRAMES = 256,

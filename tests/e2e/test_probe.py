@@ -1,6 +1,7 @@
 """sluice-probe: the same frames as FFmpeg sees, from files, by HTTP-FLV and by RTSP; what it says of damage."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -309,6 +310,20 @@ class ServerTest(unittest.TestCase):
                         tags = tool.lines(b"".join(head).decode() + out)
                         self.assertEqual(tags[-1]["tags"], len(tags) - 1)
             daemon.blocks_settled()
+
+    def test_nobody_reads(self):
+        """Of a live stream it ends when what it says goes nowhere, as with head(1) behind it; and says that it could not."""
+        with Daemon() as daemon, harness.Steady(daemon) as steady:
+            with tool.Running("sluice-probe", "--frames", daemon.url(steady.name)) as running:
+                self.assertTrue(running.process.stdout.read(1))
+                running.process.stdout.close()
+                self.assertEqual(running.process.wait(harness.PATIENCE), 3)
+                self.assertIn(b"standard output", running.process.stderr.read())
+        with open("/dev/full", "wb") as full:
+            path = os.path.join(harness.SOURCE_DIR, "tests", "vectors", "flv-h264-aac.flv")
+            done = subprocess.run([tool.path("sluice-probe"), path], stdout=full, stderr=subprocess.PIPE, check=False,
+                                  timeout=harness.PATIENCE)
+        self.assertEqual((done.returncode, done.stderr), (3, b"sluice-probe: standard output cannot be written to\n"))
 
     def test_cut_within_a_tag(self):
         """A server that breaks off within a tag."""

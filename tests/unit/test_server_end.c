@@ -15,6 +15,7 @@
 
 #include "daemon/command_line.h"
 #include "daemon/control_admin.h"
+#include "daemon/control_ask.h"
 #include "daemon/control_reload.h"
 #include "daemon/control_upgrade.h"
 #include "daemon/options_load.h"
@@ -116,6 +117,53 @@ static void without_an_asker_requests_are_refused(void **state) {
     assert_int_equal(rig.count, 0);
 }
 
+struct answers {
+    unsigned count;
+    size_t answered; /* workers, the last time */
+};
+
+static void take_answer(const struct answer *answer, void *user) {
+    struct answers *answers = user;
+    answers->count++;
+    answers->answered = answer->answered;
+}
+
+/* Whoever asks a worker that hangs is told that it does, again and again, and what it has when it goes on. */
+static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
+    enum { MANY = 200 };
+    struct event_base *base = event_base_new();
+    struct answers answers = {0};
+    struct asker *asker;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig);
+    server_set_hook_asker(rig.server, NULL, NULL);
+    assert_non_null(base);
+    assert_int_equal(asker_new(base, rig.server, &asker), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
+        while (answers.count == i)
+            assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+        assert_int_equal(answers.answered, 0);
+    }
+    /* It goes on: behind the one question that it was asked it is asked again. */
+    do {
+        unsigned before = answers.count;
+        assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
+        while (answers.count == before) {
+            assert_int_equal(sluice_loop_turn(rig.loop, 10), 0);
+            assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+        }
+    } while (answers.answered == 0);
+    /* One that is still out at the end. */
+    unsigned before = answers.count;
+    assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
+    asker_free(asker);
+    assert_int_equal(answers.count, before + 1);
+    close_rig(&rig);
+    event_base_free(base);
+}
+
 /* Its parent ends between its ready and its turn, while the worker is yet to hear that it is to stop accepting. */
 static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **state) {
     /* One socket is lent: so the channel is descriptor 4. */
@@ -153,6 +201,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_at_the_end_begins_nothing),
         cmocka_unit_test(without_an_asker_requests_are_refused),
+        cmocka_unit_test(a_worker_that_hangs_does_not_use_up_the_questions),
         cmocka_unit_test(a_successor_that_waits_for_its_turn_ends_with_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
