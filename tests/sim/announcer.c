@@ -27,6 +27,8 @@ enum {
 };
 
 static void put(struct announcer *announcer, const void *bytes, size_t n) {
+    if (n == 0)
+        return;
     if (announcer->out_length + n > announcer->out_room) {
         announcer->out_room = 2 * (announcer->out_length + n);
         announcer->out = world_grow(announcer->out, announcer->out_room);
