@@ -23,9 +23,12 @@ enum {
     SENDER_REPORT = 200,
     REPORT = 28,
     BODY = 1024,
+    PATIENCE = 30, /* frames, of which there are a hundred in a second while nothing goes wrong */
 };
 
 static void put(struct announcer *announcer, const void *bytes, size_t n) {
+    if (n == 0)
+        return;
     if (announcer->out_length + n > announcer->out_room) {
         announcer->out_room = 2 * (announcer->out_length + n);
         announcer->out = world_grow(announcer->out, announcer->out_room);
@@ -328,6 +331,9 @@ void announcer_put_frame(struct announcer *announcer, const struct media_tag *ta
     unsigned track = tag->kind == MEDIA_AUDIO ? 1 : 0;
     struct packet packet = {track, track == 0 ? VIDEO : AUDIO, false, rtp_time(announcer, track, tag->timestamp)};
     media_write_tag(bytes, tag);
+    announcer->waited = dialog_is_answered(&announcer->dialog) ? 0 : announcer->waited + 1;
+    WORLD_CHECK(announcer->waited < PATIENCE || !world_is_calm(), "%s: request %u is not answered", announcer->who,
+                announcer->dialog.asked);
     put_other(announcer, track, tag->timestamp);
     if (tag->kind == MEDIA_AUDIO) {
         put_audio(announcer, &packet, payload + MEDIA_BEFORE_AUDIO, tag->size - MEDIA_BEFORE_AUDIO);

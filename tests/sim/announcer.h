@@ -24,7 +24,8 @@ struct announcer {
         uint32_t source, first_time;
     } tracks[ANNOUNCER_TRACKS];
     bool is_refused, has_lied;
-    uint8_t *out; /* to be sent, by whoever asks for it: announcer_take_out() */
+    uint32_t waited; /* frames, for an answer */
+    uint8_t *out;    /* to be sent, by whoever asks for it: announcer_take_out() */
     size_t out_length, out_room;
 };
 
