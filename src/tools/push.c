@@ -17,8 +17,8 @@ enum {
     EXIT_NOT_HAD = 3,
     LOOK_MS = 50,
     SECOND_MS = 1000,
-    THROUGH_MS = 3000, /* for players to get what was sent last */
-    LEAVE_MS = 2000,   /* for RTSP servers to answer TEARDOWN */
+    THROUGH_LOOKS = 10 * SECOND_MS / LOOK_MS, /* for players to get what was sent last; time that stands still is one */
+    LEAVE_MS = 2000,                          /* for RTSP servers to answer TEARDOWN */
     OTHER_DESCRIPTORS = 64,
     SLAB = 1024,
     BLOCKS_PER_PLAYER = 64, /* of 4096 bytes, and no fewer than LEAST_BLOCKS */
@@ -94,7 +94,7 @@ static void look_at_the_end(uint64_t now) {
         push.ending = true;
         push.ended_at = now;
     }
-    if (push.ended_at > 0 && !push.over && (watchers_are_through() || now - push.ended_at >= THROUGH_MS)) {
+    if (push.ended_at > 0 && !push.over && (watchers_are_through() || ++push.looks_at_end >= THROUGH_LOOKS)) {
         push.over = true;
         for (uint32_t i = 0; i < push.watcher_count; i++)
             watcher_stop(&push.watchers[i]);

@@ -92,6 +92,7 @@ struct push {
     uint32_t watcher_count;
     sluice_timer *ticker;
     uint64_t begun_at, ended_at; /* ended_at: no more is sent, 0 before */
+    uint32_t looks_at_end;       /* since ended_at */
     uint64_t reported_at;
     uint64_t last_sent, last_received; /* bytes, at the last report */
     bool ending, over;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -316,14 +317,10 @@ class UsageTest(Media):
     def test_lines(self):
         """A line each second, and JSON too."""
         with Daemon(listen=ALL) as daemon:
-            status, out, _ = tool.run("sluice-push", "--players", 1, "--loop", "--duration", "1.5", self.file,
-                                      daemon.url("live/a"))
-            self.assertEqual(status, 0)
-            self.assertRegex(out, r"1 publishing, .* Mbit/s, \d+ late  1 playing")
+            out = self.until_line(rb"1 publishing, .* Mbit/s, \d+ late  1 playing", "--players", 1, "--loop", self.file,
+                                  daemon.url("live/a"))
             self.assertIn("publishers: 1 of 1 served", out)
-            status, out, _ = tool.run("sluice-push", "--json", "--loop", "--duration", "1.5", self.file,
-                                      daemon.url("live/a"))
-            lines = tool.lines(out)
+            lines = tool.lines(self.until_line(b"second", "--json", "--loop", self.file, daemon.url("live/a")))
             self.assertEqual([line["type"] for line in lines], ["second"] * (len(lines) - 1) + ["total"])
             self.assertGreater(len(lines), 1)
 
@@ -336,6 +333,18 @@ class UsageTest(Media):
             result = push_until(lambda: are_playing(daemon, 1, 1), "a player with a frame", "--players", "1", file.name,
                                 daemon.url("live/a"))
             self.served(result, 1, 1)
+
+    def until_line(self, pattern, *arguments):
+        """What it says in all, interrupted once a line is like that."""
+        with tool.Running("sluice-push", *arguments) as running:
+            said = [b""]
+            while not re.search(pattern, said[-1]):
+                said.append(running.process.stdout.readline())
+                self.assertTrue(said[-1], said)
+            running.process.send_signal(signal.SIGINT)
+            status, out, _ = running.wait()
+        self.assertEqual(status, 0, out)
+        return b"".join(said).decode() + out
 
     def test_wrong(self):
         for arguments in ((), (self.file,), (self.file, "http://h/a", "x"), ("-n", "0", "http://h/a"),

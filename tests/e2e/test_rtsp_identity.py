@@ -15,6 +15,7 @@ import time
 import unittest
 
 import harness
+import settings
 from harness import AAC, H264, VIDEO, tone
 
 SECONDS = int(os.environ.get("SLUICE_TEST_SECONDS", 60))
@@ -107,9 +108,12 @@ class IdentityTest(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as workers:
             list(workers.map(cls.prepare, cls.cases))
         listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
-        with harness.Daemon("--wait", "10", "--idle", "60", listen=listen) as daemon:
+        wait = settings.long_wait(cls.addClassCleanup)
+        with harness.Daemon(*wait.options, "--idle", "60", listen=listen) as daemon:
             try:
                 cls.run_cases(daemon)
+                settings.end_wait(wait, daemon)
+                cls.conclude()
             finally:
                 for case in cls.cases:
                     for process in [*case.players.values(), *case.publishers.values()]:
@@ -128,27 +132,30 @@ class IdentityTest(unittest.TestCase):
 
     @classmethod
     def run_cases(cls, daemon):
-        rtsp = "rtsp://%s:%d/" % daemon.address("rtsp")
-        for case in cls.cases:
+        # Those last that late players come to, which all begin before any is waited for: the streams do not wait for them.
+        for case in sorted(cls.cases, key=lambda case: case.late):
             for way in WAYS:
-                name = case.stream(way)
-                urls = {"flv": daemon.url(name), "rtsp": rtsp + name}
+                urls = cls.urls(daemon, case, way)
                 for out in WAYS:
                     case.players[way, out] = decode(case, urls[out], case.path(cls.folder, way + "-" + out))
-                daemon.wait_player(name, 2)
+                daemon.wait_player(case.stream(way), 2)
                 target = {"flv": ["-f", "flv", "-method", "POST"], "rtsp": ["-f", "rtsp", "-rtsp_transport", "tcp"]}
                 case.publishers[way] = harness.Ffmpeg(case.ffmpeg, "-re", "-i", case.file, "-c", "copy", *target[way],
                                                       urls[way])
-        for case in cls.cases:
-            for way in WAYS if case.late else ():
-                for out in WAYS:
-                    cls.join(daemon, case, way, out, {"flv": daemon.url, "rtsp": lambda name: rtsp + name}[out])
+        late = [(case, way) for case in cls.cases for way in WAYS if case.late]
+        for case, way in late:
+            cls.join(daemon, case, way)
+        for case, way in late:
+            cls.wait_joined(daemon, case, way)
         deadline = time.monotonic() + SECONDS + harness.PATIENCE
         while any(publisher.process.poll() is None for case in cls.cases for publisher in case.publishers.values()):
             cls.look(daemon)
             if time.monotonic() > deadline:
                 raise AssertionError("not done: %s" % daemon.api()["streams"])
             time.sleep(0.1)
+
+    @classmethod
+    def conclude(cls):
         for case in cls.cases:
             try:
                 for process in [*case.publishers.values(), *case.players.values()]:
@@ -157,18 +164,29 @@ class IdentityTest(unittest.TestCase):
                 case.failure = str(error)
 
     @classmethod
-    def join(cls, daemon, case, way, out, url):
-        """A player that comes when the second group is under way."""
-        def playing():
-            players = daemon.api()["players"]
-            new = [one for one in players if one["stream"] == name and one["address"] not in before]
-            return new and new[0]["frames_sent"] > 0
+    def urls(cls, daemon, case, way):
+        """Of a case's stream, by each way out."""
         name = case.stream(way)
-        before = daemon.wait_stream(name, lambda stream: stream["frames"]["video"] > GROUP + 10)["frames"]["video"]
-        pictures, before = before, [one["address"] for one in daemon.api()["players"]]
-        case.players[way, out, "late"] = decode(case, url(name), case.path(cls.folder, way + "-" + out + "-late"))
-        harness.wait_until(playing, "the late player")
-        case.joined[way, out] = pictures, daemon.stream(name)["frames"]["video"]
+        return {"flv": daemon.url(name), "rtsp": "rtsp://%s:%d/%s" % (*daemon.address("rtsp"), name)}
+
+    @classmethod
+    def join(cls, daemon, case, way):
+        """Players that come when the second group is under way, one by each way out."""
+        for out in WAYS:
+            stream = daemon.wait_stream(case.stream(way), lambda stream: stream["frames"]["video"] > GROUP + 10)
+            case.joined[way, out] = stream["frames"]["video"]
+            case.players[way, out, "late"] = decode(case, cls.urls(daemon, case, way)[out],
+                                                    case.path(cls.folder, way + "-" + out + "-late"))
+
+    @classmethod
+    def wait_joined(cls, daemon, case, way):
+        """Waits until both are playing, beside those that have been there before."""
+        name = case.stream(way)
+        harness.wait_until(lambda: sum(player["stream"] == name and player["frames_sent"] > 0 for player in
+                                       daemon.api()["players"]) == 2 * len(WAYS), "late players of " + name)
+        now = daemon.stream(name)["frames"]["video"]
+        for out in WAYS:
+            case.joined[way, out] = case.joined[way, out], now
 
     @classmethod
     def look(cls, daemon):
