@@ -17,8 +17,8 @@ enum {
     EXIT_NOT_HAD = 3,
     LOOK_MS = 50,
     SECOND_MS = 1000,
-    THROUGH_LOOKS = 10 * SECOND_MS / LOOK_MS, /* for players to get what was sent last; time that stands still is one */
-    LEAVE_MS = 2000,                          /* for RTSP servers to answer TEARDOWN */
+    THROUGH_LOOKS = 5 * SECOND_MS / LOOK_MS, /* for players to get what was sent last; time that stands still is one */
+    LEAVE_MS = 2000,                         /* for RTSP servers to answer TEARDOWN */
     OTHER_DESCRIPTORS = 64,
     SLAB = 1024,
     BLOCKS_PER_PLAYER = 64, /* of 4096 bytes, and no fewer than LEAST_BLOCKS */
