@@ -365,6 +365,23 @@ class Daemon:
             if all(worker["answers"] for worker in workers) or not patience.left():
                 return document
 
+    @contextlib.contextmanager
+    def standing_still(self):
+        """It does nothing meanwhile, so that what is done to it comes all at once."""
+        def all_stopped():
+            for task in os.listdir("/proc/%d/task" % self.process.pid):
+                with open("/proc/%d/task/%s/stat" % (self.process.pid, task), encoding="ascii") as file:
+                    if file.read().rpartition(") ")[2][0] != "T":
+                        return False
+            return True
+
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_until(all_stopped, "the daemon to stand still")
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def connections(self):
         """Of all workers."""
         return sum(worker["connections"] for worker in self.api()["workers"])

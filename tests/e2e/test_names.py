@@ -213,7 +213,7 @@ class TakeOverTest(unittest.TestCase):
             holder.send(10)
             wait_number(player, holder.number - 1)
             for _ in range(8):
-                with Publisher(daemon, NAMES[0], "http") as late:
+                with daemon.standing_still(), Publisher(daemon, NAMES[0], "http") as late:
                     late.send(flv.stream(10)[0])
             refused = daemon.request("POST", "/live/other.flv", b"")[0]
             self.assertEqual(refused, 403)
