@@ -24,6 +24,8 @@ GROUP = 50  # Pictures.
 GUESSED = 2
 # Seconds. FLV's milliseconds are rounded at both ends, by half of one each time; RTP's clock has 90,000 units at best.
 APART = 0.001 + 1 / 90000
+# What a decoder of Opus is to skip at the beginning. RTP does not say it, so ffmpeg may be off by it.
+SKIPPED = 312 / 48000
 # ffmpeg's RTP muxer gathers audio frames, and never sends those it has when the stream ends.
 GATHERED = 8
 # Audio frames that may pass while a player asks for one track after the other.
@@ -211,7 +213,8 @@ class IdentityTest(unittest.TestCase):
                 with self.subTest(published=way, played=out):
                     got = case.path(self.folder, way + "-" + out)
                     self.check_frames(case, sent, got, way, out)
-                    self.check_times(read(sent + ".decoded")[0], read(got + ".decoded")[0])
+                    self.check_times(read(sent + ".decoded")[0], read(got + ".decoded")[0],
+                                     SKIPPED if "opus" in case.name and out == "rtsp" else 0)
                     if case.late:
                         self.check_late(case, sent, got + "-late", way, out)
         self.assertEqual(case.dropped, 0, "frames dropped")
@@ -251,7 +254,7 @@ class IdentityTest(unittest.TestCase):
         begin = packets.index(came[0])
         self.check_part(came, packets[begin:], GATHERED if way == "rtsp" else 0, "audio")
 
-    def check_times(self, sent, got):
+    def check_times(self, sent, got, skipped):
         """Every frame is where it was, on one clock for both tracks: that of the video, or else of the audio."""
         first = "video" if "video" in sent else "audio"
         counted = got[first][GUESSED:]
@@ -263,8 +266,9 @@ class IdentityTest(unittest.TestCase):
             apart = [other - nearest(sent[first], other - shift) for other in counted]
         clock = statistics.median(apart)
         for kind, times in sent.items():
+            apart_most = APART + skipped * (kind == "audio")
             for other in got[kind][GUESSED:]:
-                self.assertLessEqual(abs(nearest(times, other - clock) - (other - clock)), APART,
+                self.assertLessEqual(abs(nearest(times, other - clock) - (other - clock)), apart_most,
                                      "%s at %.4f; video and its source: %s" % (kind, other - clock, apart[:5]))
 
     def test_no_complaints(self):
