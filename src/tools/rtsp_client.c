@@ -78,17 +78,22 @@ __attribute__((format(printf, 3, 4))) static void fail(struct rtsp_client *clien
     rtsp_client_end(client, error, reason);
 }
 
-void rtsp_client_ask(struct rtsp_client *client, const struct rtsp_request *request) {
+/* 0, or why it cannot be asked. */
+static int ask(struct rtsp_client *client, const struct rtsp_request *request) {
     client->asked = *request;
     client->alive_at = sluice_loop_now(sluice_conn_loop(client->conn));
-    if (snprintf(client->asked_url, sizeof client->asked_url, "%s", request->url) > RTSP_URL) {
-        rtsp_client_end(client, -EMSGSIZE, "a URL is too long");
-        return;
-    }
+    if (snprintf(client->asked_url, sizeof client->asked_url, "%s", request->url) > RTSP_URL)
+        return -EMSGSIZE;
     client->asked.url = client->asked_url;
     rtsp_login_begin(&client->login);
-    int error = send_request(client);
-    if (error)
+    return send_request(client);
+}
+
+void rtsp_client_ask(struct rtsp_client *client, const struct rtsp_request *request) {
+    int error = ask(client, request);
+    if (error == -EMSGSIZE)
+        rtsp_client_end(client, error, "a request is too long");
+    else if (error)
         fail(client, error, "%s cannot be sent: %s", method_name(request->method), strerror(-error));
 }
 
@@ -250,14 +255,14 @@ int rtsp_client_new(sluice_loop *loop, int fd, const struct target *target, size
         free(client);
         return error;
     }
-    /* From here on the connection owns it. */
+    /* From here on the connection owns it. Its user is not told before the loop's next turn. */
     client->ended = false;
-    error = sluice_writer_new(client->conn, limit, &client->writer);
     *ret_client = client;
+    error = sluice_writer_new(client->conn, limit, &client->writer);
+    if (!error)
+        error = ask(client, &(struct rtsp_request){.method = SLUICE_RTSP_OPTIONS, .url = client->url});
     if (error)
-        fail(client, error, "%s", strerror(-error));
-    else
-        rtsp_client_ask(client, &(struct rtsp_request){.method = SLUICE_RTSP_OPTIONS, .url = client->url});
+        sluice_conn_close(client->conn);
     return 0;
 }
 
