@@ -239,8 +239,11 @@ static void post(struct ask *ask) {
         ask->out += ask->part[i].is_out;
     }
     event_add(ask->deadline, &deadline);
-    if (ask->out == 0)
+    /* Nobody is waited for: the next look is the last. */
+    if (ask->out == 0) {
+        ask->looks = ASK_LOOKS - 1;
         event_active(ask->deadline, EV_TIMEOUT, 1);
+    }
     pthread_mutex_lock(&asker->lock);
     asker->references += ask->out;
     pthread_mutex_unlock(&asker->lock);
