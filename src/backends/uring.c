@@ -529,10 +529,8 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
  * is slept through, and what is asked for afterwards is a completion of each connection.
  */
 static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
-    if (io_uring_sq_ready(&u->ring) > 0) {
-        u->stats.enters++;
-        io_uring_submit(&u->ring);
-    }
+    if (io_uring_sq_ready(&u->ring) > 0)
+        uring_submit_now(u);
     if (wait->tv_sec > 0 || wait->tv_nsec > 0)
         nanosleep(&(struct timespec){.tv_sec = wait->tv_sec, .tv_nsec = wait->tv_nsec}, NULL);
     *wait = (struct __kernel_timespec){0};

@@ -162,7 +162,8 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     struct ask *ask = user;
-    if (++ask->looks == ASK_LOOKS)
+    /* Or nobody is waited for. */
+    if (ask->out == 0 || ++ask->looks == ASK_LOOKS)
         give_answer(ask);
 }
 
@@ -239,11 +240,8 @@ static void post(struct ask *ask) {
         ask->out += ask->part[i].is_out;
     }
     event_add(ask->deadline, &deadline);
-    /* Nobody is waited for: the next look is the last. */
-    if (ask->out == 0) {
-        ask->looks = ASK_LOOKS - 1;
+    if (ask->out == 0)
         event_active(ask->deadline, EV_TIMEOUT, 1);
-    }
     pthread_mutex_lock(&asker->lock);
     asker->references += ask->out;
     pthread_mutex_unlock(&asker->lock);
