@@ -63,7 +63,7 @@ static void take_todo(io_thread *thread, io_call *call) {
     call->waiting = false;
 }
 
-static void put_done(io_thread *thread, io_call *call) {
+void io_thread_put_done(io_thread *thread, io_call *call) {
     call->next = NULL;
     if (thread->done_first)
         thread->done_last->next = call;
@@ -88,7 +88,7 @@ static void *run(void *user) {
         pthread_mutex_unlock(&thread->lock);
         call->result = perform(call);
         pthread_mutex_lock(&thread->lock);
-        put_done(thread, call);
+        io_thread_put_done(thread, call);
     }
     pthread_mutex_unlock(&thread->lock);
     return NULL;
@@ -111,7 +111,7 @@ void io_thread_add(io_thread *thread, io_call *call) {
     pthread_mutex_lock(&thread->lock);
     if (error) {
         call->result = error;
-        put_done(thread, call);
+        io_thread_put_done(thread, call);
     } else {
         put_todo(thread, call);
         pthread_cond_signal(&thread->news);
@@ -125,7 +125,7 @@ bool io_thread_cancel(io_thread *thread, io_call *call) {
     if (waiting) {
         take_todo(thread, call);
         call->result = -ECANCELED;
-        put_done(thread, call);
+        io_thread_put_done(thread, call);
     }
     pthread_mutex_unlock(&thread->lock);
     return waiting;

@@ -35,6 +35,9 @@ void io_thread_add(io_thread *thread, io_call *call);
 /* Takes back a call that it was given, which is then told as -ECANCELED. False: it has begun. */
 bool io_thread_cancel(io_thread *thread, io_call *call);
 
+/* The thread's own part, with the lock held: the call has its result, and is to be collected. */
+void io_thread_put_done(io_thread *thread, io_call *call);
+
 /* Whether there is something to collect. */
 bool io_thread_has_done(const io_thread *thread);
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/rtp.h"
 #include "sim/world.h"
 
 enum {
-    RTP = 12,
     VERSION = 0x80,
     MARKER = 0x80,
     VIDEO = 96, /* payload types */
@@ -14,12 +14,6 @@ enum {
     NOISE = 13,
     VIDEO_RATE = 90, /* a millisecond */
     AUDIO_RATE = 44100,
-    TYPE = 31,
-    STAP_A = 24,
-    FU_A = 28,
-    BEGINS = 0x80,
-    ENDS = 0x40,
-    AU = 4, /* the section of one access unit's header */
     SENDER_REPORT = 200,
     REPORT = 28,
     BODY = 1024,
@@ -27,14 +21,7 @@ enum {
 };
 
 static void put(struct announcer *announcer, const void *bytes, size_t n) {
-    if (n == 0)
-        return;
-    if (announcer->out_length + n > announcer->out_room) {
-        announcer->out_room = 2 * (announcer->out_length + n);
-        announcer->out = world_grow(announcer->out, announcer->out_room);
-    }
-    memcpy(announcer->out + announcer->out_length, bytes, n);
-    announcer->out_length += n;
+    world_append(&announcer->out, &announcer->out_length, &announcer->out_room, bytes, n);
 }
 
 static void put16(uint8_t *out, uint32_t value) {
@@ -45,10 +32,6 @@ static void put16(uint8_t *out, uint32_t value) {
 static void put32(uint8_t *out, uint32_t value) {
     put16(out, value >> 16);
     put16(out + 2, value);
-}
-
-static uint32_t get16(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 8 | bytes[1];
 }
 
 /* Requests */

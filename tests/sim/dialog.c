@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/rtp.h"
 #include "sim/world.h"
 
 enum { TEXT = 8192 };
@@ -49,10 +50,6 @@ static void see_reply(struct dialog *dialog, const char *reply) {
     dialog->events->granted(dialog->user, reply);
 }
 
-static uint32_t get16(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 8 | bytes[1];
-}
-
 /* What is whole at the front: an answer or a packet. Its bytes, or 0. */
 static size_t take_one(struct dialog *dialog, const uint8_t *bytes, size_t n) {
     char text[TEXT];
@@ -85,12 +82,7 @@ void dialog_take(struct dialog *dialog, const uint8_t *bytes, size_t n) {
     size_t done = 0, size;
     if (n == 0)
         return;
-    if (dialog->in_length + n > dialog->in_room) {
-        dialog->in_room = 2 * (dialog->in_length + n);
-        dialog->in = world_grow(dialog->in, dialog->in_room);
-    }
-    memcpy(dialog->in + dialog->in_length, bytes, n);
-    dialog->in_length += n;
+    world_append(&dialog->in, &dialog->in_length, &dialog->in_room, bytes, n);
     while (done < dialog->in_length && !dialog->is_over &&
            (size = take_one(dialog, dialog->in + done, dialog->in_length - done)) > 0)
         done += size;

@@ -72,12 +72,7 @@ int disk_open(const char *path, bool create) {
 }
 
 void disk_put(struct disk_file *file, const void *bytes, size_t n) {
-    if (file->size + n > file->room) {
-        file->room = 2 * (file->size + n);
-        file->bytes = world_grow(file->bytes, file->room);
-    }
-    memcpy(file->bytes + file->size, bytes, n);
-    file->size += n;
+    world_append(&file->bytes, &file->size, &file->room, bytes, n);
 }
 
 static size_t length_of(const struct iovec *pieces, size_t count) {

@@ -22,12 +22,7 @@ struct sim_publisher {
 };
 
 static void put(struct sim_publisher *publisher, const void *bytes, size_t n) {
-    if (publisher->count + n > publisher->room) {
-        publisher->room = 2 * (publisher->count + n);
-        publisher->bytes = world_grow(publisher->bytes, publisher->room);
-    }
-    memcpy(publisher->bytes + publisher->count, bytes, n);
-    publisher->count += n;
+    world_append(&publisher->bytes, &publisher->count, &publisher->room, bytes, n);
 }
 
 /* A part of the body; chunks end where they like. */

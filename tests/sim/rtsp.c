@@ -4,24 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/rtp.h"
 #include "sim/world.h"
 
 enum {
     CHANNELS = 2 * RTSP_TRACKS,
-    RTP = 12,
-    TYPE = 31,
     IDR = 5,
     SLICE = 1,
-    STAP_A = 24,
-    FU_A = 28,
-    BEGINS = 0x80,
-    ENDS = 0x40,
-    AU = 4, /* the section of one access unit's header */
 };
-
-static uint32_t get16(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 8 | bytes[1];
-}
 
 /* Requests */
 

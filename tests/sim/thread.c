@@ -23,17 +23,6 @@ struct run {
 static struct run *runs;
 static uint64_t runs_made;
 
-static void put_done(io_thread *thread, io_call *call) {
-    call->next = NULL;
-    if (thread->done_first)
-        thread->done_last->next = call;
-    else
-        thread->done_first = call;
-    thread->done_last = call;
-    atomic_store(&thread->has_done, true);
-    thread->backend->operations->wake(thread->backend);
-}
-
 static void take_out(struct run *run) {
     struct run **link = &runs;
     while (*link != run)
@@ -73,7 +62,7 @@ static void finish(void *user) {
     world_free(run);
     call->result = call->run(call->fd, call->user);
     world_trace("thread", call->result < 0 ? call->result : 0, 0, 0);
-    put_done(thread, call);
+    io_thread_put_done(thread, call);
     begin_next(thread);
 }
 
@@ -101,7 +90,7 @@ bool __wrap_io_thread_cancel(io_thread *thread, io_call *call) {
     take_out(run);
     world_free(run);
     call->result = -ECANCELED;
-    put_done(thread, call);
+    io_thread_put_done(thread, call);
     return true;
 }
 

@@ -59,13 +59,7 @@ static size_t read_script(const uint8_t *bytes, size_t n) {
 void viewer_feed(struct viewer *viewer, const uint8_t *bytes, size_t n) {
     size_t done = 0, size;
     struct media_tag tag;
-    if (viewer->count + n > viewer->room) {
-        viewer->room = 2 * (viewer->count + n);
-        viewer->bytes = world_grow(viewer->bytes, viewer->room);
-    }
-    if (n > 0)
-        memcpy(viewer->bytes + viewer->count, bytes, n);
-    viewer->count += n;
+    world_append(&viewer->bytes, &viewer->count, &viewer->room, bytes, n);
     if (!viewer->has_file_header && viewer->count >= MEDIA_HEADER) {
         WORLD_CHECK(memcmp(viewer->bytes, "FLV\1", 4) == 0, "%s: not FLV", viewer->who);
         viewer->has_file_header = true;

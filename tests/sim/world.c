@@ -50,6 +50,17 @@ void *world_grow(void *memory, size_t size) {
     return memory;
 }
 
+void world_append(uint8_t **bytes, size_t *length, size_t *room, const void *more, size_t n) {
+    if (n == 0)
+        return;
+    if (*length + n > *room) {
+        *room = 2 * (*length + n);
+        *bytes = world_grow(*bytes, *room);
+    }
+    memcpy(*bytes + *length, more, n);
+    *length += n;
+}
+
 void world_free(void *memory) {
     __real_free(memory);
 }

@@ -84,6 +84,7 @@ _Noreturn void world_fail(const char *format, ...) __attribute__((format(printf,
 /* The world's own memory, which is never refused. */
 void *world_allocate(size_t size);
 void *world_grow(void *memory, size_t size);
+void world_append(uint8_t **bytes, size_t *length, size_t *room, const void *more, size_t n);
 void world_free(void *memory);
 
 /* Allocations of what is simulated that have not been freed. */

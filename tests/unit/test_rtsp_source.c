@@ -13,8 +13,9 @@
 #include "support/feed.h"
 #include "support/http_feed.h"
 #include "support/sockets.h"
+#include "support/taking.h"
 
-enum { GUARD = 60, BLOCK = 4096, BLOCKS = 256, RESERVE = 16, CLOCK = 90, STEP = 40, FRAGMENTS = 20, PIECES = 64 };
+enum { GUARD = 60, BLOCK = 4096, BLOCKS = 256, RESERVE = 16, CLOCK = 90, STEP = 40, FRAGMENTS = 20 };
 
 enum { KEY = 0x65, OTHER = 0x41, FU_A = 0x7c, BEGINS = 0x80, ENDS = 0x40, MARKER = 0x80 };
 
@@ -128,17 +129,6 @@ static void picture_of_many_pieces(source_rig *rig) {
     rig->time += STEP * CLOCK;
 }
 
-static void take(struct player *player) {
-    struct iovec pieces[PIECES];
-    size_t count;
-    while ((count = player_gather(player, pieces, PIECES)) > 0) {
-        size_t bytes = 0;
-        for (size_t i = 0; i < count; i++)
-            bytes += pieces[i].iov_len;
-        player_sent(player, bytes);
-    }
-}
-
 static void a_frame_without_memory_is_a_gap_up_to_the_next_key_frame(void **state) {
     source_rig rig;
     (void)state;
@@ -146,7 +136,7 @@ static void a_frame_without_memory_is_a_gap_up_to_the_next_key_frame(void **stat
     picture(&rig, KEY);
     picture(&rig, OTHER);
     assert_int_equal(rig.player.state, PLAYER_PLAYING);
-    take(&rig.player);
+    take_queued(&rig.player);
     uint64_t sent = rig.player.packets_sent;
     assert_true(sent >= 2);
     refuses = true;
@@ -161,7 +151,7 @@ static void a_frame_without_memory_is_a_gap_up_to_the_next_key_frame(void **stat
     picture(&rig, KEY);
     picture(&rig, OTHER);
     assert_int_equal(rig.player.state, PLAYER_PLAYING);
-    take(&rig.player);
+    take_queued(&rig.player);
     /* The decoder's header and both. */
     assert_int_equal(rig.player.packets_sent, sent + 3);
     rig_close(&rig);

@@ -17,6 +17,7 @@
 #include "support/feed.h"
 #include "support/publishing.h"
 #include "support/sockets.h"
+#include "support/taking.h"
 
 enum {
     GUARD = 100,
@@ -28,7 +29,6 @@ enum {
     GROUP = 10,   /* frames from one key frame to the next */
     STREAMS = 3,
     PLAYERS = 40,
-    PIECES = 64,
 };
 
 static uint64_t now_ms;
@@ -133,17 +133,6 @@ static void publish_all(shed_rig *rig) {
     now_ms += STEP;
 }
 
-static void take(struct player *player) {
-    struct iovec pieces[PIECES];
-    size_t count;
-    while ((count = player_gather(player, pieces, PIECES)) > 0) {
-        size_t bytes = 0;
-        for (size_t i = 0; i < count; i++)
-            bytes += pieces[i].iov_len;
-        player_sent(player, bytes);
-    }
-}
-
 static void slowest_player_gives_way_first(void **state) {
     (void)state;
     shed_rig rig;
@@ -153,9 +142,9 @@ static void slowest_player_gives_way_first(void **state) {
     uint64_t begin = now_ms;
     while (player_dropped(slower) == 0) {
         publish_all(&rig);
-        take(quick);
+        take_queued(quick);
         if (now_ms - begin < 20000)
-            take(slow);
+            take_queued(slow);
     }
     assert_true(slower->dropped[DROP_NO_MEMORY] > 20000 / STEP);
     assert_true(slow->queued_bytes > 5000 / STEP * FRAME);
@@ -166,8 +155,8 @@ static void slowest_player_gives_way_first(void **state) {
     /* The other one is next, in its turn. */
     while (player_dropped(slow) == 0) {
         publish_all(&rig);
-        take(quick);
-        take(slower);
+        take_queued(quick);
+        take_queued(slower);
     }
     assert_int_equal(player_dropped(quick), 0);
     assert_int_equal(quick->packets_sent, rig.sources[0].next);
@@ -185,7 +174,7 @@ static void many_that_stalled_at_once_give_way_at_once(void **state) {
         (void)join(&rig, 1);
     for (unsigned i = 0; i < 4 * BLOCKS; i++) {
         publish_all(&rig);
-        take(quick);
+        take_queued(quick);
     }
     for (unsigned i = 0; i < PLAYERS; i++)
         assert_true((player_dropped(&rig.players[i]) > 0) == (&rig.players[i] != quick));
@@ -206,7 +195,7 @@ static void caches_give_way_before_players_that_keep_up(void **state) {
     for (unsigned i = 0; i < BLOCKS; i++) {
         publish_all(&rig);
         for (unsigned k = 0; k < rig.player_count; k++)
-            take(&rig.players[k]);
+            take_queued(&rig.players[k]);
     }
     bool gone = false;
     for (unsigned i = 0; i < STREAMS; i++) {
@@ -231,8 +220,8 @@ static void tiny_tags_do_not_take_more_memory_than_there_is(void **state) {
         publish(&rig, &rig.sources[0], TINY, TAGS);
         publish(&rig, &rig.sources[1], TINY, TAGS / 10);
         now_ms += STEP;
-        take(quick);
-        take(other);
+        take_queued(quick);
+        take_queued(other);
         uint64_t bytes = registry_packet_bytes(rig.registry);
         most = bytes > most ? bytes : most;
     }
@@ -323,7 +312,7 @@ static void a_stream_of_tiny_nal_units_leaves_rtp_to_others(void **state) {
     for (unsigned i = 0; i < FRAMES; i++) {
         publish_nals(&rig, &rig.sources[0], false, NALS);
         publish_nals(&rig, &rig.sources[1], i % GROUP == 0, NALS / 2);
-        take(other);
+        take_queued(other);
         assert_true(registry_packet_bytes(rig.registry) <= BUDGET);
     }
     assert_int_equal(other->packets_sent, FRAMES);
@@ -332,9 +321,9 @@ static void a_stream_of_tiny_nal_units_leaves_rtp_to_others(void **state) {
     uint64_t held = rig.sources[0].stream->rtp->packets;
     assert_true(held > FRAMES && held * 2 * sizeof(struct rtp_packet) < BUDGET / 2);
     /* What it had is given back, to whoever needs it and whatever for, but for an eighth. */
-    take(stalled);
+    take_queued(stalled);
     publish_nals(&rig, &rig.sources[0], true, 1);
-    take(stalled);
+    take_queued(stalled);
     assert_int_equal(rig.sources[0].stream->rtp->packets, 1);
     assert_true(registry_packet_bytes(rig.registry) < BUDGET / 4 + BUDGET / 8);
     rig_close(&rig);
