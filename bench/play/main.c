@@ -84,9 +84,15 @@ static void receive(player *p, uint64_t enough) {
     players_done += before < enough && (has_stamps ? p->reader.tags : p->bytes) >= enough;
 }
 
-/* Whether a player looks at what comes as soon as it comes: all of them, or with stamps one of each stream. */
+/* Of a player's stream, the one that looks at what comes as soon as it comes: another one in each stream's order. */
+static uint64_t awake_of(uint64_t index, uint64_t each) {
+    uint64_t stream = index / each;
+    return stream * each + stream % each;
+}
+
+/* With stamps one of each stream, else all. */
 static bool is_awake(uint64_t index, uint64_t each) {
-    return !has_stamps || index % each == index / each % each;
+    return !has_stamps || index == awake_of(index, each);
 }
 
 /* The next ones of those who are read now and then; they are called by nothing. */
@@ -100,7 +106,7 @@ static void sweep(player *all, uint64_t players, uint64_t each) {
 /* Those who are read now and then get what the one of their stream has got. */
 static void catch_up(player *all, uint64_t players, uint64_t each) {
     for (uint64_t i = 0; i < players; i++) {
-        const player *awake = &all[i / each * each + i / each % each];
+        const player *awake = &all[awake_of(i, each)];
         struct pollfd more = {.fd = all[i].fd, .events = POLLIN};
         while (all[i].bytes < awake->bytes && poll(&more, 1, -1) >= 0)
             drop(&all[i]);
