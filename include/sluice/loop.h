@@ -40,8 +40,8 @@ typedef struct sluice_loop_options {
                                so much for each block size in use. Default 524,288: about what stays in a core's
                                cache. Counted by what is filled: of blocks that small packets fill to a part only,
                                up to four times as many are kept. */
-    bool no_fixed;        /**< io_uring: do not register the pool as fixed buffers (which pins it, within
-                               RLIMIT_MEMLOCK). */
+    bool no_fixed;        /**< io_uring: do not register the pool's slabs as fixed buffers: the first at once, others
+                               when a read could name their memory (which pins them, within RLIMIT_MEMLOCK). */
     bool no_low_water;    /**< Do not let the kernel hold back what is less than a connection needs: see
                                sluice_conn_set_need(). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */

@@ -75,7 +75,7 @@ typedef struct sluice_pool_stats {
 
 /**
  * Makes a pool and maps its first slab. The caller owns it. It grows by a slab at a time, when no block is free. One
- * that serves a loop maps the next when half a slab is left, and the loop has a thread make that memory ready.
+ * that serves a loop maps the next when an eighth of a slab is left, and the loop has a thread make that memory ready.
  * @param options  settings, or NULL for the defaults
  * @param ret_pool the pool; untouched on failure
  * @return 0, -EINVAL (a setting out of range), -ENOMEM

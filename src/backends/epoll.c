@@ -46,16 +46,12 @@ static void block_released(void *context) {
     wake(context);
 }
 
-static void slab_added(void *context, uint32_t index) {
-    (void)context, (void)index;
-}
-
 static void slab_ahead(void *context, const struct iovec *memory) {
     epoll *e = context;
     prefault_start(&e->prefault, &e->thread, memory);
 }
 
-static const pool_observer observer = {.slab_added = slab_added, .slab_ahead = slab_ahead, .released = block_released};
+static const pool_observer observer = {.slab_ahead = slab_ahead, .released = block_released};
 
 static int open_descriptors(epoll *e) {
     e->fd = epoll_create1(EPOLL_CLOEXEC);

@@ -38,18 +38,17 @@ struct io_uring_sqe *uring_sqe(uring *u) {
     return io_uring_sq_space_left(&u->ring) > u->kept ? io_uring_get_sqe(&u->ring) : NULL;
 }
 
-/* Registers a slab, so that reads can name its memory; one that the limit on locked memory forbids does without. */
-static void register_slab(uring *u, uint32_t index) {
+bool uring_is_fixed(uring *u, uint32_t slab) {
     struct iovec memory;
     __u64 tag = 0;
     if (!u->registered)
-        return;
-    pool_slab(u->base.pool, index, &memory);
-    u->fixed[index] = io_uring_register_buffers_update_tag(&u->ring, index, &memory, &tag, 1) == 1;
-}
-
-static void slab_added(void *context, uint32_t index) {
-    register_slab(context, index);
+        return false;
+    if (u->slabs[slab] == SLAB_UNTRIED) {
+        pool_slab(u->base.pool, slab, &memory);
+        bool fixed = io_uring_register_buffers_update_tag(&u->ring, slab, &memory, &tag, 1) == 1;
+        u->slabs[slab] = fixed ? SLAB_FIXED : SLAB_PLAIN;
+    }
+    return u->slabs[slab] == SLAB_FIXED;
 }
 
 static void wake(sluice_backend *backend) {
@@ -103,14 +102,13 @@ static void slab_ahead(void *context, const struct iovec *memory) {
     prefault_start(&u->prefault, &u->thread, memory);
 }
 
-static const pool_observer observer = {.slab_added = slab_added, .slab_ahead = slab_ahead, .released = block_released};
+static const pool_observer observer = {.slab_ahead = slab_ahead, .released = block_released};
 
 static void describe(uring *u, unsigned flags) {
-    bool fixed = u->registered && u->fixed[0];
     snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s%s",
              u->features.multishot ? "multishot" : "single-shot", u->features.bundle ? " bundle" : "",
              flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
-             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "", fixed ? " fixed-buffers" : "");
+             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "", uring_is_fixed(u, 0) ? " fixed-buffers" : "");
     u->stats.features = u->features_text;
 }
 
@@ -159,8 +157,8 @@ static int set_up_ring(uring *u, struct io_uring_params *ret_params) {
 static int allocate(uring *u, const backend_options *options) {
     u->iovecs = calloc(URING_IOVECS, sizeof *u->iovecs);
     u->messages = calloc(URING_SENDS, sizeof *u->messages);
-    u->fixed = calloc(pool_max_slabs(u->base.pool), sizeof *u->fixed);
-    if (!u->iovecs || !u->messages || !u->fixed)
+    u->slabs = calloc(pool_max_slabs(u->base.pool), sizeof *u->slabs);
+    if (!u->iovecs || !u->messages || !u->slabs)
         return -ENOMEM;
     u->window.length = options->batch_us;
     u->stock_bytes = options->stock_bytes;
@@ -178,7 +176,7 @@ static void discard(uring *u) {
         close(notice_fd);
     free(u->iovecs);
     free(u->messages);
-    free(u->fixed);
+    free(u->slabs);
     free(u);
 }
 
@@ -211,8 +209,6 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return error;
     }
     u->registered = !options->no_fixed && io_uring_register_buffers_sparse(&u->ring, pool_max_slabs(pool)) == 0;
-    for (uint32_t i = 0; i < pool_slabs(pool); i++)
-        register_slab(u, i);
     describe(u, params.flags);
     *ret_backend = &u->base;
     return 0;

@@ -48,6 +48,13 @@ typedef struct buffer_ring {
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } buffer_ring;
 
+/* Of the pool's slabs; set by uring_is_fixed(), at the first read that could name its memory. */
+enum slab_state {
+    SLAB_UNTRIED,
+    SLAB_FIXED, /* registered as a fixed buffer */
+    SLAB_PLAIN, /* refused: the limit on locked memory */
+};
+
 typedef struct uring {
     sluice_backend base;
     struct io_uring ring;
@@ -55,7 +62,7 @@ typedef struct uring {
     char features_text[96];
     bool enabled;    /* the first turn binds the ring to its thread */
     bool registered; /* the table of fixed buffers exists */
-    bool *fixed;     /* per slab: registered as fixed buffer */
+    uint8_t *slabs;  /* enum slab_state of each */
     batch_window window;
     bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
     uint32_t armed;    /* receives that the kernel has */
@@ -130,6 +137,12 @@ void uring_submit_now(uring *u);
  * for again with the next turn, which does not wait, for what is in the queues of the cancelled and the stopping.
  */
 bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
+
+/*
+ * Whether reads can name the slab's memory as a fixed buffer. It is registered when that is first asked, which touches all
+ * of it: most slabs never need it. Owner only.
+ */
+bool uring_is_fixed(uring *u, uint32_t slab);
 
 /* Tries what the kernel can do, on a ring and a socket pair of its own. 0 or -errno. */
 int uring_probe(const struct io_uring_params *params, uring_features *ret_features);

@@ -25,7 +25,7 @@ bool uring_read(uring *u, io_read *read) {
     if (count > 1) {
         io_uring_prep_readv(sqe, read->io->fd, pieces, count, offset);
         u->iovecs_used += count;
-    } else if (u->fixed[first->slab]) {
+    } else if (uring_is_fixed(u, first->slab)) {
         io_uring_prep_read_fixed(sqe, read->io->fd, pieces->iov_base, (unsigned)pieces->iov_len, offset, first->slab);
     } else {
         io_uring_prep_read(sqe, read->io->fd, pieces->iov_base, (unsigned)pieces->iov_len, offset);

@@ -139,7 +139,7 @@ static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
     uint8_t *end = block_tail_data(block);
 
     /* Plain receives cannot name a registered buffer, reads can; a socket takes both. */
-    if (u->fixed[block->slab])
+    if (uring_is_fixed(u, block->slab))
         io_uring_prep_read_fixed(sqe, io->fd, end, block_tail(block), 0, block->slab);
     else
         io_uring_prep_recv(sqe, io->fd, end, block_tail(block), 0);

@@ -171,7 +171,7 @@ static void proceed(struct pull_session *session, bool more) {
         ask_or_fail(session, SLUICE_RTSP_DESCRIBE, pull->target.url);
         break;
     case PULL_SETUP:
-        if (rtsp_control_url(session->base_url, session->source.sdp->media[session->track].control, url) < 0)
+        if (rtsp_control_url(session->base_url, session->source.controls[session->track], url) < 0)
             fail(session, -EMSGSIZE, "a control URL is too long");
         else
             ask_or_fail(session, SLUICE_RTSP_SETUP, url);
@@ -185,9 +185,9 @@ static void proceed(struct pull_session *session, bool more) {
 }
 
 static bool find_track(struct pull_session *session, uint32_t from) {
-    while (from < session->source.sdp->media_count && !rtp_input_takes(session->source.input, from))
+    while (from < session->source.media_count && !rtp_input_takes(session->source.input, from))
         from++;
-    if (from == session->source.sdp->media_count)
+    if (from == session->source.media_count)
         return false;
     session->track = from;
     session->channels[from] = (struct rtsp_channel){
@@ -206,9 +206,7 @@ static void take_base(struct pull_session *session, const sluice_rtsp_message *r
 }
 
 static void on_described(struct pull_session *session, const sluice_rtsp_message *reply) {
-    int error = rtsp_source_read(&session->source, &reply->payload);
-    if (!error)
-        error = rtsp_source_prepare(&session->source, session->base.worker);
+    int error = rtsp_source_describe(&session->source, &reply->payload, session->base.worker);
     if (error) {
         fail(session, error, "%s",
              error == -EOPNOTSUPP ? "no media that can be taken"
@@ -217,8 +215,7 @@ static void on_described(struct pull_session *session, const sluice_rtsp_message
         return;
     }
     take_base(session, reply);
-    if (rtsp_control_url(session->base_url, session->source.sdp->control, session->control) < 0 ||
-        !find_track(session, 0))
+    if (rtsp_control_url(session->base_url, session->source.control, session->control) < 0 || !find_track(session, 0))
         fail(session, -EMSGSIZE, "a control URL is too long");
     else
         proceed(session, true);
@@ -479,7 +476,7 @@ static const sluice_conn_events events = {
 static void send_reports(struct pull_session *session) {
     char frame[SLUICE_RTSP_INTERLEAVED_SIZE + RTP_MAX_RECEIVER_REPORT];
     uint8_t *report = (uint8_t *)frame + SLUICE_RTSP_INTERLEAVED_SIZE;
-    for (uint32_t i = 0; i < session->source.sdp->media_count; i++) {
+    for (uint32_t i = 0; i < session->source.media_count; i++) {
         const struct rtsp_channel *channel = &session->channels[i];
         if (!channel->set_up || !channel->has_rtcp)
             continue;

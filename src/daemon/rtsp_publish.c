@@ -18,15 +18,18 @@ static bool is_sdp(const sluice_rtsp_message *request) {
 static unsigned read_description(struct rtsp_session *session, const sluice_rtsp_message *request) {
     if (sluice_slice_length(&request->payload) > 0 && !is_sdp(request))
         return 415;
-    switch (rtsp_source_read(&session->source, &request->payload)) {
+    switch (rtsp_source_describe(&session->source, &request->payload, session->base.worker)) {
     case 0:
         return 0;
     case -EMSGSIZE:
         return 413;
-    case -ENOMEM:
-        return 503;
-    default:
+    case -EOPNOTSUPP:
+        return 415;
+    case -ENODATA:
+    case -EPROTO:
         return 400;
+    default:
+        return 503;
     }
 }
 
@@ -48,8 +51,6 @@ static unsigned status_of(int error) {
     case -EBUSY:
     case -EKEYREJECTED:
         return 403;
-    case -EOPNOTSUPP:
-        return 415;
     default:
         return 503;
     }
@@ -74,8 +75,6 @@ void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *requ
     unsigned status = rtsp_read_target(request->url, NULL, 0, &target) < 0 ? 400 : read_description(session, request);
     int result = 0;
     if (!status)
-        result = rtsp_source_prepare(&session->source, session->base.worker);
-    if (!status && !result)
         result = rtsp_source_publish(&session->source, &session->base, target.name, on_claimed);
     if (result == -EUSERS)
         server_count_refusal(session->base.worker->server, REFUSED_STREAMS);
@@ -92,11 +91,9 @@ void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *requ
 /* What a request of a publisher is about: 0, or the status to refuse with. */
 static unsigned read_target(const struct rtsp_session *session, const sluice_rtsp_message *request,
                             struct rtsp_target *ret_target) {
-    sluice_http_text controls[SLUICE_SDP_MAX_MEDIA];
-    const char *name = publisher_stream_name(session->source.publisher);
-    for (size_t i = 0; i < session->source.sdp->media_count; i++)
-        controls[i] = session->source.sdp->media[i].control;
-    if (rtsp_read_target(request->url, controls, session->source.sdp->media_count, ret_target) < 0)
+    const struct rtsp_source *source = &session->source;
+    const char *name = publisher_stream_name(source->publisher);
+    if (rtsp_read_target(request->url, source->controls, source->media_count, ret_target) < 0)
         return 400;
     bool same = ret_target->name.length == strlen(name) && memcmp(ret_target->name.text, name, strlen(name)) == 0;
     return same || ret_target->track >= 0 ? 0 : 404;
@@ -105,7 +102,7 @@ static unsigned read_target(const struct rtsp_session *session, const sluice_rts
 void rtsp_publish_setup(struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
     unsigned status = read_target(session, request, &target);
-    if (!status && target.track < 0 && session->source.sdp->media_count > 1)
+    if (!status && target.track < 0 && session->source.media_count > 1)
         status = 459;
     if (status) {
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
@@ -139,7 +136,7 @@ void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame
 static void send_reports(struct rtsp_session *session, uint64_t now) {
     uint8_t buffer[RTP_MAX_RECEIVER_REPORT];
     session->reported_at = now;
-    for (uint32_t i = 0; i < session->source.sdp->media_count; i++)
+    for (uint32_t i = 0; i < session->source.media_count; i++)
         if (session->channels[i].set_up)
             rtsp_send_rtcp(session, &session->channels[i], buffer,
                            rtp_input_write_report(session->source.input, i, buffer));

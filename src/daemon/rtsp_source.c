@@ -18,23 +18,6 @@ static void copy_text(const sluice_slice *body, char *text) {
     }
 }
 
-int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body) {
-    size_t length = sluice_slice_length(body);
-    if (length == 0)
-        return -ENODATA;
-    if (length > SLUICE_SDP_MAX_SIZE)
-        return -EMSGSIZE;
-    source->sdp_text = malloc(length);
-    source->sdp = malloc(sizeof *source->sdp);
-    if (!source->sdp_text || !source->sdp)
-        return -ENOMEM;
-    copy_text(body, source->sdp_text);
-    int error = sluice_sdp_read(source->sdp_text, length, source->sdp);
-    if (error)
-        return error == -EMSGSIZE ? -EMSGSIZE : -EPROTO;
-    return source->sdp->media_count == 0 ? -EPROTO : 0;
-}
-
 static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     const struct rtsp_source *from = user;
     publisher_publish(from->publisher, tag, flags);
@@ -47,8 +30,43 @@ static void lose_frame(void *user) {
 
 static const struct rtp_input_events input_events = {.tag = take_tag, .lost = lose_frame};
 
-int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker) {
-    return rtp_input_new(worker_small_pool(worker), source->sdp, &input_events, source, &source->input);
+static int read_text(struct rtsp_source *source, const sluice_slice *body, sluice_sdp *ret_sdp) {
+    size_t length = sluice_slice_length(body);
+    if (length == 0)
+        return -ENODATA;
+    if (length > SLUICE_SDP_MAX_SIZE)
+        return -EMSGSIZE;
+    source->sdp_text = malloc(length);
+    if (!source->sdp_text)
+        return -ENOMEM;
+    copy_text(body, source->sdp_text);
+    int error = sluice_sdp_read(source->sdp_text, length, ret_sdp);
+    if (error)
+        return error == -EMSGSIZE ? -EMSGSIZE : -EPROTO;
+    return ret_sdp->media_count == 0 ? -EPROTO : 0;
+}
+
+/* The description itself is 10 KiB, for as long as the source lasts: what is asked for later is all that stays. */
+static int keep_controls(struct rtsp_source *source, const sluice_sdp *sdp) {
+    source->controls = malloc(sdp->media_count * sizeof *source->controls);
+    if (!source->controls)
+        return -ENOMEM;
+    for (size_t i = 0; i < sdp->media_count; i++)
+        source->controls[i] = sdp->media[i].control;
+    source->control = sdp->control;
+    source->media_count = sdp->media_count;
+    return 0;
+}
+
+int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker) {
+    sluice_sdp *sdp = malloc(sizeof *sdp);
+    int error = sdp ? read_text(source, body, sdp) : -ENOMEM;
+    if (!error)
+        error = rtp_input_new(worker_small_pool(worker), sdp, &input_events, source, &source->input);
+    if (!error)
+        error = keep_controls(source, sdp);
+    free(sdp);
+    return error;
 }
 
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
@@ -80,7 +98,7 @@ bool rtsp_source_is_waiting(const struct rtsp_source *source) {
 
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
                        const sluice_rtsp_message *frame) {
-    for (uint32_t i = 0; i < source->sdp->media_count; i++) {
+    for (uint32_t i = 0; i < source->media_count; i++) {
         const struct rtsp_channel *channel = &channels[i];
         if (!channel->set_up)
             continue;
@@ -118,6 +136,6 @@ void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {
 void rtsp_source_clear(struct rtsp_source *source) {
     rtp_input_free(source->input);
     free(source->sdp_text);
-    free(source->sdp);
+    free(source->controls);
     *source = (struct rtsp_source){0};
 }

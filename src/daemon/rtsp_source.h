@@ -21,20 +21,20 @@ struct rtsp_channel {
 
 /* All zero at the beginning, and after rtsp_source_clear(). */
 struct rtsp_source {
-    char *sdp_text; /* that the description's texts lie in */
-    sluice_sdp *sdp;
+    char *sdp_text;             /* the description, that the texts lie in */
+    sluice_http_text control;   /* URL of all media together; empty where it is not said */
+    sluice_http_text *controls; /* and of each; media_count of them */
+    size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;
 };
 
 /*
- * Reads the description, copied: text, not payload. 0, -ENODATA (empty), -EPROTO (malformed, or without media),
- * -EMSGSIZE, -ENOMEM
+ * Reads the description, copied: text, not payload; and makes the input for what it describes.
+ * 0, -ENODATA (empty), -EPROTO (malformed, or without media), -EMSGSIZE, -EOPNOTSUPP (no media of a kind that can be
+ * taken), -ENOMEM; after an error it is to be cleared.
  */
-int rtsp_source_read(struct rtsp_source *source, const sluice_slice *body);
-
-/* Makes the input for what is described. 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM */
-int rtsp_source_prepare(struct rtsp_source *source, struct worker *worker);
+int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker);
 
 /*
  * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error the session then

@@ -24,7 +24,7 @@ enum {
     VIEWS_RESERVE = 8, /* one of so many views is left by who keeps frames */
     FIRST_VIEWS = 256, /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
-    AHEAD_SHARE = 2,       /* of a slab is free, or less: the next one is due soon */
+    AHEAD_SHARE = 8,       /* of a slab is free, or less: the next one is due soon */
     AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
 };
@@ -276,8 +276,6 @@ static int add_slab(sluice_pool *pool) {
     core->left -= slab->size;
     core->looks_ahead = core->left > 0 && core->slab_bytes >= AHEAD_LEAST;
     cut_slab(pool, core->slab_count++, blocks);
-    if (core->observer)
-        core->observer->slab_added(core->observer_context, core->slab_count - 1);
     return 0;
 }
 
@@ -784,10 +782,6 @@ bool pool_is_one(const sluice_pool *pool, const sluice_pool *other) {
 
 uint32_t pool_max(const sluice_pool *pool) {
     return (uint32_t)(pool->core->max_bytes >> pool->shift);
-}
-
-uint32_t pool_slabs(const sluice_pool *pool) {
-    return pool->core->slab_count;
 }
 
 uint32_t pool_max_slabs(const sluice_pool *pool) {

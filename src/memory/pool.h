@@ -65,8 +65,7 @@ uint32_t pool_class(const sluice_pool *pool);
 /* Classes of one pool, or the same: their blocks may follow each other. */
 bool pool_is_one(const sluice_pool *pool, const sluice_pool *other);
 
-/* Slabs of all classes: they keep their place and number when they go from one to another. */
-uint32_t pool_slabs(const sluice_pool *pool);
+/* Slabs of all classes, the most and one of them: they keep their place and number when they go from one to another. */
 uint32_t pool_max_slabs(const sluice_pool *pool);
 void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory);
 
@@ -81,13 +80,12 @@ void pool_count_copied(sluice_pool *pool, size_t bytes);
 
 /*
  * What the pool, with all its classes, tells its backend. It has at most one at a time.
- * slab_added: on the owner's thread. released: on any thread, once after each pool_want_release().
+ * released: on any thread, once after each pool_want_release().
  * slab_ahead: on the owner's thread, at most once between two slabs, when the blocks run low: this memory, which nobody
  * has touched, is the next slab's, and stays mapped for as long as the pool. To populate it spares the owner that; it
  * may be in use before that is done. May be NULL.
  */
 typedef struct pool_observer {
-    void (*slab_added)(void *context, uint32_t index);
     void (*slab_ahead)(void *context, const struct iovec *memory);
     void (*released)(void *context);
 } pool_observer;

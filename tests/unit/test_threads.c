@@ -181,12 +181,7 @@ static void wake_owner(void *context) {
     sem_post(&w->wake);
 }
 
-static void ignore_slab(void *context, uint32_t index) {
-    (void)context;
-    (void)index;
-}
-
-static const pool_observer observer = {.slab_added = ignore_slab, .released = wake_owner};
+static const pool_observer observer = {.released = wake_owner};
 
 static void wait_init(waiting *w, sluice_pool *pool) {
     *w = (waiting){.wanted = 0};
@@ -452,7 +447,7 @@ static void released_slowly(void *context) {
 
 static void the_observer_leaves_after_its_last_call(void **state) {
     (void)state;
-    static const pool_observer slow_observer = {.slab_added = ignore_slab, .released = released_slowly};
+    static const pool_observer slow_observer = {.released = released_slowly};
     enum { ROUNDS = 200, MAX = 8 };
     sluice_pool *pool = new_pool(MAX, 1);
     lane l;
