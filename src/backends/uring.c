@@ -17,7 +17,7 @@ enum {
     MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
     MANY_SENDS = 16,          /* are worth a system call of their own, before a window */
-    DRIBBLE_BYTES = 1024, /* receives that bring less, and more than one of them for each connection, are a dribble */
+    DRIBBLE_BYTES = 16384, /* receives that bring less, and more than one of them for each connection, are a dribble */
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
 

@@ -11,6 +11,7 @@
 
 enum {
     DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
+    WINDOW_STOCK = 1 << 20, /* where a window's worth is received at once: what it lacks is armed and asked for again */
     MAX_ENTRIES = 32768,
     BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
     POOR_STOCK = 4,          /* the stock of poorly filled blocks, at most so many times that of full ones */
@@ -26,12 +27,17 @@ static uint32_t at_most(uint32_t value, uint32_t most) {
     return value < most ? value : most;
 }
 
-/* How many blocks the kernel is to have: so many that are full fit a core's cache. */
-static void set_stock(buffer_ring *ring, uint32_t stock_bytes) {
+static uint32_t stock_of(const buffer_ring *ring, uint32_t bytes) {
     uint32_t most = at_most(pool_max(ring->pool) / 2, MAX_ENTRIES / 2);
-    uint32_t stock = at_most((stock_bytes ? stock_bytes : DEFAULT_STOCK) / pool_block_size(ring->pool), most);
-    ring->stock = ring->least_stock = stock > 0 ? stock : 1;
-    ring->most_stock = at_most(ring->stock * POOR_STOCK, most > 0 ? most : 1);
+    uint32_t stock = at_most(bytes / pool_block_size(ring->pool), most);
+    return stock > 0 ? stock : 1;
+}
+
+/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: as the user has said, or 0. */
+static void set_stock(buffer_ring *ring, uint32_t bytes, bool windowed) {
+    uint32_t usual = bytes ? bytes : DEFAULT_STOCK;
+    ring->stock = ring->least_stock = stock_of(ring, windowed && !bytes ? WINDOW_STOCK : usual);
+    ring->most_stock = stock_of(ring, at_most(usual, UINT32_MAX / POOR_STOCK) * POOR_STOCK);
     ring->entries = 2;
     while (ring->entries < 2 * ring->most_stock)
         ring->entries *= 2;
@@ -98,7 +104,7 @@ int uring_ring_open(uring *u, sluice_pool *pool) {
         return 0;
     buffer_ring *ring = &u->rings[group];
     *ring = (buffer_ring){.pool = pool};
-    set_stock(ring, u->stock_bytes);
+    set_stock(ring, u->stock_bytes, u->window.length > 0);
     int error = register_ring(u, ring, group);
     if (error)
         discard(ring);

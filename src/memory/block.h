@@ -47,6 +47,18 @@ static inline void block_ref(sluice_block *block) {
 }
 
 /*
+ * The same, for the chain that the block is in, whose references one thread alone gives out. Where there is no other yet,
+ * nobody can change the count meanwhile: no read-modify-write, which would wait for all that has just been written to the
+ * block. In order, so that whoever has given a reference back before is still known to be done with the memory.
+ */
+static inline void block_ref_first(sluice_block *block) {
+    if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
+        atomic_store_explicit(&block->refs, 2, memory_order_release);
+    else
+        block_ref(block);
+}
+
+/*
  * Drops one reference; true when it was the last, and the caller must put the block back. The only holder needs no
  * read-modify-write: nobody else can take a reference.
  */

@@ -152,7 +152,7 @@ int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
         size_t here = chain_here(chain);
         slice.last = block;
         if (left < here) {
-            block_ref(block);
+            block_ref_first(block);
             chain->front.at += left;
             break;
         }
@@ -208,7 +208,7 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held) {
     held->length += n;
     for (;;) {
         if (walk.block != held->last) {
-            block_ref(walk.block);
+            block_ref_first(walk.block);
             held->last = walk.block;
             added++;
         }

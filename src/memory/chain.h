@@ -55,7 +55,7 @@ static inline const uint8_t *chain_take_within(sluice_chain *chain, size_t befor
     if (n == 0 || before + n + behind >= chain_here(chain))
         return NULL;
     sluice_block *block = chain->first;
-    block_ref(block);
+    block_ref_first(block);
     const uint8_t *from = chain->front.at + before;
     *ret_slice = (sluice_slice){.first = block, .last = block, .offset = (uint32_t)(from - block->data), .length = n};
     chain->front.at += before + n + behind;
