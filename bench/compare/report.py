@@ -87,7 +87,8 @@ def targets(judged):
     """A line for each target."""
     lines = []
     for one in judged:
-        what = f"{one['ours']} / {one['theirs']}" if one["theirs"] else f"{one['ours']}"
+        what = f"{one['ours']} {'-' if one['added'] else '/'} {one['theirs']}" if one["theirs"] else f"{one['ours']}"
+        what += ", the best" if one["best"] else ""
         lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {what}: {one['figure']} {one['measured']:.3f}, "
                      f"target {one['at_most']:g}")
     return lines

@@ -2,6 +2,8 @@
 
 import statistics
 
+from compare.scenarios import BEST
+
 
 def medians(rounds):
     """Of each figure that every round has."""
@@ -33,18 +35,32 @@ def ratios(scenario, rounds):
     return found
 
 
+def best(scenario, rounds, figure):
+    """Of those who do the same work, the name of the one with the least; None without any."""
+    others = {name: medians(runs).get(figure) for name, runs in rounds.items() if scenario.is_baseline(name)}
+    return min((name for name, value in others.items() if value is not None), key=others.get, default=None)
+
+
+def measure(target, theirs, rounds, counted):
+    """What the target is a bound on; None where it was not run, or not counted."""
+    if target.ours not in rounds or (target.theirs and theirs not in rounds):
+        return None
+    if theirs and not target.added:
+        value = ratio(rounds[target.ours], rounds[theirs], target.figure)
+        return value and value["of_medians"]
+    ours = {**medians(rounds[target.ours]), **counted.get(target.ours, {})}.get(target.figure)
+    return ours - medians(rounds[theirs])[target.figure] if target.added else ours
+
+
 def judge(scenario, rounds, counted):
-    """Each target with what was measured; those whose variants were not run, or not counted, are left out."""
+    """Each target with what was measured, as far as that is known."""
     judged = []
     for target in scenario.targets:
-        if target.ours not in rounds or (target.theirs and target.theirs not in rounds):
-            continue
-        if target.theirs:
-            value = ratio(rounds[target.ours], rounds[target.theirs], target.figure)
-            measured = value and value["of_medians"]
-        else:
-            measured = {**medians(rounds[target.ours]), **counted.get(target.ours, {})}.get(target.figure)
+        is_best = target.theirs == BEST
+        theirs = best(scenario, rounds, target.figure) if is_best else target.theirs
+        measured = measure(target, theirs, rounds, counted)
         if measured is not None:
-            judged.append({"figure": target.figure, "ours": target.ours, "theirs": target.theirs,
-                           "at_most": target.at_most, "measured": measured, "met": measured <= target.at_most})
+            judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best,
+                           "added": target.added, "at_most": target.at_most, "measured": measured,
+                           "met": measured <= target.at_most})
     return judged

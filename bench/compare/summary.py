@@ -25,7 +25,10 @@ def figure(value):
 def what(target):
     """Of what the target is a bound."""
     ours = f"`{target['ours']}`"
-    return f"{ours} / `{target['theirs']}`" if target["theirs"] else ours
+    if not target["theirs"]:
+        return ours
+    theirs = f"`{target['theirs']}`" + (", the best" if target.get("best") else "")
+    return f"{ours} {'-' if target.get('added') else '/'} {theirs}"
 
 
 def targets(folder):
@@ -35,7 +38,7 @@ def targets(folder):
     met = all_of_them = 0
     for name in scenarios.BY_NAME:
         for target in contents.get(name, {}).get("targets", ()):
-            known = report.WHAT if target["theirs"] else {}
+            known = report.WHAT if target["theirs"] and not target.get("added") else {}
             unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
             rows.append(f"| `{name}` | {what(target)}, {unit} | <= {figure(target['at_most'])} | "
                         f"{figure(target['measured'])} | {'met' if target['met'] else '**missed**'} |")
