@@ -59,7 +59,8 @@ static void lose_window(sluice_reader *reader) {
 }
 
 static void end_loan(sluice_reader *reader) {
-    sluice_block_release(reader->lent);
+    if (reader->lent)
+        sluice_block_release(reader->lent);
     reader->lent = NULL;
 }
 
