@@ -358,15 +358,19 @@ SCENARIOS = (
              no_slower(("library", "malloc")) + INLINE * (size <= 64), operations_per_second=rate)
       for size, rate in ((0, 5e7), (5, 5e7), (64, 4e7), (128, 2e7), (1024, 4e6))),
 )
-def settings(name, values):
+
+
+def settings(name, values, base="uring"):
     """Our default against other values of one setting."""
-    return ("uring", *(f"uring+{name}={value}" for value in values))
+    return (base, *(f"{base}+{name}={value}" for value in values))
 
 
 # By what they vary: variants, and the scenarios that show it. What is written beside the library's defaults comes of these.
 SWEEPS = {
     "block": (settings("block", (2048, 8192, 16384, 65536)), ("saturated", "fat", "paced", "network-worst")),
     "stock": (settings("stock", (131072, 262144, 1048576, 4194304)), ("saturated", "many")),
+    "stock-batched": (settings("stock", (262144, 524288, 2097152, 4194304), "uring+batch=2000"),
+                      ("saturated", "fat", "network-good", "many")),
     "batch": (settings("batch", (500, 1000, 2000, 5000, 10000)), ("paced", "many", "network-worst")),
 }
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
