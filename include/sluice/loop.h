@@ -38,8 +38,9 @@ typedef struct sluice_loop_options {
                                Default 0: no window. */
     uint32_t stock_bytes; /**< io_uring: memory kept with the kernel for receiving, bytes, at most half of the pool;
                                so much for each block size in use. Default 524,288: about what stays in a core's
-                               cache. Counted by what is filled: of blocks that small packets fill to a part only,
-                               up to four times as many are kept. */
+                               cache; with batch_us twice that, for what a window brings. Counted by what is filled:
+                               where small packets fill blocks to a part only, blocks of up to four times the bytes
+                               (of 524,288, where this is 0) are kept. */
     bool no_fixed;        /**< io_uring: do not register the pool's slabs as fixed buffers: the first at once, others
                                when a read could name their memory (which pins them, within RLIMIT_MEMLOCK). */
     bool no_low_water;    /**< Do not let the kernel hold back what is less than a connection needs: see
