@@ -139,8 +139,8 @@ void uring_submit_now(uring *u);
 bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
 
 /*
- * Whether reads can name the slab's memory as a fixed buffer. It is registered when that is first asked, which touches all
- * of it: most slabs never need it. Owner only.
+ * Whether reads can name the slab's memory as a fixed buffer. It is registered when that is first asked, which touches
+ * all of it: most slabs never need it. Owner only.
  */
 bool uring_is_fixed(uring *u, uint32_t slab);
 

@@ -33,7 +33,7 @@ static uint32_t stock_of(const buffer_ring *ring, uint32_t bytes) {
     return stock > 0 ? stock : 1;
 }
 
-/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: as the user has said, or 0. */
+/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: the user's word, or 0. */
 static void set_stock(buffer_ring *ring, uint32_t bytes, bool windowed) {
     uint32_t usual = bytes ? bytes : DEFAULT_STOCK;
     ring->stock = ring->least_stock = stock_of(ring, windowed && !bytes ? WINDOW_STOCK : usual);

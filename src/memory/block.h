@@ -47,9 +47,9 @@ static inline void block_ref(sluice_block *block) {
 }
 
 /*
- * The same, for the chain that the block is in, whose references one thread alone gives out. Where there is no other yet,
- * nobody can change the count meanwhile: no read-modify-write, which would wait for all that has just been written to the
- * block. In order, so that whoever has given a reference back before is still known to be done with the memory.
+ * The same, for the chain that the block is in, whose references one thread alone gives out. Where there is no other
+ * yet, nobody can change the count meanwhile: no read-modify-write, which would wait for all that has just been written
+ * to the block. In order, so that whoever has given a reference back before is still known to be done with the memory.
  */
 static inline void block_ref_first(sluice_block *block) {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
