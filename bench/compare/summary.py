@@ -19,7 +19,7 @@ def read(folder):
 
 def figure(value):
     """Three digits that mean something."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def what(target):
