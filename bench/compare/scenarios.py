@@ -212,8 +212,8 @@ RESP_TARGETS = {"resp-get-1m": against("uring", {"hiredis": 0.70, "raw": 1.10})}
 def resp(command, label, size, rate):
     name = f"resp-{command}-{label}"
     return Resp(name, f"{command.upper()} of {size >> 10} KiB, one after the other, on a redis-server", CLIENTS,
-                RESP_TARGETS.get(name, no_worse("uring", ("hiredis",))) + no_worse_than_best("uring"), name not in RESP_QUICK, command=command, size=size,
-                commands_per_second=rate)
+                RESP_TARGETS.get(name, no_worse("uring", ("hiredis",))) + no_worse_than_best("uring"),
+                name not in RESP_QUICK, command=command, size=size, commands_per_second=rate)
 
 
 COPIES = ("library", "read-malloc", "buffer-malloc")
