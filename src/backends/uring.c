@@ -522,7 +522,9 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
 /*
  * At the end of a window the kernel receives until it has as many completions as were asked for, or nothing is left.
  * Small pieces that come faster than it works them off are then received one by one. So where that was seen the window
- * is slept through, and what is asked for afterwards is a completion of each connection.
+ * is slept through, and what is asked for afterwards is a completion of each connection, beside those that are there
+ * since the submission: with enough of them the kernel would not be entered, and nothing but what completes at once
+ * would ever be seen.
  */
 static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     if (io_uring_sq_ready(&u->ring) > 0)
@@ -530,13 +532,15 @@ static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     if (wait->tv_sec > 0 || wait->tv_nsec > 0)
         nanosleep(&(struct timespec){.tv_sec = wait->tv_sec, .tv_nsec = wait->tv_nsec}, NULL);
     *wait = (struct __kernel_timespec){0};
-    return u->armed > 0 && u->armed < BATCH_COMPLETIONS ? u->armed : BATCH_COMPLETIONS;
+    unsigned more = u->armed > 0 && u->armed < BATCH_COMPLETIONS ? u->armed : BATCH_COMPLETIONS;
+    return io_uring_cq_ready(&u->ring) + more;
 }
 
-static void judge_window(uring *u) {
-    if (u->receives > 2 * u->armed && u->received < (uint64_t)u->receives * DRIBBLE_BYTES)
+/* By the receives that were armed when it began: one that ends with what it brings is no dribble. */
+static void judge_window(uring *u, uint32_t armed) {
+    if (u->receives > 2 * armed && u->received < (uint64_t)u->receives * DRIBBLE_BYTES)
         u->dribbles = true;
-    else if (2 * u->receives < u->armed || u->received > 4 * (uint64_t)u->receives * DRIBBLE_BYTES)
+    else if (2 * u->receives < armed || u->received > 4 * (uint64_t)u->receives * DRIBBLE_BYTES)
         u->dribbles = false;
 }
 
@@ -556,6 +560,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     struct __kernel_timespec wait, *limit;
     unsigned completions = plan_wait(u, timeout_us, &wait, &limit);
     bool windowed = completions > 1;
+    uint32_t armed = u->armed;
     u->overdue = false;
     if (windowed && u->dribbles)
         completions = sleep_window(u, &wait);
@@ -575,7 +580,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     count += io_thread_collect(&u->thread);
     window_judge(&u->window, windowed, count - u->tries);
     if (windowed)
-        judge_window(u);
+        judge_window(u, armed);
     u->stats.completions += count;
     report_idle(u);
     return 0;

@@ -1,6 +1,8 @@
 /* What the kernel holds back until there is as much as a connection needs, and how small pieces are collected. */
 #include <sluice/conn.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
@@ -289,6 +291,42 @@ static void what_starved_waits_for_no_other_window(void **state) {
     }
 }
 
+static void note_accepted(sluice_listener *listener, int fd, void *user) {
+    (void)listener;
+    close(fd);
+    *(bool *)user = true;
+}
+
+/*
+ * One block at a time, each there before it is asked for: what completes at once in each window must not be all that is
+ * looked at.
+ */
+static void others_are_heard_beside_what_completes_at_once(void **state) {
+    (void)state;
+    const struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_storage address;
+    sluice_listener *listener;
+    taker t;
+    bool accepted = false;
+    taker_open(&t, &(sluice_loop_options){.batch_us = 2000}, PIECE);
+    sluice_conn_set_read_ahead(t.conn, false);
+    assert_int_equal(
+        sluice_listener_new(t.rig.loop, (const struct sockaddr *)&any, sizeof any, note_accepted, &accepted, &listener),
+        0);
+    assert_int_equal(sluice_listener_address(listener, &address), 0);
+    int peer = socket(AF_INET, SOCK_STREAM, 0);
+    for (unsigned i = 0; i < 2 * TURNS && !accepted; i++) {
+        if (i == TURNS)
+            assert_int_equal(connect(peer, (struct sockaddr *)&address, sizeof any), 0);
+        taker_send(&t, PIECE);
+        turn(t.rig.loop);
+    }
+    assert_true(accepted);
+    close(peer);
+    sluice_listener_free(listener);
+    taker_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frame_in_pieces_is_one_event),
@@ -300,6 +338,7 @@ int main(void) {
         cmocka_unit_test(a_window_is_kept),
         cmocka_unit_test(a_dribble_in_windows_is_unchanged),
         cmocka_unit_test(what_starved_waits_for_no_other_window),
+        cmocka_unit_test(others_are_heard_beside_what_completes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
