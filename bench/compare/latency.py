@@ -44,12 +44,14 @@ class LatencyBench(FanoutBench):
             streams = min(MOST_STREAMS, MOST_GROWTH * streams, max(streams + 1, round(streams * AIM / load)))
 
     def _load(self, scenario, variant, seconds, streams):
-        figures = self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, ())[0]
+        figures = self._figures(scenario, variant, seconds, streams)
         return max(figures["load"], figures["load_of_others"])
 
+    def _figures(self, scenario, variant, seconds, streams):
+        return self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, ())[0]
+
     def run(self, scenario, variant, seconds, plan):
-        loaded = dataclasses.replace(scenario, connections=plan["streams"])
-        figures = self.execute(loaded, variant, seconds, ())[0]
+        figures = self._figures(scenario, variant, seconds, plan["streams"])
         return {**figures, "streams": plan["streams"], "most_streams": self.borne.get(variant, 0),
                 "p50_to_p99_us": figures["p99_us"] - figures["p50_us"]}
 

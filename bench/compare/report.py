@@ -83,13 +83,20 @@ def summary(rounds, counted):
     return {name: {**statistics.medians(runs), **counted.get(name, {})} for name, runs in rounds.items()}
 
 
+def compared(target, form="{}"):
+    """Of what the target is a bound."""
+    ours = form.format(target["ours"])
+    if not target["theirs"]:
+        return ours
+    theirs = form.format(target["theirs"]) + (", the best" if target["best"] else "")
+    return f"{ours} {'-' if target['added'] else '/'} {theirs}"
+
+
 def targets(judged):
     """A line for each target."""
     lines = []
     for one in judged:
-        what = f"{one['ours']} {'-' if one['added'] else '/'} {one['theirs']}" if one["theirs"] else f"{one['ours']}"
-        what += ", the best" if one["best"] else ""
-        lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {what}: {one['figure']} {one['measured']:.3f}, "
+        lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {compared(one)}: {one['figure']} {one['measured']:.3f}, "
                      f"target {one['at_most']:g}")
     return lines
 

@@ -22,15 +22,6 @@ def figure(value):
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def what(target):
-    """Of what the target is a bound."""
-    ours = f"`{target['ours']}`"
-    if not target["theirs"]:
-        return ours
-    theirs = f"`{target['theirs']}`" + (", the best" if target.get("best") else "")
-    return f"{ours} {'-' if target.get('added') else '/'} {theirs}"
-
-
 def targets(folder):
     """Every target of the scenarios that have results."""
     contents = read(folder)
@@ -38,9 +29,9 @@ def targets(folder):
     met = all_of_them = 0
     for name in scenarios.BY_NAME:
         for target in contents.get(name, {}).get("targets", ()):
-            known = report.WHAT if target["theirs"] and not target.get("added") else {}
+            known = report.WHAT if target["theirs"] and not target["added"] else {}
             unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
-            rows.append(f"| `{name}` | {what(target)}, {unit} | <= {figure(target['at_most'])} | "
+            rows.append(f"| `{name}` | {report.compared(target, '`{}`')}, {unit} | <= {figure(target['at_most'])} | "
                         f"{figure(target['measured'])} | {'met' if target['met'] else '**missed**'} |")
             met += target["met"]
             all_of_them += 1
