@@ -284,8 +284,10 @@ static void it_comes_to_rest(void **state) {
 static void many_are_ready_at_once(void **state) {
     (void)state;
     loop_rig rig;
-    if (!sockets_allow(2 * MANY + 64))
+    if (!sockets_allow(2 * MANY + 64)) {
+        print_message("skipped: the limit of open descriptors is below %d\n", 2 * MANY + 64);
         skip();
+    }
     watched_conn *many = calloc(MANY, sizeof *many);
     assert_non_null(many);
     loop_rig_open(&rig, NULL, NULL, GUARD);

@@ -226,7 +226,8 @@ static void grows_only_when_nothing_is_free(void **state) {
 static void no_memory_for_a_slab(void **state) {
     (void)state;
 #ifdef SANITIZED
-    skip(); /* the sanitizers' own memory does not fit under the limit */
+    print_message("skipped: the sanitizers' own memory does not fit under the limit\n");
+    skip();
 #else
     sluice_pool *pool = new_pool(SLAB, 64, 1);
     sluice_block *blocks[SLAB + 1];
@@ -533,6 +534,7 @@ static void views_are_limited(void **state) {
 static void free_blocks_trap(void **state) {
     (void)state;
 #ifndef SLUICE_POISONS
+    print_message("skipped: this build does not poison memory\n");
     skip();
 #else
     sluice_pool *pool = new_pool(SLAB, SLAB, 1);
@@ -744,7 +746,8 @@ static void memory_mapped_ahead_goes_with_the_pool(void **state) {
 static void no_memory_for_a_slab_ahead(void **state) {
     (void)state;
 #ifdef SANITIZED
-    skip(); /* the sanitizers' own memory does not fit under the limit */
+    print_message("skipped: the sanitizers' own memory does not fit under the limit\n");
+    skip();
 #else
     static sluice_block *blocks[FAR_SLAB + 1];
     sluice_pool *pool = new_pool(FAR_SLAB, 4 * FAR_SLAB, 1);
