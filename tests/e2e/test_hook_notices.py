@@ -2,6 +2,7 @@
 
 import glob
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -205,13 +206,14 @@ class RecordTest(NoticeCase):
 
     def test_repaired(self):
         """What a crash has left behind is told of when it has been repaired, with the next start."""
-        data, _ = flv.stream(100, gop=25)
+        data, tags = flv.stream(100, gop=25)
+        last = data[-len(tags[-1].payload) - 4:]  # The payload, and the tag's size after it.
         options = ("--record", "*=" + self.folder)
         daemon = self.start(*options)
         with Publisher(daemon, "live/cam", "http") as publisher:
             publisher.send(data)
             [part] = harness.wait_until(lambda: self.files(".part"), "a part")
-            harness.wait_until(lambda: os.path.getsize(part) > len(data), "all of it")
+            harness.wait_until(lambda: pathlib.Path(part).read_bytes().endswith(last), "all of it")
             daemon.kill()
         self.assertEqual(self.hook.asked, [])
         daemon = self.start(*options)
