@@ -601,9 +601,14 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
         assert_false(receivers[i].differs);
         close(senders[i / PER_THREAD].fds[i % PER_THREAD]);
     }
-    /* epoll holds no blocks in advance, so the larger pool may do without. */
-    if (loop_rig_is_uring(&rig) || blocks < 1024)
-        assert_true(stats_of(&rig).aimed > 0);
+    /*
+     * Pieces that come faster than they are received share blocks, and there may be no pressure, for which they are
+     * aimed. epoll takes blocks for a read before it knows of one: its peak says nothing, and the larger pool may do.
+     */
+    sluice_pool_stats counts;
+    sluice_pool_get_stats(rig.pool, &counts);
+    bool no_pressure = loop_rig_is_uring(&rig) ? counts.peak_held < blocks * 3 / 4 : blocks >= 1024;
+    assert_true(stats_of(&rig).aimed > 0 || no_pressure);
     patient_rig_close(&rig);
 }
 
