@@ -79,6 +79,14 @@ static inline uint64_t bytes_be64(const uint8_t *at) {
     return bytes_be32(at) << 32 | bytes_be32(at + 4);
 }
 
+/* The same, least significant first. */
+static inline uint64_t bytes_le64(const uint8_t *at) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < 8; i++)
+        value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+
 /* Where the next @n bytes lie, and one more in the same block, which the cursor is moved over; else NULL, unmoved. */
 static inline const uint8_t *cursor_take_within(sluice_cursor *cursor, unsigned n) {
     slice_walk *at = &cursor->at;

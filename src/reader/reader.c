@@ -139,11 +139,10 @@ static uint64_t deadline(sluice_reader *reader) {
     return reader->deadline;
 }
 
-int reader_want(sluice_reader *reader, size_t need) {
+/* By itself, as is all that is rare in a call: the usual way needs no room on the stack. */
+static __attribute__((noinline)) int fill(sluice_reader *reader, size_t need) {
     size_t there;
     while ((there = chain_length(reader->chain)) < need) {
-        if (!reader->source)
-            return -EAGAIN;
         int error = reader->source->fill(reader->source_user, need, deadline(reader));
         if (error == -ECANCELED)
             return error;
@@ -153,6 +152,12 @@ int reader_want(sluice_reader *reader, size_t need) {
             return error ? error : -EAGAIN;
     }
     return 0;
+}
+
+int reader_want(sluice_reader *reader, size_t need) {
+    if (chain_length(reader->chain) >= need)
+        return 0;
+    return reader->source ? fill(reader, need) : -EAGAIN;
 }
 
 /* Drops what earlier skips owe, of what is there. */
@@ -174,15 +179,23 @@ static int pay(sluice_reader *reader) {
     return reader->skipping > 0 ? error : 0;
 }
 
+static int open_front(sluice_reader *reader) {
+    reader->front = reader->mark == MARK_SET ? &reader->closed : &reader->chain->front;
+    return 0;
+}
+
+/* Closed before it may wait: where that is cancelled, the reader may be gone. */
+static __attribute__((noinline)) int begin_owing(sluice_reader *reader) {
+    close_front(reader);
+    int error = pay(reader);
+    return error ? error : open_front(reader);
+}
+
 int reader_begin(sluice_reader *reader) {
     reader->deadline = 0;
     end_loan(reader);
     lose_window(reader);
-    int error = reader->skipping > 0 ? pay(reader) : 0;
-    if (error == -ECANCELED)
-        return error;
-    reader->front = error || reader->mark == MARK_SET ? &reader->closed : &reader->chain->front;
-    return error;
+    return reader->skipping > 0 ? begin_owing(reader) : open_front(reader);
 }
 
 /* Begins a call that needs @n bytes at one time. */
@@ -208,10 +221,13 @@ int sluice_reader_fill(sluice_reader *reader, size_t n) {
     return begin_with(reader, n);
 }
 
-/* The next @n bytes in place, consumed, where there is nothing else to do for that; else NULL. */
+/*
+ * The next @n bytes in place, consumed, where there is nothing else to do for that: @n is at most 8, of which all are
+ * there to be loaded at once; else NULL.
+ */
 static const uint8_t *take_open(sluice_reader *reader, unsigned n) {
     const uint8_t *at = reader->front->at;
-    if (reader->front->end - at <= (ptrdiff_t)n)
+    if (reader->front->end - at <= 8)
         return NULL;
     reader->front->at += n;
     return at;
@@ -256,10 +272,7 @@ int sluice_reader_be(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
         return -EINVAL;
     const uint8_t *bytes = take_open(reader, n);
     if (bytes) {
-        uint64_t value = 0;
-        for (unsigned i = 0; i < n; i++)
-            value = value << 8 | bytes[i];
-        *ret_value = value;
+        *ret_value = bytes_be64(bytes) >> (64 - 8 * n);
         return 0;
     }
     int error = begin_with(reader, n);
@@ -276,10 +289,7 @@ int sluice_reader_le(sluice_reader *reader, unsigned n, uint64_t *ret_value) {
         return -EINVAL;
     const uint8_t *bytes = take_open(reader, n);
     if (bytes) {
-        uint64_t value = 0;
-        for (unsigned i = 0; i < n; i++)
-            value |= (uint64_t)bytes[i] << (8 * i);
-        *ret_value = value;
+        *ret_value = bytes_le64(bytes) & UINT64_MAX >> (64 - 8 * n);
         return 0;
     }
     int error = begin_with(reader, n);
@@ -398,6 +408,9 @@ static void take(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
 }
 
 int sluice_reader_slice(sluice_reader *reader, size_t n, sluice_slice *ret_slice) {
+    /* An open front is the chain's. */
+    if (reader->front != &reader->closed && chain_take_within(reader->chain, 0, n, 0, ret_slice))
+        return 0;
     int error = begin_with(reader, n);
     if (!error)
         take(reader, n, ret_slice);
