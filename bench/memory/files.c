@@ -121,11 +121,9 @@ static void close_library(buffered_file *file) {
 
 /* One block more. */
 static void fill(buffered_file *file) {
-    sluice_block *block;
-    work_check("block", sluice_block_get(file->pool, &block));
-    size_t n = read_some(file->fd, sluice_block_data(block), sluice_block_capacity(block));
-    sluice_block_set_length(block, (uint32_t)n);
-    sluice_chain_append(file->chain, block);
+    struct iovec room;
+    work_check("room", sluice_chain_reserve(file->chain, FILL, &room, 1));
+    work_check("commit", sluice_chain_commit(file->chain, read_some(file->fd, room.iov_base, room.iov_len)));
 }
 
 /* By a window, which is what the header says for many bytes one after the other. */

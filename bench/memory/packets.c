@@ -17,7 +17,7 @@
 #include "common/checksum.h"
 #include "common/content.h"
 
-enum { STREAMS = 100, PACKET = 1024, LENGTH = 4, BUFFER = 64 << 10, MOST_KEPT = 64, SEED = 1 };
+enum { STREAMS = 100, MOST_PIECES = 18, PACKET = 1024, LENGTH = 4, BUFFER = 64 << 10, MOST_KEPT = 64, SEED = 1 };
 
 typedef struct piece_source {
     content content;
@@ -127,23 +127,23 @@ static void take_slice(packet_run *run, stream *s, sluice_slice *slice) {
     work_check("keep", sluice_slice_keep(slice, place));
 }
 
-static void append(packet_run *run, stream *s, const uint8_t *bytes, size_t size) {
-    while (size > 0) {
-        sluice_block *block;
-        work_check("block", sluice_block_get(run->pool, &block));
-        uint32_t room = sluice_block_capacity(block);
-        uint32_t part = size < room ? (uint32_t)size : room;
-        memcpy(sluice_block_data(block), bytes, part);
-        sluice_block_set_length(block, part);
-        sluice_chain_append(s->chain, block);
+/* As readv(2) does: behind the stream's last bytes, then into fresh blocks. */
+static void append(stream *s, const uint8_t *bytes, size_t size) {
+    struct iovec room[MOST_PIECES];
+    int count = work_check("room", sluice_chain_reserve(s->chain, size, room, MOST_PIECES));
+    size_t left = size;
+    for (int i = 0; i < count && left > 0; i++) {
+        size_t part = left < room[i].iov_len ? left : room[i].iov_len;
+        memcpy(room[i].iov_base, bytes, part);
         bytes += part;
-        size -= part;
+        left -= part;
     }
+    work_check("commit", sluice_chain_commit(s->chain, size));
 }
 
 static void feed_lengths(packet_run *run, stream *s, const uint8_t *bytes, size_t size) {
     sluice_slice slice;
-    append(run, s, bytes, size);
+    append(s, bytes, size);
     for (;;) {
         if (s->size == 0 && sluice_reader_be(s->reader, LENGTH, &s->size) < 0)
             return;
@@ -156,7 +156,7 @@ static void feed_lengths(packet_run *run, stream *s, const uint8_t *bytes, size_
 
 static void feed_flv(packet_run *run, stream *s, const uint8_t *bytes, size_t size) {
     sluice_flv_tag *tag;
-    append(run, s, bytes, size);
+    append(s, bytes, size);
     while (work_check("FLV", sluice_flv_next(s->flv, s->chain, &tag)) > 0)
         take_slice(run, s, &tag->payload);
 }

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include <sluice/pool.h>
 #include <sluice/slice.h>
@@ -50,6 +51,29 @@ SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
  * case. A block without data is released at once.
  */
 SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
+
+/**
+ * Makes room for bytes that the caller writes behind the chain's, as readv(2) does: the free end of the last block,
+ * where that is worth a piece, and fresh blocks behind it. So small reads share blocks, of which each packet that is
+ * kept keeps as few as it can. The bytes are in the chain with sluice_chain_commit(); until then the room is the
+ * caller's, and the chain may be consumed from, appended to and reserved again, which gives this room up. Only for a
+ * chain made by sluice_chain_new(): those of connections and files are filled by their backend.
+ * @param n        bytes that there should be room for, above 0; there may be more, and where the pool has no more
+ *                 blocks, or @p max pieces do not hold as much, less
+ * @param ret_room the pieces, to be filled one after the other
+ * @param max      pieces, above 0; 1 will do for read(2)
+ * @return how many pieces; -EINVAL, -ENOBUFS (no room: the pool is at its cap and every block is in use), -ENOMEM
+ */
+SLUICE_API int sluice_chain_reserve(sluice_chain *chain, size_t n, struct iovec *ret_room, int max);
+
+/**
+ * Appends the first @p n bytes of the room that was reserved last, and gives the rest of it back: all with 0, after a
+ * read that brought nothing.
+ * @return 0; -EINVAL (@p n is more than was reserved; nothing has changed), -ENOBUFS (too many views in use), -ENOMEM:
+ *         only where the block in whose free end the room began has been consumed or followed meanwhile, and then none
+ *         of the bytes are in the chain and the room is given back
+ */
+SLUICE_API int sluice_chain_commit(sluice_chain *chain, size_t n);
 
 /**
  * Appends a slice's bytes by reference. The slice stays the caller's.

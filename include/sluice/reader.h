@@ -62,7 +62,8 @@ SLUICE_API void sluice_reader_reset(sluice_reader *reader, sluice_chain *chain);
  */
 typedef struct sluice_reader_source {
     /**
-     * Waits until the chain has grown, best until it holds @p need bytes; or until the deadline.
+     * Waits until the chain has grown, best until it holds @p need bytes; or until the deadline. One that reads from a
+     * descriptor has room for that by sluice_chain_reserve().
      * @param need     bytes that the chain should hold; it holds fewer
      * @param deadline nanoseconds of CLOCK_MONOTONIC; UINT64_MAX: none
      * @return 0 (the chain has grown), -EAGAIN (more comes later), -ENODATA (the stream has ended), -ETIMEDOUT (the

@@ -94,21 +94,17 @@ static int take_tags(struct scan *scan) {
 }
 
 /* 1: there is more, 0: the end, or -errno */
-static int read_more(struct scan *scan, sluice_pool *pool) {
-    sluice_block *block;
-    int error = sluice_block_get(pool, &block);
-    if (error)
-        return error;
-    ssize_t n = pread(scan->fd, sluice_block_data(block), sluice_block_capacity(block), (off_t)scan->read);
-    if (n <= 0) {
-        error = n < 0 ? -errno : 0;
-        sluice_block_release(block);
-        return error;
-    }
-    sluice_block_set_length(block, (uint32_t)n);
-    sluice_chain_append(scan->chain, block);
+static int read_more(struct scan *scan) {
+    struct iovec room;
+    int count = sluice_chain_reserve(scan->chain, BLOCK, &room, 1);
+    if (count < 0)
+        return count;
+    ssize_t n = pread(scan->fd, room.iov_base, room.iov_len, (off_t)scan->read);
+    if (n < 0)
+        return -errno;
     scan->read += (uint64_t)n;
-    return 1;
+    int error = sluice_chain_commit(scan->chain, (size_t)n);
+    return error ? error : n > 0;
 }
 
 /* Reads to the end, or to what is no tag of ours. 0, or why it could not be read. */
@@ -120,7 +116,7 @@ static int read_all(struct scan *scan, sluice_pool *pool) {
         more = 1;
     bool broken = false;
     while (more > 0 && !broken && !atomic_load(scan->ending)) {
-        more = read_more(scan, pool);
+        more = read_more(scan);
         if (more > 0)
             broken = take_tags(scan) < 0;
     }

@@ -6,6 +6,8 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
+enum { ROOM_SHARE = 8 }; /* a free end of at least one part in so many is worth a piece of room */
+
 void chain_init(sluice_chain *chain, sluice_pool *pool) {
     *chain = (sluice_chain){.pool = pool};
 }
@@ -14,11 +16,33 @@ void chain_clear(sluice_chain *chain) {
     sluice_chain_skip(chain, chain_length(chain));
 }
 
+/* From the back, so that the block taken first is on top of the pool's stack again. */
+static void put_fresh(sluice_pool *pool, sluice_block *fresh) {
+    sluice_block *first = NULL, *last = fresh;
+    uint32_t count = 0;
+    for (sluice_block *next; fresh; fresh = next, count++) {
+        next = fresh->next;
+        fresh->next = first;
+        first = fresh;
+    }
+    if (first)
+        pool_put_list(pool, first, last, count);
+}
+
+static void give_room_back(sluice_chain *chain) {
+    struct chain_room *room = &chain->room;
+    if (room->end_left)
+        sluice_block_release(room->end);
+    put_fresh(chain->pool, room->fresh);
+    *room = (struct chain_room){0};
+}
+
 int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain) {
     sluice_chain *chain = malloc(sizeof *chain);
     if (!chain)
         return -ENOMEM;
     chain_init(chain, pool);
+    chain->is_users = true;
     *ret_chain = chain;
     return 0;
 }
@@ -26,6 +50,7 @@ int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain) {
 void sluice_chain_free(sluice_chain *chain) {
     if (!chain)
         return;
+    give_room_back(chain);
     chain_clear(chain);
     free(chain);
 }
@@ -98,6 +123,80 @@ int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
     return 0;
 }
 
+/* Whether room for @n bytes begins in the free end of the chain's last block. */
+static bool is_roomy(const sluice_block *last, size_t n) {
+    if (!last || last->kind != BLOCK_POOLED)
+        return false;
+    uint32_t tail = block_tail(last);
+    return tail > 0 && (tail >= n || tail >= last->capacity / ROOM_SHARE);
+}
+
+/* By itself, so that small pieces, whose room is in the last block, need no room on the stack. */
+static __attribute__((noinline)) int reserve_fresh(sluice_chain *chain, size_t n, struct iovec *ret_room, int max) {
+    struct chain_room *room = &chain->room;
+    int count = 0;
+    for (sluice_block **link = &room->fresh; room->bytes < n && count < max; link = &(*link)->next) {
+        int error = sluice_block_get(chain->pool, link);
+        if (error)
+            return count > 0 ? count : error;
+        room->bytes += (*link)->capacity;
+        ret_room[count++] = (struct iovec){(*link)->data, (*link)->capacity};
+    }
+    return count;
+}
+
+int sluice_chain_reserve(sluice_chain *chain, size_t n, struct iovec *ret_room, int max) {
+    struct chain_room *room = &chain->room;
+    if (!chain->is_users || n == 0 || max < 1)
+        return -EINVAL;
+    if (room->bytes > 0)
+        give_room_back(chain);
+    sluice_block *last = chain->last;
+    if (!is_roomy(last, n))
+        return reserve_fresh(chain, n, ret_room, max);
+    room->end = last;
+    room->bytes = block_tail(last);
+    *ret_room = (struct iovec){block_tail_data(last), room->bytes};
+    if (room->bytes >= n)
+        return 1;
+    int more = reserve_fresh(chain, n, ret_room + 1, max - 1);
+    return more > 0 ? 1 + more : 1;
+}
+
+/* What goes beyond the last block's free end, or did when that was reserved. */
+static __attribute__((noinline)) int commit_apart(sluice_chain *chain, size_t n) {
+    struct chain_room *room = &chain->room;
+    int error = 0;
+    if (room->end && n > 0) {
+        uint32_t here = block_tail(room->end) < n ? block_tail(room->end) : (uint32_t)n;
+        error = chain_extend(chain, room->end, here);
+        n = error ? 0 : n - here;
+    }
+    while (n > 0) {
+        sluice_block *block = room->fresh;
+        room->fresh = block->next;
+        block->next = NULL;
+        block->length = n < block->capacity ? (uint32_t)n : block->capacity;
+        n -= block->length;
+        sluice_chain_append(chain, block);
+    }
+    give_room_back(chain);
+    return error;
+}
+
+int sluice_chain_commit(sluice_chain *chain, size_t n) {
+    struct chain_room *room = &chain->room;
+    if (n > room->bytes)
+        return -EINVAL;
+    sluice_block *end = room->end;
+    if (!end || room->fresh || room->end_left || end != chain->last || end->beyond > 0)
+        return commit_apart(chain, n);
+    grow_last(chain, (uint32_t)n);
+    room->end = NULL;
+    room->bytes = 0;
+    return 0;
+}
+
 int sluice_chain_append_memory(sluice_chain *chain, const void *memory, size_t n, sluice_memory_released_fn *released,
                                void *user) {
     sluice_block *block;
@@ -119,6 +218,10 @@ int sluice_chain_append_memory(sluice_chain *chain, const void *memory, size_t n
 /* The first block leaves the chain, consumed; its reference goes to the caller. */
 static sluice_block *pop_first(sluice_chain *chain) {
     sluice_block *block = chain->first;
+    if (block == chain->room.end && !chain->room.end_left) {
+        block_ref(block);
+        chain->room.end_left = true;
+    }
     if (block == chain->last) {
         chain->first = chain->last = NULL;
         chain->front = (sluice_chain_front){0};

@@ -7,6 +7,14 @@
 
 #include "memory/block.h"
 
+/* Room at a chain's end, which the user is writing to. */
+struct chain_room {
+    sluice_block *end;   /* whose free end it begins with; NULL: it does not */
+    sluice_block *fresh; /* blocks behind that, linked by next */
+    size_t bytes;
+    bool end_left; /* that block has left the chain; there is a reference for the room */
+};
+
 /*
  * The blocks from first to last are linked by next; each is referenced once by the chain. An empty chain has no block
  * at all: the last byte's consumer releases it.
@@ -21,6 +29,8 @@ struct sluice_chain {
     size_t behind; /* bytes in the blocks after the first */
     size_t blocks;
     uint64_t passed; /* bytes ever consumed, once the first block is */
+    struct chain_room room;
+    bool is_users; /* who may reserve room: no backend receives behind its blocks */
 
     /* Called once when a block is next consumed, for who keeps the chain filled; NULL when nobody asks. */
     void (*on_consumed)(sluice_chain *chain);

@@ -67,14 +67,12 @@ static int add_tag(struct media *media, const sluice_flv_tag *tag) {
 static int read_tags(int fd, struct media *media, sluice_chain *chain, sluice_flv *flv) {
     for (;;) {
         sluice_flv_tag *tag;
-        sluice_block *block;
-        int result = sluice_block_get(media->pool, &block);
-        if (result)
+        struct iovec room;
+        int result = sluice_chain_reserve(chain, BLOCK, &room, 1);
+        if (result < 0)
             return result;
-        ssize_t n = read(fd, sluice_block_data(block), BLOCK);
-        int error = n < 0 ? -errno : 0;
-        (void)sluice_block_set_length(block, n > 0 ? (uint32_t)n : 0);
-        sluice_chain_append(chain, block);
+        ssize_t n = read(fd, room.iov_base, room.iov_len);
+        int error = n < 0 ? -errno : sluice_chain_commit(chain, (size_t)n);
         while (!error && (error = sluice_flv_next(flv, chain, &tag)) > 0)
             error = add_tag(media, tag);
         if (error || n <= 0)

@@ -127,17 +127,18 @@ static void read_file(struct probe *probe) {
     sluice_file_close(file);
 }
 
-/* A block of what comes on standard input; waits for it. 1, 0 (the end), or -errno */
-static int read_block(struct probe *probe, sluice_chain *chain) {
-    sluice_block *block;
-    int error = sluice_block_get(probe->pool, &block);
-    if (error)
-        return error;
-    ssize_t n = read(STDIN_FILENO, sluice_block_data(block), sluice_block_capacity(block));
-    error = n < 0 ? -errno : 0;
-    (void)sluice_block_set_length(block, n > 0 ? (uint32_t)n : 0);
-    sluice_chain_append(chain, block);
-    return error == -EINTR ? 1 : error ? error : n > 0;
+/* What comes on standard input; waits for it. 1, 0 (the end), or -errno */
+static int read_some(sluice_chain *chain) {
+    struct iovec room;
+    int count = sluice_chain_reserve(chain, BLOCK, &room, 1);
+    if (count < 0)
+        return count;
+    ssize_t n = read(STDIN_FILENO, room.iov_base, room.iov_len);
+    int error = n < 0 ? -errno : 0;
+    int committed = sluice_chain_commit(chain, n > 0 ? (size_t)n : 0);
+    if (error == -EINTR)
+        return 1;
+    return error ? error : committed ? committed : n > 0;
 }
 
 static void read_input(struct probe *probe) {
@@ -146,7 +147,7 @@ static void read_input(struct probe *probe) {
     if (!error)
         error = flv_scan_new(probe->pool, chain, &probe->scan);
     while (!error && result > 0 && goes_on(probe)) {
-        result = read_block(probe, chain);
+        result = read_some(chain);
         error = result < 0 ? result : scan_all(probe, result == 0);
     }
     if (error)

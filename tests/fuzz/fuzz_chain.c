@@ -10,7 +10,7 @@
 #include "memory/chain.h"
 #include "memory/poison.h"
 
-enum { CHAINS = 3, SLICES = 5, MOST = 6000, MOST_CALLS = 300 };
+enum { CHAINS = 3, SLICES = 5, MOST = 6000, MOST_CALLS = 300, ROOM = 4, CONNECTIONS = 0 };
 
 /* What bytes there should be. */
 typedef struct model {
@@ -25,6 +25,8 @@ typedef struct machine {
     uint64_t consumed[CHAINS];
     sluice_slice slices[SLICES];
     model in_slice[SLICES];
+    struct iovec reserved[CHAINS][ROOM]; /* of each chain, the room that is out */
+    int pieces[CHAINS];
     sluice_block *receiving; /* a block that is filled bit by bit, as multishot receives do; or NULL */
     unsigned lent, returned; /* pieces of memory */
     uint8_t next;            /* of the bytes that are made up */
@@ -130,8 +132,10 @@ static void append_memory(machine *m, call c) {
     }
 }
 
-/* Bytes that come into the free end of a block, wherever the bytes before them have gone. */
+/* Bytes that come into the free end of a block, wherever the bytes before them have gone. To one chain, as to a
+   connection's: the user fills the others. */
 static void receive(machine *m, call c) {
+    c.a = CONNECTIONS;
     if (!m->receiving || block_tail(m->receiving) == 0) {
         sluice_block_release(m->receiving);
         m->receiving = NULL;
@@ -154,6 +158,35 @@ static void receive(machine *m, call c) {
         return;
     }
     model_append(&m->in_chain[c.a], bytes, n);
+}
+
+/* Room that is filled later, whatever is done to the chain until then. */
+static void reserve(machine *m, call c) {
+    int result = sluice_chain_reserve(m->chains[c.a], c.n, m->reserved[c.a], 1 + c.b % ROOM);
+    bool valid = c.n > 0 && c.a != CONNECTIONS;
+    FUZZ_CHECK(result <= 1 + c.b % ROOM);
+    FUZZ_CHECK(valid ? result > 0 || result == -ENOBUFS : result == -EINVAL);
+    if (valid)
+        m->pieces[c.a] = result > 0 ? result : 0;
+}
+
+static void commit(machine *m, call c) {
+    uint8_t bytes[MOST];
+    size_t most = 0, n = c.n < room(m, c.a) ? c.n : room(m, c.a), done = 0;
+    for (int i = 0; i < m->pieces[c.a]; i++)
+        most += m->reserved[c.a][i].iov_len;
+    if (n > most) {
+        FUZZ_CHECK(sluice_chain_commit(m->chains[c.a], n) == -EINVAL);
+        return;
+    }
+    make_bytes(m, bytes, n);
+    for (const struct iovec *piece = m->reserved[c.a]; done < n; done += (piece++)->iov_len)
+        memcpy(piece->iov_base, bytes + done, piece->iov_len < n - done ? piece->iov_len : n - done);
+    m->pieces[c.a] = 0;
+    int result = sluice_chain_commit(m->chains[c.a], n);
+    FUZZ_CHECK(result == 0 || result == -ENOBUFS);
+    if (result == 0)
+        model_append(&m->in_chain[c.a], bytes, n);
 }
 
 static void take(machine *m, call c) {
@@ -263,8 +296,9 @@ static void check_pool(machine *m) {
     FUZZ_CHECK(stats.bytes_held <= stats.bytes_mapped && stats.bytes_mapped <= stats.bytes_max);
 }
 
-static void (*const calls[])(machine *m, call c) = {append_block, append_memory, receive,      take, skip,    move,
-                                                    append_slice, sub,           ref_and_drop, iov,  release, keep};
+static void (*const calls[])(machine *m, call c) = {append_block, append_memory, receive, take,         skip,
+                                                    move,         append_slice,  sub,     ref_and_drop, iov,
+                                                    release,      keep,          reserve, commit};
 
 static sluice_pool *pool_of(const fuzz_run *run) {
     const sluice_pool_options options = {.block_size = 512,
@@ -283,6 +317,7 @@ void fuzz_target(fuzz_run *run) {
     m.pool = pool_of(run);
     for (unsigned i = 0; i < CHAINS; i++)
         FUZZ_CHECK(sluice_chain_new(m.pool, &m.chains[i]) == 0);
+    m.chains[CONNECTIONS]->is_users = false;
     for (unsigned i = 0; i < MOST_CALLS && run->size - run->done >= 3; i++) {
         const uint8_t *at = run->bytes + run->done;
         run->done += 3;

@@ -274,6 +274,51 @@ static void frames_are_released_elsewhere(void **state) {
     free_pool(pool);
 }
 
+/* The same in room that the owner fills himself, some of it behind a block that has left the chain meanwhile. */
+static void frames_in_reserved_room_are_released_elsewhere(void **state) {
+    (void)state;
+    enum { FRAMES = 10000, PIECES = 4 };
+    sluice_pool *pool = new_pool(64, 1);
+    sluice_chain *chain;
+    static queue q;
+    worker workers[WORKERS];
+    uint8_t first = 0, next = 0;
+    uint64_t seed = 6;
+
+    assert_int_equal(sluice_chain_new(pool, &chain), 0);
+    queue_init(&q);
+    workers_start(workers, &q);
+    for (int i = 0; i < FRAMES;) {
+        struct iovec room[PIECES];
+        size_t n = 1 + pick(&seed, 900), done = 0;
+        int count;
+        while ((count = sluice_chain_reserve(chain, n, room, PIECES)) < 0)
+            sched_yield(); /* every block is in use: the other threads have them */
+        for (int k = 0; k < count; k++)
+            for (size_t at = 0; at < room[k].iov_len && done < n; at++, done++)
+                ((uint8_t *)room[k].iov_base)[at] = (uint8_t)(next + done);
+        bool late = pick(&seed, 4) == 0;
+        if (!late)
+            assert_int_equal(sluice_chain_commit(chain, done), 0);
+        while (sluice_chain_length(chain) > 0) {
+            sluice_slice frame;
+            size_t length = sluice_chain_length(chain), part = 1 + pick(&seed, (uint32_t)length);
+            assert_int_equal(sluice_chain_take(chain, part, &frame), 0);
+            queue_push(&q, &frame, first);
+            first = (uint8_t)(first + part);
+            i++;
+            if (!late && pick(&seed, 3) == 0)
+                break;
+        }
+        if (!late || sluice_chain_commit(chain, done) == 0)
+            next = (uint8_t)(next + done);
+    }
+    sluice_chain_free(chain);
+    workers_end(workers, &q);
+    queue_destroy(&q);
+    free_pool(pool);
+}
+
 /* Views go home from other threads as well, and with the last one its block. */
 static void views_are_released_elsewhere(void **state) {
     (void)state;
@@ -695,6 +740,7 @@ static void a_pool_goes_when_all_is_home(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_are_released_elsewhere),
+        cmocka_unit_test(frames_in_reserved_room_are_released_elsewhere),
         cmocka_unit_test(views_are_released_elsewhere),
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(a_release_is_announced_once),
