@@ -46,8 +46,8 @@ static const char help[] =
     "  --help                     show this text\n"
     "  --version                  show the version\n"
     "\n"
-    "Exit status: 0; 1 when the server refuses, or of status when a worker does not answer; 2 for a wrong command\n"
-    "line; 3 when no server answers.\n";
+    "Exit status: 0; 1 when the server refuses, of status when a worker does not answer, or when what it says cannot\n"
+    "be written; 2 for a wrong command line; 3 when no server answers.\n";
 
 struct command_line {
     struct ctl_server server;
@@ -328,6 +328,14 @@ static int set(struct command_line *line, int id, const char *value) {
     }
 }
 
+/* What nobody could read is no success. */
+static int finish(int status) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "sluicectl: cannot write to standard output: %s\n", strerror(errno));
+    return status ? status : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv) {
     const char *address = getenv("SLUICED_ADMIN");
     struct command_line line = {.server.address = address ? address : "127.0.0.1:8081", .interval = 1};
@@ -338,7 +346,7 @@ int main(int argc, char **argv) {
             status = wrong("%s: %s", argv[optind - 1], id == ':' ? "a value is missing" : "unknown option");
         } else if (id == HELP || id == VERSION) {
             fputs(id == HELP ? help : "sluicectl " SLUICE_VERSION "\n", stdout);
-            return EXIT_SUCCESS;
+            return finish(EXIT_SUCCESS);
         } else {
             status = set(&line, id, optarg);
         }
@@ -350,5 +358,5 @@ int main(int argc, char **argv) {
     if (line.server.token)
         explicit_bzero(line.server.token, strlen(line.server.token));
     free(line.server.token);
-    return status;
+    return finish(status);
 }

@@ -138,6 +138,16 @@ class SluicectlTest(unittest.TestCase):
         self.assertLessEqual(max(map(len, out.splitlines())), 120)
         self.assertRegex(run(None, "--version")[1], r"\Asluicectl \d+\.\d+\.\d+\n\Z")
 
+    def test_nobody_can_read_it(self):
+        with Daemon() as daemon:
+            for arguments in (("--help",), ("--version",), ("status",), ("--json", "streams")):
+                where = ("--admin", "%s:%d" % daemon.address("admin"))
+                with open("/dev/full", "wb") as full:
+                    done = subprocess.run([SLUICECTL, *where, *arguments], stdin=subprocess.DEVNULL, stdout=full,
+                                          stderr=subprocess.PIPE, check=False, timeout=harness.PATIENCE)
+                self.assertEqual(done.returncode, 1, arguments)
+                self.assertRegex(done.stderr.decode(), r"\Asluicectl: [^\n]+: No space left on device\n\Z")
+
     def test_token_and_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder:
             token, path = os.path.join(folder, "token"), os.path.join(folder, "admin")
