@@ -16,8 +16,9 @@
  */
 
 enum {
-    FIRST_ITEMS = 16,
-    CHUNK_BYTES = 4096 - 16,
+    FIRST_ITEMS = 4,
+    FIRST_CHUNK = 1024, /* bytes of memory: a reply now and then needs no more, and it is kept for the next */
+    CHUNK = 4096,
     FLUSH_PIECES = 64,
 };
 
@@ -25,8 +26,8 @@ enum {
 typedef struct text_chunk {
     struct text_chunk *next; /* in the spare ones */
     uint32_t items;          /* that lie here */
-    uint32_t used;
-    uint8_t bytes[CHUNK_BYTES];
+    uint32_t used, size;     /* bytes */
+    uint8_t bytes[];
 } text_chunk;
 
 enum item_kind {
@@ -206,18 +207,24 @@ static bool last_goes_on(const sluice_writer *writer) {
 }
 
 static size_t current_room(const sluice_writer *writer) {
-    return writer->current ? CHUNK_BYTES - writer->current->used : 0;
+    return writer->current ? writer->current->size - writer->current->used : 0;
 }
 
-static int take_chunk(sluice_writer *writer, text_chunk **ret_chunk) {
-    text_chunk *chunk = writer->spare;
+/* A chunk for @n bytes: the first one that a writer needs may be small. */
+static int take_chunk(sluice_writer *writer, size_t n, text_chunk **ret_chunk) {
+    text_chunk **link = &writer->spare;
+    while (*link && (*link)->size < n)
+        link = &(*link)->next;
+    text_chunk *chunk = *link;
     if (chunk) {
-        writer->spare = chunk->next;
+        *link = chunk->next;
     } else {
-        chunk = malloc(sizeof *chunk);
+        bool small = !writer->current && n <= FIRST_CHUNK - sizeof *chunk;
+        uint32_t bytes = small ? FIRST_CHUNK : CHUNK;
+        chunk = malloc(bytes);
         if (!chunk)
             return -ENOMEM;
-        chunk->items = chunk->used = 0;
+        *chunk = (text_chunk){.size = bytes - (uint32_t)sizeof *chunk};
     }
     *ret_chunk = chunk;
     return 0;
@@ -248,7 +255,7 @@ int sluice_writer_copy(sluice_writer *writer, const void *data, size_t size) {
         here = size;
     error = reserve(writer, (size_t)(here > 0 && !last_goes_on(writer)) + (here < size));
     if (!error && here < size)
-        error = take_chunk(writer, &fresh);
+        error = take_chunk(writer, size - here, &fresh);
     if (error)
         return error;
     if (here > 0)

@@ -321,9 +321,9 @@ static void what_is_being_sent_does_not_move(void **state) {
     session_open(&s, &rig, sockets_unix_pair, UNLIMITED);
     for (size_t done = 0; done < FIRST; done += 1000)
         assert_int_equal(sluice_writer_copy(s.writer, bytes + done, 1000), 0);
-    assert_int_equal(stats_of(s.writer).queued_items, 2);
     size_t count = sluice_writer_gather(s.writer, iov, 64), seen = 0;
-    assert_int_equal(count, 2);
+    assert_true(count > 1);
+    assert_int_equal(stats_of(s.writer).queued_items, count);
     for (size_t done = FIRST; done < FIRST + MORE; done += 100) {
         assert_int_equal(sluice_writer_copy(s.writer, bytes + done, 50), 0);
         assert_int_equal(sluice_writer_borrow(s.writer, bytes + done + 50, 50, NULL, NULL), 0);
