@@ -27,6 +27,8 @@ enum {
     AHEAD_SHARE = 8,       /* of a slab is free, or less: the next one is due soon */
     AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
+    AHEAD_PIECE = HUGE_PAGE,
+    SMALL_BLOCK = 4096, /* smaller ones hold headers, few at a time: no huge page for them */
 };
 
 /* The remote list of a pool that its owner has given up: no list at all. */
@@ -38,6 +40,7 @@ enum {
 struct slab {
     uint8_t *memory;
     size_t size;
+    size_t told; /* bytes of it, from its front, that the observer has been told of or never will be */
     sluice_block *blocks;
     uint32_t count;    /* blocks */
     uint32_t used;     /* of them not in the free list */
@@ -65,7 +68,7 @@ struct sluice_pool {
     uint32_t slab_count; /* 0: nobody has asked for the class */
     uint32_t idle_slabs; /* of which no block is used */
     uint32_t huge_slabs;
-    uint32_t low; /* with fewer that are free, the next slab is due soon */
+    uint32_t low; /* with fewer that are free, memory that nobody has touched is due soon */
 };
 
 /* What the classes of a pool share. */
@@ -81,7 +84,7 @@ struct pool_core {
     uint32_t views_made;
     uint32_t slab_count;
     struct slab *slabs; /* slab_count of them; the one behind those has memory when that is mapped ahead */
-    bool looks_ahead;   /* it has none, and may get some */
+    bool looks_ahead;   /* there is memory to tell the observer of before the next slab is in use */
     struct view_batch *view_batches;
 
     /* Set once: */
@@ -140,7 +143,6 @@ static void add_class(pool_core *core, uint32_t block_size) {
     class->block_size = block_size;
     while (UINT32_C(1) << class->shift < block_size)
         class->shift++;
-    class->low = (uint32_t)(core->slab_bytes >> class->shift) / AHEAD_SHARE;
 }
 
 static int set_classes(pool_core *core, const sluice_pool_options *options) {
@@ -250,16 +252,40 @@ static int map_next(pool_core *core) {
     return slab->memory ? 0 : -ENOMEM;
 }
 
-/* Once for each slab: the memory of the next is mapped, and who observes the pool may see to it that it is there. */
-static void look_ahead(sluice_pool *pool) {
+/* What of the newest slab nobody has been told of does not count as free. */
+static void set_low(pool_core *core) {
+    const struct slab *newest = &core->slabs[core->slab_count - 1];
+    for (uint32_t i = 0; i < core->class_count; i++) {
+        sluice_pool *class = &core->classes[i];
+        class->low = (uint32_t)(core->slab_bytes >> class->shift) / AHEAD_SHARE;
+        if (newest->pool == class)
+            class->low += (uint32_t)((newest->size - newest->told) >> class->shift);
+    }
+}
+
+/* The slab whose memory is touched next: the newest, as long as there is more of it, and then the one after it. */
+static struct slab *slab_ahead(const sluice_pool *pool) {
     pool_core *core = pool->core;
-    if (held_now(pool) < pool->low * AHEAD_SHARE / AHEAD_HELD || !core->observer || !core->observer->slab_ahead)
-        return;
+    struct slab *newest = &core->slabs[core->slab_count - 1];
+    if (newest->pool == pool && newest->told < newest->size)
+        return newest;
     core->looks_ahead = false;
-    if (map_next(core) < 0)
+    return core->left > 0 && map_next(core) == 0 ? newest + 1 : NULL;
+}
+
+/* Who observes the pool may see to it that the memory is there that will soon be in use: a piece at a time. */
+static void look_ahead(const sluice_pool *pool) {
+    pool_core *core = pool->core;
+    if (held_now(pool) < (core->slab_bytes >> pool->shift) / AHEAD_HELD || !core->observer ||
+        !core->observer->slab_ahead)
         return;
-    const struct slab *slab = &core->slabs[core->slab_count];
-    const struct iovec memory = {slab->memory, slab->size};
+    struct slab *slab = slab_ahead(pool);
+    if (!slab || slab->told == slab->size)
+        return;
+    size_t left = slab->size - slab->told;
+    const struct iovec memory = {slab->memory + slab->told, left < AHEAD_PIECE ? left : AHEAD_PIECE};
+    slab->told += memory.iov_len;
+    set_low(core);
     core->observer->slab_ahead(core->observer_context, &memory);
 }
 
@@ -273,9 +299,14 @@ static int add_slab(sluice_pool *pool) {
     sluice_block *blocks = calloc(slab->size >> pool->shift, sizeof *blocks);
     if (!blocks)
         return -ENOMEM;
+    if (pool->block_size < SMALL_BLOCK)
+        (void)madvise(slab->memory, slab->size, MADV_NOHUGEPAGE);
+    if (slab->told == 0)
+        slab->told = slab->size;
     core->left -= slab->size;
-    core->looks_ahead = core->left > 0 && core->slab_bytes >= AHEAD_LEAST;
+    core->looks_ahead = core->slab_bytes >= AHEAD_LEAST && (core->left > 0 || slab->told < slab->size);
     cut_slab(pool, core->slab_count++, blocks);
+    set_low(core);
     return 0;
 }
 
@@ -327,7 +358,9 @@ static int adopt_slab(sluice_pool *pool) {
     giver->idle_slabs--;
     giver->huge_slabs -= slab->huge;
     free(slab->blocks);
+    slab->told = slab->size;
     cut_slab(pool, index, blocks);
+    set_low(core);
     return 0;
 }
 

@@ -698,6 +698,83 @@ static void the_next_slab_is_mapped_ahead(void **state) {
     free_pool(pool);
 }
 
+/*
+ * Of a large slab 2 MiB at a time: of what is told, an eighth of a slab is always left, and no more than that and a
+ * piece is told of beyond what is in use.
+ */
+static void a_large_slab_is_told_of_in_pieces(void **state) {
+    (void)state;
+    enum { PIECE = 2 << 20, SLAB_PIECES = 2, LARGE = SLAB_PIECES * PIECE / 4096, SLABS = 3 };
+    static sluice_block *blocks[SLABS * LARGE];
+    const sluice_pool_options options = {
+        .block_size = 4096, .slab_blocks = LARGE, .max_blocks = SLABS * LARGE, .no_huge_pages = true};
+    sluice_pool *pool;
+    observed seen = {0};
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    for (uint32_t i = 0; i < SLABS * LARGE; i++) {
+        blocks[i] = get(pool);
+        /* The first slab is touched as it comes. */
+        uint32_t ready = LARGE + seen.aheads * (PIECE / 4096), most = ready - (i + 1);
+        assert_true(ready == SLABS * LARGE || most >= LARGE / 8);
+        assert_true(i < LARGE || most <= LARGE / 8 + PIECE / 4096);
+    }
+    assert_int_equal(seen.aheads, (SLABS - 1) * SLAB_PIECES);
+    for (uint32_t i = 0; i < seen.aheads; i++) {
+        struct iovec slab;
+        pool_slab(pool, 1 + i / SLAB_PIECES, &slab);
+        assert_ptr_equal(seen.ahead[i].iov_base, (uint8_t *)slab.iov_base + i % SLAB_PIECES * PIECE);
+        assert_int_equal(seen.ahead[i].iov_len, PIECE);
+    }
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    for (uint32_t i = 0; i < SLABS * LARGE; i++)
+        sluice_block_release(blocks[i]);
+    free_pool(pool);
+}
+
+static uint32_t slabs_of(sluice_pool *pool) {
+    sluice_pool_stats stats;
+    sluice_pool_get_stats(pool, &stats);
+    return stats.slabs;
+}
+
+/* What is begun by one class and taken over by another is not told of: it may have been touched. */
+static void a_slab_that_changes_its_class_is_not_told_of(void **state) {
+    (void)state;
+    enum { PIECE = 2 << 20, LARGE = 2 * PIECE / 4096, SLABS = 3 };
+    static sluice_block *blocks[SLABS * LARGE];
+    const sluice_pool_options options = {.block_size = 4096,
+                                         .slab_blocks = LARGE,
+                                         .max_blocks = SLABS * LARGE,
+                                         .class_sizes = {16384},
+                                         .no_huge_pages = true};
+    sluice_pool *pool, *large;
+    observed seen = {0};
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    assert_int_equal(sluice_pool_class(pool, 16384, &large), 0);
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    uint32_t taken = 0;
+    while (slabs_of(pool) < 2)
+        blocks[taken++] = get(pool);
+    assert_int_equal(seen.aheads, 1);
+    while (taken > 0)
+        sluice_block_release(blocks[--taken]);
+    while (sluice_block_get(large, &blocks[taken]) == 0)
+        taken++;
+    assert_int_equal(slabs_of(large), 2);
+    assert_int_equal(seen.aheads, 1);
+    while (taken > 0)
+        sluice_block_release(blocks[--taken]);
+    /* What is left is the last slab that there can be: there is nothing to look ahead to. */
+    while (sluice_block_get(pool, &blocks[taken]) == 0)
+        taken++;
+    assert_int_equal(seen.aheads, 1);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    while (taken > 0)
+        sluice_block_release(blocks[--taken]);
+    sluice_pool_free(pool);
+}
+
 /* What the kernel has been given to receive into is no growth: a pool with nothing held maps nothing ahead. */
 static void stock_alone_maps_nothing_ahead(void **state) {
     (void)state;
@@ -954,6 +1031,8 @@ int main(void) {
         cmocka_unit_test(the_pool_outlives_its_users),
         cmocka_unit_test(each_block_lies_in_the_slab_that_it_names),
         cmocka_unit_test(the_next_slab_is_mapped_ahead),
+        cmocka_unit_test(a_large_slab_is_told_of_in_pieces),
+        cmocka_unit_test(a_slab_that_changes_its_class_is_not_told_of),
         cmocka_unit_test(stock_alone_maps_nothing_ahead),
         cmocka_unit_test(memory_mapped_ahead_goes_with_the_pool),
         cmocka_unit_test(no_memory_for_a_slab_ahead),
