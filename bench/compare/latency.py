@@ -47,8 +47,11 @@ class LatencyBench(FanoutBench):
         figures = self._figures(scenario, variant, seconds, streams)
         return max(figures["load"], figures["load_of_others"])
 
-    def _figures(self, scenario, variant, seconds, streams):
-        return self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, ())[0]
+    def _figures(self, scenario, variant, seconds, streams, events=()):
+        return self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, events)[0]
+
+    def profile(self, scenario, variant, seconds, plan, recording):
+        self._figures(scenario, variant, seconds, plan["streams"], recording)
 
     def run(self, scenario, variant, seconds, plan):
         figures = self._figures(scenario, variant, seconds, plan["streams"])

@@ -43,6 +43,8 @@ class Bench:
     def missing(self, scenario, variant):
         """Why a variant cannot be run here and is left out, or None."""
 
+    # Each has plan(), run(), count(), and profile(), which is a run that a Recording looks at.
+
 
 class NetworkBench(Bench):
     """A receiver and the sender, and what perf can count of the receiver."""
@@ -73,6 +75,9 @@ class NetworkBench(Bench):
             return {}
         *_, counted = self._execute(scenario, variant, seconds, plan, self.perf.traced)
         return counts(counted, plan["packets"])
+
+    def profile(self, scenario, variant, seconds, plan, recording):
+        self._execute(scenario, variant, seconds, plan, recording)
 
     def _execute(self, scenario, variant, seconds, plan, events):
         """What the programs and perf stat have to say after a run; events are what perf is to count."""
@@ -239,6 +244,9 @@ class FanoutBench(Bench):
         _, counted, packets = self.execute(scenario, variant, seconds, counters.SYSCALLS)
         return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / packets} if counted else {}
 
+    def profile(self, scenario, variant, seconds, _plan, recording):
+        self.execute(scenario, variant, seconds, recording)
+
     def execute(self, scenario, variant, seconds, events):
         """Figures of the daemon, what perf has counted, and packets delivered."""
         deadline = time.monotonic() + 20 * seconds + GRACE
@@ -401,6 +409,13 @@ class MemoryBench(Bench):
         if result["bytes"]:
             values["cpu_s_per_gb"] = used / result["bytes"] * 1e9
         return values
+
+    def profile(self, scenario, variant, seconds, plan, recording):
+        """Of the whole program: it does nothing else for long."""
+        command = recording.command() + ["--"] + self._command(scenario, variant, plan["operations"])
+        with Program(command, time.monotonic() + 50 * seconds + GRACE) as it:
+            it.expect("result")
+            it.finish()
 
     def count(self, scenario, variant, _seconds, _plan):
         """Instructions of an operation: two runs, so that what comes before and after them falls out."""

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import tempfile
 
+from compare.profile import Recording
+
 SOFTWARE = ("task-clock", "context-switches", "page-faults")
 SYSCALLS = ("raw_syscalls:sys_enter",)
 # What io_uring does beside its system calls.
@@ -73,6 +75,13 @@ class Perf:
         return "; ".join(parts)
 
 
+def command(perf, events, output):
+    """perf for a program: counts events to @output; or records, where a profile is wanted in their place."""
+    if isinstance(events, Recording):
+        return events.command()
+    return [perf.program, "stat", "-x,", "-o", output, "-e", ",".join(events)]
+
+
 class Counting:
     """The command that counts events of a program, and the descriptors by which the program switches the counting."""
 
@@ -81,8 +90,8 @@ class Counting:
         self.control = os.pipe()
         self.answer = os.pipe()
         self.pass_fds = self.control + self.answer
-        self.prefix = [perf.program, "stat", "-x,", "-o", self.output.name, "-D", "-1",
-                       "--control", f"fd:{self.control[0]},{self.answer[1]}", "-e", ",".join(events), "--"]
+        self.prefix = [*command(perf, events, self.output.name), "-D", "-1",
+                       "--control", f"fd:{self.control[0]},{self.answer[1]}", "--"]
         self.option = ["--perf-control", f"{self.control[1]},{self.answer[0]}"]
 
     def __enter__(self):
@@ -103,25 +112,25 @@ class Attached:
 
     def __init__(self, perf, events, pid):
         self.output = tempfile.NamedTemporaryFile("r", prefix="perf-compare-")
-        self.command = [perf.program, "stat", "-x,", "-o", self.output.name, "-e", ",".join(events), "-p", str(pid)]
+        self.command = [*command(perf, events, self.output.name), "-p", str(pid)]
         self.process = None
 
     def __enter__(self):
-        control, answer = os.pipe(), os.pipe()
+        """It says when it counts: "enable" is answered when that is done. perf record writes nothing once that way is shut."""
+        (control, self.control), (self.answer, answer) = os.pipe(), os.pipe()
         try:
-            # It says when it counts: "enable" is answered when that is done.
-            self.process = subprocess.Popen([*self.command, "-D", "-1", "--control", f"fd:{control[0]},{answer[1]}"],
-                                            start_new_session=True, pass_fds=(control[0], answer[1]),
-                                            stderr=subprocess.DEVNULL)
-            os.close(answer[1])
-            answer = answer[0], None
-            os.write(control[1], b"enable\n")
-            if not os.read(answer[0], 16):
-                raise OSError("perf stat does not answer")
+            self.process = subprocess.Popen([*self.command, "-D", "-1", "--control", f"fd:{control},{answer}"],
+                                            start_new_session=True, pass_fds=(control, answer), stderr=subprocess.DEVNULL)
         finally:
-            for descriptor in (*control, *answer):
-                if descriptor is not None:
-                    os.close(descriptor)
+            os.close(control)
+            os.close(answer)
+        try:
+            os.write(self.control, b"enable\n")
+            if not os.read(self.answer, 16):
+                raise OSError("perf does not answer")
+        except OSError:
+            self.__exit__()
+            raise
         return self
 
     def stop(self):
@@ -131,6 +140,8 @@ class Attached:
 
     def __exit__(self, *_):
         self.stop()
+        os.close(self.control)
+        os.close(self.answer)
         self.output.close()
 
     def values(self):

@@ -85,6 +85,9 @@ class RespBench(Bench):
             return {}
         return counts(self._execute(scenario, variant, seconds, plan, self.perf.traced)[1], plan["packets"])
 
+    def profile(self, scenario, variant, seconds, plan, recording):
+        self._execute(scenario, variant, seconds, plan, recording)
+
     def _execute(self, scenario, variant, seconds, plan, events):
         deadline = time.monotonic() + 20 * seconds + GRACE
         with contextlib.ExitStack() as stack:

@@ -69,6 +69,9 @@ class RtspBench(FanoutBench):
         frames = (plan["warm_up"] + plan["frames"]) * scenario.copies
         return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / frames} if counted else {}
 
+    def profile(self, scenario, variant, seconds, plan, recording):
+        self.measure(scenario, variant, seconds, plan, recording)
+
     def measure(self, scenario, variant, seconds, plan, events):
         """Figures of the daemon, and what perf has counted."""
         deadline = time.monotonic() + 20 * seconds + GRACE
