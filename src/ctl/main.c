@@ -330,9 +330,11 @@ static int set(struct command_line *line, int id, const char *value) {
 
 /* What nobody could read is no success. */
 static int finish(int status) {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    fprintf(stderr, "sluicectl: cannot write to standard output: %s\n", strerror(errno));
+    fprintf(stderr, "sluicectl: cannot write to standard output%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return status ? status : EXIT_FAILURE;
 }
 
