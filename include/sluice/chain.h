@@ -54,10 +54,10 @@ SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 
 /**
  * Makes room for bytes that the caller writes behind the chain's, as readv(2) does: the free end of the last block,
- * where that is worth a piece, and fresh blocks behind it. So small reads share blocks, of which each packet that is
- * kept keeps as few as it can. The bytes are in the chain with sluice_chain_commit(); until then the room is the
- * caller's, and the chain may be consumed from, appended to and reserved again, which gives this room up. Only for a
- * chain made by sluice_chain_new(): those of connections and files are filled by their backend.
+ * where that is worth a piece, and fresh blocks behind it. So small reads share blocks while the chain holds something,
+ * and a packet that is kept keeps few of them. The bytes are in the chain with sluice_chain_commit(); until then the
+ * room is the caller's, and the chain may be consumed from, appended to and reserved again, which gives this room up.
+ * Only for a chain made by sluice_chain_new(): those of connections and files are filled by their backend.
  * @param n        bytes that there should be room for, above 0; there may be more, and where the pool has no more
  *                 blocks, or @p max pieces do not hold as much, less
  * @param ret_room the pieces, to be filled one after the other

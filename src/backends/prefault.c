@@ -26,16 +26,27 @@ static int populate(int fd, void *user) {
 }
 
 static void populated(sluice_io *io, io_call *call, int result) {
+    prefault *done = (prefault *)io;
+    const struct iovec next = done->next;
     (void)call;
-    (void)result;
-    ((prefault *)io)->under_way = false;
+    done->under_way = false;
+    done->next = (struct iovec){0};
+    if (result == 0 && next.iov_len > 0)
+        prefault_start(done, done->thread, &next);
 }
 
 void prefault_start(prefault *started, io_thread *thread, const struct iovec *memory) {
     static const struct io_events events = {.call_done = populated};
-    if (started->under_way)
+    if (started->under_way) {
+        struct iovec *next = &started->next;
+        if ((uint8_t *)next->iov_base + next->iov_len == memory->iov_base)
+            next->iov_len += memory->iov_len;
+        else
+            *next = *memory;
         return;
+    }
     started->under_way = true;
+    started->thread = thread;
     started->memory = *memory;
     started->io = (sluice_io){.fd = -1, .events = &events};
     started->call = (io_call){.io = &started->io, .kind = IO_RUN, .run = populate, .user = started};

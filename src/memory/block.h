@@ -24,8 +24,8 @@ enum block_state {
 
 struct sluice_block {
     uint8_t *data;
-    uint32_t length;   /* bytes of data; grows only while the block is a chain's last, by a receive aimed behind them */
-    uint32_t beyond;   /* bytes received behind the data that are named by views */
+    uint32_t length;   /* bytes of data; grows only while the block is a chain's last, by what is put behind them */
+    uint32_t beyond;   /* bytes put behind the data that are named by views */
     uint32_t capacity; /* bytes from data on that this block may ever hold */
     _Atomic uint32_t refs;
     uint8_t kind;
@@ -83,7 +83,7 @@ static inline sluice_block *block_owner(sluice_block *block) {
     return block->kind == BLOCK_VIEW ? block->parent : block;
 }
 
-/* The block's free end, which nobody refers to and a receive may still fill. */
+/* The block's free end, which nobody refers to and a receive, or a chain's user, may still fill. */
 static inline uint32_t block_tail(const sluice_block *block) {
     return block->capacity - block->length - block->beyond;
 }

@@ -152,8 +152,10 @@ int sluice_chain_reserve(sluice_chain *chain, size_t n, struct iovec *ret_room, 
     if (room->bytes > 0)
         give_room_back(chain);
     sluice_block *last = chain->last;
-    if (!is_roomy(last, n))
-        return reserve_fresh(chain, n, ret_room, max);
+    int fresh = is_roomy(last, n) ? 0 : reserve_fresh(chain, n, ret_room, max);
+    /* However little there is, it is room when there is no other. */
+    if (fresh > 0 || (fresh < 0 && !is_roomy(last, 1)))
+        return fresh;
     room->end = last;
     room->bytes = block_tail(last);
     *ret_room = (struct iovec){block_tail_data(last), room->bytes};

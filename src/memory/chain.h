@@ -84,7 +84,7 @@ static inline void chain_skip(sluice_chain *chain, size_t n) {
 void chain_clear(sluice_chain *chain);
 
 /*
- * Adds @n bytes that a receive has put behind the data of @block, on which the caller holds a reference: by growing
+ * Adds @n bytes that were put behind the data of @block, which the caller or the chain references: by growing
  * the block where it is still the chain's last, else as a view. 0, -ENOBUFS or -ENOMEM (no view to be had; the chain
  * is unchanged, the bytes stay unnamed).
  */

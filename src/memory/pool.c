@@ -27,8 +27,7 @@ enum {
     AHEAD_SHARE = 8,       /* of a slab is free, or less: the next one is due soon */
     AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
-    AHEAD_PIECE = HUGE_PAGE,
-    SMALL_BLOCK = 4096, /* smaller ones hold headers, few at a time: no huge page for them */
+    SMALL_BLOCK = 4096,    /* smaller ones hold headers, few at a time: no huge page for them */
 };
 
 /* The remote list of a pool that its owner has given up: no list at all. */
@@ -40,7 +39,7 @@ enum {
 struct slab {
     uint8_t *memory;
     size_t size;
-    size_t told; /* bytes of it, from its front, that the observer has been told of or never will be */
+    size_t told; /* bytes of it, from its front, that the observer has been told of */
     sluice_block *blocks;
     uint32_t count;    /* blocks */
     uint32_t used;     /* of them not in the free list */
@@ -68,7 +67,8 @@ struct sluice_pool {
     uint32_t slab_count; /* 0: nobody has asked for the class */
     uint32_t idle_slabs; /* of which no block is used */
     uint32_t huge_slabs;
-    uint32_t low; /* with fewer that are free, memory that nobody has touched is due soon */
+    uint32_t low;       /* with fewer that are free, memory that nobody has touched is due soon */
+    struct slab *begun; /* its last slab, of which the observer is to be told more; or NULL */
 };
 
 /* What the classes of a pool share. */
@@ -84,7 +84,7 @@ struct pool_core {
     uint32_t views_made;
     uint32_t slab_count;
     struct slab *slabs; /* slab_count of them; the one behind those has memory when that is mapped ahead */
-    bool looks_ahead;   /* there is memory to tell the observer of before the next slab is in use */
+    bool looks_ahead;   /* the next slab has none, and may get some */
     struct view_batch *view_batches;
 
     /* Set once: */
@@ -204,10 +204,14 @@ static uint8_t *map_slab(const pool_core *core, size_t size, bool *ret_huge) {
         memory = mmap(NULL, size, protection, flags, -1, 0);
         if (memory == MAP_FAILED)
             return NULL;
-        if (core->huge_pages)
-            (void)madvise(memory, size, MADV_HUGEPAGE);
     }
     return memory;
+}
+
+/* Before it is touched; what has been touched stays as it is. */
+static void advise(const sluice_pool *pool, const struct slab *slab) {
+    if (pool->core->huge_pages)
+        (void)madvise(slab->memory, slab->size, pool->block_size < SMALL_BLOCK ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
 static void push_free(sluice_pool *pool, sluice_block *block) {
@@ -227,6 +231,7 @@ static void cut_slab(sluice_pool *pool, uint32_t index, sluice_block *blocks) {
     slab->blocks = blocks;
     slab->count = slab->used = (uint32_t)(slab->size >> pool->shift);
     slab->pool = pool;
+    advise(pool, slab);
     pool->slab_count++;
     pool->huge_slabs += slab->huge;
     pool->total += slab->count;
@@ -252,44 +257,52 @@ static int map_next(pool_core *core) {
     return slab->memory ? 0 : -ENOMEM;
 }
 
-/* What of the newest slab nobody has been told of does not count as free. */
+/* What of its last slab nobody has been told of does not count as free; where there is nothing to tell, none is few. */
 static void set_low(pool_core *core) {
-    const struct slab *newest = &core->slabs[core->slab_count - 1];
     for (uint32_t i = 0; i < core->class_count; i++) {
         sluice_pool *class = &core->classes[i];
-        class->low = (uint32_t)(core->slab_bytes >> class->shift) / AHEAD_SHARE;
-        if (newest->pool == class)
-            class->low += (uint32_t)((newest->size - newest->told) >> class->shift);
+        uint64_t low = class->begun || core->looks_ahead ? core->slab_bytes / AHEAD_SHARE : 0;
+        if (class->begun)
+            low += class->begun->size - class->begun->told;
+        class->low = (uint32_t)(low >> class->shift);
     }
 }
 
-/* The slab whose memory is touched next: the newest, as long as there is more of it, and then the one after it. */
-static struct slab *slab_ahead(const sluice_pool *pool) {
-    pool_core *core = pool->core;
-    struct slab *newest = &core->slabs[core->slab_count - 1];
-    if (newest->pool == pool && newest->told < newest->size)
-        return newest;
-    core->looks_ahead = false;
-    return core->left > 0 && map_next(core) == 0 ? newest + 1 : NULL;
+/* As much at a time as there should be, in whole huge pages. */
+static size_t piece_ahead(const pool_core *core, const struct slab *slab) {
+    size_t share = core->slab_bytes / AHEAD_SHARE, left = slab->size - slab->told;
+    size_t piece = (share + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return piece < left ? piece : left;
 }
 
-/* Who observes the pool may see to it that the memory is there that will soon be in use: a piece at a time. */
-static void look_ahead(const sluice_pool *pool) {
+/*
+ * Who observes the pool may see to it that the memory is there that will soon be in use: a piece of the class's last
+ * slab, or of the one after all, which is mapped for that.
+ */
+static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
     pool_core *core = pool->core;
+    struct slab *slab = pool->begun;
     if (held_now(pool) < (core->slab_bytes >> pool->shift) / AHEAD_HELD || !core->observer ||
         !core->observer->slab_ahead)
         return;
-    struct slab *slab = slab_ahead(pool);
-    if (!slab || slab->told == slab->size)
-        return;
-    size_t left = slab->size - slab->told;
-    const struct iovec memory = {slab->memory + slab->told, left < AHEAD_PIECE ? left : AHEAD_PIECE};
-    slab->told += memory.iov_len;
+    if (!slab) {
+        core->looks_ahead = false;
+        slab = map_next(core) == 0 ? &core->slabs[core->slab_count] : NULL;
+    }
+    struct iovec memory = {0};
+    if (slab) {
+        memory = (struct iovec){slab->memory + slab->told, piece_ahead(core, slab)};
+        advise(pool, slab);
+        slab->told += memory.iov_len;
+    }
+    if (pool->begun && slab->told == slab->size)
+        pool->begun = NULL;
     set_low(core);
-    core->observer->slab_ahead(core->observer_context, &memory);
+    if (slab)
+        core->observer->slab_ahead(core->observer_context, &memory);
 }
 
-/* A slab of memory that nobody has used. */
+/* A slab of memory that nobody has used. Where nobody was told of it, it is touched as it is used. */
 static int add_slab(sluice_pool *pool) {
     pool_core *core = pool->core;
     int error = map_next(core);
@@ -299,12 +312,9 @@ static int add_slab(sluice_pool *pool) {
     sluice_block *blocks = calloc(slab->size >> pool->shift, sizeof *blocks);
     if (!blocks)
         return -ENOMEM;
-    if (pool->block_size < SMALL_BLOCK)
-        (void)madvise(slab->memory, slab->size, MADV_NOHUGEPAGE);
-    if (slab->told == 0)
-        slab->told = slab->size;
     core->left -= slab->size;
-    core->looks_ahead = core->slab_bytes >= AHEAD_LEAST && (core->left > 0 || slab->told < slab->size);
+    core->looks_ahead = core->left > 0 && core->slab_bytes >= AHEAD_LEAST;
+    pool->begun = slab->told > 0 && slab->told < slab->size ? slab : NULL;
     cut_slab(pool, core->slab_count++, blocks);
     set_low(core);
     return 0;
@@ -358,7 +368,8 @@ static int adopt_slab(sluice_pool *pool) {
     giver->idle_slabs--;
     giver->huge_slabs -= slab->huge;
     free(slab->blocks);
-    slab->told = slab->size;
+    if (giver->begun == slab)
+        giver->begun = NULL;
     cut_slab(pool, index, blocks);
     set_low(core);
     return 0;
@@ -564,7 +575,7 @@ sluice_block *pool_take(sluice_pool *pool) {
     empty_memory(block->data, block->capacity);
     if (held_now(pool) > pool->peak_held)
         pool->peak_held = held_now(pool);
-    if (pool->free < pool->low && pool->core->looks_ahead)
+    if (pool->free < pool->low)
         look_ahead(pool);
     return block;
 }

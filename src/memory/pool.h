@@ -81,9 +81,9 @@ void pool_count_copied(sluice_pool *pool, size_t bytes);
 /*
  * What the pool, with all its classes, tells its backend. It has at most one at a time.
  * released: on any thread, once after each pool_want_release().
- * slab_ahead: on the owner's thread, when the blocks run low: this memory, which nobody has touched, is the next piece
- * of the last slab or of the next one, and stays mapped for as long as the pool. To populate it spares the owner that;
- * it may be in use before that is done. May be NULL.
+ * slab_ahead: on the owner's thread, when the blocks run low: this memory, which most likely nobody has touched, is the
+ * next piece of a class's last slab or of the next one, and stays mapped for as long as the pool. To populate it spares
+ * the owner that; it may be in use before that is done. May be NULL.
  */
 typedef struct pool_observer {
     void (*slab_ahead)(void *context, const struct iovec *memory);

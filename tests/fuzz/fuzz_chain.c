@@ -10,7 +10,7 @@
 #include "memory/chain.h"
 #include "memory/poison.h"
 
-enum { CHAINS = 3, SLICES = 5, MOST = 6000, MOST_CALLS = 300, ROOM = 4, CONNECTIONS = 0 };
+enum { CHAINS = 3, SLICES = 5, MOST = 6000, MOST_CALLS = 300, ROOM = 4, CONNECTIONS = 2 };
 
 /* What bytes there should be. */
 typedef struct model {
@@ -132,10 +132,9 @@ static void append_memory(machine *m, call c) {
     }
 }
 
-/* Bytes that come into the free end of a block, wherever the bytes before them have gone. To one chain, as to a
-   connection's: the user fills the others. */
+/* Bytes that come into the free end of a block, wherever the bytes before them have gone: to a connection's chain. */
 static void receive(machine *m, call c) {
-    c.a = CONNECTIONS;
+    c.a %= CONNECTIONS;
     if (!m->receiving || block_tail(m->receiving) == 0) {
         sluice_block_release(m->receiving);
         m->receiving = NULL;
@@ -163,7 +162,7 @@ static void receive(machine *m, call c) {
 /* Room that is filled later, whatever is done to the chain until then. */
 static void reserve(machine *m, call c) {
     int result = sluice_chain_reserve(m->chains[c.a], c.n, m->reserved[c.a], 1 + c.b % ROOM);
-    bool valid = c.n > 0 && c.a != CONNECTIONS;
+    bool valid = c.n > 0 && c.a >= CONNECTIONS;
     FUZZ_CHECK(result <= 1 + c.b % ROOM);
     FUZZ_CHECK(valid ? result > 0 || result == -ENOBUFS : result == -EINVAL);
     if (valid)
@@ -317,7 +316,8 @@ void fuzz_target(fuzz_run *run) {
     m.pool = pool_of(run);
     for (unsigned i = 0; i < CHAINS; i++)
         FUZZ_CHECK(sluice_chain_new(m.pool, &m.chains[i]) == 0);
-    m.chains[CONNECTIONS]->is_users = false;
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        m.chains[i]->is_users = false; /* The user fills the others. */
     for (unsigned i = 0; i < MOST_CALLS && run->size - run->done >= 3; i++) {
         const uint8_t *at = run->bytes + run->done;
         run->done += 3;

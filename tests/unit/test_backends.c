@@ -252,11 +252,14 @@ static bool kernel_populates(void) {
     return does;
 }
 
-/* With nobody to write to it: its blocks are with nobody else, and the kernel has it registered nowhere. */
+/*
+ * With nobody to write to it: its blocks are with nobody else, and the kernel has it registered nowhere. Half of it
+ * when the slab before it is full, the rest when less than an eighth of a slab is left of that.
+ */
 static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
     (void)state;
-    enum { SLAB = 1024 };
-    static sluice_block *blocks[SLAB + 1];
+    enum { SLAB = 1024, FURTHER = SLAB / 2 - SLAB / 8 + 1 };
+    static sluice_block *blocks[SLAB + FURTHER];
     const sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = SLAB, .no_huge_pages = true};
     for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
         const sluice_loop_options loop = {.backend = both[k], .no_fixed = true, .stock_bytes = BLOCK};
@@ -272,9 +275,15 @@ static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
         sluice_pool_get_stats(rig.pool, &stats);
         assert_int_equal(stats.slabs, 2);
         pool_slab(rig.pool, 1, &slab);
+        const struct iovec half = {slab.iov_base, slab.iov_len / 2};
+        while (kernel_populates() && !is_resident(&half))
+            turn_through(rig.loop, 1);
+        assert_false(is_resident(&slab));
+        for (size_t i = SLAB + 1; i < SLAB + FURTHER; i++)
+            assert_int_equal(sluice_block_get(rig.pool, &blocks[i]), 0);
         while (kernel_populates() && !is_resident(&slab))
             turn_through(rig.loop, 1);
-        for (size_t i = 0; i < SLAB + 1; i++)
+        for (size_t i = 0; i < SLAB + FURTHER; i++)
             sluice_block_release(blocks[i]);
         loop_rig_close(&rig);
     }

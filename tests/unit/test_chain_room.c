@@ -249,6 +249,15 @@ static void a_pool_that_has_no_more(void **state) {
     assert_int_equal(sluice_chain_commit(f.chain, 0), 0);
     sluice_slice_release(&kept);
     append(&f, 8 * BLOCK);
+    take_and_release(&f, 8 * BLOCK);
+
+    /* A free end that is hardly any is room when there is no other. */
+    append(&f, 8 * BLOCK - 12);
+    assert_int_equal(sluice_chain_reserve(f.chain, 4 * BLOCK, room, MOST_PIECES), 1);
+    assert_int_equal(room[0].iov_len, 12);
+    fill_room(&f, room, 1, 12);
+    commit(&f, 12);
+    assert_int_equal(sluice_chain_reserve(f.chain, 4 * BLOCK, room, MOST_PIECES), -ENOBUFS);
     close_filled(&f);
 }
 
@@ -316,6 +325,47 @@ static void rewound_meanwhile(void **state) {
     append(&f, 60);
     take_and_release(&f, 210);
     sluice_reader_free(reader);
+    close_filled(&f);
+}
+
+/* What was committed to a block that a mark held, behind what the mark puts back. */
+static void rewound_before_what_was_committed(void **state) {
+    (void)state;
+    filled f;
+    struct iovec room[1];
+    sluice_reader *reader;
+    open_filled(&f, 64);
+    assert_int_equal(sluice_reader_new(f.chain, &reader), 0);
+    append(&f, 100);
+    assert_int_equal(sluice_reader_mark(reader, 1000), 0);
+    assert_int_equal(sluice_chain_reserve(f.chain, 50, room, 1), 1);
+    assert_int_equal(sluice_reader_skip(reader, 100), 0);
+    fill_room(&f, room, 1, 50);
+    commit(&f, 50);
+    append(&f, 60);
+    assert_int_equal(sluice_reader_rewind(reader), 0);
+    assert_true(chain_is_sound(f.chain));
+    append(&f, 70);
+    take_and_release(&f, 280);
+    sluice_reader_free(reader);
+    close_filled(&f);
+}
+
+/* Room that is given up when its block has left the chain: by another, and with the chain. */
+static void given_up_when_its_block_has_left(void **state) {
+    (void)state;
+    filled f;
+    struct iovec room[2];
+    open_filled(&f, 64);
+    for (int again = 0; again < 2; again++) {
+        append(&f, 100);
+        assert_int_equal(sluice_chain_reserve(f.chain, 600, room, 2), 2);
+        take_and_release(&f, 100);
+        assert_int_equal(held(&f), 2);
+        if (again == 0)
+            assert_int_equal(sluice_chain_reserve(f.chain, 1, room, 1), 1);
+        assert_int_equal(held(&f), again == 0 ? 1 : 2);
+    }
     close_filled(&f);
 }
 
@@ -400,6 +450,8 @@ int main(void) {
         cmocka_unit_test(consumed_meanwhile),
         cmocka_unit_test(appended_meanwhile),
         cmocka_unit_test(rewound_meanwhile),
+        cmocka_unit_test(rewound_before_what_was_committed),
+        cmocka_unit_test(given_up_when_its_block_has_left),
         cmocka_unit_test(no_view_is_left),
         cmocka_unit_test(read_from_a_socket),
     };

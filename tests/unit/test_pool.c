@@ -738,6 +738,62 @@ static uint32_t slabs_of(sluice_pool *pool) {
     return stats.slabs;
 }
 
+/* What a class has begun is told of to its end, though another class has taken a slab meanwhile. */
+static void what_a_class_has_begun_is_told_of_to_its_end(void **state) {
+    (void)state;
+    enum { PIECE = 2 << 20, LARGE = 2 * PIECE / 4096, SLABS = 4 };
+    static sluice_block *blocks[2 * LARGE];
+    const sluice_pool_options options = {.block_size = 4096,
+                                         .slab_blocks = LARGE,
+                                         .max_blocks = SLABS * LARGE,
+                                         .class_sizes = {16384},
+                                         .no_huge_pages = true};
+    sluice_pool *pool, *large;
+    observed seen = {0};
+    struct iovec slab;
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    for (uint32_t i = 0; i < LARGE + 1; i++)
+        blocks[i] = get(pool);
+    assert_int_equal(seen.aheads, 1);
+    assert_int_equal(sluice_pool_class(pool, 16384, &large), 0);
+    for (uint32_t i = LARGE + 1; i < 2 * LARGE; i++)
+        blocks[i] = get(pool);
+    /* The rest of it, and then the beginning of the next: of the fourth, since the third is the other class's. */
+    assert_int_equal(seen.aheads, 3);
+    pool_slab(pool, 1, &slab);
+    assert_ptr_equal(seen.ahead[1].iov_base, (uint8_t *)slab.iov_base + PIECE);
+    pool_slab(pool, 3, &slab);
+    assert_ptr_equal(seen.ahead[2].iov_base, slab.iov_base);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    for (uint32_t i = 0; i < 2 * LARGE; i++)
+        sluice_block_release(blocks[i]);
+    sluice_pool_free(pool);
+}
+
+/* As much at a time as is to be ready: an eighth of a slab, where that is more than a huge page. */
+static void of_a_huge_slab_larger_pieces_are_told(void **state) {
+    (void)state;
+    enum { BYTES = 65536, LARGE = 1024, LATER = 300 };
+    static sluice_block *blocks[LARGE + LATER];
+    const sluice_pool_options options = {
+        .block_size = BYTES, .slab_blocks = LARGE, .max_blocks = 3 * LARGE, .no_huge_pages = true};
+    sluice_pool *pool;
+    observed seen = {0};
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
+    for (uint32_t i = 0; i < LARGE + LATER; i++) {
+        blocks[i] = get(pool);
+        uint32_t ready = LARGE + seen.aheads * LARGE / 8;
+        assert_true(ready - (i + 1) >= LARGE / 8);
+    }
+    assert_int_equal(seen.ahead[0].iov_len, LARGE / 8 * BYTES);
+    assert_int_equal(pool_observe(pool, NULL, NULL), 0);
+    for (uint32_t i = 0; i < LARGE + LATER; i++)
+        sluice_block_release(blocks[i]);
+    free_pool(pool);
+}
+
 /* What is begun by one class and taken over by another is not told of: it may have been touched. */
 static void a_slab_that_changes_its_class_is_not_told_of(void **state) {
     (void)state;
@@ -765,7 +821,7 @@ static void a_slab_that_changes_its_class_is_not_told_of(void **state) {
     assert_int_equal(seen.aheads, 1);
     while (taken > 0)
         sluice_block_release(blocks[--taken]);
-    /* What is left is the last slab that there can be: there is nothing to look ahead to. */
+    /* Nor when the class that had begun it runs low. */
     while (sluice_block_get(pool, &blocks[taken]) == 0)
         taken++;
     assert_int_equal(seen.aheads, 1);
@@ -1032,6 +1088,8 @@ int main(void) {
         cmocka_unit_test(each_block_lies_in_the_slab_that_it_names),
         cmocka_unit_test(the_next_slab_is_mapped_ahead),
         cmocka_unit_test(a_large_slab_is_told_of_in_pieces),
+        cmocka_unit_test(what_a_class_has_begun_is_told_of_to_its_end),
+        cmocka_unit_test(of_a_huge_slab_larger_pieces_are_told),
         cmocka_unit_test(a_slab_that_changes_its_class_is_not_told_of),
         cmocka_unit_test(stock_alone_maps_nothing_ahead),
         cmocka_unit_test(memory_mapped_ahead_goes_with_the_pool),
