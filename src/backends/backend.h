@@ -126,6 +126,7 @@ struct sluice_io {
     bool cancelled;      /* cancel() has been called */
     bool cancel_due;     /* the cancel of its receive waits to be submitted: io_uring's alone */
     uint8_t group;       /* its blocks' size: which of those that the backend knows */
+    uint16_t domain;     /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
     uint8_t dribbled;    /* small pieces in a row that are not consumed: see backends/aim.h */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 #include "backends/aim.h"
 #include "backends/target.h"
@@ -165,11 +166,24 @@ static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
     io->receiving = IO_RECV_TARGET;
 }
 
+/*
+ * Whether one receive may complete many times. Not from AF_UNIX: where bytes and the end behind them come before the
+ * ring's owner looks, such a receive brings the bytes and never the end (Linux 6.18; liburing's issue 1549).
+ */
+static bool is_multishot(const uring *u, sluice_io *io) {
+    int domain = 0;
+    if (u->features.multishot && io->domain == 0)
+        io->domain = getsockopt(io->fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0
+                         ? (uint16_t)domain
+                         : AF_MAX;
+    return u->features.multishot && io->domain != AF_UNIX;
+}
+
 static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
     io_uring_prep_recv(sqe, io->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = io->group;
-    if (many && u->features.multishot)
+    if (many && is_multishot(u, io))
         sqe->ioprio |= IORING_RECV_MULTISHOT;
     if (many && u->features.bundle)
         sqe->ioprio |= IORING_RECVSEND_BUNDLE;
@@ -405,8 +419,8 @@ static void target_completed(uring *u, sluice_io *io, int result) {
  * goes on by itself also ends, without an error, with what fills the last block; one that takes no more than a block
  * ends with each.
  */
-static bool found_no_room(const uring *u, const sluice_io *io, int result) {
-    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && u->features.multishot) ||
+static bool found_no_room(const uring *u, sluice_io *io, int result) {
+    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && is_multishot(u, io)) ||
            (result > 0 && io->receiving != IO_RECV_MULTI && io->filled_up);
 }
 
