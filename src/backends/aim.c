@@ -1,17 +1,12 @@
 #include "backends/aim.h"
 
 enum {
-    AIM_SHARE = 8,    /* a free end of at least one part in so many is worth aiming at */
     SMALL_BYTES = 16, /* a receive that brings less is a small piece */
 };
 
-static bool is_worthwhile(const sluice_block *block) {
-    return block_tail(block) >= block->capacity / AIM_SHARE;
-}
-
 void aim_take(sluice_io *io) {
     sluice_block *last = io->chain.last;
-    if (io->aim || !last || last->kind != BLOCK_POOLED || !is_worthwhile(last))
+    if (io->aim || !last || last->kind != BLOCK_POOLED || !block_tail_is_worthwhile(last))
         return;
     block_ref(last);
     io->aim = last;
@@ -28,7 +23,7 @@ bool aim_is_spare(const sluice_io *io) {
 
 int aim_filled(sluice_io *io, uint32_t n) {
     int error = chain_extend(&io->chain, io->aim, n);
-    if (!is_worthwhile(io->aim))
+    if (!block_tail_is_worthwhile(io->aim))
         aim_drop(io);
     return error;
 }

@@ -88,6 +88,12 @@ static inline uint32_t block_tail(const sluice_block *block) {
     return block->capacity - block->length - block->beyond;
 }
 
+/* It is large enough for what comes in many bytes at a time. */
+static inline bool block_tail_is_worthwhile(const sluice_block *block) {
+    enum { SHARE = 8 }; /* at least one part in so many of the block */
+    return block_tail(block) >= block->capacity / SHARE;
+}
+
 static inline uint8_t *block_tail_data(const sluice_block *block) {
     return block->data + block->length + block->beyond;
 }

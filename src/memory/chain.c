@@ -6,8 +6,6 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
-enum { ROOM_SHARE = 8 }; /* a free end of at least one part in so many is worth a piece of room */
-
 void chain_init(sluice_chain *chain, sluice_pool *pool) {
     *chain = (sluice_chain){.pool = pool};
 }
@@ -127,8 +125,7 @@ int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n) {
 static bool is_roomy(const sluice_block *last, size_t n) {
     if (!last || last->kind != BLOCK_POOLED)
         return false;
-    uint32_t tail = block_tail(last);
-    return tail > 0 && (tail >= n || tail >= last->capacity / ROOM_SHARE);
+    return block_tail(last) >= n || block_tail_is_worthwhile(last);
 }
 
 /* By itself, so that small pieces, whose room is in the last block, need no room on the stack. */

@@ -306,19 +306,25 @@ static void appended_meanwhile(void **state) {
     close_filled(&f);
 }
 
+/* A reader with a mark before 100 bytes, which are consumed while there is room for 50 behind them. */
+static sluice_reader *consume_before_room(filled *f, struct iovec *room) {
+    sluice_reader *reader;
+    open_filled(f, 64);
+    assert_int_equal(sluice_reader_new(f->chain, &reader), 0);
+    append(f, 100);
+    assert_int_equal(sluice_reader_mark(reader, 1000), 0);
+    assert_int_equal(sluice_chain_reserve(f->chain, 50, room, 1), 1);
+    assert_int_equal(sluice_reader_skip(reader, 100), 0);
+    assert_int_equal(sluice_chain_length(f->chain), 0);
+    return reader;
+}
+
 /* The block comes back into the chain by its mark, and is filled on. */
 static void rewound_meanwhile(void **state) {
     (void)state;
     filled f;
     struct iovec room[1];
-    sluice_reader *reader;
-    open_filled(&f, 64);
-    assert_int_equal(sluice_reader_new(f.chain, &reader), 0);
-    append(&f, 100);
-    assert_int_equal(sluice_reader_mark(reader, 1000), 0);
-    assert_int_equal(sluice_chain_reserve(f.chain, 50, room, 1), 1);
-    assert_int_equal(sluice_reader_skip(reader, 100), 0);
-    assert_int_equal(sluice_chain_length(f.chain), 0);
+    sluice_reader *reader = consume_before_room(&f, room);
     assert_int_equal(sluice_reader_rewind(reader), 0);
     fill_room(&f, room, 1, 50);
     commit(&f, 50);
@@ -333,13 +339,7 @@ static void rewound_before_what_was_committed(void **state) {
     (void)state;
     filled f;
     struct iovec room[1];
-    sluice_reader *reader;
-    open_filled(&f, 64);
-    assert_int_equal(sluice_reader_new(f.chain, &reader), 0);
-    append(&f, 100);
-    assert_int_equal(sluice_reader_mark(reader, 1000), 0);
-    assert_int_equal(sluice_chain_reserve(f.chain, 50, room, 1), 1);
-    assert_int_equal(sluice_reader_skip(reader, 100), 0);
+    sluice_reader *reader = consume_before_room(&f, room);
     fill_room(&f, room, 1, 50);
     commit(&f, 50);
     append(&f, 60);

@@ -738,35 +738,42 @@ static uint32_t slabs_of(sluice_pool *pool) {
     return stats.slabs;
 }
 
+/* Blocks of 4 KiB in slabs of two pieces, beside a class of 16 KiB that may have some. */
+enum { TOLD_PIECE = 2 << 20, TOLD_SLAB = 2 * TOLD_PIECE / 4096 };
+
+static sluice_pool *new_pool_of_two(uint32_t slabs) {
+    const sluice_pool_options options = {.block_size = 4096,
+                                         .slab_blocks = TOLD_SLAB,
+                                         .max_blocks = slabs * TOLD_SLAB,
+                                         .class_sizes = {16384},
+                                         .no_huge_pages = true};
+    sluice_pool *pool;
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    return pool;
+}
+
 /* What a class has begun is told of to its end, though another class has taken a slab meanwhile. */
 static void what_a_class_has_begun_is_told_of_to_its_end(void **state) {
     (void)state;
-    enum { PIECE = 2 << 20, LARGE = 2 * PIECE / 4096, SLABS = 4 };
-    static sluice_block *blocks[2 * LARGE];
-    const sluice_pool_options options = {.block_size = 4096,
-                                         .slab_blocks = LARGE,
-                                         .max_blocks = SLABS * LARGE,
-                                         .class_sizes = {16384},
-                                         .no_huge_pages = true};
-    sluice_pool *pool, *large;
+    static sluice_block *blocks[2 * TOLD_SLAB];
+    sluice_pool *pool = new_pool_of_two(4), *large;
     observed seen = {0};
     struct iovec slab;
-    assert_int_equal(sluice_pool_new(&options, &pool), 0);
     assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
-    for (uint32_t i = 0; i < LARGE + 1; i++)
+    for (uint32_t i = 0; i < TOLD_SLAB + 1; i++)
         blocks[i] = get(pool);
     assert_int_equal(seen.aheads, 1);
     assert_int_equal(sluice_pool_class(pool, 16384, &large), 0);
-    for (uint32_t i = LARGE + 1; i < 2 * LARGE; i++)
+    for (uint32_t i = TOLD_SLAB + 1; i < 2 * TOLD_SLAB; i++)
         blocks[i] = get(pool);
     /* The rest of it, and then the beginning of the next: of the fourth, since the third is the other class's. */
     assert_int_equal(seen.aheads, 3);
     pool_slab(pool, 1, &slab);
-    assert_ptr_equal(seen.ahead[1].iov_base, (uint8_t *)slab.iov_base + PIECE);
+    assert_ptr_equal(seen.ahead[1].iov_base, (uint8_t *)slab.iov_base + TOLD_PIECE);
     pool_slab(pool, 3, &slab);
     assert_ptr_equal(seen.ahead[2].iov_base, slab.iov_base);
     assert_int_equal(pool_observe(pool, NULL, NULL), 0);
-    for (uint32_t i = 0; i < 2 * LARGE; i++)
+    for (uint32_t i = 0; i < 2 * TOLD_SLAB; i++)
         sluice_block_release(blocks[i]);
     sluice_pool_free(pool);
 }
@@ -797,16 +804,9 @@ static void of_a_huge_slab_larger_pieces_are_told(void **state) {
 /* What is begun by one class and taken over by another is not told of: it may have been touched. */
 static void a_slab_that_changes_its_class_is_not_told_of(void **state) {
     (void)state;
-    enum { PIECE = 2 << 20, LARGE = 2 * PIECE / 4096, SLABS = 3 };
-    static sluice_block *blocks[SLABS * LARGE];
-    const sluice_pool_options options = {.block_size = 4096,
-                                         .slab_blocks = LARGE,
-                                         .max_blocks = SLABS * LARGE,
-                                         .class_sizes = {16384},
-                                         .no_huge_pages = true};
-    sluice_pool *pool, *large;
+    static sluice_block *blocks[3 * TOLD_SLAB];
+    sluice_pool *pool = new_pool_of_two(3), *large;
     observed seen = {0};
-    assert_int_equal(sluice_pool_new(&options, &pool), 0);
     assert_int_equal(sluice_pool_class(pool, 16384, &large), 0);
     assert_int_equal(pool_observe(pool, &far_observer, &seen), 0);
     uint32_t taken = 0;
