@@ -290,11 +290,19 @@ static bool sends_full(const uring *u) {
            io_uring_sq_space_left(&u->ring) == 0;
 }
 
+/*
+ * Sends complete at once, as a rule, and may use up half of the completion queue in a turn. A full one would end each
+ * receive and accept that goes on by itself, with the one thing that it brings. The others send in the next turn.
+ */
+static bool completes_enough(const uring *u) {
+    return io_uring_cq_ready(&u->ring) + io_uring_sq_ready(&u->ring) >= u->ring.cq.ring_entries / 2;
+}
+
 static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
     uring *u = of(backend);
     if (sends_full(u))
         uring_submit_now(u);
-    *ret_max = sends_full(u) ? 0 : URING_SEND_PIECES;
+    *ret_max = sends_full(u) || completes_enough(u) ? 0 : URING_SEND_PIECES;
     u->kept = *ret_max > 0 ? 1 : 0;
     u->room = u->iovecs_used;
     return &u->iovecs[u->room];
@@ -544,6 +552,19 @@ static void judge_window(uring *u, uint32_t armed) {
         u->dribbles = false;
 }
 
+/*
+ * Submits, and waits for so many completions. Where they are there already (a turn of many sends submits several times,
+ * and sends complete at once), liburing enters the kernel to submit alone, if at all. With deferred task work nothing
+ * but sends would then ever complete: no receive, no accept, no poll. So the events are asked for in any case.
+ */
+static int submit_and_wait(uring *u, unsigned completions, struct __kernel_timespec *limit) {
+    struct io_uring_cqe *cqe;
+    u->stats.enters++;
+    if (io_uring_cq_ready(&u->ring) >= completions)
+        return io_uring_submit_and_get_events(&u->ring);
+    return io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
+}
+
 static int turn(sluice_backend *backend, int64_t timeout_us) {
     uring *u = of(backend);
     int error = u->enabled ? 0 : enable(u);
@@ -556,7 +577,6 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         arm_wake(u);
     uring_receive_prepare(u);
 
-    struct io_uring_cqe *cqe;
     struct __kernel_timespec wait, *limit;
     unsigned completions = plan_wait(u, timeout_us, &wait, &limit);
     bool windowed = completions > 1;
@@ -566,8 +586,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         completions = sleep_window(u, &wait);
     u->receives = u->tries = 0;
     u->received = 0;
-    u->stats.enters++;
-    error = io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
+    error = submit_and_wait(u, completions, limit);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
     window_open(&u->window);

@@ -318,22 +318,41 @@ static void look(struct ring *ring) {
             group_look(&ring->groups[i], ring);
 }
 
-int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned wait_count,
-                                     struct __kernel_timespec *timeout, sigset_t *signals) {
-    struct ring *ring = ring_of(user);
-    (void)ret_cqe, (void)signals;
+/* Enters the kernel for events: a step has been made. What submit() says; what was deferred has been worked on. */
+static int enter(struct ring *ring) {
     world_pass(world_is_calm() ? 1 : world_between(1, 20));
     look(ring);
     rings.steps++;
     if (rings.on_step)
         rings.on_step();
-    unsigned asked = user->sq.sqe_tail - ring->sq_head;
+    unsigned asked = ring->user->sq.sqe_tail - ring->sq_head;
     int submitted = submit(ring);
     /* Who gets rid of only some does not wait: that is io_uring_enter()'s way to say that it has taken no more. */
     if (submitted < 0 || (unsigned)submitted < asked)
-        return submitted;
+        return submitted < 0 ? submitted : -EAGAIN;
     flush_overflow(ring);
     run(ring);
+    return submitted;
+}
+
+int io_uring_submit_and_get_events(struct io_uring *user) {
+    struct ring *ring = ring_of(user);
+    int submitted = enter(ring);
+    if (submitted >= 0)
+        judge_wait(ring);
+    return submitted;
+}
+
+int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned wait_count,
+                                     struct __kernel_timespec *timeout, sigset_t *signals) {
+    struct ring *ring = ring_of(user);
+    (void)ret_cqe, (void)signals;
+    /* As liburing does: with so many there it submits alone, and nothing that was deferred is worked on. */
+    if (ready(ring) >= wait_count)
+        return io_uring_submit(user);
+    int submitted = enter(ring);
+    if (submitted < 0)
+        return submitted;
     if (world_has(FAULT_INTERRUPT))
         return -EINTR;
     uint64_t deadline = UINT64_MAX;
@@ -349,7 +368,6 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
     return ready(ring) > 0 ? submitted : -ETIME;
 }
 
-/* Of liburing's peek: an entry of the queue was looked for before this. */
 int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count, unsigned wait_count,
                        sigset_t *signals);
 int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count, unsigned wait_count,

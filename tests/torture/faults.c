@@ -675,6 +675,11 @@ int fault_io_uring_submit(struct io_uring *ring) {
     return io_uring_submit(ring);
 }
 
+int fault_io_uring_submit_and_get_events(struct io_uring *ring) {
+    FAILS_NEGATIVE_ONCE("io_uring_submit_and_get_events", PASSING(EAGAIN, EBUSY, EINTR));
+    return io_uring_submit_and_get_events(ring);
+}
+
 int fault_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **ret_cqe, unsigned wait,
                                            struct __kernel_timespec *timeout, sigset_t *mask) {
     FAILS_NEGATIVE_ONCE("io_uring_submit_and_wait_timeout", PASSING(EAGAIN, EBUSY, EINTR));
