@@ -409,6 +409,7 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     add_pools(view, json);
     add_workers(view, json);
     add_refused(view, json);
+    json_unsigned(json, "log_lines_lost", view->log_lost);
     json_close(json, '}');
 }
 

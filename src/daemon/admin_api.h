@@ -13,6 +13,7 @@ struct admin_view {
     const struct options *options;
     struct notice_counts notices[HOOK_EVENTS];
     uint64_t notices_waiting;
+    uint64_t log_lost; /* lines */
 };
 
 /* Writes a document: {"streams": [...]} and so on. */

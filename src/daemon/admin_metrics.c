@@ -273,6 +273,8 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
           streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
     write_pulls(out, view);
     write_notices(out, view);
+    counter(out, "sluice_log_lines_lost_total",
+            "Log lines that were not written: standard error was not read, or failed.", view->log_lost);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed) {
         free(text);

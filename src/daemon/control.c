@@ -55,7 +55,17 @@ struct status {
 
 static const int handled_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};
 
+/* libevent's own messages would go to standard error at once. Also on the main thread. */
+static void on_library_message(int severity, const char *text) {
+    static const enum log_level levels[] = {[EVENT_LOG_DEBUG] = LOG_DEBUG,
+                                            [EVENT_LOG_MSG] = LOG_INFO,
+                                            [EVENT_LOG_WARN] = LOG_WARNING,
+                                            [EVENT_LOG_ERR] = LOG_ERROR};
+    LOG(levels[severity & 3], "libevent", {"text", text});
+}
+
 void control_prepare(void) {
+    event_set_log_callback(on_library_message);
     signal(SIGPIPE, SIG_IGN);
     /* A recording that may not grow any more is an error of that recording. */
     signal(SIGXFSZ, SIG_IGN);

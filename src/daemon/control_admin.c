@@ -208,7 +208,8 @@ static void send_metrics(const struct pending *pending, const struct admin_view 
 
 static void answer_get(const struct answer *answer, void *user) {
     struct pending *pending = user;
-    struct admin_view view = {.snapshots = answer->snapshots, .options = reload_options(pending->admin->reload)};
+    struct admin_view view = {
+        .snapshots = answer->snapshots, .options = reload_options(pending->admin->reload), .log_lost = log_lost()};
     const struct route *route = pending->route;
     struct json json = {0};
     bool found = true;

@@ -1,7 +1,6 @@
 #include "daemon/log.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,11 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/log_writer.h"
+
 enum {
     LINE = 1024,
     STATUS = 256,
-    MESSAGES = 64, /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
-    RATE = 200,    /* until it is set */
+    MESSAGES = 64,  /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
+    RATE = 200,     /* until it is set */
+    STOP_MS = 1000, /* for the last lines to be written */
 };
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
@@ -181,38 +183,50 @@ static void add_json_line(line *out, const struct timespec *now, enum log_level 
     add(out, '}');
 }
 
-static void write_all(const char *text, size_t length) {
-    while (length > 0) {
-        ssize_t written = write(STDERR_FILENO, text, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return;
-        text += written;
-        length -= (size_t)written;
-    }
-}
-
-static void show_status(void) {
-    char text[STATUS + 8];
-    int length = snprintf(text, sizeof text, "\r\033[K%s", the_log.status);
-    write_all(text, (size_t)length);
+/* The line without its end. */
+static void format(line *out, enum log_level level, const struct timespec *now, const char *message,
+                   const log_field *fields, size_t count) {
+    out->length = 0;
+    if (the_log.format == LOG_JSON)
+        add_json_line(out, now, level, message, fields, count);
+    else
+        add_text_line(out, now, level, message, fields, count);
 }
 
 static void show(enum log_level level, const struct timespec *now, const char *message, const log_field *fields,
                  size_t count) {
-    line out = {.length = 0};
-    if (the_log.format == LOG_JSON)
-        add_json_line(&out, now, level, message, fields, count);
-    else
-        add_text_line(&out, now, level, message, fields, count);
-    out.text[out.length++] = '\n';
+    char text[LINE + STATUS + 16];
+    line out;
+    format(&out, level, now, message, fields, count);
+    /* In one piece: a status line stays below what is logged. */
+    bool has_status = the_log.status[0];
+    int length = snprintf(text, sizeof text, "%s%.*s\n%s%s", has_status ? "\r\033[K" : "", (int)out.length, out.text,
+                          has_status ? "\r\033[K" : "", the_log.status);
+    log_writer_put(text, (size_t)length);
+}
 
-    if (the_log.status[0])
-        write_all("\r\033[K", 4);
-    write_all(out.text, out.length);
-    if (the_log.status[0])
-        show_status();
+/* Nothing here changes once the log has been started. */
+static size_t format_lost(char *text, size_t size, uint64_t lines) {
+    struct timespec now;
+    line out;
+    const log_number lost = log_unsigned(lines);
+    const log_field field = {"lines", lost.text};
+    clock_gettime(CLOCK_REALTIME, &now);
+    format(&out, LOG_WARNING, &now, "log lines lost", &field, 1);
+    return (size_t)snprintf(text, size, "%.*s\n", (int)out.length, out.text);
+}
+
+int log_start(void) {
+    return log_writer_start(format_lost);
+}
+
+void log_stop(void) {
+    log_flush();
+    log_writer_stop(STOP_MS);
+}
+
+uint64_t log_lost(void) {
+    return log_writer_lost();
 }
 
 /* Tells what was left out of the seconds that are over. */
@@ -270,21 +284,20 @@ void log_flush(void) {
 }
 
 void log_status(const char *text) {
+    char shown[STATUS + 8];
+    bool is_terminal = isatty(STDERR_FILENO);
     pthread_mutex_lock(&the_log.lock);
-    if (isatty(STDERR_FILENO)) {
+    if (is_terminal)
         snprintf(the_log.status, sizeof the_log.status, "%s", text);
-        show_status();
-    } else {
-        write_all(text, strlen(text));
-        write_all("\n", 1);
-    }
+    int length = snprintf(shown, sizeof shown, is_terminal ? "\r\033[K%.*s" : "%.*s\n", STATUS - 1, text);
+    log_writer_put(shown, (size_t)length);
     pthread_mutex_unlock(&the_log.lock);
 }
 
 void log_status_end(void) {
     pthread_mutex_lock(&the_log.lock);
     if (the_log.status[0])
-        write_all("\n", 1);
+        log_writer_put("\n", 1);
     the_log.status[0] = '\0';
     pthread_mutex_unlock(&the_log.lock);
 }

@@ -24,17 +24,16 @@ static void complain(const char *line, void *user) {
 static int cannot_start(int error) {
     if (!log_has_error())
         LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
-    log_flush();
     return EXIT_FAILURE;
 }
 
-static int serve(const struct command_line *line, const struct options *options) {
+static int run(const struct command_line *line, const struct options *options) {
     struct server *server;
-    log_set_level((enum log_level)options->log_level);
-    log_set_format((enum log_format)options->log_format);
-    log_set_rate((uint32_t)options->log_rate);
     control_prepare();
-    int error = server_new(options, &server);
+    int error = log_start();
+    if (error)
+        return cannot_start(error);
+    error = server_new(options, &server);
     if (error)
         return cannot_start(error);
     struct control *control;
@@ -53,6 +52,7 @@ static int serve(const struct command_line *line, const struct options *options)
     error = control_run(control);
     control_free(control);
     server_free(server);
+    /* The last line is the last. */
     log_flush();
     if (error) {
         LOG(LOG_ERROR, "ended by an error", {"reason", strerror(-error)});
@@ -60,6 +60,15 @@ static int serve(const struct command_line *line, const struct options *options)
     }
     log_write(LOG_INFO, "stopped", NULL, 0);
     return EXIT_SUCCESS;
+}
+
+static int serve(const struct command_line *line, const struct options *options) {
+    log_set_level((enum log_level)options->log_level);
+    log_set_format((enum log_format)options->log_format);
+    log_set_rate((uint32_t)options->log_rate);
+    int status = run(line, options);
+    log_stop();
+    return status;
 }
 
 /* What the command line says, where that is not to run. */

@@ -184,7 +184,7 @@ class Daemon:
         self.listening = []
         self._lines, self._part = [], b""
         self._news = threading.Condition()
-        self._closed = self._killed = False
+        self._closed = self._killed = self._unread = False
         if BACKEND and "--backend" not in options:
             options = (*options, "--backend", BACKEND)
         if "--admin" not in options:
@@ -225,14 +225,28 @@ class Daemon:
         while not self._closed:
             ready.poll()
             with self._news:
+                while self._unread:
+                    self._news.wait()
                 self._take_log()
+
+    @contextlib.contextmanager
+    def unread_log(self):
+        """Nobody reads what the daemon logs meanwhile. Only what was read before is known then."""
+        with self._news:
+            self._unread = True
+        try:
+            yield
+        finally:
+            with self._news:
+                self._unread = False
+                self._news.notify_all()
 
     def _take_log(self):
         """Takes what has been logged by now: so who has seen what the daemon did sees what it has said of it before.
 
         The lock is held.
         """
-        if self._closed:
+        if self._closed or self._unread:
             return
         ready = select.poll()
         ready.register(self.process.stderr, select.POLLIN)

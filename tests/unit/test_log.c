@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +16,22 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "daemon/log_ring.h"
 
 /* The linker puts this in the place of the call (--wrap). */
 ssize_t __real_write(int fd, const void *bytes, size_t n);
 ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 
 static unsigned interruptions; /* to come */
+static atomic_int write_error; /* with which all writes fail; or 0 */
+static atomic_uint failures;   /* that there were */
 
 ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
+    if (fd == STDERR_FILENO && write_error) {
+        failures++;
+        errno = write_error;
+        return -1;
+    }
     if (interruptions == 0)
         return __real_write(fd, bytes, n);
     errno = EINTR;
@@ -214,6 +224,203 @@ static void an_interrupted_write_loses_no_line(void **state) {
     free(text);
 }
 
+/* What the ring holds is what was put into it, in order; at each place of it, up to the last byte. */
+static void the_ring_keeps_order(void **state) {
+    (void)state;
+    struct log_ring *ring = calloc(1, sizeof *ring);
+    char text[LOG_RING_LINE], taken[2 * LOG_RING_LINE];
+    size_t lines, put = 0, got = 0;
+    assert_non_null(ring);
+    assert_int_equal(log_ring_take(ring, taken, sizeof taken, &lines), 0);
+    for (int round = 0; round < 300; round++) {
+        for (;; put++) {
+            size_t length = put * 7 % LOG_RING_LINE + 1;
+            memset(text, (int)('a' + put % 26), length);
+            if (!log_ring_put(ring, text, length))
+                break;
+        }
+        assert_true(ring->used > LOG_RING_BYTES - LOG_RING_LINE - 2);
+        assert_int_equal(ring->lines, put - got);
+        for (size_t size; (size = log_ring_take(ring, taken, sizeof taken, &lines)) > 0;) {
+            assert_true(lines > 0);
+            for (size_t at = 0; lines > 0; lines--, got++) {
+                size_t length = got * 7 % LOG_RING_LINE + 1;
+                for (size_t i = 0; i < length; i++)
+                    assert_int_equal(taken[at + i], 'a' + got % 26);
+                at += length;
+                size -= length;
+            }
+            assert_int_equal(size, 0);
+            if (round % 2 && put - got < 20)
+                break;
+        }
+    }
+    free(ring);
+}
+
+/* A ring that is full to the last byte takes nothing more, and all of it again when it is empty. */
+static void the_rings_bound(void **state) {
+    (void)state;
+    enum { LENGTH = 62 }; /* and the two bytes of the length */
+    struct log_ring *ring = calloc(1, sizeof *ring);
+    char text[LENGTH] = "line", taken[LOG_RING_LINE];
+    size_t lines;
+    assert_non_null(ring);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < LOG_RING_BYTES / (LENGTH + 2); i++)
+            assert_true(log_ring_put(ring, text, LENGTH));
+        assert_false(log_ring_put(ring, text, 1));
+        while (log_ring_take(ring, taken, sizeof taken, &lines) > 0)
+            continue;
+        assert_int_equal(ring->used, 0);
+    }
+    free(ring);
+}
+
+/* Standard error is a pipe that nobody reads. The end for reading. */
+static int jam(void) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_true(fcntl(ends[1], F_SETPIPE_SZ, 4096) >= 4096);
+    kept_fd = dup(STDERR_FILENO);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    close(ends[1]);
+    return ends[0];
+}
+
+/* Reads lines until one has that text; the caller frees them. */
+static char *read_until(int fd, const char *end) {
+    size_t size = 0, room = 1 << 20;
+    char *text = calloc(1, room);
+    assert_non_null(text);
+    while (!strstr(text, end)) {
+        ssize_t got = read(fd, text + size, room - size - 1);
+        assert_true(got > 0);
+        size += (size_t)got;
+    }
+    return text;
+}
+
+static void unjam(int fd) {
+    assert_int_equal(dup2(kept_fd, STDERR_FILENO), STDERR_FILENO);
+    close(kept_fd);
+    close(fd);
+}
+
+enum { JAMMED = 10000 };
+
+static void log_numbers(int first, int count) {
+    for (int i = first; i < first + count; i++)
+        LOG(LOG_INFO, "number", {"i", log_unsigned((uint64_t)i).text});
+}
+
+/* The numbers that were logged are there, each in its place. How many. */
+static int check_numbers(const char *text, int first) {
+    int found = 0;
+    for (; (text = strstr(text, "number i=")); found++)
+        assert_int_equal(strtol(text += strlen("number i="), NULL, 10), first + found);
+    return found;
+}
+
+/* What there is no room for is one gap, with its number at its place; behind it nothing is missing. */
+static void nobody_waits_for_a_reader(void **state) {
+    (void)state;
+    log_set_format(LOG_TEXT);
+    log_set_rate(0);
+    const uint64_t lost_before = log_lost();
+    int fd = jam();
+    assert_int_equal(log_start(), 0);
+    log_numbers(0, JAMMED);
+    const uint64_t lost = log_lost() - lost_before;
+    assert_true(lost > 0 && lost < JAMMED);
+    char *text = read_until(fd, "log lines lost"), wanted[80];
+    snprintf(wanted, sizeof wanted, "Z warning log lines lost lines=%llu\n", (unsigned long long)lost);
+    assert_non_null(strstr(text, wanted));
+    assert_int_equal(count(text, "\n"), JAMMED - lost + 1);
+    assert_int_equal(check_numbers(text, 0), JAMMED - lost);
+    free(text);
+
+    log_numbers(JAMMED, 10);
+    log_stop();
+    assert_int_equal(log_lost() - lost_before, lost);
+    text = read_until(fd, "i=10009\n");
+    assert_int_equal(check_numbers(text, JAMMED), 10);
+    free(text);
+    unjam(fd);
+}
+
+static void the_report_is_json(void **state) {
+    (void)state;
+    log_set_format(LOG_JSON);
+    int fd = jam();
+    assert_int_equal(log_start(), 0);
+    log_numbers(0, JAMMED);
+    char *text = read_until(fd, "log lines lost");
+    const char *line = strstr(text, "\"level\":\"warning\",\"message\":\"log lines lost\",\"lines\":\"");
+    assert_non_null(line);
+    assert_non_null(strstr(line, "\"}\n"));
+    free(text);
+    log_stop();
+    log_set_format(LOG_TEXT);
+    unjam(fd);
+}
+
+/* Errors of standard error cost lines, which are counted and reported once it is well; and no turns of the thread. */
+static void errors_are_counted(void **state) {
+    (void)state;
+    const uint64_t lost_before = log_lost();
+    capture();
+    assert_int_equal(log_start(), 0);
+    write_error = EIO;
+    log_numbers(0, 5);
+    while (log_lost() - lost_before < 5)
+        usleep(1000);
+    /* A line, or several, with the report before: no more attempts than that. */
+    assert_true(failures <= 10);
+    write_error = 0;
+    log_numbers(5, 1);
+    log_stop();
+    char *text = captured();
+    const char *report = strstr(text, "warning log lines lost lines=5\n");
+    assert_non_null(report);
+    assert_int_equal(count(text, "\n"), 2);
+    assert_int_equal(check_numbers(report, 5), 1);
+    free(text);
+}
+
+/* Somebody else has made the open file non-blocking. */
+static void a_full_pipe_that_does_not_block(void **state) {
+    (void)state;
+    const uint64_t lost_before = log_lost();
+    int fd = jam();
+    assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(log_start(), 0);
+    log_numbers(0, 1000);
+    assert_int_equal(log_lost(), lost_before);
+    char *text = read_until(fd, "i=999\n");
+    assert_int_equal(check_numbers(text, 0), 1000);
+    free(text);
+    log_stop();
+    unjam(fd);
+}
+
+/* The last: the thread stays where it is, so there is none after it. */
+static void the_end_is_not_waited_for(void **state) {
+    (void)state;
+    const uint64_t lost_before = log_lost();
+    int fd = jam();
+    assert_int_equal(log_start(), 0);
+    log_numbers(0, 1000);
+    log_stop();
+    log_numbers(1000, JAMMED);
+    assert_true(log_lost() > lost_before);
+    log_stop();
+    /* The pipe stays: the thread is in it. */
+    assert_int_equal(dup2(kept_fd, STDERR_FILENO), STDERR_FILENO);
+    close(kept_fd);
+    (void)fd;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_escaped),
@@ -223,6 +430,13 @@ int main(void) {
         cmocka_unit_test(levels),
         cmocka_unit_test(the_journal),
         cmocka_unit_test(an_interrupted_write_loses_no_line),
+        cmocka_unit_test(the_ring_keeps_order),
+        cmocka_unit_test(the_rings_bound),
+        cmocka_unit_test(nobody_waits_for_a_reader),
+        cmocka_unit_test(the_report_is_json),
+        cmocka_unit_test(errors_are_counted),
+        cmocka_unit_test(a_full_pipe_that_does_not_block),
+        cmocka_unit_test(the_end_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
