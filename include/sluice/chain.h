@@ -43,6 +43,13 @@ SLUICE_API size_t sluice_chain_length(const sluice_chain *chain);
 /** Blocks and views that the chain references. */
 SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 
+/**
+ * Bytes of pools' memory that the chain keeps from others: whole blocks, however few bytes of them are the chain's.
+ * What is charged to a peer whose bytes have not been consumed. Neighbours in the same block count it once; the user's
+ * memory (sluice_chain_append_memory()) does not count, nor does room that is reserved. Constant time.
+ */
+SLUICE_API size_t sluice_chain_footprint(const sluice_chain *chain);
+
 /** Bytes ever consumed: taken, skipped or moved away; less what sluice_reader_rewind() has put back. */
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 

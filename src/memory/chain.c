@@ -6,8 +6,13 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
+/* For what is put together to become a part of another chain: nobody remembers a place in it. */
+static void init_part(sluice_chain *part, sluice_pool *pool) {
+    *part = (sluice_chain){.pool = pool};
+}
+
 void chain_init(sluice_chain *chain, sluice_pool *pool) {
-    *chain = (sluice_chain){.pool = pool};
+    *chain = (sluice_chain){.pool = pool, .generation = pool ? pool_next_generation(pool) : 0};
 }
 
 void chain_clear(sluice_chain *chain) {
@@ -61,8 +66,28 @@ size_t sluice_chain_blocks(const sluice_chain *chain) {
     return chain->blocks;
 }
 
+size_t sluice_chain_footprint(const sluice_chain *chain) {
+    return chain->footprint;
+}
+
 uint64_t sluice_chain_consumed(const sluice_chain *chain) {
     return chain_consumed(chain);
+}
+
+/* Nothing of this pool refers to another pool's block any more. */
+static void release_guest(const void *memory, size_t n, void *user) {
+    (void)memory, (void)n;
+    sluice_block_release(user);
+}
+
+/* The block whose memory the bytes lie in, of whichever pool; the user's memory is a block, too. */
+static sluice_block *home_of(sluice_block *block) {
+    sluice_block *owner = block_owner(block);
+    return owner->kind == BLOCK_FOREIGN && owner->foreign.released == release_guest ? owner->foreign.user : owner;
+}
+
+static size_t footprint_of(const sluice_block *home) {
+    return home->kind == BLOCK_POOLED ? home->capacity : 0;
 }
 
 /* The block becomes the chain's first. */
@@ -77,6 +102,9 @@ void sluice_chain_append(sluice_chain *chain, sluice_block *block) {
         sluice_block_release(block);
         return;
     }
+    sluice_block *home = home_of(block);
+    if (!chain->last || home_of(chain->last) != home)
+        chain->footprint += footprint_of(home);
     if (chain->last) {
         chain->last->next = block;
         chain->behind += block->length;
@@ -221,10 +249,16 @@ static sluice_block *pop_first(sluice_chain *chain) {
         block_ref(block);
         chain->room.end_left = true;
     }
+    if (block == chain->found.block)
+        chain->found.block = NULL;
     if (block == chain->last) {
         chain->first = chain->last = NULL;
         chain->front = (sluice_chain_front){0};
+        chain->footprint = 0;
     } else {
+        sluice_block *home = home_of(block);
+        if (home_of(block->next) != home)
+            chain->footprint -= footprint_of(home);
         enter_first(chain, block->next);
         chain->behind -= chain->first->length;
     }
@@ -266,6 +300,32 @@ int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice) {
     *ret_slice = slice;
     tell_consumed(chain, blocks);
     return 0;
+}
+
+slice_walk chain_walk_at(sluice_chain *chain, size_t n) {
+    uint64_t consumed = chain_consumed(chain);
+    slice_walk walk = {chain->first, chain->last, chain_offset(chain), chain_length(chain)};
+    const struct chain_found *found = &chain->found;
+    if (found->block && found->at > consumed && found->at - consumed <= n) {
+        size_t before = (size_t)(found->at - consumed);
+        walk.block = found->block;
+        walk.offset = 0;
+        walk.left -= before;
+        n -= before;
+    }
+    while (walk.left > 0 && n >= slice_walk_span(&walk)) {
+        n -= slice_walk_span(&walk);
+        slice_walk_next(&walk);
+    }
+    if (walk.left > 0) {
+        walk.offset += (uint32_t)n;
+        walk.left -= n;
+    }
+    /* At the end the walk has no offset. */
+    uint32_t into = walk.left > 0 || !walk.block ? walk.offset : walk.block->length;
+    if (walk.block != chain->first)
+        chain->found = (struct chain_found){walk.block, consumed + chain_length(chain) - walk.left - into};
+    return walk;
 }
 
 size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
@@ -322,6 +382,19 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held) {
     }
 }
 
+/* Of the blocks of @held, which end where the chain begins, beyond what the chain's first one costs. */
+static size_t footprint_before(const sluice_chain *chain, const sluice_slice *held) {
+    size_t footprint = 0;
+    for (sluice_block *block = held->first; block != chain->first; block = block->next) {
+        sluice_block *next = block == held->last ? chain->first : block->next;
+        if (!next || home_of(next) != home_of(block))
+            footprint += footprint_of(home_of(block));
+        if (!next)
+            break;
+    }
+    return footprint;
+}
+
 void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks) {
     if (!held->first)
         return;
@@ -329,6 +402,7 @@ void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks) {
     size_t length = chain_length(chain) + held->length;
     uint64_t consumed = chain_consumed(chain) - held->length;
     link_held(chain, held);
+    chain->footprint += footprint_before(chain, held);
     if (!chain->last)
         chain->last = held->last;
     chain->first = held->first;
@@ -379,7 +453,10 @@ static void join(sluice_chain *to, sluice_chain *part) {
     }
     if (!part->first)
         return;
+    to->footprint += part->footprint;
     if (to->last) {
+        if (home_of(to->last) == home_of(part->first))
+            to->footprint -= footprint_of(home_of(part->first));
         to->last->next = part->first;
         to->behind += chain_length(part);
     } else {
@@ -390,25 +467,30 @@ static void join(sluice_chain *to, sluice_chain *part) {
     to->blocks += part->blocks;
 }
 
-/* Nothing of this pool refers to another pool's block any more. */
-static void release_guest(const void *memory, size_t n, void *user) {
-    (void)memory, (void)n;
-    sluice_block_release(user);
+/*
+ * A piece of another pool's memory. What stands for it is memory whose user is the block that it lies in, wherever it
+ * has been meanwhile: what has come back home is a view again.
+ */
+static int make_guest(sluice_pool *pool, const slice_walk *walk, sluice_block **ret_guest) {
+    uint8_t *data = walk->block->data + walk->offset;
+    uint32_t length = (uint32_t)slice_walk_span(walk);
+    sluice_block *home = home_of(walk->block);
+    if (home->kind == BLOCK_POOLED && pool_is_one(home->pool, pool))
+        return pool_view(pool, home, (uint32_t)(data - home->data), length, ret_guest);
+    int error = pool_foreign(pool, data, length, release_guest, home, ret_guest);
+    if (!error)
+        block_ref(home);
+    return error;
 }
 
-/*
- * The same for blocks of another pool: a chain's dead blocks go home in one list, so none may be another owner's. What
- * stands for them is memory whose user is the block itself.
- */
+/* The same for blocks of another pool: a chain's dead blocks go home in one list, so none may be another owner's. */
 static int append_guests(sluice_chain *to, const sluice_slice *slice) {
     slice_walk walk = slice_walk_at(slice, 0);
     while (walk.left > 0) {
         sluice_block *guest;
-        int error = pool_foreign(to->pool, walk.block->data + walk.offset, (uint32_t)slice_walk_span(&walk),
-                                 release_guest, walk.block, &guest);
+        int error = make_guest(to->pool, &walk, &guest);
         if (error)
             return error;
-        block_ref(walk.block);
         sluice_chain_append(to, guest);
         slice_walk_next(&walk);
     }
@@ -418,7 +500,7 @@ static int append_guests(sluice_chain *to, const sluice_slice *slice) {
 int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     sluice_chain part;
     bool guests = slice->first && !pool_is_one(slice->first->pool, chain->pool);
-    chain_init(&part, chain->pool);
+    init_part(&part, chain->pool);
     int error = guests ? append_guests(&part, slice)
                        : append_range(&part, slice->first, slice->offset, slice->length, slice->last);
     if (error)
@@ -434,7 +516,7 @@ int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     if (!pool_is_one(from->pool, to->pool))
         return -EINVAL;
     sluice_chain part;
-    chain_init(&part, from->pool);
+    init_part(&part, from->pool);
     int error = append_range(&part, from->first, chain_offset(from), n, NULL);
     if (error) {
         chain_clear(&part);
@@ -446,12 +528,19 @@ int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
 }
 
 bool chain_is_sound(const sluice_chain *chain) {
-    size_t length = 0, blocks = 0;
+    size_t length = 0, blocks = 0, footprint = 0;
+    bool found = !chain->found.block;
     if (!chain->first)
-        return !chain->last && !chain->front.at && !chain->front.end && chain->behind == 0 && chain->blocks == 0;
-    for (const sluice_block *block = chain->first;; block = block->next) {
+        return !chain->last && !chain->front.at && !chain->front.end && chain->behind == 0 && chain->blocks == 0 &&
+               chain->footprint == 0 && !chain->found.block;
+    for (sluice_block *block = chain->first;; block = block->next) {
         if (!block || block->length == 0 || block->length > block->capacity || atomic_load(&block->refs) == 0)
             return false;
+        if (block == chain->found.block)
+            found = chain->found.at == chain->passed - chain->first->length + length;
+        bool is_last = block == chain->last || !block->next;
+        if (is_last || home_of(block->next) != home_of(block))
+            footprint += footprint_of(home_of(block));
         length += block->length;
         blocks++;
         if (block == chain->last)
@@ -459,5 +548,6 @@ bool chain_is_sound(const sluice_chain *chain) {
     }
     return chain_offset(chain) < chain->first->length && chain_here(chain) > 0 &&
            chain->front.end == chain->first->data + chain->first->length &&
-           length - chain_offset(chain) == chain_length(chain) && blocks == chain->blocks;
+           length - chain_offset(chain) == chain_length(chain) && blocks == chain->blocks &&
+           footprint == chain->footprint && found;
 }

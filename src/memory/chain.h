@@ -6,6 +6,7 @@
 #include <sluice/slice.h>
 
 #include "memory/block.h"
+#include "memory/slice.h"
 
 /* Room at a chain's end, which the user is writing to. */
 struct chain_room {
@@ -13,6 +14,15 @@ struct chain_room {
     sluice_block *fresh; /* blocks behind that, linked by next */
     size_t bytes;
     bool end_left; /* that block has left the chain; there is a reference for the room */
+};
+
+/*
+ * Where the last walk into the chain ended, so that a search that goes on when more has come does not begin at the
+ * first block again. Kept here rather than by who searches: the chain knows when the block leaves it.
+ */
+struct chain_found {
+    sluice_block *block; /* behind the first one, or it was when it was found; NULL: none */
+    uint64_t at;         /* place in the stream of the block's first byte */
 };
 
 /*
@@ -29,6 +39,14 @@ struct sluice_chain {
     size_t behind; /* bytes in the blocks after the first */
     size_t blocks;
     uint64_t passed; /* bytes ever consumed, once the first block is */
+    /*
+     * Of the stream. No other chain of the pool has it, and most likely none of another pool; it goes along when a
+     * connection moves. With the bytes consumed it names a place, of which a framer remembers numbers alone: never a
+     * chain's or a block's address, which may be reused.
+     */
+    uint64_t generation;
+    size_t footprint; /* capacity of the pooled blocks that the chain's lie in; neighbours in one count once */
+    struct chain_found found;
     struct chain_room room;
     bool is_users; /* who may reserve room: no backend receives behind its blocks */
 
@@ -55,6 +73,26 @@ static inline uint32_t chain_offset(const sluice_chain *chain) {
 }
 
 void chain_init(sluice_chain *chain, sluice_pool *pool);
+
+/* A place in a stream: nothing has been consumed since it was taken, and it is the same stream. */
+typedef struct chain_place {
+    uint64_t generation;
+    uint64_t consumed;
+} chain_place;
+
+static inline chain_place chain_place_of(const sluice_chain *chain) {
+    return (chain_place){chain->generation, chain_consumed(chain)};
+}
+
+static inline bool chain_is_at(const sluice_chain *chain, chain_place place) {
+    return place.generation == chain->generation && place.consumed == chain_consumed(chain);
+}
+
+/*
+ * The place @n bytes in, which the chain has. Those who go on from where they have been cost the blocks in between and
+ * not all of those before.
+ */
+slice_walk chain_walk_at(sluice_chain *chain, size_t n);
 
 /*
  * Skips @before bytes, takes @n, and skips @behind, where all of that and more lies in the first block: most frames do,

@@ -27,7 +27,9 @@ enum {
     AHEAD_SHARE = 8,       /* of a slab is free, or less: the next one is due soon */
     AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
-    SMALL_BLOCK = 4096,    /* smaller ones hold headers, few at a time: no huge page for them */
+    GENERATION_BITS =
+        16,             /* so many chains, times the bytes of a pool_core, before one pool's numbers reach another's */
+    SMALL_BLOCK = 4096, /* smaller ones hold headers, few at a time: no huge page for them */
 };
 
 /* The remote list of a pool that its owner has given up: no list at all. */
@@ -86,6 +88,7 @@ struct pool_core {
     struct slab *slabs; /* slab_count of them; the one behind those has memory when that is mapped ahead */
     bool looks_ahead;   /* the next slab has none, and may get some */
     struct view_batch *view_batches;
+    uint64_t generations; /* the chains' */
 
     /* Set once: */
     uint64_t max_bytes;
@@ -427,6 +430,8 @@ int sluice_pool_new(const sluice_pool_options *options, sluice_pool **ret_pool) 
     }
     if (!error)
         error = -pthread_mutex_init(&core->observer_lock, NULL);
+    /* Pools that exist at once differ in their addresses, and so do the numbers of their chains. */
+    core->generations = (uint64_t)(uintptr_t)core << GENERATION_BITS;
     if (error) {
         free(core->slabs);
         free(core);
@@ -818,6 +823,10 @@ uint32_t pool_block_size(const sluice_pool *pool) {
 
 uint32_t pool_class(const sluice_pool *pool) {
     return (uint32_t)(pool - pool->core->classes);
+}
+
+uint64_t pool_next_generation(sluice_pool *pool) {
+    return ++pool->core->generations;
 }
 
 bool pool_is_one(const sluice_pool *pool, const sluice_pool *other) {

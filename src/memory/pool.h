@@ -13,6 +13,9 @@ enum { POOL_CLASSES = 1 + SLUICE_POOL_CLASSES };
 /* Makes the calling thread the owner of the pool, with all its classes. */
 void pool_bind(sluice_pool *pool);
 
+/* For a chain of the pool, or of one of its classes: no other has had it. Owner only. */
+uint64_t pool_next_generation(sluice_pool *pool);
+
 /* A free block with one reference, growing the class by a slab where needed; NULL at the cap. Owner only. */
 sluice_block *pool_take(sluice_pool *pool);
 

@@ -23,6 +23,11 @@ static inline sluice_cursor cursor_of_chain(const sluice_chain *chain) {
     return (sluice_cursor){{chain->first, chain->last, chain_offset(chain), chain_length(chain)}};
 }
 
+/* Behind the first @n bytes, which the chain has: see chain_walk_at(). */
+static inline sluice_cursor cursor_of_chain_at(sluice_chain *chain, size_t n) {
+    return n == 0 ? cursor_of_chain(chain) : (sluice_cursor){chain_walk_at(chain, n)};
+}
+
 static inline sluice_cursor cursor_of_slice(const sluice_slice *slice) {
     return (sluice_cursor){{slice->first, slice->last, slice->offset, slice->length}};
 }

@@ -36,6 +36,7 @@ static void counts_that_are_wrong(void **state) {
     ASSERT_NOTICED(chain, chain->blocks, 4);
     ASSERT_NOTICED(chain, chain->behind, 11);
     ASSERT_NOTICED(chain, chain->behind, 13);
+    ASSERT_NOTICED(chain, chain->footprint, 512);
     ASSERT_NOTICED(chain, chain->last->length, 3);
     ASSERT_NOTICED(chain, chain->first->next->length, 0);
     ASSERT_NOTICED(chain, chain->last->length, chain->last->capacity + 1);
@@ -52,6 +53,12 @@ static void places_that_are_wrong(void **state) {
     ASSERT_NOTICED(chain, chain->last, chain->first->next);
     ASSERT_NOTICED(chain, chain->first->next, NULL);
     ASSERT_NOTICED(chain, chain->last, NULL);
+    sluice_block *gone = chain->first;
+    chain_walk_at(chain, 15);
+    ASSERT_NOTICED(chain, chain->found.at, chain->found.at + 1);
+    ASSERT_NOTICED(chain, chain->found.block, chain->first->next);
+    assert_int_equal(sluice_chain_skip(chain, 7), 7);
+    ASSERT_NOTICED(chain, chain->found.block, gone);
     sluice_chain_free(chain);
     http_feed_pool_done(pool);
 }
