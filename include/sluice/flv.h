@@ -28,6 +28,7 @@ enum {
     SLUICE_FLV_TRAILER_SIZE = 4,        /**< PreviousTagSize behind each tag, bytes. */
     SLUICE_FLV_MAX_PAYLOAD = 0xFFFFFF,  /**< What a tag's size field can say, bytes. */
     SLUICE_FLV_DEFAULT_LIMIT = 8 << 20, /**< Largest payload that a framer takes unless told otherwise, bytes. */
+    SLUICE_FLV_MAX_TRACK_HEADER = 7,    /**< Longest header that sluice_flv_write_track_header() writes, bytes. */
 };
 
 /** Flags of the file header. */
@@ -87,14 +88,17 @@ typedef struct sluice_flv_view {
     sluice_flv_packet packet; /**< Scripts: SLUICE_FLV_METADATA. */
     bool key_frame;           /**< Video: a frame from which decoding can start. Audio: false. */
     bool enhanced;            /**< The extended header of Enhanced RTMP. */
-    bool multitrack;          /**< The payload holds more than one track, or names its track. */
+    bool multitrack;          /**< The payload names its track, or its tracks. */
+    bool many_tracks;         /**< There may be more than one in it: see sluice_flv_next_track(). The codec, the key
+                                   frame and the composition time are those of the first. */
+    uint8_t track;            /**< The track's id, or that of the first; 0 where the payload names none. */
     uint8_t frame_type;       /**< Video: 1 key, 2 inter, 3 disposable, 4 generated key, 5 command. */
     uint8_t audio_format;     /**< Audio: the SoundFormat number, 0 to 15. */
     uint8_t channels;         /**< Audio: 1 or 2 as the legacy header says; 0 where it says nothing. */
     uint32_t sample_rate;     /**< Audio: Hz as the legacy header says; 0 where it says nothing. AAC's is in its
                                    sequence header. */
     int32_t composition_time; /**< Video: presentation minus decoding time, milliseconds, signed 24 bit. */
-    uint32_t header_size;     /**< Bytes of the payload before the codec's own data. With several tracks: up to the
+    uint32_t header_size;     /**< Bytes of the payload before the codec's own data. With many tracks: up to the
                                    first track's id. */
 } sluice_flv_view;
 
@@ -107,6 +111,28 @@ typedef struct sluice_flv_tag {
     sluice_flv_view view; /**< What the payload is. */
     sluice_slice payload; /**< The payload. The framer's: valid until its next call; sluice_slice_keep() to hold it. */
 } sluice_flv_tag;
+
+/** One track of a multitrack payload (Enhanced RTMP v2). */
+typedef struct sluice_flv_track {
+    uint8_t id;               /**< The track's id. */
+    uint8_t packet_type;      /**< The number of the packet type, 0 to 15, the same for all tracks of a payload. */
+    uint8_t frame_type;       /**< Video: as in sluice_flv_view; the same for all tracks of a payload. */
+    uint32_t codec;           /**< The FourCC. */
+    sluice_flv_packet packet; /**< What it is. */
+    bool key_frame;           /**< Video: a frame from which decoding can start. */
+    int32_t composition_time; /**< Video: as in sluice_flv_view. */
+    uint32_t header_size;     /**< Bytes of the slice before the codec's own data: the composition time's 3, or 0. */
+    sluice_slice slice;       /**< The track's bytes. The caller's to release. */
+} sluice_flv_track;
+
+/** A place among the tracks of one payload; all zero at first. The fields are the library's. */
+typedef struct sluice_flv_tracks {
+    size_t at;           /**< Bytes of the payload that have been read. */
+    uint32_t codec;      /**< Of the tracks, or of the last one. */
+    uint8_t kind;        /**< The AvMultitrackType. */
+    uint8_t packet_type; /**< Of all tracks. */
+    uint8_t frame_type;  /**< Of all tracks. */
+} sluice_flv_tracks;
 
 /** An FLV framer: the state of one FLV stream; opaque. */
 typedef struct sluice_flv sluice_flv;
@@ -140,6 +166,26 @@ SLUICE_API size_t sluice_flv_need(const sluice_flv *flv);
 
 /** The file header's flags, 0 before it has been read. Encoders get them wrong: believe the tags. */
 SLUICE_API uint8_t sluice_flv_flags(const sluice_flv *flv);
+
+/**
+ * Takes the next track out of a multitrack payload, by reference. Its size is checked against the payload's end. How
+ * many there are is bounded by the payload alone, at four bytes each: stop where you have enough.
+ * @param place     where to go on: all zero for the first track, and then left alone
+ * @param ret_track untouched unless 1 is returned
+ * @return 1 (a track), 0 (there are no more; at first also: the payload is not multitrack, or of a kind that is not
+ *         known), -EPROTO (it ends within a track), -EINVAL (@p place is not of this payload)
+ */
+SLUICE_API int sluice_flv_next_track(sluice_flv_tracks *place, sluice_flv_type type, const sluice_slice *payload,
+                                     sluice_flv_track *ret_track);
+
+/**
+ * Writes what stands before a track's slice in a payload of its own: the slice follows it as it is.
+ * @param alone true: without the id, for players that do not know tracks; H.264 and AAC in the form that FLV had for
+ *              them before FourCCs. False: with the id (OneTrack)
+ * @return bytes written
+ */
+SLUICE_API size_t sluice_flv_write_track_header(uint8_t buffer[SLUICE_FLV_MAX_TRACK_HEADER], sluice_flv_type type,
+                                                const sluice_flv_track *track, bool alone);
 
 /** What an FLV stream's onMetaData says, as far as a relay needs it. Zero where it says nothing. */
 typedef struct sluice_flv_metadata {

@@ -41,6 +41,8 @@ enum {
 typedef struct sluice_flv_rtp_options {
     sluice_flv_type type; /**< SLUICE_FLV_VIDEO or SLUICE_FLV_AUDIO: the tags that the track takes. */
     uint8_t payload_type; /**< 0 to 127. */
+    uint8_t track;        /**< The id of the track of that type, where tags name theirs; those of others are not taken.
+                               Tags that name none are of track 0. */
     uint32_t ssrc;        /**< Synchronization source; best random. */
     uint16_t sequence;    /**< Of the first packet; best random. */
     uint32_t timestamp;   /**< Of the FLV time 0, in units of the clock; best random. */
@@ -78,11 +80,12 @@ SLUICE_API void sluice_flv_rtp_free(sluice_flv_rtp *rtp);
 /**
  * Gives the track a tag; then call sluice_flv_rtp_next() until it says 0. References are taken; the payload stays the
  * caller's. Sequence headers are for the track to remember. Nothing comes of what is no frame (metadata, ends of
- * sequences) and of the other type's tags, so that a player may give all tags to both of its tracks; nor of frames
- * whose sequence header there has not been.
+ * sequences) and of other tracks' tags, so that a player may give all tags to each of its tracks; nor of frames whose
+ * sequence header there has not been.
  * @param timestamp the tag's, milliseconds; it may wrap
- * @return 0, -EBUSY (the tag before has not been finished), -EOPNOTSUPP (a codec that is not carried, or several tracks
- *         in a tag), -EPROTO (a malformed sequence header), -EMSGSIZE (one over the limits of sluice_codec_config)
+ * @return 0, -EBUSY (the tag before has not been finished), -EOPNOTSUPP (a codec that is not carried, or many tracks
+ *         in a tag: see sluice_flv_next_track()), -EPROTO (a malformed sequence header), -EMSGSIZE (one over the limits
+ *         of sluice_codec_config)
  */
 SLUICE_API int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t timestamp,
                                    const sluice_slice *payload);

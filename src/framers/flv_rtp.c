@@ -155,7 +155,7 @@ static void find_sets(sluice_flv_rtp *rtp, size_t offset) {
 
 static int take_record(sluice_flv_rtp *rtp, const sluice_flv_view *view, const sluice_slice *payload) {
     int format = sluice_codec_rtp_format(view->codec);
-    if (format < 0 || view->multitrack)
+    if (format < 0)
         return -EOPNOTSUPP;
     int error = sluice_codec_read_record(&rtp->config, view->codec, payload, view->header_size);
     if (error)
@@ -243,11 +243,15 @@ int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t time
         return 0;
     sluice_flv_view view;
     flv_view(type, payload, &view);
+    if (view.many_tracks)
+        return -EOPNOTSUPP;
+    if (view.track != rtp->options.track)
+        return 0;
     if (view.packet == SLUICE_FLV_SEQUENCE_HEADER)
         return take_record(rtp, &view, payload);
     if (view.packet != SLUICE_FLV_FRAME)
         return 0;
-    if (sluice_codec_rtp_format(view.codec) < 0 || view.multitrack)
+    if (sluice_codec_rtp_format(view.codec) < 0)
         return -EOPNOTSUPP;
     note_g711(rtp, &view);
     if (rtp->config.codec != view.codec || payload->length <= view.header_size)

@@ -1,5 +1,7 @@
 #include "framers/flv_view.h"
 
+#include <errno.h>
+
 /* Names as in the Enhanced RTMP v2 specification; below them the numbers of the FLV specification. */
 enum {
     EX_SEQUENCE_START = 0,
@@ -12,7 +14,11 @@ enum {
     EX_AUDIO_MULTITRACK = 5,
     EX_VIDEO_MULTITRACK = 6,
     EX_MODEX = 7,
-    EX_ONE_TRACK = 0, /* of the kinds of multitrack the one that has no sizes */
+    EX_RESERVED = 15,
+
+    ONE_TRACK = 0, /* AvMultitrackType: an id, no size */
+    MANY_TRACKS = 1,
+    MANY_CODECS = 2, /* a FourCC for each track */
 
     FRAME_KEY = 1,
     FRAME_COMMAND = 5,
@@ -71,8 +77,8 @@ static bool skip_modifiers(sluice_cursor *cursor, uint8_t *packet) {
 }
 
 /*
- * The FourCC and what multitrack puts in front of it; @multitrack is the packet type that announces it. Moves the
- * cursor to the codec's data or the first track's id, and @ret_data to the codec's data of the first track.
+ * The FourCC, and what multitrack puts around it: @multitrack is the packet type that announces it. Moves the cursor to
+ * the codec's data, or to the first track's id where several tracks follow; @ret_data to the codec's data of the first.
  */
 static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packet, sluice_flv_view *view,
                        sluice_cursor *ret_data) {
@@ -82,6 +88,7 @@ static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packe
         if (!cursor_u8(cursor, &types))
             return false;
         *packet = types & 0x0F;
+        view->many_tracks = types >> 4 != ONE_TRACK;
     }
     /* With many codecs the FourCC is the first track's, with one codec everybody's: it stands in the same place. */
     if (!cursor_be32(cursor, &view->codec))
@@ -89,7 +96,17 @@ static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packe
     *ret_data = *cursor;
     if (!view->multitrack)
         return true;
-    return cursor_skip(ret_data, types >> 4 == EX_ONE_TRACK ? 1 : 1 + 3);
+    if (types >> 4 > MANY_CODECS) {
+        /* Reserved: nobody knows what follows. */
+        *packet = EX_RESERVED;
+        return true;
+    }
+    if (!cursor_u8(ret_data, &view->track))
+        return false;
+    if (view->many_tracks)
+        return cursor_skip(ret_data, 3);
+    *cursor = *ret_data;
+    return true;
 }
 
 static sluice_flv_packet extended_video_packet(uint8_t packet) {
@@ -123,7 +140,7 @@ static bool read_extended_video(sluice_cursor *cursor, uint8_t packet, sluice_fl
     if (packet == EX_CODED_FRAMES && has_composition_time(view->codec)) {
         if (!read_composition_time(&data, view))
             return false;
-        if (!view->multitrack)
+        if (!view->many_tracks)
             *cursor = data;
     }
     view->packet = extended_video_packet(packet);
@@ -211,26 +228,26 @@ static bool read_video(sluice_cursor *cursor, sluice_flv_view *view) {
     return whole;
 }
 
+static sluice_flv_packet extended_audio_packet(uint8_t packet) {
+    switch (packet) {
+    case EX_SEQUENCE_START:
+        return SLUICE_FLV_SEQUENCE_HEADER;
+    case EX_CODED_FRAMES:
+        return SLUICE_FLV_FRAME;
+    case EX_SEQUENCE_END:
+        return SLUICE_FLV_SEQUENCE_END;
+    case EX_MULTICHANNEL_CONFIG:
+        return SLUICE_FLV_METADATA;
+    default:
+        return SLUICE_FLV_OTHER;
+    }
+}
+
 static bool read_extended_audio(sluice_cursor *cursor, uint8_t packet, sluice_flv_view *view) {
     sluice_cursor data;
     if (!skip_modifiers(cursor, &packet) || !read_codec(cursor, EX_AUDIO_MULTITRACK, &packet, view, &data))
         return false;
-    switch (packet) {
-    case EX_SEQUENCE_START:
-        view->packet = SLUICE_FLV_SEQUENCE_HEADER;
-        break;
-    case EX_CODED_FRAMES:
-        view->packet = SLUICE_FLV_FRAME;
-        break;
-    case EX_SEQUENCE_END:
-        view->packet = SLUICE_FLV_SEQUENCE_END;
-        break;
-    case EX_MULTICHANNEL_CONFIG:
-        view->packet = SLUICE_FLV_METADATA;
-        break;
-    default:
-        view->packet = SLUICE_FLV_OTHER;
-    }
+    view->packet = extended_audio_packet(packet);
     return true;
 }
 
@@ -300,4 +317,113 @@ static __attribute__((noinline)) void read_any(sluice_flv_type type, const sluic
 void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
     if (type != SLUICE_FLV_VIDEO || !read_usual_video(payload, ret_view))
         read_any(type, payload, ret_view);
+}
+
+/* ---- Tracks ---- */
+
+/* What stands before the first track: the cursor is moved there. False where there are none. */
+static bool begin_tracks(sluice_cursor *cursor, sluice_flv_type type, sluice_flv_tracks *place) {
+    bool video = type == SLUICE_FLV_VIDEO;
+    uint8_t first, packet, types;
+    if (type == SLUICE_FLV_SCRIPT || !cursor_u8(cursor, &first))
+        return false;
+    packet = first & 0x0F;
+    if ((video ? !(first & 0x80) : first >> 4 != AUDIO_EX_HEADER) || !skip_modifiers(cursor, &packet) ||
+        packet != (video ? EX_VIDEO_MULTITRACK : EX_AUDIO_MULTITRACK))
+        return false;
+    place->frame_type = video ? first >> 4 & 7 : 0;
+    if (place->frame_type == FRAME_COMMAND || !cursor_u8(cursor, &types))
+        return false;
+    place->packet_type = types & 0x0F;
+    place->kind = types >> 4;
+    return place->kind == MANY_CODECS || (place->kind < MANY_CODECS && cursor_be32(cursor, &place->codec));
+}
+
+/* The header of one track and where its bytes are. False where it breaks off. */
+static bool read_track(sluice_cursor *cursor, sluice_flv_tracks *place, sluice_flv_track *track, uint32_t *ret_size) {
+    if (place->kind == MANY_CODECS && !cursor_be32(cursor, &place->codec))
+        return false;
+    if (!cursor_u8(cursor, &track->id))
+        return false;
+    if (place->kind == ONE_TRACK)
+        *ret_size = (uint32_t)cursor_left(cursor);
+    else if (!cursor_be24(cursor, ret_size))
+        return false;
+    return *ret_size <= cursor_left(cursor);
+}
+
+static bool view_track(sluice_flv_type type, sluice_cursor data, uint32_t size, const sluice_flv_tracks *place,
+                       sluice_flv_track *track) {
+    bool video = type == SLUICE_FLV_VIDEO;
+    track->codec = place->codec;
+    track->packet_type = place->packet_type;
+    track->frame_type = place->frame_type;
+    track->packet = video ? extended_video_packet(place->packet_type) : extended_audio_packet(place->packet_type);
+    track->key_frame = track->packet == SLUICE_FLV_FRAME && place->frame_type == FRAME_KEY;
+    if (!video || place->packet_type != EX_CODED_FRAMES || !has_composition_time(place->codec))
+        return true;
+    uint32_t time;
+    if (size < 3 || !cursor_be24(&data, &time))
+        return false;
+    track->composition_time = composition_time(time);
+    track->header_size = 3;
+    return true;
+}
+
+int sluice_flv_next_track(sluice_flv_tracks *place, sluice_flv_type type, const sluice_slice *payload,
+                          sluice_flv_track *ret_track) {
+    sluice_cursor cursor = cursor_of_slice(payload);
+    sluice_flv_tracks after = *place;
+    sluice_flv_track track = {0};
+    uint32_t size = 0;
+    if (place->at == 0 && !begin_tracks(&cursor, type, &after))
+        return 0;
+    if (place->at > 0 && !cursor_skip(&cursor, place->at))
+        return -EINVAL;
+    if (cursor_left(&cursor) == 0 && place->at > 0)
+        return 0;
+    if (!read_track(&cursor, &after, &track, &size) || !view_track(type, cursor, size, &after, &track))
+        return -EPROTO;
+    size_t offset = payload->length - cursor_left(&cursor);
+    if (sluice_slice_sub(payload, offset, size, &track.slice) < 0)
+        return -EPROTO;
+    after.at = offset + size;
+    *place = after;
+    *ret_track = track;
+    return 1;
+}
+
+/* The form that FLV had before FourCCs, which more players read. 0: there is none */
+static size_t write_legacy(uint8_t *to, const sluice_flv_track *track) {
+    static const uint8_t packets[] = {[SLUICE_FLV_FRAME] = PACKET_DATA,
+                                      [SLUICE_FLV_SEQUENCE_HEADER] = PACKET_SEQUENCE_HEADER,
+                                      [SLUICE_FLV_SEQUENCE_END] = PACKET_SEQUENCE_END};
+    bool video = track->codec == SLUICE_CODEC_H264;
+    /* AAC has no end of sequence there. */
+    if ((!video && track->codec != SLUICE_CODEC_AAC) || track->packet_type == EX_MPEG2TS_SEQUENCE_START ||
+        track->packet > (video ? SLUICE_FLV_SEQUENCE_END : SLUICE_FLV_SEQUENCE_HEADER))
+        return 0;
+    to[0] = video ? (uint8_t)(track->frame_type << 4 | VIDEO_AVC) : AUDIO_AAC << 4 | 0x0F;
+    to[1] = packets[track->packet];
+    if (!video || track->header_size > 0)
+        return 2;
+    to[2] = to[3] = to[4] = 0;
+    return LEGACY_HEADER;
+}
+
+size_t sluice_flv_write_track_header(uint8_t buffer[SLUICE_FLV_MAX_TRACK_HEADER], sluice_flv_type type,
+                                     const sluice_flv_track *track, bool alone) {
+    bool video = type == SLUICE_FLV_VIDEO;
+    uint8_t first = video ? (uint8_t)(0x80 | track->frame_type << 4) : AUDIO_EX_HEADER << 4;
+    size_t at = alone ? write_legacy(buffer, track) : 0;
+    if (at > 0)
+        return at;
+    buffer[at++] = first | (alone ? track->packet_type : video ? EX_VIDEO_MULTITRACK : EX_AUDIO_MULTITRACK);
+    if (!alone)
+        buffer[at++] = (uint8_t)(ONE_TRACK << 4 | track->packet_type);
+    for (int shift = 24; shift >= 0; shift -= 8)
+        buffer[at++] = (uint8_t)(track->codec >> shift);
+    if (!alone)
+        buffer[at++] = track->id;
+    return at;
 }

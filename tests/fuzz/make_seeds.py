@@ -63,6 +63,24 @@ def flv():
         seed("flv_rtp", name, vector(name + ".flv", 3500), 0 if "h264-aac" in name else 2)
     seed("flv", "skipped", b"FLV\1\5\0\0\0\x09\0\0\0\0" + b"\x08" + bytes(10) + b"\0\0\0\x0b" + b"\x0f\0\0\5" + bytes(7)
          + b"12345" + b"\0\0\0\x10" + b"\x09\0\0\1\0\0\1\0\0\0\0\x17\0\0\0\x0c", 1)
+    seed("flv", "tracks", b"FLV\1\5\0\0\0\x09\0\0\0\0" + b"".join(multitrack_tags()))
+
+
+def multitrack_tags():
+    """Tags of one track, of many of one codec, and of many of many codecs; the last one breaks off within a track."""
+    def track(number, data, codec=b""):
+        return codec + bytes([number]) + struct.pack(">I", len(data))[1:] + data
+
+    payloads = (
+        (9, b"\x96\0avc1\1\1\x64"), (9, b"\xa6\1avc1\2\xff\xff\xfe\0\0\0\1\x41"), (9, b"\x96\3hvc1\0frame"),
+        (9, b"\x96\x10avc1" + track(0, b"record") + track(3, b"other")),
+        (9, b"\x97\0\1\6\x21" + track(0, b"\0\0\5h", b"hvc1") + track(255, b"v", b"av01")),
+        (8, b"\x95\0mp4a\1\x12\x10"), (8, b"\x95\x11Opus" + track(0, b"one") + track(1, b"")),
+        (8, b"\x95\x20" + track(1, b"\x12\x10", b"mp4a") + track(2, b"head", b"fLaC")),
+        (9, b"\x96\x31avc1\0\1"), (9, b"\x96\x11avc1" + track(0, b"\0\0\0f") + b"\1\0\0\x09\0\0"))
+    for kind, payload in payloads:
+        yield (struct.pack(">I", kind << 24 | len(payload)) + bytes(7) + payload
+               + struct.pack(">I", 11 + len(payload)))
 
 
 def rtsp():

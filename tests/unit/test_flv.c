@@ -202,8 +202,9 @@ static void begin(struct run *run, sluice_pool *pool, const uint8_t *bytes, cons
 
 static bool same_view(const sluice_flv_view *a, const sluice_flv_view *b) {
     return a->codec == b->codec && a->packet == b->packet && a->key_frame == b->key_frame &&
-           a->enhanced == b->enhanced && a->multitrack == b->multitrack && a->frame_type == b->frame_type &&
-           a->audio_format == b->audio_format && a->channels == b->channels && a->sample_rate == b->sample_rate &&
+           a->enhanced == b->enhanced && a->multitrack == b->multitrack && a->many_tracks == b->many_tracks &&
+           a->track == b->track && a->frame_type == b->frame_type && a->audio_format == b->audio_format &&
+           a->channels == b->channels && a->sample_rate == b->sample_rate &&
            a->composition_time == b->composition_time && a->header_size == b->header_size;
 }
 
@@ -1007,19 +1008,22 @@ static const struct view_case view_cases[] = {
     /* Several tracks: one track, many of one codec, many of many codecs. */
     {SLUICE_FLV_VIDEO, {0x96, 0x01, 'h', 'v', 'c', '1', 3, 0, 0, 8, 9}, 11, 10,
      {.codec = SLUICE_CODEC_HEVC, .packet = SLUICE_FLV_FRAME, .key_frame = true, .enhanced = true, .multitrack = true,
-      .frame_type = 1, .composition_time = 8, .header_size = 6}},
+      .track = 3, .frame_type = 1, .composition_time = 8, .header_size = 10}},
     {SLUICE_FLV_VIDEO, {0x96, 0x11, 'a', 'v', 'c', '1', 0, 0, 0, 4, 0xFF, 0xFF, 0xFF, 9}, 14, 13,
      {.codec = SLUICE_CODEC_H264, .packet = SLUICE_FLV_FRAME, .key_frame = true, .enhanced = true, .multitrack = true,
-      .frame_type = 1, .composition_time = -1, .header_size = 6}},
-    {SLUICE_FLV_VIDEO, {0x96, 0x20, 'a', 'v', '0', '1', 0, 0, 0, 1, 9}, 11, 10,
+      .many_tracks = true, .frame_type = 1, .composition_time = -1, .header_size = 6}},
+    {SLUICE_FLV_VIDEO, {0x96, 0x20, 'a', 'v', '0', '1', 7, 0, 0, 1, 9}, 11, 10,
      {.codec = SLUICE_CODEC_AV1, .packet = SLUICE_FLV_SEQUENCE_HEADER, .enhanced = true, .multitrack = true,
-      .frame_type = 1, .header_size = 6}},
+      .many_tracks = true, .track = 7, .frame_type = 1, .header_size = 6}},
     {SLUICE_FLV_VIDEO, {0x96, 0x06, 'a', 'v', '0', '1', 0, 9}, 8, 7,
      {.codec = SLUICE_CODEC_AV1, .packet = SLUICE_FLV_OTHER, .enhanced = true, .multitrack = true, .frame_type = 1,
-      .header_size = 6}},
+      .header_size = 7}},
+    {SLUICE_FLV_VIDEO, {0x96, 0x31, 'a', 'v', '0', '1', 5, 9}, 8, 6,
+     {.codec = SLUICE_CODEC_AV1, .packet = SLUICE_FLV_OTHER, .enhanced = true, .multitrack = true,
+      .many_tracks = true, .frame_type = 1, .header_size = 6}},
     {SLUICE_FLV_VIDEO, {0x97, 0, 1, 0x06, 0x03, 'h', 'v', 'c', '1', 0, 9}, 11, 10,
      {.codec = SLUICE_CODEC_HEVC, .packet = SLUICE_FLV_FRAME, .key_frame = true, .enhanced = true, .multitrack = true,
-      .frame_type = 1, .header_size = 9}},
+      .frame_type = 1, .header_size = 10}},
 
     /* Legacy audio. */
     {SLUICE_FLV_AUDIO, {0xAF, 0, 0x12}, 3, 2,
@@ -1067,11 +1071,11 @@ static const struct view_case view_cases[] = {
      {.codec = SLUICE_CODEC_OPUS, .packet = SLUICE_FLV_METADATA, .enhanced = true, .audio_format = 9,
       .header_size = 5}},
     {SLUICE_FLV_AUDIO, {0x95, 0x01, 'O', 'p', 'u', 's', 1, 9}, 8, 7,
-     {.codec = SLUICE_CODEC_OPUS, .packet = SLUICE_FLV_FRAME, .enhanced = true, .multitrack = true, .audio_format = 9,
-      .header_size = 6}},
+     {.codec = SLUICE_CODEC_OPUS, .packet = SLUICE_FLV_FRAME, .enhanced = true, .multitrack = true, .track = 1,
+      .audio_format = 9, .header_size = 7}},
     {SLUICE_FLV_AUDIO, {0x95, 0x21, 'm', 'p', '4', 'a', 1, 0, 0, 1, 9}, 11, 10,
-     {.codec = SLUICE_CODEC_AAC, .packet = SLUICE_FLV_FRAME, .enhanced = true, .multitrack = true, .audio_format = 9,
-      .header_size = 6}},
+     {.codec = SLUICE_CODEC_AAC, .packet = SLUICE_FLV_FRAME, .enhanced = true, .multitrack = true, .many_tracks = true,
+      .track = 1, .audio_format = 9, .header_size = 6}},
     {SLUICE_FLV_AUDIO, {0x97, 2, 0, 0, 9, 0x01, 'O', 'p', 'u', 's', 1}, 11, 10,
      {.codec = SLUICE_CODEC_OPUS, .packet = SLUICE_FLV_FRAME, .enhanced = true, .audio_format = 9, .header_size = 10}},
 
@@ -1101,10 +1105,11 @@ static sluice_flv_view view_of(sluice_pool *pool, sluice_flv_type type, const ui
 static void assert_same_view(size_t index, uint32_t size, const sluice_flv_view *got, const sluice_flv_view *expected) {
     if (same_view(got, expected))
         return;
-    fail_msg("case %zu cut to %u: codec %08x packet %d key %d enhanced %d tracks %d frame %u format %u channels %u "
-             "rate %u composition %d header %u",
-             index, size, got->codec, got->packet, got->key_frame, got->enhanced, got->multitrack, got->frame_type,
-             got->audio_format, got->channels, got->sample_rate, got->composition_time, got->header_size);
+    fail_msg("case %zu cut to %u: codec %08x packet %d key %d enhanced %d tracks %d%d id %u frame %u format %u "
+             "channels %u rate %u composition %d header %u",
+             index, size, got->codec, got->packet, got->key_frame, got->enhanced, got->multitrack, got->many_tracks,
+             got->track, got->frame_type, got->audio_format, got->channels, got->sample_rate, got->composition_time,
+             got->header_size);
 }
 
 static void test_views(void **state) {

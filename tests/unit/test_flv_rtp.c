@@ -253,6 +253,28 @@ static void g711_and_opus(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
+/* A tag that names its track is as good as another; those of other tracks are nothing to this one. */
+static void tracks(void **state) {
+    static const sluice_flv_rtp_options options = {
+        .type = SLUICE_FLV_AUDIO, .payload_type = 97, .ssrc = 0x01020304, .track = 1};
+    static const uint8_t frame[] = {0, 16, 0, 24, 'a', 'b', 'c'};
+    sluice_pool *pool = *state;
+    sluice_flv_rtp *rtp;
+    assert_int_equal(sluice_flv_rtp_new(&options, &rtp), 0);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 0, aac_header, sizeof aac_header, 0), 0);
+    assert_null(sluice_flv_rtp_config(rtp));
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 0, BYTES(0x95, 0, 'm', 'p', '4', 'a', 1, 0x12, 0x10), 0), 0);
+    assert_int_equal(sluice_flv_rtp_config(rtp)->channels, 2);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 0, BYTES(0x95, 1, 'm', 'p', '4', 'a', 2, 'x'), 0), 0);
+    expect_end(rtp, 0);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 0, BYTES(0xAF, 1, 'x'), 0), 0);
+    expect_end(rtp, 0);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 0, BYTES(0x95, 1, 'm', 'p', '4', 'a', 1, 'a', 'b', 'c'), 3), 0);
+    expect(rtp, frame, sizeof frame, true, 0);
+    expect_end(rtp, 0);
+    sluice_flv_rtp_free(rtp);
+}
+
 static void what_is_refused(void **state) {
     sluice_pool *pool = *state;
     sluice_flv_rtp *rtp = NULL;
@@ -266,12 +288,13 @@ static void what_is_refused(void **state) {
         assert_int_equal(sluice_flv_rtp_new(&wrong[i], &rtp), -EINVAL);
     assert_null(rtp);
     rtp = track_new(SLUICE_FLV_VIDEO, 0);
-    /* VP6; a record cut short; AV1; several tracks. */
+    /* VP6; a record cut short; AV1; many tracks in a tag. */
     assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, BYTES(0x14, 0, 1, 2), 0), -EOPNOTSUPP);
     for (size_t size = 5; size < PPS_AT; size++)
         assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, avc_header, size, 0), -EPROTO);
     assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, BYTES(0x90, 'a', 'v', '0', '1', 1, 2), 0), -EOPNOTSUPP);
-    assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, BYTES(0x96, 0, 'h', 'v', 'c', '1', 0, 1, 2), 0), -EOPNOTSUPP);
+    assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 0, BYTES(0x96, 0x10, 'h', 'v', 'c', '1', 0, 0, 0, 0), 0),
+                     -EOPNOTSUPP);
     assert_null(sluice_flv_rtp_config(rtp));
     expect_end(rtp, 0);
     uint8_t report[400];
@@ -363,6 +386,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(length_prefixes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(times_of_aac, set_up, tear_down),
         cmocka_unit_test_setup_teardown(g711_and_opus, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tracks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sender_reports, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
