@@ -338,6 +338,18 @@ void admin_publishers(const struct admin_view *view, struct json *json) {
     json_close(json, '}');
 }
 
+static void add_repairs(const struct admin_view *view, struct json *json) {
+    uint64_t repairs[RECORD_RESULTS] = {0};
+    EACH_SNAPSHOT(at, view) {
+        for (size_t i = 0; i < RECORD_RESULTS; i++)
+            repairs[i] += view->snapshots.list[at]->repairs[i];
+    }
+    json_open(json, "repairs", '{');
+    for (size_t i = 0; i < RECORD_RESULTS; i++)
+        json_unsigned(json, record_result_name((enum record_result)i), repairs[i]);
+    json_close(json, '}');
+}
+
 void admin_recordings(const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
     json_open(json, "recordings", '[');
@@ -345,6 +357,7 @@ void admin_recordings(const struct admin_view *view, struct json *json) {
         add_recordings(view->snapshots.list[at], json);
     }
     json_close(json, ']');
+    add_repairs(view, json);
     json_close(json, '}');
 }
 

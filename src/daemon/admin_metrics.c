@@ -12,7 +12,7 @@ struct sums {
     struct stream_totals totals;
     uint64_t live, waiting, players, slow;
     uint64_t queued_bytes, queued_ms_most;
-    uint64_t refused[REFUSALS], uptime_ms, workers;
+    uint64_t refused[REFUSALS], repairs[RECORD_RESULTS], uptime_ms, workers;
 };
 
 static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) {
@@ -56,6 +56,8 @@ static struct sums sum_up(const struct admin_view *view) {
         add_totals(&sums.totals, &snapshot->totals);
         for (size_t cause = 0; cause < REFUSALS; cause++)
             sums.refused[cause] += snapshot->refused[cause];
+        for (size_t result = 0; result < RECORD_RESULTS; result++)
+            sums.repairs[result] += snapshot->repairs[result];
         sums.workers++;
         if (snapshot->uptime_ms > sums.uptime_ms)
             sums.uptime_ms = snapshot->uptime_ms;
@@ -113,6 +115,11 @@ static void write_sums(FILE *out, const struct sums *sums) {
     for (size_t cause = 0; cause < REFUSALS; cause++)
         fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", refusal_name((enum refusal)cause),
                 sums->refused[cause]);
+    head(out, "sluice_recording_repairs_total", "counter",
+         "Recordings left behind: repaired, kept as damaged, or removed since they were empty.");
+    for (size_t result = 0; result < RECORD_RESULTS; result++)
+        fprintf(out, "sluice_recording_repairs_total{result=\"%s\"} %" PRIu64 "\n",
+                record_result_name((enum record_result)result), sums->repairs[result]);
 }
 
 /* What each worker has one of. */

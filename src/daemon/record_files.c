@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FOLDERS = 4 }; /* of a stream's name, one in the other */
+enum {
+    FOLDERS = 4,       /* of a stream's name, one in the other */
+    DAMAGED_MOST = 99, /* damaged parts of one name */
+};
 
 static const char suffix[] = RECORD_PART;
 
@@ -82,7 +85,7 @@ static int open_folder(int root, const char *path) {
     int fd = -EINVAL;
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-        if (mkdirat(root, folder, 0777) < 0 && errno != EEXIST)
+        if (mkdirat(root, folder, RECORD_FOLDER_MODE) < 0 && errno != EEXIST)
             return -errno;
         if (strchr(slash + 1, '/'))
             continue;
@@ -96,7 +99,7 @@ static int create_in(int folder, const char *name) {
     snprintf(part, sizeof part, "%s%s", name, suffix);
     if (faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return -EEXIST;
-    int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, RECORD_FILE_MODE);
     if (fd < 0)
         return -errno;
     /* Nobody else can have it yet; a file system without locks has nobody who tells parts by them. */
@@ -113,15 +116,72 @@ int record_part_create(int root, const char *path) {
     return fd;
 }
 
-int record_part_keep(int root, const char *path) {
-    char part[RECORD_PATH];
-    snprintf(part, sizeof part, "%s%s", path, suffix);
-    if (renameat2(root, part, root, path, RENAME_NOREPLACE) == 0)
+/* Renames without replacing, also on a file system that cannot promise it: nobody else uses these names. */
+static int rename_new(int root, const char *from, const char *to) {
+    if (renameat2(root, from, root, to, RENAME_NOREPLACE) == 0)
         return 0;
     if (errno != EINVAL)
         return -errno;
-    /* A file system that cannot promise not to replace. */
-    return renameat(root, part, root, path) < 0 ? -errno : 0;
+    if (faccessat(root, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return -EEXIST;
+    return renameat(root, from, root, to) < 0 ? -errno : 0;
+}
+
+static void add_suffix(char ret_path[RECORD_PATH], const char *path, const char *end) {
+    snprintf(ret_path, RECORD_PATH, "%s%s", path, end);
+}
+
+int record_part_keep(int root, const char *path) {
+    char part[RECORD_PATH];
+    add_suffix(part, path, suffix);
+    return rename_new(root, part, path);
+}
+
+int record_part_keep_damaged(int root, const char *path, char ret_path[RECORD_PATH]) {
+    char part[RECORD_PATH], name[RECORD_PATH];
+    int error = -EEXIST;
+    add_suffix(part, path, suffix);
+    for (unsigned number = 1; error == -EEXIST && number <= DAMAGED_MOST; number++) {
+        char end[16] = ".damaged";
+        if (number > 1)
+            snprintf(end, sizeof end, ".damaged.%u", number);
+        add_suffix(name, path, end);
+        error = rename_new(root, part, name);
+    }
+    if (!error)
+        memcpy(ret_path, name, sizeof name);
+    return error;
+}
+
+int record_salvage_create(int root, const char *path) {
+    char name[RECORD_PATH];
+    /* What a process that was killed has left: a copy of what is still there. */
+    int error = record_salvage_remove(root, path);
+    if (error && error != -ENOENT)
+        return error;
+    add_suffix(name, path, RECORD_SALVAGE);
+    const char *slash = strrchr(name, '/');
+    int folder = slash ? open_folder(root, path) : root;
+    if (folder < 0)
+        return folder;
+    int fd = openat(folder, slash ? slash + 1 : name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                    RECORD_FILE_MODE);
+    error = fd < 0 ? -errno : 0;
+    if (folder != root)
+        close(folder);
+    return error ? error : fd;
+}
+
+int record_salvage_keep(int root, const char *path) {
+    char name[RECORD_PATH];
+    add_suffix(name, path, RECORD_SALVAGE);
+    return rename_new(root, name, path);
+}
+
+int record_salvage_remove(int root, const char *path) {
+    char name[RECORD_PATH];
+    add_suffix(name, path, RECORD_SALVAGE);
+    return unlinkat(root, name, 0) < 0 ? -errno : 0;
 }
 
 struct walk {

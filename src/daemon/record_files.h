@@ -1,6 +1,8 @@
 /*
  * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part is locked by who
- * writes it, so whoever can lock one knows that it was left behind.
+ * writes it, so whoever can lock one knows that it was left behind. A part that is found damaged is kept beside what
+ * can be played of it as TIME.flv.damaged, or TIME.flv.damaged.2 and so on where that is taken; these names are neither
+ * listed nor played. What is made here has the modes below, less the process's umask.
  *
  * All of this may block: it is for threads that may.
  */
@@ -15,10 +17,13 @@
 
 enum {
     RECORD_FILE = sizeof "2026-11-21T20-15-03.123Z.flv", /* with the terminating zero */
-    RECORD_PATH = STREAM_NAME + 1 + RECORD_FILE + sizeof ".part",
+    RECORD_PATH = STREAM_NAME + 1 + RECORD_FILE + sizeof ".damaged.99",
+    RECORD_FILE_MODE = 0640,
+    RECORD_FOLDER_MODE = 0750,
 };
 
 #define RECORD_PART ".part"
+#define RECORD_SALVAGE ".salvage" /* what is being made of a damaged part; left behind, it is made anew */
 
 /* A directory to record to. */
 struct record_root {
@@ -55,6 +60,16 @@ int record_part_create(int root, const char *path);
 
 /* Renames a part that is done, replacing nothing. 0 or -errno. */
 int record_part_keep(int root, const char *path);
+
+/* Renames a part that is damaged, replacing nothing. @ret_path: what it is now. 0 or -errno. */
+int record_part_keep_damaged(int root, const char *path, char ret_path[RECORD_PATH]);
+
+/* The file that the salvage of a damaged part is written to, empty. A descriptor, or -errno. */
+int record_salvage_create(int root, const char *path);
+
+/* Makes it the recording, replacing nothing; or removes it. 0 or -errno. */
+int record_salvage_keep(int root, const char *path);
+int record_salvage_remove(int root, const char *path);
 
 /* Calls for each part below a directory, with its path, as long as the call returns true. */
 void record_parts_each(int root, bool (*call)(int root, const char *path, void *user), void *user);

@@ -24,6 +24,12 @@ void record_index_clear(struct record_index *index) {
     index->keys = NULL;
 }
 
+void record_index_describe(struct record_index *index, const sluice_flv_metadata *metadata) {
+    index->width = metadata->width;
+    index->height = metadata->height;
+    index->frame_rate = metadata->frame_rate;
+}
+
 /* As RTMP and FLV number codecs; those of the enhanced headers are named by their FourCC. */
 static uint32_t video_number(const sluice_flv_view *view) {
     if (view->enhanced)

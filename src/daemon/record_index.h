@@ -39,6 +39,9 @@ struct record_index {
 int record_index_init(struct record_index *index, size_t room);
 void record_index_clear(struct record_index *index);
 
+/* What onMetaData said of the tracks. */
+void record_index_describe(struct record_index *index, const sluice_flv_metadata *metadata);
+
 /* Enters a tag that lies at this place of the file. */
 void record_index_add(struct record_index *index, sluice_flv_type type, const sluice_flv_view *view, uint32_t timestamp,
                       uint64_t place);

@@ -11,19 +11,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <sluice/chain.h>
 #include <sluice/flv.h>
-#include <sluice/pool.h>
 
 #include "daemon/log.h"
 #include "daemon/record_files.h"
 #include "daemon/record_index.h"
+#include "daemon/record_salvage.h"
+#include "daemon/record_scan.h"
 
 enum {
-    BLOCK = 65536,
     PATIENCE_MS = 2000, /* in all, for parts of a process that was killed */
     PAUSE_MS = 20,
-    BLOCKS = 512, /* for a tag of the largest size and what is read beyond it */
 };
 
 struct job {
@@ -43,151 +41,183 @@ struct record_repairs {
     record_done_fn *done; /* or NULL */
     void *done_user;
     const struct record_root *root; /* of the job that is done */
+    atomic_uint_fast64_t counts[RECORD_RESULTS];
 };
 
-/* One part that is being read. */
-struct scan {
+/* One part that is being repaired. */
+struct part {
     int fd;
-    sluice_chain *chain;
-    sluice_flv *flv;
+    const char *path; /* that the recording is to have */
     struct record_index index;
-    uint64_t end;    /* of the last whole tag */
-    size_t metadata; /* bytes of the payload of the first tag, where that is onMetaData */
-    uint64_t read;   /* bytes */
-    atomic_bool *ending;
+    uint64_t size, end; /* of the file, and of its last whole tag */
+    size_t metadata;    /* bytes of the payload of the first tag, where that is onMetaData; else 0 */
 };
 
 static const uint64_t METADATA_PLACE = SLUICE_FLV_HEADER_SIZE + SLUICE_FLV_TAG_HEADER_SIZE;
 
-static int enter_metadata(struct scan *scan, const sluice_flv_tag *tag) {
+static int enter_metadata(struct part *part, const struct record_tag *tag) {
     sluice_flv_metadata metadata;
-    if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(&tag->payload, &metadata) < 0)
-        return -EPROTO;
+    if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(tag->payload, &metadata) < 0)
+        return 0;
     size_t room = record_index_room(tag->size);
-    scan->metadata = tag->size;
-    int error = record_index_init(&scan->index, room > 0 ? room : 1);
-    scan->index.width = metadata.width;
-    scan->index.height = metadata.height;
-    scan->index.frame_rate = metadata.frame_rate;
+    part->metadata = tag->size;
+    int error = record_index_init(&part->index, room > 0 ? room : 1);
+    record_index_describe(&part->index, &metadata);
     return error;
 }
 
-/* All whole tags that have been read. 0, or why nothing more can be had. */
-static int take_tags(struct scan *scan) {
-    sluice_flv_tag *tag;
+/* All tags, as long as they are what we write: a part that is damaged is not read to its end. 0 or -errno. */
+static int read_tags(struct part *part, struct record_scan *scan) {
+    struct record_tag tag;
     int result;
-    while ((result = sluice_flv_next(scan->flv, scan->chain, &tag)) > 0) {
-        uint64_t end = sluice_chain_consumed(scan->chain);
-        uint64_t place = end - SLUICE_FLV_TAG_HEADER_SIZE - tag->size - SLUICE_FLV_TRAILER_SIZE;
-        /* What we write has no gaps, and says behind each tag how long it was. */
-        if (!tag->trailer_ok || place != (scan->end ? scan->end : SLUICE_FLV_HEADER_SIZE))
-            return -EPROTO;
-        if (scan->metadata == 0) {
-            int error = enter_metadata(scan, tag);
-            if (error)
-                return error;
-        }
-        record_index_add(&scan->index, tag->type, &tag->view, tag->timestamp, place);
-        scan->end = end;
+    bool first = true;
+    while ((result = record_scan_next(scan, &tag)) > 0 && record_scan_is_sound(scan)) {
+        int error = first ? enter_metadata(part, &tag) : 0;
+        if (error || part->metadata == 0)
+            return error;
+        first = false;
+        record_index_add(&part->index, tag.type, &tag.view, tag.timestamp, tag.place);
     }
-    return result;
+    return result < 0 ? result : 0;
 }
 
-/* 1: there is more, 0: the end, or -errno */
-static int read_more(struct scan *scan) {
-    struct iovec room;
-    int count = sluice_chain_reserve(scan->chain, BLOCK, &room, 1);
-    if (count < 0)
-        return count;
-    ssize_t n = pread(scan->fd, room.iov_base, room.iov_len, (off_t)scan->read);
-    if (n < 0)
-        return -errno;
-    scan->read += (uint64_t)n;
-    int error = sluice_chain_commit(scan->chain, (size_t)n);
-    return error ? error : n > 0;
+enum verdict {
+    PART_EMPTY,   /* there is not a byte of media in it */
+    PART_WHOLE,   /* it is whole up to a tag that was being written */
+    PART_DAMAGED, /* anything else */
+};
+
+static enum verdict judge(const struct part *part, const struct record_scan *scan, enum record_tail tail) {
+    bool sound = record_scan_is_sound(scan) && tail != RECORD_TAIL_UNKNOWN;
+    bool has_tags = record_scan_end(scan) > SLUICE_FLV_HEADER_SIZE;
+    if (sound && part->metadata > 0 && part->index.frames > 0)
+        return PART_WHOLE;
+    /* One that is shorter than what lies before the first media, or of zeros, need not be sound. */
+    if ((sound || !has_tags) && tail < RECORD_TAIL_FRAME && part->index.frames == 0 &&
+        (part->metadata > 0 || !has_tags))
+        return PART_EMPTY;
+    return PART_DAMAGED;
 }
 
-/* Reads to the end, or to what is no tag of ours. 0, or why it could not be read. */
-static int read_all(struct scan *scan, sluice_pool *pool) {
-    int more = sluice_chain_new(pool, &scan->chain);
-    if (more == 0)
-        more = sluice_flv_new(SLUICE_FLV_MAX_PAYLOAD, &scan->flv);
-    if (more == 0)
-        more = 1;
-    bool broken = false;
-    while (more > 0 && !broken && !atomic_load(scan->ending)) {
-        more = read_more(scan);
-        if (more > 0)
-            broken = take_tags(scan) < 0;
-    }
-    if (atomic_load(scan->ending))
-        return -ECANCELED;
-    return more < 0 ? more : 0;
+/* 0, -ECANCELED, -ENOMEM, or why it could not be read */
+static int look(struct record_repairs *repairs, struct part *part, enum verdict *ret_verdict) {
+    struct record_scan *scan;
+    enum record_tail tail = RECORD_TAIL_NONE;
+    int error = record_scan_new(part->fd, &repairs->ending, &scan);
+    if (error)
+        return error;
+    error = read_tags(part, scan);
+    if (!error)
+        error = record_scan_tail(scan, &tail);
+    part->size = record_scan_size(scan);
+    part->end = record_scan_end(scan);
+    if (!error)
+        *ret_verdict = judge(part, scan, tail);
+    record_scan_free(scan);
+    return error;
 }
 
-static int rewrite(const struct scan *scan) {
-    uint8_t *payload = malloc(scan->metadata);
+static int rewrite(const struct part *part) {
+    uint8_t *payload = malloc(part->metadata);
     if (!payload)
         return -ENOMEM;
     int error = 0;
-    if (ftruncate(scan->fd, (off_t)scan->end) < 0)
+    if (ftruncate(part->fd, (off_t)part->end) < 0)
         error = -errno;
-    if (!error && record_index_room(scan->metadata) > 0) {
-        record_index_write(&scan->index, scan->end, payload, scan->metadata);
-        ssize_t n = pwrite(scan->fd, payload, scan->metadata, (off_t)METADATA_PLACE);
-        error = n == (ssize_t)scan->metadata ? 0 : n < 0 ? -errno : -EIO;
+    if (!error && record_index_room(part->metadata) > 0) {
+        record_index_write(&part->index, part->end, payload, part->metadata);
+        ssize_t n = pwrite(part->fd, payload, part->metadata, (off_t)METADATA_PLACE);
+        error = n == (ssize_t)part->metadata ? 0 : n < 0 ? -errno : -EIO;
     }
-    if (!error && fdatasync(scan->fd) < 0)
+    if (!error && fdatasync(part->fd) < 0)
         error = -errno;
     free(payload);
     return error;
 }
 
-static void tell(const struct record_repairs *repairs, const struct scan *scan, const char *path) {
+static void tell(struct record_repairs *repairs, const char *path, const struct record_index *index, uint64_t bytes,
+                 uint64_t bytes_cut) {
     const struct record_done done = {
         .directory = repairs->root->path,
         .path = path,
-        .bytes = scan->end,
-        .frames = scan->index.frames,
-        .duration_ms = record_index_duration(&scan->index),
+        .bytes = bytes,
+        .frames = index->frames,
+        .duration_ms = record_index_duration(index),
         .repaired = true,
     };
-    LOG(LOG_INFO, "recording repaired", {"file", path}, {"bytes", log_unsigned(done.bytes).text},
-        {"bytes_cut", log_unsigned(scan->read > scan->end ? scan->read - scan->end : 0).text},
-        {"frames", log_unsigned(done.frames).text}, {"milliseconds", log_unsigned(done.duration_ms).text});
+    atomic_fetch_add(&repairs->counts[RECORD_REPAIRED], 1);
+    LOG(LOG_INFO, "recording repaired", {"file", path}, {"bytes", log_unsigned(bytes).text},
+        {"bytes_cut", log_unsigned(bytes_cut).text}, {"frames", log_unsigned(done.frames).text},
+        {"milliseconds", log_unsigned(done.duration_ms).text});
     if (repairs->done)
         repairs->done(&done, repairs->done_user);
 }
 
-/* @path: that the part is to have. */
-static int settle(const struct record_repairs *repairs, const struct scan *scan, const char *path, const char *part) {
-    int root = repairs->root->fd;
-    if (scan->index.frames == 0) {
-        LOG(LOG_INFO, "recording without a frame removed", {"file", path});
-        return unlinkat(root, part, 0) < 0 ? -errno : 0;
-    }
-    int error = rewrite(scan);
+static int keep_whole(struct record_repairs *repairs, const struct part *part) {
+    int error = rewrite(part);
     if (!error)
-        error = record_part_keep(root, path);
+        error = record_part_keep(repairs->root->fd, part->path);
     if (!error)
-        tell(repairs, scan, path);
+        tell(repairs, part->path, &part->index, part->end, part->size - part->end);
     return error;
 }
 
-static int read_and_settle(const struct record_repairs *repairs, struct scan *scan, const char *path,
-                           const char *part) {
-    static const sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS};
-    sluice_pool *pool;
-    int error = sluice_pool_new(&options, &pool);
+/* What can be played of a damaged part becomes the recording, where there is any. @ret_frames: of it */
+static int salvage(struct record_repairs *repairs, const struct part *part, uint64_t *ret_frames) {
+    struct record_index index = {0};
+    uint64_t bytes = 0;
+    int root = repairs->root->fd;
+    int to = record_salvage_create(root, part->path);
+    if (to < 0)
+        return to;
+    int error = record_salvage(part->fd, to, &repairs->ending, &index, &bytes);
+    close(to);
+    bool kept = !error && index.frames > 0;
+    if (kept)
+        error = record_salvage_keep(root, part->path);
+    if (error || !kept)
+        (void)record_salvage_remove(root, part->path);
+    if (kept && !error) {
+        *ret_frames = index.frames;
+        tell(repairs, part->path, &index, bytes, part->size > bytes ? part->size - bytes : 0);
+    }
+    record_index_clear(&index);
+    /* An earlier start has done it, and ended before the part was renamed. */
+    return error == -EEXIST ? 0 : error;
+}
+
+/* The part itself stays as it is, but for its name: more may be had of it by others than by us. */
+static int keep_damaged(struct record_repairs *repairs, const struct part *part) {
+    char kept[RECORD_PATH];
+    uint64_t frames = 0;
+    int error = salvage(repairs, part, &frames);
+    if (!error)
+        error = record_part_keep_damaged(repairs->root->fd, part->path, kept);
     if (error)
         return error;
-    error = read_all(scan, pool);
-    sluice_flv_free(scan->flv);
-    sluice_chain_free(scan->chain);
-    sluice_pool_free(pool);
+    atomic_fetch_add(&repairs->counts[RECORD_DAMAGED], 1);
+    LOG(LOG_WARNING, "recording damaged", {"file", part->path}, {"kept_as", kept},
+        {"bytes", log_unsigned(part->size).text}, {"frames_salvaged", log_unsigned(frames).text});
+    return 0;
+}
+
+static int remove_empty(struct record_repairs *repairs, const struct part *part, const char *name) {
+    if (unlinkat(repairs->root->fd, name, 0) < 0)
+        return -errno;
+    atomic_fetch_add(&repairs->counts[RECORD_EMPTY], 1);
+    LOG(LOG_INFO, "recording without a frame removed", {"file", part->path});
+    return 0;
+}
+
+/* @name: of the part's file. */
+static int look_and_settle(struct record_repairs *repairs, struct part *part, const char *name) {
+    enum verdict verdict;
+    int error = look(repairs, part, &verdict);
     if (!error)
-        error = settle(repairs, scan, path, part);
-    record_index_clear(&scan->index);
+        error = verdict == PART_WHOLE   ? keep_whole(repairs, part)
+                : verdict == PART_EMPTY ? remove_empty(repairs, part, name)
+                                        : keep_damaged(repairs, part);
+    record_index_clear(&part->index);
     return error;
 }
 
@@ -206,22 +236,22 @@ static int lock(struct record_repairs *repairs, int fd) {
     return 0;
 }
 
-/* @part: the path with its suffix. */
-static void repair(struct record_repairs *repairs, const char *part) {
+/* @name: the path with its suffix. */
+static void repair(struct record_repairs *repairs, const char *name) {
     char path[RECORD_PATH];
-    size_t length = strlen(part) - strlen(RECORD_PART);
-    memcpy(path, part, length);
+    size_t length = strlen(name) - strlen(RECORD_PART);
+    memcpy(path, name, length);
     path[length] = '\0';
-    struct scan scan = {.fd = record_open(repairs->root->fd, part, O_RDWR), .ending = &repairs->ending};
-    int error = scan.fd < 0 ? scan.fd : 0;
+    struct part part = {.fd = record_open(repairs->root->fd, name, O_RDWR), .path = path};
+    int error = part.fd < 0 ? part.fd : 0;
     if (!error)
-        error = lock(repairs, scan.fd);
+        error = lock(repairs, part.fd);
     if (!error)
-        error = read_and_settle(repairs, &scan, path, part);
-    if (scan.fd >= 0)
-        close(scan.fd);
+        error = look_and_settle(repairs, &part, name);
+    if (part.fd >= 0)
+        close(part.fd);
     if (error && error != -EWOULDBLOCK && error != -ECANCELED && error != -ENOENT)
-        LOG(LOG_ERROR, "cannot repair a recording", {"file", part}, {"reason", strerror(-error)});
+        LOG(LOG_ERROR, "cannot repair a recording", {"file", name}, {"reason", strerror(-error)});
 }
 
 static bool repair_found(int root, const char *part, void *user) {
@@ -306,6 +336,16 @@ void record_repairs_free(struct record_repairs *repairs) {
 void record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user) {
     repairs->done = done;
     repairs->done_user = user;
+}
+
+const char *record_result_name(enum record_result result) {
+    static const char *const names[] = {
+        [RECORD_REPAIRED] = "repaired", [RECORD_DAMAGED] = "damaged", [RECORD_EMPTY] = "empty"};
+    return names[result];
+}
+
+uint64_t record_repairs_count(struct record_repairs *repairs, enum record_result result) {
+    return atomic_load(&repairs->counts[result]);
 }
 
 int record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path) {

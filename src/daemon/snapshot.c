@@ -249,6 +249,8 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     snapshot->connections = worker->session_count;
     for (size_t i = 0; worker->index == 0 && i < REFUSALS; i++)
         snapshot->refused[i] = server_refused(worker->server, (enum refusal)i);
+    for (size_t i = 0; worker->index == 0 && worker->records && i < RECORD_RESULTS; i++)
+        snapshot->repairs[i] = record_repairs_count(worker->records->repairs, (enum record_result)i);
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);

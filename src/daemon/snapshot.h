@@ -11,6 +11,7 @@
 
 #include "daemon/options.h"
 #include "daemon/pull.h"
+#include "daemon/record_repair.h"
 #include "daemon/refusal.h"
 #include "daemon/stream.h"
 
@@ -95,7 +96,8 @@ struct snapshot_pull {
 struct snapshot {
     uint64_t uptime_ms;
     uint32_t connections;
-    uint64_t refused[REFUSALS]; /* ever, of the whole server; the first worker's alone */
+    uint64_t refused[REFUSALS];       /* ever, of the whole server; the first worker's alone */
+    uint64_t repairs[RECORD_RESULTS]; /* of recordings that were left behind; likewise */
     sluice_pool_stats pool;
     uint64_t lent_bytes;   /* of the pool, to other workers' players */
     uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */

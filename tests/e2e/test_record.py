@@ -252,6 +252,26 @@ class RecordTest(RecordCase):
         self.assertEqual(len(self.files("tv/b", folder=other)), 1)
         self.assertEqual(sorted(os.listdir(self.folder)), ["live", "other"])
 
+    def test_modes_of_what_is_made(self):
+        """0640 in 0750, less the umask; a folder that is there stays as it is."""
+        data, _ = flv.stream(20)
+        os.makedirs(os.path.join(self.folder, "there"))
+        os.chmod(os.path.join(self.folder, "there"), 0o777)
+        os.chmod(self.folder, 0o755)
+        modes = lambda *names: [os.stat(os.path.join(self.folder, *name.split("/"))).st_mode & 0o777 for name in names]
+        for mask, name, folder, file in ((0, "a/b", 0o750, 0o640), (0o077, "c/d", 0o700, 0o600), (0, "there/b", 0o750, 0o640)):
+            before = os.umask(mask)
+            try:
+                running = self.daemon()
+            finally:
+                os.umask(before)
+            with running as daemon:
+                self.publish(daemon, data, name)
+                [path] = self.files(name)
+                self.assertEqual(modes(name, os.path.relpath(path, self.folder)), [folder, file], name)
+        self.assertEqual(modes("a", "c", "there"), [0o750, 0o700, 0o777])
+        self.assertEqual(os.stat(self.folder).st_mode & 0o777, 0o755)
+
     def test_names_of_all_kinds(self):
         names = ["x", "a.b-c_d/..e", "A/b/C/d", "/".join(["n" * 64] * 4), "live/cam.flv", "live/2026.flv.part", "-rf/--",
                  "a%20b", "a/../b", ".hidden", "a/./b"]
@@ -310,9 +330,11 @@ class CrashTest(RecordCase):
         self.assertGreaterEqual(len(parts), 1)
         with self.daemon() as daemon:
             harness.wait_until(lambda: len(daemon.log("recording repaired") + daemon.log(
-                "recording without a frame removed")) == len(parts), "all parts' repair")
+                "recording without a frame removed") + daemon.log("recording damaged")) == len(parts), "all parts' repair")
             self.assertEqual(self.files("live/*", ".part"), [])
-            self.assertEqual(daemon.complaints(), [])
+            # What ends within its first frame has a byte of media: it is kept, and there is nothing to play.
+            for line in daemon.complaints():
+                self.assertEqual((line["event"], line["frames_salvaged"]), ("recording damaged", "0"))
         files = self.files("live/*")
         for path in files:
             shown = probe(path)
@@ -340,11 +362,10 @@ class CrashTest(RecordCase):
             ends.append(at)
         cases = {
             0: good[:ends[99] + 1], 1: good[:ends[99] + 14], 2: good[:ends[100] - 1],
-            3: good[:ends[99]] + bytes(5000), 4: good[:ends[99]] + os.urandom(3000), 5: good[:ends[99]],
-            6: good[:7], 7: b"", 8: good[:ends[0]], 9: good[:100], 10: os.urandom(10000)}
+            3: good[:ends[99]] + bytes(5000), 4: good[:ends[99] + 20] + bytes(5000), 5: good[:ends[99]],
+            6: good[:7], 7: b"", 8: good[:ends[0]], 9: good[:100], 10: bytes(10000)}
         for number, content in cases.items():
-            with open(os.path.join(self.folder, "live/cam/2026-01-01T00-00-%02d.000Z.flv.part" % number), "wb") as file:
-                file.write(content)
+            self.leave(number, content)
         with open(os.path.join(self.folder, "live/cam/mine.flv.part"), "wb") as file:
             file.write(b"nobody's business")
         with self.daemon() as daemon:
@@ -357,6 +378,125 @@ class CrashTest(RecordCase):
             harness.check_same(frames_of([path]), pairs(tags)[:97])
             self.assertGreater(float(probe(path)["format"]["duration"]), 1.9)
         self.assertEqual([os.path.basename(path) for path in self.files("live/cam", ".part")], ["mine.flv.part"])
+        self.assertEqual(self.files("live/cam", ".damaged*"), [])
+
+    def leave(self, number, content, suffix=".part"):
+        """A file as a crash leaves it behind; the path that its recording is to have."""
+        path = os.path.join(self.folder, "live/cam/2026-01-01T00-00-%02d.000Z.flv" % number)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + suffix, "wb") as file:
+            file.write(content)
+        return path
+
+    def recorded(self, data):
+        """What a recording of it is."""
+        with self.daemon() as daemon:
+            self.publish(daemon, data)
+        [path] = self.files("live/cam")
+        good = read(path)
+        os.unlink(path)
+        return good
+
+    def repair(self, parts, *logged):
+        """Starts a daemon for what was left, and waits for the last line of each; what the API and /metrics count."""
+        with self.daemon() as daemon:
+            harness.wait_until(lambda: sum(len(daemon.log(line)) for line in logged) >= parts, "repairs")
+            self.assertEqual(self.files("live/cam", ".part"), [])
+            self.assertEqual(self.files("live/cam", ".salvage"), [])
+            _, _, body = daemon.request("GET", "/recordings/live/cam")
+            listed = [entry["file"] for entry in json.loads(body)["recordings"]]
+            self.assertEqual(listed, [os.path.basename(path) for path in self.files("live/cam")])
+            for path in self.files("live/cam", ".damaged*"):
+                status, _, _ = daemon.request("GET", "/recordings/live/cam/" + os.path.basename(path))
+                self.assertEqual(status, 404)
+            repairs = daemon.api("/api/v1/recordings")["repairs"]
+            _, _, text = daemon.admin("GET", "/metrics")
+            for result, count in repairs.items():
+                self.assertIn('sluice_recording_repairs_total{result="%s"} %d\n' % (result, count), text.decode())
+            return repairs
+
+    def test_a_damaged_first_page_loses_nothing(self):
+        """10 MB of media behind a page that is gone: what was there is kept, and all frames of it can be played."""
+        data, tags = flv.stream(2600, size=8200)
+        good = self.recorded(data)
+        self.assertGreater(len(good), 10 << 20)
+        broken = {0: os.urandom(4096) + good[4096:], 1: bytes(4096) + good[4096:], 2: b"\xff" + good[1:]}
+        paths = {number: self.leave(number, content) for number, content in broken.items()}
+        repairs = self.repair(len(broken), "recording damaged")
+        self.assertEqual(repairs, {"repaired": 3, "damaged": 3, "empty": 0})
+        for number, path in paths.items():
+            self.assertEqual(read(path + ".damaged"), broken[number])
+            harness.check_same(frames_of([path]), pairs(tags))
+            found = read(path)
+            self.assertEqual(numbers_behind(found, "filepositions"), list(places_of(found)))
+            self.assertEqual(int(probe(path)["format"]["size"]), len(found))
+
+    def test_damage_in_the_middle_keeps_what_lies_behind(self):
+        data, tags = flv.stream(400, gop=20, size=2000)
+        good = self.recorded(data)
+        ends, at = [], 13
+        for tag in flv.parse(good):
+            at += 15 + len(tag.payload)
+            ends.append(at)
+        whole = pairs(flv.parse(good))
+        middle = ends[200] + 40
+        cases = {
+            0: good[:middle] + os.urandom(4096) + good[middle + 4096:],  # A page.
+            1: good[:middle] + bytes(4096) + good[middle + 4096:],
+            2: good[:ends[200] + 1] + b"\xff" + good[ends[200] + 2:],  # A size that claims all that follows.
+            3: good[:middle] + good[middle + 1:],  # A byte that is missing.
+            4: good[:ends[99]] + os.urandom(3000)}  # An end that is no tag's beginning.
+        paths = {number: self.leave(number, content) for number, content in cases.items()}
+        self.assertEqual(self.repair(len(cases), "recording damaged"),
+                         {"repaired": len(cases), "damaged": len(cases), "empty": 0})
+        for number, path in paths.items():
+            self.assertEqual(read(path + ".damaged"), cases[number])
+            frames = frames_of([path])
+            self.assertEqual([frame for frame in whole if frame in frames], frames)  # In order, none made up.
+            probe(path)
+            if number < 4:
+                self.assertGreater(len(frames), len(whole) - 30)
+                self.assertEqual(frames[-1], whole[-1])
+                # Behind the gap video goes on with a key frame.
+                numbers = [flv.number_of(flv.Tag(kind, 0, payload)) for kind, payload in frames if kind == flv.VIDEO]
+                steps = [(before, after) for before, after in zip(numbers, numbers[1:]) if after != before + 1]
+                self.assertEqual([after % 20 for _, after in steps], [0])
+
+    def test_only_what_holds_no_media_is_removed(self):
+        """A byte of a frame is media; headers and metadata are none. And nothing that is kept is overwritten."""
+        good = self.recorded(flv.stream(50)[0])
+        ends, at = [], 13
+        for tag in flv.parse(good):
+            at += 15 + len(tag.payload)
+            ends.append(at)
+        self.assertEqual([tag.is_frame for tag in flv.parse(good)][:4], [False, False, False, True])
+        noise = os.urandom(10000)
+        kept = {0: good[:ends[2] + 11 + 1], 1: noise, 2: b"FLV\x01" + noise, 3: good[:ends[2]] + noise}
+        gone = {10: good[:ends[2]], 11: good[:ends[2] + 11], 12: good[:ends[0] - 5], 13: good[:13], 14: bytes(100)}
+        paths = {number: self.leave(number, content) for number, content in {**kept, **gone}.items()}
+        self.leave(1, b"an earlier one", ".flv.damaged".replace(".flv", ""))
+        self.assertEqual(self.repair(len(kept) + len(gone), "recording damaged", "recording without a frame removed"),
+                         {"repaired": 0, "damaged": len(kept), "empty": len(gone)})
+        self.assertEqual(self.files("live/cam"), [])
+        self.assertEqual(read(paths[1] + ".damaged"), b"an earlier one")
+        for number, content in kept.items():
+            self.assertEqual(read(paths[number] + (".damaged.2" if number == 1 else ".damaged")), content)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(paths[0]))),
+                         sorted([os.path.basename(paths[number]) + ".damaged" for number in kept] +
+                                [os.path.basename(paths[1]) + ".damaged.2"]))
+
+    def test_a_name_that_is_taken_and_a_salvage_that_was_killed(self):
+        """The recording that is there stays; what a killed process has left of a salvage is made anew."""
+        data, tags = flv.stream(100)
+        good = self.recorded(data)
+        broken = bytes(100) + good[100:]
+        taken = self.leave(0, broken)
+        self.leave(0, b"a recording", "")
+        begun = self.leave(1, broken)
+        self.leave(1, b"a beginning", ".salvage")
+        self.assertEqual(self.repair(2, "recording damaged"), {"repaired": 1, "damaged": 2, "empty": 0})
+        self.assertEqual((read(taken), read(taken + ".damaged")), (b"a recording", broken))
+        harness.check_same(frames_of([begun]), pairs(tags))
 
     def test_what_another_daemon_writes_is_left_alone(self):
         with self.daemon() as daemon, harness.Steady(daemon, name="live/raw") as steady:
