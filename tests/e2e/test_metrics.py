@@ -1,5 +1,6 @@
 """/metrics, as Prometheus' own programs see it."""
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -84,6 +85,45 @@ class MetricsTest(unittest.TestCase):
                                  (turn + 1, turn + 1))
                 self.assertFalse(any(key[0].startswith("sluice_stream_") for key in values))
                 before = values
+
+    def test_drops_of_all_workers(self):
+        """The drops of players on two workers are added up, cause by cause."""
+        data, _ = flv.stream(2000, size=4000)
+        options = ("--workers", "2", "--player-buffer", "256K", "--gop-size", "64K", "--frame-limit", "64K",
+                   "--catch-up", "600", "--stall", "600", "--wait", "600")
+        with Daemon(*options) as daemon, contextlib.ExitStack() as stack:
+            names = ["live/s%d" % i for i in range(8)]
+            for name in names:
+                stack.enter_context(Player(daemon, name, receive_buffer=4096, reading=False))
+            for name in names:
+                daemon.wait_player(name)
+                with Publisher(daemon, name, "http") as publisher:
+                    publisher.send(data)
+                    self.assertEqual(publisher.finish(), 200)
+
+            def look():
+                """Drops by worker and cause; None while they still change."""
+                before = daemon.api()
+                values = scrape(daemon)[1]
+                after = daemon.api()
+                if drops(before) != drops(after):
+                    return None
+                return drops(after), {dict(key[1:])["cause"]: value for key, value in values.items()
+                                      if key[0] == "sluice_dropped_frames_total"}
+
+            def drops(state):
+                owners = {stream["name"]: stream["worker"] for stream in state["streams"]}
+                found = {0: {}, 1: {}}
+                for player in state["players"]:
+                    counts = found[owners[player["stream"]]]
+                    for cause, count in player["drops"].items():
+                        counts[cause] = counts.get(cause, 0) + count
+                return found
+            by_worker, metrics = harness.wait_until(look, "drops that stand still")
+            for counts in by_worker.values():
+                self.assertGreater(sum(counts.values()), 0, by_worker)
+            for cause, value in metrics.items():
+                self.assertEqual(value, by_worker[0][cause] + by_worker[1][cause], cause)
 
     def test_promtool(self):
         """The checker that comes with Prometheus finds nothing to complain of."""

@@ -80,6 +80,30 @@ class WebSocketPlayer:
         self._thread.join(harness.PATIENCE)
 
 
+class Frames:
+    """The frames that a server sends: opcode and payload, none of them fragmented or masked."""
+
+    def __init__(self, peer, data=b""):
+        self._peer, self._data = peer, data
+
+    def _take(self, count):
+        while len(self._data) < count:
+            more = self._peer.recv(65536)
+            if not more:
+                raise AssertionError("the connection ended")
+            self._data += more
+        taken, self._data = self._data[:count], self._data[count:]
+        return taken
+
+    def next(self):
+        first, second = self._take(2)
+        if not first & 0x80 or second & 0x80:
+            raise AssertionError("fragmented or masked: %02x %02x" % (first, second))
+        size = {126: 2, 127: 8}.get(second & 0x7f, 0)
+        length = int.from_bytes(self._take(size), "big") if size else second & 0x7f
+        return first & 0x0f, self._take(length)
+
+
 def join(daemon, name, **options):
     """A player that waits for its stream: the handshake is answered when there is one."""
     result = []
@@ -156,6 +180,31 @@ class WebSocketPlayTest(unittest.TestCase):
                 player.client.send("neither is text")
                 player.wait_tags(len(player.tags) + 20)
             daemon.blocks_settled()
+
+    def test_pings_of_the_server(self):
+        """The server sends a ping every half minute, between tags: it keeps proxies from taking a quiet player for dead."""
+        upgrade = ("GET /%s.flv HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n")
+        with Daemon() as daemon, Steady(daemon, pause=0.02) as steady, daemon.connect() as peer:
+            peer.sendall((upgrade % steady.name).encode())
+            status, _, rest = harness.read_head(peer)
+            self.assertEqual(status, 101)
+            frames, pings, parser, tags_behind = Frames(peer, rest), 0, flv.Parser(), 0
+            patience = harness.Patience()
+            while tags_behind < 200:
+                self.assertTrue(pings or patience.left(), "no ping")
+                opcode, payload = frames.next()
+                if opcode == 9:
+                    pings += 1
+                    self.assertEqual(payload, b"")
+                else:
+                    self.assertEqual(opcode, 2)
+                    parser.feed(payload)
+                    self.assertFalse(parser.rest)
+                    tags_behind += pings > 0
+            self.assertEqual(pings, 1)
+            # Without an answer to it the stream goes on.
+            steady.go_on()
 
     def test_close_codes(self):
         data, tags = flv.stream(40)
