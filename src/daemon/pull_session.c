@@ -299,10 +299,11 @@ static void on_challenge(struct pull_session *session, const sluice_rtsp_message
     case 0:
         break;
     case -ENOKEY:
-        fail(session, error, "%s answered 401, and there is no password for that host", method_name(session->asked));
+        fail(session, error, "%s answered 401: the camera needs credentials, and the pull has none for that host",
+             method_name(session->asked));
         break;
     case -EACCES:
-        fail(session, error, "%s answered 401: wrong name or password", method_name(session->asked));
+        fail(session, error, "%s answered 401: wrong user or password", method_name(session->asked));
         break;
     case -EOPNOTSUPP:
         fail(session, error, "%s answered 401 without a challenge that is known", method_name(session->asked));
@@ -359,6 +360,11 @@ static void on_good_reply(struct pull_session *session, const sluice_rtsp_messag
     }
 }
 
+/* Whether the request that is under way has been repeated with credentials, which the camera has not accepted yet. */
+static bool is_login(const struct pull_session *session) {
+    return session->asked != SLUICE_RTSP_OTHER && session->login.answered > 0;
+}
+
 static void on_reply(struct pull_session *session, const sluice_rtsp_message *reply) {
     unsigned status = reply->status;
     /* Some servers forget CSeq. */
@@ -375,8 +381,9 @@ static void on_reply(struct pull_session *session, const sluice_rtsp_message *re
     else if (status < 300 || (session->asked == SLUICE_RTSP_OPTIONS && (status == 405 || status == 501)))
         on_good_reply(session, reply);
     else
-        fail(session, -ECONNREFUSED, "%s answered %u %s", method_name(session->asked), status,
-             sluice_rtsp_reason(status));
+        fail(session, -ECONNREFUSED, "%s answered %u %s%s", method_name(session->asked), status,
+             sluice_rtsp_reason(status),
+             status == 403 && is_login(session) ? ": wrong user or password, or no right to that path" : "");
 }
 
 /* Cameras may ask, too: whether somebody is there. */
@@ -434,7 +441,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     struct pull_session *session = user;
     (void)conn;
     session->peer_ended = true;
-    fail(session, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
+    if (is_login(session))
+        fail(session, error, "the camera has ended the connection in answer to the credentials: wrong user or password");
+    else
+        fail(session, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
     close_session(session);
 }
 

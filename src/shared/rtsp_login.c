@@ -107,8 +107,9 @@ int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply) 
     sluice_rtsp_auth challenge;
     if (!login->user)
         return -ENOKEY;
+    /* Some servers refuse a password without another challenge. */
     if (!choose(reply, &challenge))
-        return -EOPNOTSUPP;
+        return login->answered > 0 ? -EACCES : -EOPNOTSUPP;
     if (is_refused(login, &challenge))
         return -EACCES;
     bool digest = is_word(challenge.scheme, "Digest");

@@ -330,9 +330,12 @@ class RefusalTest(unittest.TestCase):
             "453": (Camera(self, SETUP=453), "SETUP answered 453 Not Enough Bandwidth"),
             "461": (Camera(self, SETUP=461), "SETUP answered 461 Unsupported transport"),
             "454": (Camera(self, PLAY=454), "PLAY answered 454 Session Not Found"),
-            "password": (Camera(self, user=("admin", "right")), "DESCRIBE answered 401: wrong name or password"),
-            "nonces": (Camera(self, DESCRIBE=self.endless_challenge), "DESCRIBE answered 401: wrong name or password"),
-            "stale": (Camera(self, DESCRIBE=self.stale_challenge), "DESCRIBE answered 401: wrong name or password"),
+            "password": (Camera(self, user=("admin", "right")), "DESCRIBE answered 401: wrong user or password"),
+            "nonces": (Camera(self, DESCRIBE=self.endless_challenge), "DESCRIBE answered 401: wrong user or password"),
+            "stale": (Camera(self, DESCRIBE=self.stale_challenge), "DESCRIBE answered 401: wrong user or password"),
+            "bare": (Camera(self, DESCRIBE=self.bare_refusal), "DESCRIBE answered 401: wrong user or password"),
+            "forbidden": (Camera(self, DESCRIBE=self.forbidding), "DESCRIBE answered 403 Forbidden: wrong user or password"),
+            "hang-up": (self.camera_that_hangs_up(), "in answer to the credentials: wrong user or password"),
             "bearer": (Camera(self, DESCRIBE=lambda request: Camera.reply(request, 401, WWW_Authenticate="Bearer x")),
                        "DESCRIBE answered 401 without a challenge that is known"),
             "refused": (closed, "Connection refused"),
@@ -358,6 +361,31 @@ class RefusalTest(unittest.TestCase):
                         "malformed Session"),
             "no-frames": (Camera(self, media=False), "no media for too long"),
         }
+
+    CHALLENGE = 'Digest realm="r", nonce="1"'
+
+    @classmethod
+    def bare_refusal(cls, request):
+        """Says 401 to a wrong password without another challenge."""
+        challenge = {} if "authorization" in request.headers else {"WWW_Authenticate": cls.CHALLENGE}
+        return Camera.reply(request, 401, **challenge)
+
+    @classmethod
+    def forbidding(cls, request):
+        if "authorization" in request.headers:
+            return Camera.reply(request, 403)
+        return Camera.reply(request, 401, WWW_Authenticate=cls.CHALLENGE)
+
+    def camera_that_hangs_up(self):
+        """Ends the connection at a wrong password."""
+        camera = Camera(self)
+
+        def describe(request):
+            if "authorization" in request.headers:
+                return camera.hang_up()
+            return Camera.reply(request, 401, WWW_Authenticate=self.CHALLENGE)
+        camera.replies["DESCRIBE"] = describe
+        return camera
 
     @staticmethod
     def endless_challenge(request):
@@ -391,6 +419,14 @@ class RefusalTest(unittest.TestCase):
         for camera, _ in cases.values():
             camera.close()
         daemon.blocks_settled()
+
+    def test_without_credentials(self):
+        """A camera that asks for a password, and a pull without one: that is told from a wrong one, in the log and the API."""
+        camera = Camera(self, user=("admin", "right")).start()
+        daemon = puller(self, camera.url() + "=live/open", camera.url(user="admin:wrong") + "=live/wrong")
+        for name, reason in (("live/open", "the camera needs credentials"), ("live/wrong", "wrong user or password")):
+            self.assertIn(reason, wait_state(daemon, "waiting", name).fields["reason"])
+            self.assertIn(reason, pull_of(daemon, name)["reason"])
 
     def test_hangs_up_at_every_step(self):
         cameras = {}
