@@ -1,6 +1,7 @@
 /* Publishing: the body of POST or PUT /NAME.flv is an FLV stream. */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
@@ -26,6 +27,29 @@ unsigned http_publish_status(int error) {
     default:
         return 400;
     }
+}
+
+static bool folds_to(const sluice_http_text *text, const char *word) {
+    return text->length == strlen(word) && strncasecmp(text->text, word, text->length) == 0;
+}
+
+/* "identity" says that there is none. */
+static bool has_coding(const sluice_http_request *request) {
+    for (size_t i = 0; i < request->header_count; i++)
+        if (folds_to(&request->headers[i].name, "Content-Encoding") && request->headers[i].value.length > 0 &&
+            !folds_to(&request->headers[i].value, "identity"))
+            return true;
+    return false;
+}
+
+bool http_publish_forbids(struct http_session *session, const sluice_http_request *request) {
+    if (sluice_http_find(request, "Content-Range"))
+        http_refuse(session, 400, "a stream is published as a whole: Content-Range is for a part of a body");
+    else if (has_coding(request))
+        http_refuse(session, 415, "a stream is published as it is: Content-Encoding is not known");
+    else
+        return false;
+    return true;
 }
 
 /* The name is another's. Logs the refusal. */

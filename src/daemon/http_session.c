@@ -10,6 +10,7 @@
 #include "daemon/http_status.h"
 #include "daemon/log.h"
 #include "daemon/move.h"
+#include "daemon/rtsp_tunnel.h"
 #include "daemon/server.h"
 #include "daemon/spread.h"
 
@@ -49,7 +50,7 @@ void http_linger(struct http_session *session) {
 
 /* The whole response as text. NULL when memory is short. */
 static char *format_reply(const struct http_session *session, const struct http_reply *reply, size_t *ret_size) {
-    char line[160] = "";
+    char line[256] = "";
     int line_size = reply->body || reply->status == 204 ? 0 : snprintf(line, sizeof line, "%s\n", reply->reason);
     const char *body = reply->body ? reply->body : line;
     size_t body_size = reply->body ? reply->body_size : (size_t)line_size;
@@ -72,6 +73,8 @@ static char *format_reply(const struct http_session *session, const struct http_
         at += snprintf(text + at, room - (size_t)at, "WWW-Authenticate: %s\r\n", reply->challenge);
     if (reply->retry_after > 0)
         at += snprintf(text + at, room - (size_t)at, "Retry-After: %u\r\n", reply->retry_after);
+    if (reply->status == 415)
+        at += snprintf(text + at, room - (size_t)at, "Accept-Encoding: identity\r\n");
     if (reply->upgrade)
         at += snprintf(text + at, room - (size_t)at, "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n");
     if (reply->status != 204)
@@ -307,7 +310,7 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
         http_refuse_with(session, &reply);
         return;
     }
-    if (http_origin_forbids(session, request, publish))
+    if (http_origin_forbids(session, request, publish) || (publish && http_publish_forbids(session, request)))
         return;
     const sluice_http_text name = {request->path.text + 1, name_length};
     bool valid = stream_name_is_valid(name.text, name.length);
@@ -338,6 +341,8 @@ static void handle_request(struct http_session *session, const sluice_http_reque
                                          .preflight = true,
                                          .keep_alive = keep_alive};
         http_respond(session, &reply);
+    } else if (sluice_http_find(request, "x-sessioncookie")) {
+        http_refuse(session, 501, RTSP_TUNNEL_ADVICE);
     } else if (http_record_wants(session->base.worker, path)) {
         http_record_start(session, request, keep_alive);
     } else if (path->length > suffix_length + 1 && path->text[0] == '/' &&

@@ -129,7 +129,8 @@ bool http_origin_is_granted(const struct http_session *session);
 bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
                     sluice_http_text stream);
 
-/* http_publish.c */
+/* http_publish.c. Whether the request's body can be no stream from its beginning, as it is; then it is refused. */
+bool http_publish_forbids(struct http_session *session, const sluice_http_request *request);
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream);
 void http_publish_feed(struct http_session *session);
 void http_publish_peer_ended(struct http_session *session, int error);

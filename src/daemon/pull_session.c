@@ -442,7 +442,8 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     (void)conn;
     session->peer_ended = true;
     if (is_login(session))
-        fail(session, error, "the camera has ended the connection in answer to the credentials: wrong user or password");
+        fail(session, error,
+             "the camera has ended the connection in answer to the credentials: wrong user or password");
     else
         fail(session, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
     close_session(session);

@@ -357,6 +357,8 @@ void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *reques
 
 static void fail(struct rtsp_session *session, int error) {
     unsigned status = sluice_rtsp_error_status(error);
+    if (rtsp_refuse_http(session))
+        return;
     rtsp_publish_leave(session, error == -EPROTO ? -EBADMSG : error);
     rtsp_play_leave(session, "malformed RTSP");
     rtsp_refuse(session, status, -1, "malformed request, or one over a limit");

@@ -88,6 +88,9 @@ void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *reques
 /* The same for one that has been judged, and hooks been asked about. */
 void rtsp_dispatch(struct rtsp_session *session, const sluice_rtsp_message *request);
 
+/* rtsp_tunnel.c: whether the first request is one of HTTP, and has been refused as such. What is there is consumed. */
+bool rtsp_refuse_http(struct rtsp_session *session);
+
 /* rtsp_move.c */
 
 /* Where the request is about a stream of another worker, the session begins to go there, and true is returned. */

@@ -64,7 +64,7 @@ class OtherProtocolTest(unittest.TestCase):
         announce = "ANNOUNCE rtsp://127.0.0.1/live/a RTSP/1.0\r\nCSeq: 1\r\nContent-Type: application/sdp\r\n" \
                    "Content-Length: %d\r\n\r\n%s" % (len(SDP), SDP)
         with Daemon(listen=("--flv", "127.0.0.1:0=live/a", "--rtsp", "127.0.0.1:0")) as daemon:
-            for protocol, hidden, first in (("rtsp", announce.encode(), b"RTSP/1.0 400 "), ("flv", MEDIA, b"")):
+            for protocol, hidden, first in (("rtsp", announce.encode(), b"HTTP/1.1 501 "), ("flv", MEDIA, b"")):
                 with self.subTest(protocol), daemon.connect(protocol) as peer:
                     peer.sendall(b"POST /live/a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n"
                                  b"Content-Length: %d\r\n\r\n%s" % (len(hidden), hidden))

@@ -433,6 +433,13 @@ class RefusedTest(unittest.TestCase):
         ("bare LF", 400, head("POST").replace(b"\r\n", b"\n")),
         ("bare LF in one line", 400, b"POST /live/a.flv HTTP/1.1\r\nHost: test\nContent-Length: 5\r\n\r\n"),
         ("bare CR", 400, head("POST", STREAM_PATH, "X-CR: 1\rContent-Length: 5")),
+        ("a part of a body", 400, head("PUT", STREAM_PATH, "Content-Length: 5", "Content-Range: bytes 0-4/10")),
+        ("an unsatisfied part", 400, head("PUT", STREAM_PATH, "Content-Length: 5", "content-range: bytes */10")),
+        ("compressed", 415, head("POST", STREAM_PATH, "Content-Length: 5", "Content-Encoding: gzip")),
+        ("compressed twice", 415, head("PUT", STREAM_PATH, "Content-Length: 5", "Content-Encoding: identity", "content-encoding: br")),
+        ("tunnel", 501, head("GET", "/live/a", "x-sessioncookie: 1", "Accept: application/x-rtsp-tunnelled", version="1.0")),
+        ("tunnel's other half", 501, head("POST", "/live/a", "X-SessionCookie: 1", "Content-Length: 32767",
+                                          "Content-Type: application/x-rtsp-tunnelled", version="1.0")),
         ("space in the request line", 400, b"POST  /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n"),
     ]
     # Bodies whose chunks can be read in two ways.
@@ -469,6 +476,15 @@ class RefusedTest(unittest.TestCase):
                 steady.go_on()
             daemon.blocks_settled()
             daemon.check_complaints(len(self.REQUESTS))
+
+    def test_codings(self):
+        """What is compressed is refused with what would be taken; "identity" is no coding, and is taken."""
+        data, _ = flv.stream(10)
+        with Daemon() as daemon:
+            status, headers, _ = daemon.request("PUT", STREAM_PATH, data, {"Content-Encoding": "gzip"})
+            self.assertEqual((status, headers["Accept-Encoding"]), (415, "identity"))
+            self.assertEqual(daemon.request("PUT", STREAM_PATH, data, {"Content-Encoding": "Identity"})[0], 200)
+            daemon.blocks_settled()
 
     def test_chunks(self):
         good, _ = flv.stream(10)

@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -279,6 +280,31 @@ class StatusTest(unittest.TestCase):
         self.raw("OPTIONS * HTTP/1.1\r\nCSeq: 1\r\n\r\n", 400)
         self.raw("OPTIONS rtsp://h/" + "a" * 3000 + " RTSP/1.0\r\nCSeq: 1\r\n\r\n", 414)
         self.raw("ANNOUNCE rtsp://h/live/x RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 999999\r\n\r\n", 413)
+
+    def test_tunnels(self):
+        """RTSP over HTTP is answered in HTTP, with what to do instead, at both ports; however the request is cut."""
+        for protocol in ("rtsp", "http"):
+            for request in (b"GET /live/a HTTP/1.0\r\nx-sessioncookie: 1\r\nAccept: application/x-rtsp-tunnelled\r\n\r\n",
+                            b"POST /live/a HTTP/1.1\r\nHost: x\r\nx-sessioncookie: 1\r\n"
+                            b"Content-Type: application/x-rtsp-tunnelled\r\nContent-Length: 32767\r\n\r\nT1BUSU9OUw=="):
+                for cut in (0, 3, 20, 40):
+                    with self.subTest((protocol, request[:4], cut)), self.daemon.connect(protocol) as peer:
+                        peer.sendall(request[:cut])
+                        peer.sendall(request[cut:])
+                        answer = harness.read_to_end(peer)
+                        self.assertEqual(harness.status_of(answer), 501)
+                        self.assertIn(b"-rtsp_transport tcp", answer)
+
+    def test_tunnel_of_ffmpeg(self):
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("ffmpeg is not installed")
+        for protocol in ("rtsp", "http"):
+            url = "rtsp://%s:%d/live/a" % self.daemon.address(protocol)
+            done = subprocess.run([ffmpeg, "-v", "warning", "-rtsp_transport", "http", "-i", url, "-f", "null", "-"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=harness.PATIENCE)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertRegex(done.stderr.decode(), "5XX|501")
 
     def test_no_cseq(self):
         self.assertEqual(self.client().ask("OPTIONS", CSeq=None).status, 400)
