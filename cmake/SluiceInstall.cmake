@@ -14,7 +14,7 @@ install(DIRECTORY include/sluice "${PROJECT_BINARY_DIR}/include/sluice"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 
 # Not under etc, where an installation would overwrite what the operator has made of it.
-install(FILES src/daemon/sluiced.conf DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES src/daemon/sluiced.conf LICENSE README.md SECURITY.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
 # Man pages, and completions where the shells look for those of installed programs.
 foreach(section IN ITEMS 1 8)

@@ -4,6 +4,9 @@
 configure_file(src/daemon/sluiced.service.in "${PROJECT_BINARY_DIR}/sluiced.service" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/sluiced.service" src/daemon/sluiced.socket DESTINATION lib/systemd/system)
 
+# Where Debian's tools look for it.
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
+
 set(CPACK_PACKAGE_VENDOR "Sluice")
 set(CPACK_PACKAGE_CONTACT "The Sluice authors <sluice@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
@@ -21,4 +24,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(debian "${PROJECT_SOURCE_DIR}/packaging/debian")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${debian}/postinst" "${debian}/prerm" "${debian}/postrm")
 include(CPack)
