@@ -50,7 +50,9 @@ static unsigned check_user(const struct access *access, const struct rule *rule,
     return access_user_may(access, rule, user->name, user->rights) ? 0 : 403;
 }
 
-static unsigned check(const struct access *access, const sluice_http_request *request, const char **ret_challenge) {
+/* @ret_asked: whether the client had to show something */
+static unsigned check(const struct access *access, const sluice_http_request *request, bool *ret_asked,
+                      const char **ret_challenge) {
     const struct rule *rule;
     switch (access_judge(access, &rule)) {
     case ACCESS_GRANTED:
@@ -60,6 +62,7 @@ static unsigned check(const struct access *access, const sluice_http_request *re
     case ACCESS_ASK:
         break;
     }
+    *ret_asked = true;
     if (has_token(access, rule, request))
         return 0;
     *ret_challenge = rule->ways & RULE_USER ? "Basic realm=\"sluiced\", charset=\"UTF-8\"" : "Bearer realm=\"sluiced\"";
@@ -71,7 +74,10 @@ bool http_authorize(struct http_session *session, const sluice_http_request *req
     struct worker *worker = session->base.worker;
     const struct access access = {worker->options, action, stream, &session->base.peer_address};
     const char *challenge = NULL;
-    unsigned status = check(&access, request, &challenge);
+    bool asked = false;
+    unsigned status = check(&access, request, &asked, &challenge);
+    if (status == 0 && asked)
+        session_authorize(&session->base);
     if (status == 0)
         return true;
     denials_log(&worker->denials, worker_now(worker), "http", session->base.peer, status);

@@ -60,6 +60,7 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream, enum packet_kind form) {
     session->player = player;
     session->state = HTTP_PLAYING;
+    session_authorize(&session->base);
     session->joined_at = worker_now(session->base.worker);
     player->conn = session->base.conn;
     player->user = session;

@@ -63,6 +63,7 @@ static void refuse_name(struct http_session *session, int error) {
 /* The stream is its own. */
 static void begin(struct http_session *session) {
     session->state = HTTP_PUBLISHING;
+    session_authorize(&session->base);
     session->received = 0;
     session->received_at = worker_now(session->base.worker);
     if (session->expects_continue) {
@@ -122,6 +123,8 @@ void http_publish_end(struct http_session *session, int error, unsigned status) 
     size_t left = sluice_chain_length(session->payload);
     int result = publisher_end(session->publisher, error, left, worker_now(session->base.worker));
     session->publisher = NULL;
+    if (!result)
+        session_authorize(&session->base);
     sluice_chain_skip(session->payload, left);
     sluice_conn_set_need(session->base.conn, 0);
     const struct http_reply reply = {

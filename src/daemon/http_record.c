@@ -285,7 +285,10 @@ static void answer_file(struct http_session *session, struct http_record *record
 }
 
 static void answer(struct http_session *session, struct http_record *record) {
-    record->keep_alive = record->keep_alive && !session->peer_ended && !session->base.worker->draining &&
+    /* It is a player's then, although it may be over soon. */
+    if (!record->error)
+        session_authorize(&session->base);
+    record->keep_alive = record->keep_alive && http_may_go_on(session) && !session->base.worker->draining &&
                          !session->base.worker->leaving;
     if (record->error) {
         bool missing = record->error == -ENOENT || record->error == -ENOTDIR || record->error == -ELOOP;

@@ -15,7 +15,8 @@
 #include "daemon/spread.h"
 
 enum {
-    HEAD_MS = 10000,       /* for a request's head to come */
+    IDLE_MS = 10000,       /* for a request to begin */
+    HEAD_MS = 10000,       /* and then for the rest of its head */
     RESPONSE_MS = 10000,   /* for a response to be taken, and for more of it as it is (deadline.h) */
     LINGER_MS = 2000,      /* for the peer to close */
     PIPELINE_MOST = 65536, /* bytes of further requests that wait while a response is sent */
@@ -89,16 +90,23 @@ static char *format_reply(const struct http_session *session, const struct http_
     return text;
 }
 
-void http_respond(struct http_session *session, const struct http_reply *reply) {
-    char *text = format_reply(session, reply, &session->response_size);
-    free(reply->body);
+/* What a client repeats that plays and publishes nothing does not keep its connection for ever. */
+bool http_may_go_on(const struct http_session *session) {
+    return !session->peer_ended && !session_is_overdue(&session->base);
+}
+
+void http_respond(struct http_session *session, const struct http_reply *wanted) {
+    struct http_reply reply = *wanted;
+    reply.keep_alive = reply.keep_alive && http_may_go_on(session);
+    char *text = format_reply(session, &reply, &session->response_size);
+    free(reply.body);
     if (!text) {
         http_close(session);
         return;
     }
     session->response = text;
     session->response_sent = 0;
-    session->keep_alive = reply->keep_alive && !session->peer_ended;
+    session->keep_alive = reply.keep_alive;
     session->state = HTTP_RESPONDING;
     session->deadline = worker_now(session->base.worker) + RESPONSE_MS;
     session->base.worker->answers++;
@@ -253,6 +261,8 @@ static void on_answered(struct session *base, bool granted) {
         return;
     session->asked = NULL;
     session->state = HTTP_HEAD;
+    if (granted)
+        session_authorize(base);
     if (granted && http_record_wants(base->worker, &request->path)) {
         http_record_look(session, request, keeps_alive(session, request));
     } else if (granted) {
@@ -353,18 +363,27 @@ static void handle_request(struct http_session *session, const sluice_http_reque
     }
 }
 
+/* However late that is: the time before was the connection's, this is the request's. */
+static void begin_head(struct http_session *session) {
+    session->has_begun = true;
+    session->deadline = worker_now(session->base.worker) + HEAD_MS;
+}
+
 static void read_requests(struct http_session *session) {
     sluice_http_request request;
+    sluice_chain *chain = sluice_conn_chain(session->base.conn);
     /* Not before there is something to read: it is large, and most of those that wait are done with it soon. */
     if (!session->http && sluice_http_new(&session->http) < 0) {
         http_close(session);
         return;
     }
-    int result = sluice_http_next(session->http, sluice_conn_chain(session->base.conn), &request);
+    int result = sluice_http_next(session->http, chain, &request);
     if (result < 0)
         http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
     else if (result > 0)
         handle_request(session, &request);
+    else if (!session->has_begun && sluice_chain_length(chain) > 0)
+        begin_head(session);
     go_on(session);
 }
 
@@ -473,8 +492,9 @@ static void response_sent(struct http_session *session) {
         return;
     }
     session->state = HTTP_HEAD;
-    session->head_only = false;
-    session->deadline = worker_now(session->base.worker) + HEAD_MS;
+    session->head_only = session->has_begun = false;
+    session->base.is_authorized = false;
+    session->deadline = worker_now(session->base.worker) + IDLE_MS;
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     read_requests(session);
@@ -631,7 +651,7 @@ int http_session_start(struct worker *worker, int fd, const struct sockaddr_stor
     session_init(&session->base, &http_session_type, worker, peer);
     session->base.merge_window_ms = listener->merge_window_ms;
     session->state = HTTP_HEAD;
-    session->deadline = worker_now(worker) + HEAD_MS;
+    session->deadline = worker_now(worker) + IDLE_MS;
     int error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
     if (error) {
         free(session);

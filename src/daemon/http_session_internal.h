@@ -42,6 +42,7 @@ struct http_session {
     enum http_state state;
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */
+    bool has_begun;    /* HTTP_HEAD: the first bytes of a head are here, so the deadline is that head's */
     bool peer_ended;
     sluice_http_request *asked; /* moving, asking: to go on with; its texts are the framer's */
 
@@ -95,6 +96,9 @@ void http_refuse(struct http_session *session, unsigned status, const char *reas
 
 /* The same where there is as much of something as there may be; counts it. */
 void http_refuse_limit(struct http_session *session, enum refusal refusal);
+
+/* Whether the connection goes on behind a response that would keep it. */
+bool http_may_go_on(const struct http_session *session);
 
 bool http_text_is(const sluice_http_text *text, const char *word);
 

@@ -181,7 +181,10 @@ static unsigned check_rights(struct rtsp_auth *auth, const struct access *access
     auth->wants_user = true;
     auth->wants_token = false;
     unsigned status = identify(auth, access->options->users, request);
-    return status ? status : auth->rights & needed ? 0 : 403;
+    if (!status && !(auth->rights & needed))
+        status = 403;
+    auth->has_shown |= !status;
+    return status;
 }
 
 unsigned rtsp_authorize(struct rtsp_auth *auth, const struct access *access, const sluice_rtsp_message *request) {
@@ -198,6 +201,7 @@ unsigned rtsp_authorize(struct rtsp_auth *auth, const struct access *access, con
         return 403;
     case ACCESS_ASK:
         status = ask(auth, access, rule, request);
+        auth->has_shown |= !status;
         break;
     }
     if (!status)

@@ -27,6 +27,7 @@ struct rtsp_auth {
     char stream[STREAM_NAME + 1];
     unsigned actions;
     bool wants_user, wants_token; /* what the challenge asks for */
+    bool has_shown;               /* what was asked for, at least once */
 };
 
 /*

@@ -314,6 +314,7 @@ void rtsp_play(struct rtsp_session *session, const sluice_rtsp_message *request)
             {"live", stream->live ? "yes" : "no"});
         player->progress_at = session->joined_at = now;
         session->state = RTSP_PLAYING;
+        session_authorize(&session->base);
         stream_play(stream, player);
     }
     struct rtsp_reply reply;

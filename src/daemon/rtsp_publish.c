@@ -124,6 +124,7 @@ void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *reques
         return;
     }
     session->state = RTSP_RECORDING;
+    session_authorize(&session->base);
     rtsp_respond(session, 200, request->cseq);
 }
 

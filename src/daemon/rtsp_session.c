@@ -239,6 +239,8 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     const struct access access = {worker->options, publishes ? RULE_PUBLISH : RULE_PLAY, target.name,
                                   &session->base.peer_address};
     unsigned status = rtsp_authorize(&session->auth, &access, request);
+    if (status == 0 && session->auth.has_shown)
+        session_authorize(&session->base);
     if (status == 0)
         return true;
     struct rtsp_reply reply;
@@ -309,6 +311,7 @@ static void on_answered(struct session *base, bool granted) {
     if (base->closing || session->state == RTSP_ENDING || rtsp_play_read_target(request, &target) < 0)
         return;
     if (granted) {
+        session_authorize(base);
         memcpy(session->hooked, target.name.text, target.name.length);
         session->hooked[target.name.length] = '\0';
         session->hooked_actions = action_of(request);
@@ -490,11 +493,33 @@ static const sluice_conn_events events = {
     .on_closed = on_closed,
 };
 
+static void give_up(struct rtsp_session *session, const char *reason) {
+    rtsp_publish_leave(session, -ETIMEDOUT);
+    rtsp_play_leave(session, reason);
+    rtsp_close(session);
+}
+
+/*
+ * Requests keep a session alive, but not one that never was allowed anything. A player may wait for its publisher in
+ * between: that much longer it may go on.
+ */
+static bool is_unauthorized_for_long(const struct rtsp_session *session, uint64_t now) {
+    const struct session *base = &session->base;
+    if (base->is_authorized || session->state == RTSP_ENDING || !session_is_overdue(base))
+        return false;
+    return session->state != RTSP_WAITING ||
+           now - base->authorized_at - SESSION_UNAUTHORIZED_MS >= worker_wait_ms(base->worker, session->player->stream);
+}
+
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
     if (rtsp_publish_is_late(session, now)) {
         rtsp_publish_leave(session, -ETIME);
         rtsp_end(session);
+        return;
+    }
+    if (is_unauthorized_for_long(session, now)) {
+        give_up(session, "nothing published or played in time");
         return;
     }
     switch (session->state) {
@@ -512,9 +537,7 @@ static void tick(struct session *base, uint64_t now) {
     default:
         if (now - session->active_at < IDLE_MS)
             break;
-        rtsp_publish_leave(session, -ETIMEDOUT);
-        rtsp_play_leave(session, "it says nothing");
-        rtsp_close(session);
+        give_up(session, "it says nothing");
         break;
     }
 }

@@ -16,6 +16,12 @@ struct session;
 struct session_move;
 struct worker;
 
+/*
+ * How long a connection may go on that has not been authorized to publish or play: time for a challenge, a password
+ * that is typed in, and a first request; not for requests that mean nothing and repeat.
+ */
+enum { SESSION_UNAUTHORIZED_MS = 60000 };
+
 struct session_type {
     const char *protocol;
     bool pulls; /* the connection is one that we have made, to fetch a stream */
@@ -50,12 +56,26 @@ struct session {
     bool is_outgoing;         /* made by the daemon itself: no address's connection */
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
-    struct hook_job *hook; /* the answer that it waits for; or NULL */
-    struct feed *seat;     /* among the players of a stream that another worker serves; or NULL: see feed.h */
+    bool is_authorized;     /* see session_authorize() */
+    uint64_t authorized_at; /* loop time of the last session_authorize(), or of its beginning */
+    struct hook_job *hook;  /* the answer that it waits for; or NULL */
+    struct feed *seat;      /* among the players of a stream that another worker serves; or NULL: see feed.h */
 };
 
 /* Before it has a connection. */
 void session_init(struct session *session, const struct session_type *type, struct worker *worker,
                   const struct sockaddr_storage *peer);
+
+/*
+ * The client has shown what a rule asks for, a hook has let it in, or it publishes or plays. What a rule or its absence
+ * allows to everyone does not count before that.
+ */
+void session_authorize(struct session *session);
+
+/*
+ * Whether it has gone on for SESSION_UNAUTHORIZED_MS since its beginning, or since it was last authorized. The caller
+ * knows in which states that ends it.
+ */
+bool session_is_overdue(const struct session *session);
 
 #endif
