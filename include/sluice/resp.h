@@ -119,8 +119,7 @@ SLUICE_API void sluice_resp_reset(sluice_resp *resp);
 /**
  * Takes the next reply, or push, out of the chain. Nothing is consumed until it is whole. How far it has been looked
  * through is remembered, so each byte is looked at once, in however many pieces it comes; bytes that somebody else
- * takes out of the chain meanwhile make the search begin again, and so does another chain. A chain that is freed with
- * part of a reply in it needs sluice_resp_reset().
+ * takes out of the chain meanwhile make the search begin again, and so does another chain.
  * Releases the bytes of the reply before, unless they were moved out with sluice_slice_keep().
  *
  * @param ret_reply the reply; untouched unless 1 is returned. It lies in the framer, valid until the framer's next

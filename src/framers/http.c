@@ -27,7 +27,7 @@ enum scan_part {
 };
 
 struct scan {
-    uint64_t at; /* place in the stream (bytes consumed) from which the rest counts */
+    chain_place at; /* from which the rest counts */
     enum scan_part part;
     uint8_t last;  /* SCAN_LINES: the last byte seen */
     size_t line;   /* SCAN_LINES: bytes of the current line so far */
@@ -152,11 +152,10 @@ static int scan_bytes(struct scan *scan, const uint8_t *bytes, size_t n) {
 }
 
 /* Goes on with the search: 1 (scan.done bytes end with the empty line), 0 (it has not come), or an error. */
-static int find_head(struct scan *scan, const sluice_chain *chain) {
-    if (scan->at != chain_consumed(chain))
-        *scan = (struct scan){.at = chain_consumed(chain)};
-    sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_skip(&cursor, scan->done);
+static int find_head(struct scan *scan, sluice_chain *chain) {
+    if (!chain_is_at(chain, scan->at))
+        *scan = (struct scan){.at = chain_place_of(chain)};
+    sluice_cursor cursor = cursor_of_chain_at(chain, scan->done);
     while (cursor_left(&cursor) > 0) {
         size_t here;
         const uint8_t *bytes = cursor_view(&cursor, &here);
@@ -403,7 +402,7 @@ static int take_head(sluice_http *http, sluice_chain *chain, sluice_http_request
         (void)sluice_chain_take(chain, text.length, &http->held);
     else
         sluice_chain_skip(chain, text.length);
-    http->scan = (struct scan){.at = chain_consumed(chain)};
+    http->scan = (struct scan){.at = chain_place_of(chain)};
     *ret_request = request;
     return 1;
 }

@@ -14,17 +14,13 @@ struct frame {
 };
 
 /*
- * How far the next reply has been looked through. The place is remembered as a block, so that a reply of many blocks is
- * not walked again from its first one whenever a piece arrives; the chain holds the block as long as nobody takes bytes
- * out of the chain.
+ * How far the next reply has been looked through. The chain remembers the block, so that a reply of many blocks is not
+ * walked again from its first one whenever a piece arrives.
  */
 struct scan {
-    const sluice_chain *chain;
-    uint64_t at;         /* the chain's consumed bytes: when it is another chain, or this changes, all else is void */
-    size_t done;         /* bytes from there to the place: whole lines and bodies, and what has come of a line */
-    sluice_block *block; /* the place, when done is not 0; perhaps the end of the block */
-    uint32_t offset;
-    size_t body; /* at a body: its bytes with CRLF; 0: at or in a line */
+    chain_place at; /* when somebody consumes, or it is another stream, all else is void */
+    size_t done;    /* bytes from there to the place: whole lines and bodies, and what has come of a line */
+    size_t body;    /* at a body: its bytes with CRLF; 0: at or in a line */
     bool is_verbatim;
     uint32_t elements; /* announced so far */
     uint32_t depth;    /* frames in use */
@@ -90,7 +86,7 @@ void sluice_resp_reset(sluice_resp *resp) {
     resp->error = 0;
     resp->need = 1;
     resp->bulk = (struct open_bulk){0};
-    resp->scan.chain = NULL;
+    resp->scan.at = (chain_place){0};
 }
 
 size_t sluice_resp_need(const sluice_resp *resp) {
@@ -107,32 +103,12 @@ static int fail(sluice_resp *resp, int error) {
 /* The search for the end of a reply. Its steps say 1 (the reply is whole), 0 (go on), -EAGAIN or what is wrong. */
 
 static void scan_begin(struct scan *scan, const sluice_chain *chain) {
-    scan->chain = chain;
-    scan->at = chain_consumed(chain);
+    scan->at = chain_place_of(chain);
     scan->done = 0;
     scan->body = 0;
     scan->elements = 0;
     scan->depth = 0;
     resp_line_begin(&scan->line);
-}
-
-static sluice_cursor scan_cursor(const struct scan *scan, const sluice_chain *chain) {
-    if (scan->done == 0)
-        return cursor_of_chain(chain);
-    sluice_cursor cursor = {{scan->block, chain->last, scan->offset, chain_length(chain) - scan->done}};
-    /* At the end of what was the last block: it has grown, or there is one behind it now. */
-    if (cursor.at.left > 0 && scan->offset == scan->block->length) {
-        cursor.at.block = scan->block->next;
-        cursor.at.offset = 0;
-    }
-    return cursor;
-}
-
-static void scan_pause(struct scan *scan, const sluice_chain *chain, const sluice_cursor *cursor) {
-    bool at_end = cursor_left(cursor) == 0;
-    scan->done = chain_length(chain) - cursor_left(cursor);
-    scan->block = at_end ? chain->last : cursor->at.block;
-    scan->offset = at_end ? chain->last->length : cursor->at.offset;
 }
 
 /* A value has ended, and with it the aggregates of which it is the last. */
@@ -221,13 +197,13 @@ static int read_body(sluice_resp *resp, const sluice_chain *chain, sluice_cursor
 }
 
 /* Goes on to the end of the reply, or of the chain; @ret_length is the reply's. */
-static int scan_reply(sluice_resp *resp, const sluice_chain *chain, size_t *ret_length) {
-    sluice_cursor cursor = scan_cursor(&resp->scan, chain);
+static int scan_reply(sluice_resp *resp, sluice_chain *chain, size_t *ret_length) {
+    sluice_cursor cursor = cursor_of_chain_at(chain, resp->scan.done);
     int result = 0;
     while (result == 0)
         result = resp->scan.body > 0 ? read_body(resp, chain, &cursor) : read_line(resp, chain, &cursor);
     if (result == -EAGAIN)
-        scan_pause(&resp->scan, chain, &cursor);
+        resp->scan.done = chain_length(chain) - cursor_left(&cursor);
     *ret_length = chain_length(chain) - cursor_left(&cursor);
     return result;
 }
@@ -245,7 +221,7 @@ int sluice_resp_next(sluice_resp *resp, sluice_chain *chain, sluice_resp_reply *
     int result = sluice_resp_bulk_close(resp, chain);
     if (result <= 0)
         return result;
-    if (resp->scan.chain != chain || resp->scan.at != chain_consumed(chain)) {
+    if (!chain_is_at(chain, resp->scan.at)) {
         scan_begin(&resp->scan, chain);
         resp->need = 1;
     }

@@ -43,9 +43,8 @@ struct sluice_rtsp {
     size_t skipped;   /* bytes before it that belonged to none; while not 0, what looks like a message may not be one */
     uint32_t refused; /* false beginnings among them that took a look at more than a few bytes */
 
-    /* RTSP_HEAD, RTSP_BODY: the head, as long as nothing else is consumed from that chain. */
-    const sluice_chain *chain;
-    uint64_t at;
+    /* RTSP_HEAD, RTSP_BODY: the head, as long as nothing else is consumed. */
+    chain_place at;
     header_search search;
     bool has_length;
     uint64_t content_length;
@@ -255,8 +254,7 @@ static int read_start(sluice_rtsp *rtsp, sluice_chain *chain) {
     if (!http_is_token_char(first))
         return lose(rtsp, chain);
     rtsp->state = RTSP_HEAD;
-    rtsp->chain = chain;
-    rtsp->at = chain_consumed(chain);
+    rtsp->at = chain_place_of(chain);
     rtsp->search = (header_search){0};
     return 0;
 }
@@ -317,9 +315,8 @@ static int search_piece(sluice_rtsp *rtsp, const sluice_chain *chain, const uint
 }
 
 /* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), or an error. */
-static int find_end(sluice_rtsp *rtsp, const sluice_chain *chain) {
-    sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_skip(&cursor, rtsp->search.done);
+static int find_end(sluice_rtsp *rtsp, sluice_chain *chain) {
+    sluice_cursor cursor = cursor_of_chain_at(chain, rtsp->search.done);
     while (cursor_left(&cursor) > 0) {
         size_t here, before = rtsp->search.done, room = search_room(rtsp);
         const uint8_t *bytes = cursor_view(&cursor, &here);
@@ -428,7 +425,7 @@ int sluice_rtsp_next(sluice_rtsp *rtsp, sluice_chain *chain, sluice_rtsp_message
     if (rtsp->headers && rtsp->state != RTSP_BODY)
         drop_headers(rtsp);
     bool in_text = rtsp->state == RTSP_HEAD || rtsp->state == RTSP_BODY;
-    if (in_text && (rtsp->chain != chain || rtsp->at != chain_consumed(chain)))
+    if (in_text && !chain_is_at(chain, rtsp->at))
         expect_message(rtsp);
     /* Each round raises the need or consumes, or goes from one state to the next. */
     while (chain_length(chain) >= rtsp->need) {

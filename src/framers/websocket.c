@@ -6,6 +6,7 @@
 #include "framers/utf8.h"
 #include "framers/websocket_frame.h"
 #include "memory/chain.h"
+#include "memory/pool.h"
 #include "reader/cursor.h"
 
 enum {
@@ -42,17 +43,6 @@ struct message {
     utf8_state text;
 };
 
-/*
- * How far the unmasking has come, so that a frame that arrives in many blocks is walked once. The block is in the chain
- * as long as nothing has been consumed since.
- */
-struct place {
-    const sluice_chain *chain;
-    uint64_t consumed;
-    sluice_block *block;
-    uint32_t offset;
-};
-
 struct sluice_websocket {
     enum websocket_state state;
     int error;   /* WEBSOCKET_FAILED: what next() returns; else 0 */
@@ -63,7 +53,6 @@ struct sluice_websocket {
     uint16_t close_code;
     struct frame frame;
     struct message message;
-    struct place place;
     sluice_chain gathered;             /* the frames of the message that are complete */
     sluice_websocket_message delivery; /* handed out by pointer, so that a consumer's keep() empties this very slice */
 };
@@ -206,28 +195,11 @@ static int read_header(sluice_websocket *ws, const sluice_chain *chain) {
     return 0;
 }
 
-/* Where the payload goes on that has not been looked at. */
-static sluice_cursor unseen_payload(const sluice_websocket *ws, const sluice_chain *chain) {
-    const struct place *place = &ws->place;
-    size_t before = ws->frame.header + ws->frame.seen;
-    sluice_cursor cursor = cursor_of_chain(chain);
-    if (!place->block || place->chain != chain || place->consumed != chain_consumed(chain)) {
-        cursor_skip(&cursor, before);
-        return cursor;
-    }
-    cursor.at.block = place->block;
-    cursor.at.offset = place->offset;
-    cursor.at.left -= before;
-    if (cursor.at.left > 0 && slice_walk_span(&cursor.at) == 0)
-        slice_walk_next(&cursor.at);
-    return cursor;
-}
-
 /* Unmasks the payload up to its first @n bytes, in place, and checks text; what has been seen is left alone. */
-static int look_at(sluice_websocket *ws, const sluice_chain *chain, size_t n) {
+static int look_at(sluice_websocket *ws, sluice_chain *chain, size_t n) {
     struct frame *frame = &ws->frame;
     bool is_text = !websocket_is_control(frame->opcode) && ws->message.opcode == SLUICE_WEBSOCKET_TEXT;
-    sluice_cursor cursor = unseen_payload(ws, chain);
+    sluice_cursor cursor = cursor_of_chain_at(chain, frame->header + frame->seen);
     while (frame->seen < n) {
         size_t here = slice_walk_span(&cursor.at);
         if (here > n - frame->seen)
@@ -236,7 +208,6 @@ static int look_at(sluice_websocket *ws, const sluice_chain *chain, size_t n) {
         if (ws->masked)
             sluice_websocket_mask(bytes, here, frame->mask, frame->offset + frame->seen);
         frame->seen += here;
-        ws->place = (struct place){chain, chain_consumed(chain), cursor.at.block, cursor.at.offset + (uint32_t)here};
         if (is_text && !utf8_check(&ws->message.text, bytes, here))
             return -EILSEQ;
         cursor_skip(&cursor, here);
@@ -260,10 +231,28 @@ static void take_seen(sluice_websocket *ws, sluice_chain *chain, sluice_slice *r
     frame->seen = 0;
 }
 
+/*
+ * The connection has come to another loop: what has been gathered stays in the blocks in which it is, which are another
+ * thread's, and becomes a guest in the new loop's pool.
+ */
+static int follow_pool(sluice_websocket *ws, sluice_pool *pool) {
+    sluice_chain followed;
+    sluice_slice gathered;
+    chain_init(&followed, pool);
+    (void)sluice_chain_take(&ws->gathered, chain_length(&ws->gathered), &gathered);
+    int error = sluice_chain_append_slice(&followed, &gathered);
+    sluice_slice_release(&gathered);
+    ws->gathered = followed;
+    return error;
+}
+
 /* A frame that is complete, of a message that has others. */
 static int gather(sluice_websocket *ws, sluice_chain *chain) {
     if (!ws->gathered.pool)
         chain_init(&ws->gathered, chain->pool);
+    int error = pool_is_one(ws->gathered.pool, chain->pool) ? 0 : follow_pool(ws, chain->pool);
+    if (error)
+        return error;
     sluice_chain_skip(chain, ws->frame.header);
     return sluice_chain_move(chain, ws->frame.seen, &ws->gathered);
 }

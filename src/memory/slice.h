@@ -26,7 +26,16 @@ static inline size_t slice_walk_span(const slice_walk *walk) {
     return walk->block == walk->last ? walk->left : walk->block->length - walk->offset;
 }
 
+/* For a test that bounds them: how often any walk has gone to another block. */
+#ifdef SLUICE_COUNT_STEPS
+extern uint64_t slice_steps;
+#define SLICE_COUNT_STEP() ((void)slice_steps++)
+#else
+#define SLICE_COUNT_STEP() ((void)0)
+#endif
+
 static inline void slice_walk_next(slice_walk *walk) {
+    SLICE_COUNT_STEP();
     walk->left -= slice_walk_span(walk);
     walk->offset = 0;
     if (walk->left > 0)

@@ -23,8 +23,7 @@ enum {
 
 /* Where the search for the empty line is. */
 struct search {
-    const sluice_chain *chain;
-    uint64_t at; /* place in the stream (bytes consumed) from which the rest counts */
+    chain_place at; /* from which the rest counts */
     header_search lines;
 };
 
@@ -79,13 +78,11 @@ void sluice_headers_free(sluice_headers *headers) {
 }
 
 /* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
-static int find_end(sluice_headers *headers, const sluice_chain *chain) {
+static int find_end(sluice_headers *headers, sluice_chain *chain) {
     struct search *search = &headers->search;
-    /* Bytes that were there cannot have become fewer: it is another chain in the same place. */
-    if (search->chain != chain || search->at != chain_consumed(chain) || search->lines.done > chain_length(chain))
-        *search = (struct search){.chain = chain, .at = chain_consumed(chain)};
-    sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_skip(&cursor, search->lines.done);
+    if (!chain_is_at(chain, search->at))
+        *search = (struct search){.at = chain_place_of(chain)};
+    sluice_cursor cursor = cursor_of_chain_at(chain, search->lines.done);
     while (cursor_left(&cursor) > 0 && search->lines.done < headers->limits.max_total) {
         size_t here;
         const uint8_t *bytes = cursor_view(&cursor, &here);

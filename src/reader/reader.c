@@ -37,6 +37,9 @@ struct sluice_reader {
     size_t behind_blocks; /* references of behind */
     size_t mark_limit;
     uint64_t marked_at; /* place in the stream (bytes consumed) */
+    reader_list *list;  /* whose first or next names it; NULL: it is in none */
+    sluice_reader *list_next;
+    sluice_chain nothing; /* what a reader reads that has been cut off */
 };
 
 int sluice_reader_new(sluice_chain *chain, sluice_reader **ret_reader) {
@@ -64,7 +67,25 @@ static void end_loan(sluice_reader *reader) {
     reader->lent = NULL;
 }
 
+static void leave_list(sluice_reader *reader) {
+    if (!reader->list)
+        return;
+    sluice_reader **link = &reader->list->first;
+    while (*link != reader)
+        link = &(*link)->list_next;
+    *link = reader->list_next;
+    reader->list = NULL;
+}
+
+void reader_enlist(sluice_reader *reader, reader_list *list) {
+    leave_list(reader);
+    reader->list = list;
+    reader->list_next = list->first;
+    list->first = reader;
+}
+
 void sluice_reader_reset(sluice_reader *reader, sluice_chain *chain) {
+    leave_list(reader);
     end_loan(reader);
     sluice_slice_release(&reader->behind);
     *reader = (sluice_reader){.chain = chain};
@@ -81,6 +102,7 @@ void reader_move(sluice_reader *reader, sluice_chain *chain) {
 void sluice_reader_free(sluice_reader *reader) {
     if (!reader)
         return;
+    leave_list(reader);
     end_loan(reader);
     sluice_slice_release(&reader->behind);
     free(reader);
@@ -99,6 +121,30 @@ static void drop_mark(sluice_reader *reader, enum mark_state state) {
     sluice_slice_release(&reader->behind);
     reader->behind_blocks = 0;
     reader->mark = state;
+}
+
+static int fill_nothing(void *user, size_t need, uint64_t deadline) {
+    (void)user, (void)need, (void)deadline;
+    return -ECANCELED;
+}
+
+static void cut(sluice_reader *reader) {
+    static const sluice_reader_source nothing = {.fill = fill_nothing};
+    uint64_t consumed = chain_consumed(reader->chain);
+    if (reader->mark == MARK_SET)
+        drop_mark(reader, MARK_LOST);
+    chain_init(&reader->nothing, NULL);
+    reader->nothing.passed = consumed;
+    reader_move(reader, &reader->nothing);
+    sluice_reader_set_source(reader, &nothing, NULL);
+}
+
+void readers_cut(reader_list *list) {
+    while (list->first) {
+        sluice_reader *reader = list->first;
+        leave_list(reader);
+        cut(reader);
+    }
 }
 
 /* Others have consumed since the last consumption that the mark has seen. */
@@ -479,13 +525,12 @@ int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_
 
 /* Finds LF from where the last search ended, at most @limit bytes in. */
 static bool find_line_end(sluice_reader *reader, size_t limit, size_t *ret_place) {
-    const sluice_chain *chain = reader->chain;
+    sluice_chain *chain = reader->chain;
     if (reader->scanned_at != chain_consumed(chain)) {
         reader->scanned_at = chain_consumed(chain);
         reader->scanned = 0;
     }
-    sluice_cursor cursor = cursor_of_chain(chain);
-    cursor_skip(&cursor, reader->scanned);
+    sluice_cursor cursor = cursor_of_chain_at(chain, reader->scanned);
     while (reader->scanned < limit && cursor_left(&cursor) > 0) {
         size_t here;
         const uint8_t *view = cursor_view(&cursor, &here);
@@ -517,10 +562,9 @@ static int wait_for_line(sluice_reader *reader, size_t limit, size_t *ret_length
         if (error)
             return error;
     }
-    sluice_cursor cursor = cursor_of_chain(reader->chain);
     uint8_t before = 0;
     if (place > 0) {
-        cursor_skip(&cursor, place - 1);
+        sluice_cursor cursor = cursor_of_chain_at(reader->chain, place - 1);
         before = cursor_byte(&cursor);
     }
     size_t length = before == '\r' ? place - 1 : place;

@@ -4,6 +4,21 @@
 
 #include <sluice/reader.h>
 
+#include "memory/chain.h"
+
+/* The readers over one chain that is not theirs. A reader is in one list at most, and leaves it when reset or freed. */
+typedef struct reader_list {
+    sluice_reader *first;
+} reader_list;
+
+void reader_enlist(sluice_reader *reader, reader_list *list);
+
+/*
+ * The chain goes. Its readers are cut off: their marks are dropped, and calls that need bytes end with -ECANCELED until
+ * the reader is reset. What skips owe, how far the stream was read, and a view that is out stay.
+ */
+void readers_cut(reader_list *list);
+
 /*
  * Every call begins here: ends the last view's life, and pays what skips owe. 0, or why that could not be done. What
  * the call waits from here on has one deadline.
