@@ -68,8 +68,8 @@ typedef struct sluice_file_writer_events {
  * Makes a writer.
  * @param fd      a regular file, which the writer takes over on success; its own position is neither used nor moved.
  *                Or a pipe that blocks, where offsets mean nothing, and a close waits until somebody has read what is
- *                being written, or has closed the other end. Or -1: the first thing that is queued is a
- *                sluice_file_writer_run() that opens the file.
+ *                being written, or has closed the other end; the latter is -EPIPE, and raises no signal. Or -1: the
+ *                first thing that is queued is a sluice_file_writer_run() that opens the file.
  * @param options settings, or NULL for the defaults
  * @param events  must outlive the writer; may be NULL
  * @return 0, -EINVAL (an offset that no file has), -EBADF, -ENOMEM

@@ -5,6 +5,11 @@
  * Threads: everything that belongs to a loop (connections, listeners, timers, its pool) is used on the thread that
  * runs the loop, and before the first turn on the thread that made it. sluice_loop_post(), sluice_loop_post_call() and
  * sluice_loop_stop() may be called on any thread.
+ *
+ * Processes: a loop works in the process that made it. After fork(2) the kernel's side of it is still the parent's: in
+ * the child turns, and calls that run turns, fail with -ECHILD; nothing that belongs to the loop can be used; and
+ * sluice_loop_free() does nothing. The child may make pools and loops of its own, and execve(2) closes all descriptors
+ * of the library. A daemon that forks into the background does so before it makes its loops.
  */
 #ifndef SLUICE_LOOP_H
 #define SLUICE_LOOP_H
@@ -41,8 +46,10 @@ typedef struct sluice_loop_options {
                                cache; with batch_us twice that, for what a window brings. Counted by what is filled:
                                where small packets fill blocks to a part only, blocks of up to four times the bytes
                                (of 524,288, where this is 0) are kept. */
-    bool no_fixed;        /**< io_uring: do not register the pool's slabs as fixed buffers: the first at once, others
-                               when a read could name their memory (which pins them, within RLIMIT_MEMLOCK). */
+    bool no_fixed;        /**< io_uring: do not register slabs of the pool as fixed buffers. Only reads of files use
+                               such (sluice_file_new()), where one brings a single piece of memory. A slab is registered
+                               at the first read that could name it, which pins all of it, within RLIMIT_MEMLOCK, and
+                               takes milliseconds. Receiving never does. */
     bool no_low_water;    /**< Do not let the kernel hold back what is less than a connection needs: see
                                sluice_conn_set_need(). */
     sluice_backend_choice backend; /**< Default SLUICE_BACKEND_AUTO. */
@@ -51,7 +58,8 @@ typedef struct sluice_loop_options {
 /** What a loop has done since it was made. */
 typedef struct sluice_loop_stats {
     const char *backend;  /**< Name of the backend: "io_uring" or "epoll". */
-    const char *features; /**< What of it is in use, words separated by spaces. The loop's. */
+    const char *features; /**< What of it is in use, words separated by spaces; "fixed-buffers" once a slab is
+                               registered. The loop's. */
     uint64_t turns;       /**< Turns. */
     uint64_t enters;      /**< System calls to wait; on io_uring they submit as well. */
     uint64_t completions; /**< Completions handled; on epoll events, and sends that are done. */
@@ -85,21 +93,23 @@ SLUICE_API int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *opt
 
 /**
  * Closes what is still open (each connection gets its on_closed), waits for the kernel to be done with every block,
- * and frees the loop. NULL is allowed. On the loop's thread, not from inside one of its calls.
+ * and frees the loop. NULL is allowed. On the loop's thread, not from inside one of its calls. In a child of the
+ * process that made the loop it does nothing.
  */
 SLUICE_API void sluice_loop_free(sluice_loop *loop);
 
 /**
  * Runs turns until sluice_loop_stop().
- * @return 0, -EBUSY (inside one of the loop's calls), or the error that made going on impossible
+ * @return 0, -EBUSY (inside one of the loop's calls), -ECHILD (in a child of the process that made the loop), or the
+ *         error that made going on impossible
  */
 SLUICE_API int sluice_loop_run(sluice_loop *loop);
 
 /**
  * One turn: submits what is queued, waits up to @p timeout_ms (0: not at all; negative: for any length) for something
  * to happen, and handles it.
- * @return 0, -EBUSY (inside one of the loop's calls; nothing is done), or the error of io_uring_enter(2) or
- *         epoll_wait(2) that made it impossible
+ * @return 0, -EBUSY (inside one of the loop's calls; nothing is done), -ECHILD (in a child of the process that made the
+ *         loop; nothing is done), or the error of io_uring_enter(2) or epoll_wait(2) that made it impossible
  */
 SLUICE_API int sluice_loop_turn(sluice_loop *loop, int timeout_ms);
 

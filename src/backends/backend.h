@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "backends/fork_mark.h"
 #include "memory/chain.h"
 
 typedef struct sluice_io sluice_io;
@@ -230,6 +231,7 @@ struct backend_operations {
 struct sluice_backend {
     const struct backend_operations *operations;
     sluice_pool *pool; /* or a class of one: where blocks come from for an io that does not change its class */
+    fork_mark mark;    /* in a child of the process nothing of it may reach the kernel: there it is the parent's */
 };
 
 extern const struct backend_operations uring_backend;

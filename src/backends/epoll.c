@@ -71,6 +71,7 @@ static void discard(epoll *e) {
         close(e->fd);
     if (e->wake_fd >= 0)
         close(e->wake_fd);
+    fork_mark_discard(&e->base.mark);
     free(e);
 }
 
@@ -80,13 +81,15 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     epoll *e = calloc(1, sizeof *e);
     if (!e)
         return -ENOMEM;
-    e->base = (sluice_backend){&epoll_backend, pool};
+    e->base = (sluice_backend){.operations = &epoll_backend, .pool = pool};
     io_thread_init(&e->thread, &e->base);
     e->fd = e->wake_fd = -1;
     e->window.length = options->batch_us;
     epoll_class_open(e, pool);
     e->stats.features = "vectored";
-    int error = open_descriptors(e);
+    int error = fork_mark_make(&e->base.mark);
+    if (!error)
+        error = open_descriptors(e);
     if (!error)
         error = pool_observe(pool, &observer, e);
     if (error) {
@@ -108,6 +111,8 @@ static void destroy(sluice_backend *backend) {
 int epoll_listen(epoll *e, sluice_io *io, uint32_t events) {
     if (events == io->ready.interest)
         return 0;
+    if (fork_mark_is_child(&e->base.mark))
+        return -ECHILD;
     int operation = events == 0 ? EPOLL_CTL_DEL : io->ready.interest == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
     struct epoll_event event = {.events = events, .data.ptr = io};
     if (epoll_ctl(e->fd, operation, io->fd, &event) < 0)

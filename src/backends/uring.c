@@ -26,13 +26,22 @@ static uring *of(sluice_backend *backend) {
 }
 
 void uring_submit_now(uring *u) {
+    no_sigpipe held;
+    bool holds = u->pipe_writes > 0;
+    if (holds)
+        no_sigpipe_begin(&held);
     u->stats.enters++;
     io_uring_submit(&u->ring);
+    if (holds)
+        no_sigpipe_end(&held);
     if (io_uring_sq_ready(&u->ring) == 0)
         u->iovecs_used = u->messages_used = 0;
 }
 
 struct io_uring_sqe *uring_sqe(uring *u) {
+    /* The queue is memory that a child shares with its parent. */
+    if (fork_mark_is_child(&u->base.mark))
+        return NULL;
     if (io_uring_sq_space_left(&u->ring) <= u->kept && u->enabled)
         uring_submit_now(u);
     return io_uring_sq_space_left(&u->ring) > u->kept ? io_uring_get_sqe(&u->ring) : NULL;
@@ -47,6 +56,8 @@ bool uring_is_fixed(uring *u, uint32_t slab) {
         pool_slab(u->base.pool, slab, &memory);
         bool fixed = io_uring_register_buffers_update_tag(&u->ring, slab, &memory, &tag, 1) == 1;
         u->slabs[slab] = fixed ? SLAB_FIXED : SLAB_PLAIN;
+        if (fixed)
+            u->stats.features = u->fixed_text;
     }
     return u->slabs[slab] == SLAB_FIXED;
 }
@@ -104,11 +115,12 @@ static void slab_ahead(void *context, const struct iovec *memory) {
 
 static const pool_observer observer = {.slab_ahead = slab_ahead, .released = block_released};
 
+/* Both texts there are, so that one that was given out does not change: stats() has the one that is true. */
 static void describe(uring *u, unsigned flags) {
-    snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s%s",
-             u->features.multishot ? "multishot" : "single-shot", u->features.bundle ? " bundle" : "",
-             flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
-             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "", uring_is_fixed(u, 0) ? " fixed-buffers" : "");
+    snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s", u->features.multishot ? "multishot" : "single-shot",
+             u->features.bundle ? " bundle" : "", flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
+             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "");
+    snprintf(u->fixed_text, sizeof u->fixed_text, "%s fixed-buffers", u->features_text);
     u->stats.features = u->features_text;
 }
 
@@ -177,6 +189,7 @@ static void discard(uring *u) {
     free(u->iovecs);
     free(u->messages);
     free(u->slabs);
+    fork_mark_discard(&u->base.mark);
     free(u);
 }
 
@@ -186,12 +199,14 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     uring *u = calloc(1, sizeof *u);
     if (!u)
         return -ENOMEM;
-    u->base = (sluice_backend){&uring_backend, pool};
+    u->base = (sluice_backend){.operations = &uring_backend, .pool = pool};
     io_thread_init(&u->thread, &u->base);
     u->wake_fd = -1;
     atomic_init(&u->notice_fd, -1);
     struct io_uring_params params;
-    int error = allocate(u, options);
+    int error = fork_mark_make(&u->base.mark);
+    if (!error)
+        error = allocate(u, options);
     if (!error)
         error = set_up_ring(u, &params);
     if (error) {
@@ -208,6 +223,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         discard(u);
         return error;
     }
+    u->deferred = params.flags & IORING_SETUP_DEFER_TASKRUN;
     u->registered = !options->no_fixed && io_uring_register_buffers_sparse(&u->ring, pool_max_slabs(pool)) == 0;
     describe(u, params.flags);
     *ret_backend = &u->base;
@@ -468,7 +484,7 @@ static void dispatch(uring *u, const struct io_uring_cqe *cqe) {
         uring_read_completed((io_read *)(void *)io, result);
         break;
     case URING_TAG_CALL:
-        io_call_completed((io_call *)(void *)io, result);
+        uring_call_completed(u, (io_call *)(void *)io, result);
         break;
     case URING_TAG_NONE:
     case URING_TAG_MASK:
@@ -565,6 +581,17 @@ static int submit_and_wait(uring *u, unsigned completions, struct __kernel_times
     return io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
 }
 
+/* The same, where the kernel may raise SIGPIPE meanwhile. */
+static int submit_and_wait_unharmed(uring *u, unsigned completions, struct __kernel_timespec *limit) {
+    no_sigpipe held;
+    if (u->pipe_writes == 0)
+        return submit_and_wait(u, completions, limit);
+    no_sigpipe_begin(&held);
+    int error = submit_and_wait(u, completions, limit);
+    no_sigpipe_end(&held);
+    return error;
+}
+
 static int turn(sluice_backend *backend, int64_t timeout_us) {
     uring *u = of(backend);
     int error = u->enabled ? 0 : enable(u);
@@ -586,7 +613,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         completions = sleep_window(u, &wait);
     u->receives = u->tries = 0;
     u->received = 0;
-    error = submit_and_wait(u, completions, limit);
+    error = submit_and_wait_unharmed(u, completions, limit);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
     window_open(&u->window);

@@ -7,6 +7,7 @@
 #include "backends/backend.h"
 #include "backends/io_queue.h"
 #include "backends/io_thread.h"
+#include "backends/no_sigpipe.h"
 #include "backends/prefault.h"
 #include "backends/uring_abi.h"
 #include "backends/window.h"
@@ -48,7 +49,7 @@ typedef struct buffer_ring {
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } buffer_ring;
 
-/* Of the pool's slabs; set by uring_is_fixed(), at the first read that could name its memory. */
+/* Of the pool's slabs; set by uring_is_fixed(), at the first read of a file that could name its memory. */
 enum slab_state {
     SLAB_UNTRIED,
     SLAB_FIXED, /* registered as a fixed buffer */
@@ -60,9 +61,11 @@ typedef struct uring {
     struct io_uring ring;
     uring_features features;
     char features_text[96];
-    bool enabled;    /* the first turn binds the ring to its thread */
-    bool registered; /* the table of fixed buffers exists */
-    uint8_t *slabs;  /* enum slab_state of each */
+    char fixed_text[112]; /* the same, once a slab is registered */
+    bool deferred;        /* the kernel works for the ring only when it is entered */
+    bool enabled;         /* the first turn binds the ring to its thread */
+    bool registered;      /* the table of fixed buffers exists */
+    uint8_t *slabs;       /* enum slab_state of each */
     batch_window window;
     bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
     uint32_t armed;    /* receives that the kernel has */
@@ -87,7 +90,8 @@ typedef struct uring {
     size_t iovecs_used;
     size_t messages_used;
 
-    io_thread thread; /* for what the ring does not do */
+    uint32_t pipe_writes; /* that the kernel has, or is to have: each may raise SIGPIPE */
+    io_thread thread;     /* for what the ring does not do */
     prefault prefault;
 
     int wake_fd;
@@ -139,8 +143,8 @@ void uring_submit_now(uring *u);
 bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
 
 /*
- * Whether reads can name the slab's memory as a fixed buffer. It is registered when that is first asked, which touches
- * all of it: most slabs never need it. Owner only.
+ * Whether reads of files can name the slab's memory as a fixed buffer. It is registered when that is first asked, which
+ * pins and touches all of it. Owner only.
  */
 bool uring_is_fixed(uring *u, uint32_t slab);
 
@@ -179,5 +183,6 @@ bool uring_receive_stop_into(uring *u, sluice_io *io);
 bool uring_read(uring *u, io_read *read);
 void uring_read_completed(io_read *read, int result);
 bool uring_call(uring *u, io_call *call);
+void uring_call_completed(uring *u, io_call *call, int result);
 
 #endif

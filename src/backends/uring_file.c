@@ -61,9 +61,22 @@ void uring_read_completed(io_read *read, int result) {
         io->events->read_done(io, read, result);
 }
 
-/* liburing names the ring's own calls; what the ring cannot do goes to the thread. */
+/* To a pipe, or what else is no file: SIGPIPE comes with -EPIPE. */
+static bool is_pipe_write(const io_call *call) {
+    return call->kind == IO_WRITE && call->offset == IO_NO_PLACE;
+}
+
+/*
+ * What the ring cannot do goes to the thread; and what may raise a signal, which that thread has blocked, unless it can
+ * only come while the ring is entered.
+ */
+static bool is_for_thread(const uring *u, const io_call *call) {
+    return call->kind == IO_RUN || (is_pipe_write(call) && !u->deferred);
+}
+
+/* liburing names the ring's own calls. */
 bool uring_call(uring *u, io_call *call) {
-    if (call->kind == IO_RUN) {
+    if (is_for_thread(u, call)) {
         io_thread_add(&u->thread, call);
         return true;
     }
@@ -80,5 +93,11 @@ bool uring_call(uring *u, io_call *call) {
         io_uring_prep_close(sqe, call->fd);
     sqe->user_data = (uint64_t)(uintptr_t)call | URING_TAG_CALL;
     call->io->operations++;
+    u->pipe_writes += is_pipe_write(call);
     return true;
+}
+
+void uring_call_completed(uring *u, io_call *call, int result) {
+    u->pipe_writes -= is_pipe_write(call);
+    io_call_completed(call, result);
 }

@@ -142,14 +142,8 @@ static void restock(buffer_ring *ring) {
 }
 
 static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
-    sluice_block *block = io->aim;
-    uint8_t *end = block_tail_data(block);
-
-    /* Plain receives cannot name a registered buffer, reads can; a socket takes both. */
-    if (uring_is_fixed(u, block->slab))
-        io_uring_prep_read_fixed(sqe, io->fd, end, block_tail(block), 0, block->slab);
-    else
-        io_uring_prep_recv(sqe, io->fd, end, block_tail(block), 0);
+    /* A read could name a registered buffer: no faster, and a peer that sends little would have the slab pinned. */
+    io_uring_prep_recv(sqe, io->fd, block_tail_data(io->aim), block_tail(io->aim), 0);
     io->receiving = IO_RECV_AIMED;
     io_queue_push(&ring_of(u, io)->aimed, io);
     u->stats.aimed++;

@@ -256,6 +256,7 @@ static void log_loop(const struct worker *worker) {
 
 static int make_loop(struct worker *worker) {
     const sluice_loop_options options = {.batch_us = (uint32_t)worker->options->batch_us,
+                                         .no_fixed = true, /* a slab takes milliseconds to register */
                                          .backend = (sluice_backend_choice)worker->options->backend};
     int error = sluice_loop_new(worker->pool, &options, &worker->loop);
     if (error && options.backend == SLUICE_BACKEND_URING)

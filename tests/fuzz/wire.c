@@ -175,7 +175,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     (void)options;
     if (!w)
         return -ENOMEM;
-    w->base = (sluice_backend){&wire_backend, pool};
+    w->base = (sluice_backend){.operations = &wire_backend, .pool = pool};
     w->stats.features = "in memory";
     *ret_backend = &w->base;
     return 0;

@@ -312,6 +312,41 @@ static void a_slab_that_nobody_receives_into_is_not_touched_as_a_whole(void **st
     }
 }
 
+static void note_length(sluice_conn *conn, void *user) {
+    *(size_t *)user = sluice_chain_length(sluice_conn_chain(conn));
+}
+
+/*
+ * A slab that is registered is pinned as a whole, which takes milliseconds. Receiving does not need that, not even from
+ * a peer that sends a byte at a time; and what is not in use is not reported as a feature.
+ */
+static void receiving_registers_nothing(void **state) {
+    (void)state;
+    enum { PIECES = 64 };
+    const sluice_pool_options options = {.block_size = BLOCK, .no_huge_pages = true};
+    static const sluice_conn_events keeping = {.on_data = note_length};
+    for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
+        loop_rig rig;
+        sluice_conn *conn;
+        struct iovec slab;
+        size_t length = 0;
+        int fds[2];
+        loop_rig_open(&rig, &options, &(sluice_loop_options){.backend = both[k]}, GUARD);
+        sockets_tcp_pair(fds);
+        assert_int_equal(sluice_conn_new(rig.loop, fds[0], &keeping, &length, &conn), 0);
+        for (unsigned i = 0; i < PIECES; i++) {
+            sockets_write(fds[1], "b", 1);
+            turn_until_buffered(rig.loop, conn, i + 1);
+        }
+        assert_true(stats_of(rig.loop).aimed > 0);
+        assert_null(strstr(stats_of(rig.loop).features, "fixed-buffers"));
+        pool_slab(rig.pool, 0, &slab);
+        assert_false(is_resident(&slab));
+        close(fds[1]);
+        loop_rig_close(&rig);
+    }
+}
+
 /* The loop ends while that may be under way. */
 static void a_loop_ends_while_a_slab_is_made_ready(void **state) {
     (void)state;
@@ -823,6 +858,7 @@ int main(void) {
         cmocka_unit_test(frames_are_the_same_on_both),
         cmocka_unit_test(the_next_slab_is_made_ready_before_it_is_needed),
         cmocka_unit_test(a_slab_that_nobody_receives_into_is_not_touched_as_a_whole),
+        cmocka_unit_test(receiving_registers_nothing),
         cmocka_unit_test(a_loop_ends_while_a_slab_is_made_ready),
         cmocka_unit_test(a_choice_is_kept),
         cmocka_unit_test(auto_prefers_io_uring),

@@ -61,6 +61,24 @@ static void contents_are_unchanged(void **state) {
     }
 }
 
+/* A slab is registered when a read could name its memory, which a file of one block can. */
+static void a_read_of_one_piece_registers_its_slab(void **state) {
+    loop_rig rig;
+    sluice_loop_stats stats;
+    file_consumer consumer = {0};
+    files_rig_open(&rig, NULL, state);
+    sluice_loop_get_stats(rig.loop, &stats);
+    assert_null(strstr(stats.features, "fixed-buffers"));
+    file_consumer_open(&consumer, &rig, files_make(100), NULL);
+    turn_until(rig.loop, &consumer.told_end);
+    assert_int_equal(consumer.place, 100);
+    sluice_loop_get_stats(rig.loop, &stats);
+    if (loop_rig_is_uring(&rig))
+        assert_non_null(strstr(stats.features, "fixed-buffers"));
+    file_consumer_close(&consumer, &rig);
+    files_rig_close(&rig);
+}
+
 static void contents_are_unchanged_without_fixed_buffers(void **state) {
     for (size_t i = 0; i < SIZES; i++) {
         loop_rig rig;
@@ -857,6 +875,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(contents_are_unchanged),
         FILES_ON_BOTH(contents_are_unchanged_without_fixed_buffers),
+        FILES_ON_BOTH(a_read_of_one_piece_registers_its_slab),
         FILES_ON_BOTH(each_file_has_blocks_of_its_size),
         FILES_ON_BOTH(what_is_not_in_the_page_cache_arrives),
         FILES_ON_BOTH(holes_are_zeros),

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "backends/uring.h"
 #include "loop/loop.h"
 #include "support/files.h"
 #include "support/slices.h"
@@ -470,10 +471,79 @@ static void a_close_waits_for_what_is_under_way(void **state) {
     assert_int_equal(to.closed, 0);
     assert_true(files_held(&rig) > 0);
     close(pipes[0]);
-    signal(SIGPIPE, SIG_IGN);
     turn_until_count(rig.loop, &to.closed, 1);
     assert_int_equal(to.close_error, -ECANCELED);
     files_rig_close(&rig);
+}
+
+/* A pipe whose reader has gone: that is an error, and no signal, however the ring works. */
+
+static volatile sig_atomic_t sigpipes;
+
+static void count_sigpipe(int number) {
+    (void)number;
+    sigpipes++;
+}
+
+/* The reader goes before anything is written, or while a write waits for it. */
+static void write_to_nobody(void **state, bool waits, bool deferred) {
+    struct sigaction action = {.sa_handler = count_sigpipe}, before_action;
+    sigset_t before, after, pending;
+    loop_rig rig;
+    owner to;
+    int pipes[2];
+    open_rig(&rig, state);
+    assert_int_equal(sigaction(SIGPIPE, &action, &before_action), 0);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    if (loop_rig_is_uring(&rig) && !deferred)
+        ((uring *)rig.loop->backend)->deferred = false;
+    start(&to, &rig, pipes[1], NULL);
+    assert_int_equal(queue(&to, &rig, 0, 1 << 20, 0), 0);
+    if (waits)
+        turn_through(rig.loop, 5);
+    assert_int_equal(to.errors, 0);
+    close(pipes[0]);
+    turn_until_count(rig.loop, &to.errors, 1);
+    assert_int_equal(to.error, -EPIPE);
+    close_now(&to, &rig);
+    files_rig_close(&rig);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
+    assert_int_equal(sigismember(&after, SIGPIPE), sigismember(&before, SIGPIPE));
+    assert_int_equal(sigpending(&pending), 0);
+    assert_int_equal(sigismember(&pending, SIGPIPE), 0);
+    assert_int_equal(sigpipes, 0);
+    assert_int_equal(sigaction(SIGPIPE, &before_action, NULL), 0);
+}
+
+static void a_reader_that_goes_raises_no_signal(void **state) {
+    for (int waits = 0; waits < 2; waits++)
+        for (int deferred = 0; deferred < 2; deferred++)
+            write_to_nobody(state, waits, deferred);
+}
+
+/* The program's own setting: a signal that waits stays, and so does one that it has blocked. */
+static void a_signal_of_the_program_is_left_to_it(void **state) {
+    sigset_t set, before, pending;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, &before), 0);
+    assert_int_equal(pthread_kill(pthread_self(), SIGPIPE), 0);
+    loop_rig rig;
+    owner to;
+    int pipes[2], number;
+    open_rig(&rig, state);
+    assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+    start(&to, &rig, pipes[1], NULL);
+    assert_int_equal(queue(&to, &rig, 0, 1000, 0), 0);
+    close(pipes[0]);
+    turn_until_count(rig.loop, &to.errors, 1);
+    close_now(&to, &rig);
+    files_rig_close(&rig);
+    assert_int_equal(sigpending(&pending), 0);
+    assert_int_equal(sigismember(&pending, SIGPIPE), 1);
+    assert_int_equal(sigwait(&set, &number), 0);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
 }
 
 /* Closed at every step of its life, and freed with the loop. */
@@ -608,6 +678,8 @@ int main(void) {
         FILES_ON_BOTH(an_error_that_nobody_hears_closes),
         FILES_ON_BOTH(a_slow_disk_holds_up_nobody),
         FILES_ON_BOTH(a_close_waits_for_what_is_under_way),
+        FILES_ON_BOTH(a_reader_that_goes_raises_no_signal),
+        FILES_ON_BOTH(a_signal_of_the_program_is_left_to_it),
         FILES_ON_BOTH(it_may_be_closed_at_any_time),
         FILES_ON_BOTH(an_interrupted_write_is_tried_again_with_the_same_bytes),
         FILES_ON_BOTH(files_do_not_wait_for_each_other),
