@@ -97,7 +97,8 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 
 /**
  * on_data is not called before the chain holds @p bytes, or the peer has finished; 0 and 1 mean any. Stays until
- * changed.
+ * changed. Where the chain held too little for the need before, and holds enough for this one, on_data follows in the
+ * next turn although nothing has come.
  *
  * On a loop without a batching window, the kernel is asked not to tell of less either (SO_RCVLOWAT), where a piece has
  * not been enough, hundreds of bytes are lacking and the connection has no timeout: a frame that comes in many pieces

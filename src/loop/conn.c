@@ -474,8 +474,16 @@ void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events,
 }
 
 void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
+    size_t length = chain_length(&conn->io.chain), before = conn->need;
     conn->need = bytes;
-    if (!is_going(conn) && !conn->telling)
+    if (is_going(conn))
+        return;
+    /* What was too little is enough now, and nothing need come that would tell of it. An end has told of it already. */
+    if (length > 0 && length < before && length >= bytes && !conn->ended) {
+        make_ready(conn);
+        loop_touched(conn->loop);
+    }
+    if (!conn->telling)
         follow_need(conn);
 }
 

@@ -245,6 +245,71 @@ static void nothing_is_told_below_the_need(void **state) {
     loop_rig_close(&rig);
 }
 
+/* What is there already is told of when less is needed, at each step, once, and from inside on_data likewise. */
+static void a_lower_need_is_met_by_what_is_there(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver r = {.seed = SEED, .leaves = true};
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+    sluice_conn_set_need(r.conn, 1000);
+    pattern_write(peer, SEED, 0, 100);
+    turn_until_buffered(rig.loop, r.conn, 100);
+    sluice_conn_set_need(r.conn, 101);
+    turn_through(rig.loop, 3);
+    assert_int_equal(r.data, 0);
+    sluice_conn_set_need(r.conn, 100);
+    assert_int_equal(r.data, 0);
+    assert_int_equal(sluice_loop_timeout(rig.loop), 0);
+    turn_until_count(rig.loop, &r.data, 1);
+    /* Which it was before, so nothing is new. */
+    sluice_conn_set_need(r.conn, 50);
+    sluice_conn_set_need(r.conn, 0);
+    turn_through(rig.loop, 3);
+    assert_int_equal(r.data, 1);
+    /* Raised again before the turn: it is the need of then that counts. */
+    sluice_conn_set_need(r.conn, 500);
+    sluice_conn_set_need(r.conn, 100);
+    sluice_conn_set_need(r.conn, 101);
+    turn_through(rig.loop, 3);
+    assert_int_equal(r.data, 1);
+    sluice_conn_set_need(r.conn, 1);
+    sluice_conn_close(r.conn);
+    turn_until_count(rig.loop, &r.closed, 1);
+    assert_int_equal(r.data, 1);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+/* Consumes a part, and then finds that what is left is enough: a protocol that changes inside of on_data. */
+static void halve(sluice_conn *conn, void *user) {
+    receiver *r = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    r->data++;
+    r->differs |= !pattern_consume(chain, (sluice_chain_length(chain) + 1) / 2, r->seed, &r->place);
+    sluice_conn_set_need(conn, sluice_chain_length(chain));
+}
+
+static void a_need_that_falls_in_on_data_is_met(void **state) {
+    (void)state;
+    static const sluice_conn_events events = {.on_data = halve, .on_closed = receiver_closed};
+    loop_rig rig;
+    receiver r = {.seed = SEED};
+    int fds[2];
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &r, &r.conn), 0);
+    sluice_conn_set_need(r.conn, 64);
+    pattern_write(fds[1], SEED, 0, 64);
+    turn_until_count(rig.loop, &r.data, 7);
+    turn_through(rig.loop, 3);
+    assert_int_equal(r.data, 7);
+    assert_int_equal(r.place, 64);
+    assert_false(r.differs);
+    close(fds[1]);
+    loop_rig_close(&rig);
+}
+
 static void an_end_without_bytes_is_no_data(void **state) {
     (void)state;
     loop_rig rig;
@@ -1756,6 +1821,8 @@ int main(void) {
         cmocka_unit_test(streams_arrive_unchanged_without_features),
         cmocka_unit_test(blocks_need_not_be_filled_to_their_end),
         cmocka_unit_test(nothing_is_told_below_the_need),
+        cmocka_unit_test(a_lower_need_is_met_by_what_is_there),
+        cmocka_unit_test(a_need_that_falls_in_on_data_is_met),
         cmocka_unit_test(an_end_without_bytes_is_no_data),
         cmocka_unit_test(a_reset_is_an_error),
         cmocka_unit_test(urgent_bytes_disturb_no_stream),
