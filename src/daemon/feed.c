@@ -255,6 +255,9 @@ static bool hand_over(struct feed *feed, enum parcel_kind kind, const struct pac
             .tag = {.type = packet->type, .timestamp = packet->timestamp, .size = packet->size, .view = packet->view},
             .role = packet->role,
             .flags = flags,
+            .track = packet->track,
+            .main = packet->type == SLUICE_FLV_SCRIPT ? 0 : stream_tracks(feed->stream, packet->type)->main,
+            .version = packet->version,
             .blocks = packet->blocks,
             .received_at = packet->received_at,
             .loan = packet_loan(&feed->here->lent, bytes)}};
@@ -263,9 +266,8 @@ static bool hand_over(struct feed *feed, enum parcel_kind kind, const struct pac
 }
 
 static bool hand_headers(struct feed *feed, const struct stream_headers *headers) {
-    const struct packet *const list[] = {headers->metadata, headers->video, headers->audio};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (list[i] && !hand_over(feed, PARCEL_HEADER, list[i], 0))
+    for (size_t i = 0; i < TRACKS_HEADERS; i++)
+        if (headers->list[i] && !hand_over(feed, PARCEL_HEADER, headers->list[i], 0))
             return false;
     return true;
 }

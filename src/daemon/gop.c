@@ -4,26 +4,27 @@
 
 enum { MAX_PACKETS = 32768 };
 
-void stream_headers_set(struct packet **slot, struct packet *packet) {
+void stream_headers_set(struct stream_headers *headers, struct packet *packet) {
+    int place = header_place(packet->role, packet->track);
+    if (place < 0)
+        return;
     packet_ref(packet);
-    packet_unref(*slot);
-    *slot = packet;
+    packet_unref(headers->list[place]);
+    headers->list[place] = packet;
 }
 
 void stream_headers_clear(struct stream_headers *headers) {
-    packet_unref(headers->metadata);
-    packet_unref(headers->video);
-    packet_unref(headers->audio);
+    for (size_t i = 0; i < TRACKS_HEADERS; i++)
+        packet_unref(headers->list[i]);
     *headers = (struct stream_headers){0};
 }
 
 static void copy_headers(struct stream_headers *to, const struct stream_headers *from) {
-    struct packet *const sources[] = {from->metadata, from->video, from->audio};
-    struct packet **const slots[] = {&to->metadata, &to->video, &to->audio};
-    stream_headers_clear(to);
-    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        if (sources[i])
-            *slots[i] = packet_ref(sources[i]);
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        struct packet *before = to->list[i];
+        to->list[i] = from->list[i] ? packet_ref(from->list[i]) : NULL;
+        packet_unref(before);
+    }
 }
 
 static void empty(struct gop *gop) {

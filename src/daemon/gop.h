@@ -1,6 +1,7 @@
 /*
  * The current group of pictures of a stream: what a new player is sent so that it can show something at once. Begins
- * at a key frame, with the headers and metadata that were in force there, and is bounded by the memory that it holds.
+ * at a key frame of the main video track, with the headers and metadata that were in force there, and is bounded by the
+ * memory that it holds. A header that changes within the group has its place among the frames.
  */
 #ifndef SLUICED_GOP_H
 #define SLUICED_GOP_H
@@ -9,15 +10,35 @@
 #include <stddef.h>
 
 #include "daemon/packet.h"
+#include "daemon/tracks.h"
 
-/* What a decoder needs before its first frame. Each may be NULL. */
+/* What a decoder needs before its first frame: metadata, then video headers and audio headers by their tracks' places.
+ * Each may be NULL. */
 struct stream_headers {
-    struct packet *metadata;
-    struct packet *video;
-    struct packet *audio;
+    struct packet *list[TRACKS_HEADERS];
 };
 
-void stream_headers_set(struct packet **slot, struct packet *packet);
+/* A packet's place in the list, by its role and track; -1: it is no header. */
+static inline int header_place(enum packet_role role, unsigned track) {
+    switch (role) {
+    case PACKET_METADATA:
+        return 0;
+    case PACKET_VIDEO_HEADER:
+        return (int)(1 + track);
+    case PACKET_AUDIO_HEADER:
+        return (int)(1 + TRACKS_MOST + track);
+    default:
+        return -1;
+    }
+}
+
+static inline struct packet *stream_headers_get(const struct stream_headers *headers, enum packet_role role,
+                                                unsigned track) {
+    return headers->list[header_place(role, track)];
+}
+
+/* In place of the one before. What is no header is none. */
+void stream_headers_set(struct stream_headers *headers, struct packet *packet);
 void stream_headers_clear(struct stream_headers *headers);
 
 struct gop {

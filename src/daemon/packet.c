@@ -91,6 +91,9 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
     packet->type = tag->type;
     packet->view = tag->view;
     packet->role = role;
+    packet->track = 0;
+    packet->version = 0;
+    packet->alone = NULL;
     packet->blocks = 0;
     packet->blocks_account = NULL;
     packet->loan = (struct packet_loan){0};
@@ -123,6 +126,8 @@ struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64
     sluice_slice_ref(&source->payload, &payload);
     const sluice_flv_tag tag = {.type = source->type, .view = source->view};
     fill(copy, pool, &tag, source->role, timestamp, &payload);
+    copy->track = source->track;
+    copy->version = source->version;
     copy->received_at = received_at;
     return copy;
 }
@@ -200,6 +205,7 @@ void packet_unref(struct packet *packet) {
     if (packet->blocks_account)
         *packet->blocks_account -= packet->blocks;
     packet_drop_rtp(packet);
+    packet_unref(packet->alone);
     sluice_slice_release(&packet->payload);
     packet_loan_return(&packet->loan);
     batches_put(&packet->pool->packets, packet);

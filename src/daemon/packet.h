@@ -47,8 +47,8 @@ enum packet_role {
     PACKET_METADATA,     /* onMetaData */
     PACKET_VIDEO_HEADER, /* a decoder's configuration */
     PACKET_AUDIO_HEADER,
-    PACKET_KEY_FRAME, /* video that decoding can start with */
-    PACKET_VIDEO,
+    PACKET_KEY_FRAME, /* of the main video track: decoding can start with it */
+    PACKET_VIDEO,     /* any other, key frames of other tracks included */
     PACKET_AUDIO,
     PACKET_OTHER, /* scripts, ends of sequences, commands */
 };
@@ -93,6 +93,9 @@ struct packet {
     uint64_t received_at; /* loop time; 0: unknown */
     sluice_flv_type type;
     enum packet_role role;
+    uint8_t track;        /* its track's place: see tracks.h */
+    uint32_t version;     /* of a header or metadata: the same for the same bytes; 0: not known */
+    struct packet *alone; /* the same without its track's id, for players that know no tracks; made when needed */
     sluice_flv_view view;
     uint8_t chunk_line;              /* bytes of it, right before the tag header */
     uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/stream.h"
+
 enum {
     QUEUE_LEAST = 16, /* slots */
     QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
@@ -48,6 +50,7 @@ void player_flush(struct player *player) {
 
 /* False where there is no memory: the player has lost what was queued, and is behind. */
 static bool enqueue(struct player *player, struct packet *packet) {
+    int place = header_place(packet->role, packet->track);
     if (!make_room(player, packet->pool)) {
         player_drop(player, DROP_NO_MEMORY);
         return false;
@@ -55,15 +58,50 @@ static bool enqueue(struct player *player, struct packet *packet) {
     *slot(player, player->count++) = packet_ref(packet);
     player->since_sync += player->since_sync > 0;
     player->queued_bytes += packet->size;
+    if (place >= 0)
+        player->told[place] = packet->version;
     if (!player->merge)
         player_flush(player);
     return true;
 }
 
-/* A header of the stream, at the time of the frame that follows it. */
-static bool enqueue_header(struct player *player, const struct packet *header, const struct packet *frame,
+/* Whether it is a header, or metadata, that the player has: the last that it was sent in its place. */
+static bool knows(const struct player *player, const struct packet *packet) {
+    int place = header_place(packet->role, packet->track);
+    return place >= 0 && packet->version > 0 && player->told[place] == packet->version;
+}
+
+/* It will not be sent: where it is the last in its place, the player has to be sent it again. */
+static void forget(struct player *player, const struct packet *packet) {
+    int place = header_place(packet->role, packet->track);
+    if (place >= 0 && player->told[place] == packet->version)
+        player->told[place] = 0;
+}
+
+/* What the player is sent of a packet: nothing of other tracks where it knows none. NULL: nothing */
+static struct packet *as_sent(const struct player *player, struct packet *packet) {
+    if (!player->alone)
+        return packet;
+    if (!stream_is_main(player->stream, packet))
+        return NULL;
+    return packet->view.multitrack ? packet->alone : packet;
+}
+
+/* Whether there was no memory for what the player is to be sent of it. */
+static bool is_lost(const struct player *player, const struct packet *packet) {
+    return player->alone && packet->role <= PACKET_AUDIO && packet->view.multitrack && !packet->alone &&
+           stream_is_main(player->stream, packet);
+}
+
+/* A header of the stream, at the time of the frame that follows it, unless the player has it. */
+static bool enqueue_header(struct player *player, struct packet *whole, const struct packet *frame,
                            uint32_t timestamp) {
-    if (!header)
+    const struct packet *header = whole ? as_sent(player, whole) : NULL;
+    if (whole && is_lost(player, whole)) {
+        player_drop(player, DROP_NO_MEMORY);
+        return false;
+    }
+    if (!header || knows(player, header))
         return true;
     struct packet *copy = packet_at(header, timestamp, frame->received_at);
     if (!copy) {
@@ -83,10 +121,11 @@ static bool enqueue_headers(struct player *player, const struct stream_headers *
     if (player->form.kind == PACKET_RTP)
         return true;
     /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
-    bool enqueued = enqueue_header(player, headers->metadata, frame, player->opened ? timestamp : 0);
+    bool enqueued = enqueue_header(player, headers->list[0], frame, player->opened ? timestamp : 0);
     player->opened |= enqueued;
-    return enqueued && enqueue_header(player, headers->video, frame, timestamp) &&
-           enqueue_header(player, headers->audio, frame, timestamp);
+    for (size_t i = 1; i < TRACKS_HEADERS && enqueued; i++)
+        enqueued = enqueue_header(player, headers->list[i], frame, timestamp);
+    return enqueued;
 }
 
 /* Packets at the front that are not taken back. Of a player that takes nothing, the one that is sent in part. */
@@ -107,6 +146,7 @@ void player_drop(struct player *player, enum player_drop cause) {
     player->since_sync = 0;
     while (player->count > kept) {
         struct packet *last = at(player, --player->count);
+        forget(player, last);
         player->queued_bytes -= last->size;
         player->dropped[cause]++;
         packet_unref(last);
@@ -116,6 +156,7 @@ void player_drop(struct player *player, enum player_drop cause) {
     if (player->state == PLAYER_PLAYING) {
         player->state = PLAYER_BEHIND;
         player->needs_header = true;
+        player->needs_key = UINT32_MAX;
     }
 }
 
@@ -165,14 +206,16 @@ uint64_t player_waited_ms(const struct player *player, uint64_t now) {
     return now > came ? now - came : 0;
 }
 
-/* The last packet of each role but frames is kept of those: decoders need headers, and the frames are for them. */
+/* The last header in each place is kept of those: decoders need them, and the frames are for them. */
 static size_t skip_frames(struct player *player, size_t from, size_t to) {
-    unsigned seen = 0;
+    uint64_t seen = 0;
+    _Static_assert(TRACKS_HEADERS <= 64, "a bit for each place");
     size_t end = to;
     while (to > from) {
         struct packet *packet = at(player, --to);
-        if (packet->role < PACKET_KEY_FRAME && !(seen & 1u << packet->role)) {
-            seen |= 1u << packet->role;
+        int place = header_place(packet->role, packet->track);
+        if (place >= 0 && !(seen >> place & 1)) {
+            seen |= (uint64_t)1 << place;
             *slot(player, --end) = packet;
             continue;
         }
@@ -225,8 +268,21 @@ static void note_time(struct player *player, uint64_t now, bool was_behind) {
         player->behind_since = now;
 }
 
-void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video) {
-    if (!packet_has(packet, &player->form))
+/* Whether it is of a video track of which the player has to have a key frame first. */
+static bool is_held_back(struct player *player, const struct packet *packet) {
+    if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
+        return false;
+    uint32_t bit = 1u << packet->track;
+    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
+        player->needs_key &= ~bit;
+    return player->needs_key & bit;
+}
+
+void player_push(struct player *player, struct packet *whole, const struct stream_headers *headers, bool has_video) {
+    struct packet *packet = as_sent(player, whole);
+    if (is_lost(player, whole))
+        player_drop(player, DROP_NO_MEMORY);
+    if (!packet || !packet_has(packet, &player->form))
         return;
     has_video = wants_video(player, has_video);
     bool was_behind = player->state == PLAYER_BEHIND;
@@ -239,9 +295,7 @@ void player_push(struct player *player, struct packet *packet, const struct stre
     }
     if (player->state != PLAYER_PLAYING)
         return;
-    if (packet->role == PACKET_KEY_FRAME)
-        player->needs_key = false;
-    if (player->needs_key && packet->role == PACKET_VIDEO)
+    if (is_held_back(player, packet) || knows(player, packet))
         return;
     if (player->queued_bytes + packet->size > player->limit) {
         player->dropped[DROP_QUEUE_FULL]++;
@@ -275,7 +329,7 @@ void player_start(struct player *player, uint64_t now, uint8_t flags, const stru
     if (player->count == 0)
         player->behind_since = 0;
     player->needs_header = true;
-    player->needs_key = has_video;
+    player->needs_key = has_video ? UINT32_MAX : 0;
     if (!gop)
         return;
     if (gop->count == 0) {

@@ -66,11 +66,15 @@ struct player {
 
     enum player_state state;
     struct packet_form form;
+    bool alone;           /* FLV: is sent the main tracks alone, as tags that name no track */
     bool begun;           /* the preamble is queued or sent */
     uint32_t description; /* RTP: of the stream's tracks, as the player's user knows them */
     bool opened;          /* the headers have been queued once */
-    bool needs_key;       /* video is held back until a key frame */
-    bool needs_header;    /* the decoder's headers must be sent again before the next frame */
+    uint32_t needs_key;   /* bits of the video tracks of which frames are held back until a key frame */
+    bool needs_header;    /* the decoder's headers must be sent before the next frame, where they are not known */
+
+    /* Versions of the headers that are queued or have been sent last, by their places; 0: none is known to be. */
+    uint32_t told[TRACKS_HEADERS];
 
     struct packet **queue;       /* a ring of a power of two */
     struct packet_pool *packets; /* to which that is charged; the packets' */

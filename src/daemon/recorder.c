@@ -144,9 +144,11 @@ static int put_packet(struct recording *recording, const struct packet *packet, 
 
 /* What a decoder needs before the frame that follows. */
 static int put_headers(struct recording *recording, const struct stream_headers *headers, uint32_t timestamp) {
-    int error = headers->video ? put_packet(recording, headers->video, timestamp) : 0;
-    if (!error && headers->audio)
-        error = put_packet(recording, headers->audio, timestamp);
+    int error = 0;
+    /* The metadata is the recording's own. */
+    for (size_t i = 1; i < TRACKS_HEADERS && !error; i++)
+        if (headers->list[i])
+            error = put_packet(recording, headers->list[i], timestamp);
     return error;
 }
 

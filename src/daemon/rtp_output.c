@@ -39,30 +39,45 @@ bool rtp_output_has_tracks(const struct rtp_output *output) {
     return output->tracks[RTP_VIDEO_TRACK].present || output->tracks[RTP_AUDIO_TRACK].present;
 }
 
-/* What is known of a track: by its sequence header, or by its codec alone. False where RTP cannot carry it. */
-static bool read_config(const struct stream *stream, unsigned track, sluice_codec_config *config) {
-    bool video = track == RTP_VIDEO_TRACK;
-    const struct packet *header = video ? stream->headers.video : stream->headers.audio;
-    uint32_t codec = video ? stream->video_codec : stream->audio_codec;
-    if (!(stream->seen & (video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO)) || sluice_codec_rtp_format(codec) < 0)
+static const struct tracks *tracks_of(const struct stream *stream, unsigned track) {
+    return track == RTP_VIDEO_TRACK ? &stream->video : &stream->audio;
+}
+
+static struct packet *header_in(const struct stream_headers *headers, unsigned track, uint8_t place) {
+    return stream_headers_get(headers, track == RTP_VIDEO_TRACK ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER, place);
+}
+
+/*
+ * What is known of a main track: by its sequence header, or by its codec alone. @header: the one that is in force, or
+ * NULL. False where RTP cannot carry it.
+ */
+static bool read_config(const struct stream *stream, unsigned number, const struct packet *header,
+                        sluice_codec_config *config) {
+    bool video = number == RTP_VIDEO_TRACK;
+    const struct track *track = tracks_main(tracks_of(stream, number));
+    if (!(stream->seen & (video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO)))
         return false;
-    if (header && header->view.codec == codec)
-        return sluice_codec_read_record(config, codec, &header->payload, header->view.header_size) == 0;
+    if (header && sluice_codec_rtp_format(header->view.codec) >= 0)
+        return sluice_codec_read_record(config, header->view.codec, &header->payload, header->view.header_size) == 0;
     /* The others cannot be sent without one. */
-    return (codec == SLUICE_CODEC_OPUS || codec == SLUICE_CODEC_PCMA || codec == SLUICE_CODEC_PCMU) &&
-           sluice_codec_init(config, codec, 0, stream->audio_channels) == 0;
+    return (track->codec == SLUICE_CODEC_OPUS || track->codec == SLUICE_CODEC_PCMA ||
+            track->codec == SLUICE_CODEC_PCMU) &&
+           sluice_codec_init(config, track->codec, 0, track->channels) == 0;
 }
 
 /* What players were told and cannot be told again: of video, parameter sets come with the key frames. */
-static bool is_other(const struct rtp_track *track, bool present, const sluice_codec_config *config) {
-    const sluice_codec_config *before = &track->config;
-    if (track->present != present || !present)
-        return track->present != present;
+static bool is_other_config(const sluice_codec_config *before, const sluice_codec_config *config) {
     if (before->codec != config->codec || before->clock_rate != config->clock_rate ||
         before->channels != config->channels)
         return true;
     return config->codec == SLUICE_CODEC_AAC &&
            (before->size != config->size || memcmp(before->bytes, config->bytes, config->size) != 0);
+}
+
+static bool is_other(const struct rtp_track *track, bool present, uint8_t id, const sluice_codec_config *config) {
+    if (track->present != present || !present)
+        return track->present != present;
+    return track->id != id || is_other_config(&track->config, config);
 }
 
 static uint8_t payload_type_of(unsigned track, const sluice_codec_config *config) {
@@ -83,6 +98,7 @@ static int make_track(struct rtp_track *track, unsigned number) {
     const sluice_flv_rtp_options options = {
         .type = number == RTP_VIDEO_TRACK ? SLUICE_FLV_VIDEO : SLUICE_FLV_AUDIO,
         .payload_type = track->payload_type,
+        .track = track->id,
         .ssrc = random.ssrc,
         .sequence = random.sequence,
         .timestamp = random.timestamp,
@@ -92,18 +108,39 @@ static int make_track(struct rtp_track *track, unsigned number) {
     return sluice_flv_rtp_new(&options, &track->rtp);
 }
 
-static void describe(struct rtp_output *output, const struct stream *stream) {
+/* The track by the header with which the group begins, unless what follows it is another track to players. */
+static bool choose_config(struct rtp_output *output, const struct stream *stream, unsigned number,
+                          sluice_codec_config *config) {
+    uint8_t place = tracks_of(stream, number)->main;
+    const struct packet *now = header_in(&stream->headers, number, place);
+    const struct packet *then = stream->gop.count > 0 ? header_in(&stream->gop.headers, number, place) : NULL;
+    bool present = read_config(stream, number, now, config);
+    sluice_codec_config earlier;
+    if (!present || !then || then->version == now->version || !read_config(stream, number, then, &earlier))
+        return present;
+    if (is_other_config(&earlier, config))
+        output->has_group = false;
+    else
+        *config = earlier;
+    return true;
+}
+
+void rtp_output_describe(struct rtp_output *output, const struct stream *stream) {
     bool other = output->description == 0;
+    output->has_group = true;
     for (unsigned i = 0; i < PACKET_TRACKS; i++) {
         struct rtp_track *track = &output->tracks[i];
+        const struct tracks *tracks = tracks_of(stream, i);
         sluice_codec_config config;
-        bool present = read_config(stream, i, &config);
-        bool differs = is_other(track, present, &config);
+        bool present = choose_config(output, stream, i, &config);
+        bool differs = is_other(track, present, tracks_main(tracks)->id, &config);
         other |= differs;
         track->present = present;
         if (!present)
             continue;
         track->config = config;
+        track->place = tracks->main;
+        track->id = tracks_main(tracks)->id;
         track->payload_type = payload_type_of(i, &config);
         if (differs && make_track(track, i) < 0)
             track->present = false;
@@ -111,24 +148,52 @@ static void describe(struct rtp_output *output, const struct stream *stream) {
     output->description += other;
 }
 
+bool rtp_output_has_group(const struct rtp_output *output) {
+    return output->has_group;
+}
+
+static struct rtp_track *track_of(struct rtp_output *output, const struct packet *packet) {
+    return &output->tracks[packet->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK];
+}
+
 static void note_header(struct rtp_output *output, const struct packet *header) {
     if (!header)
         return;
-    struct rtp_track *track = &output->tracks[header->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK];
+    struct rtp_track *track = track_of(output, header);
     sluice_flv_rtp_packet none;
-    if (track->present && sluice_flv_rtp_push(track->rtp, header->type, header->timestamp, &header->payload) == 0)
+    if (track->present && track->place == header->track &&
+        sluice_flv_rtp_push(track->rtp, header->type, header->timestamp, &header->payload) == 0)
         while (sluice_flv_rtp_next(track->rtp, &none) > 0)
             continue;
 }
 
+static void note_headers(struct rtp_output *output, const struct stream_headers *headers) {
+    for (unsigned i = 0; i < PACKET_TRACKS; i++)
+        note_header(output, header_in(headers, i, output->tracks[i].place));
+}
+
 void rtp_output_begin(struct rtp_output *output, const struct stream *stream) {
-    describe(output, stream);
-    note_header(output, stream->gop.headers.video);
-    note_header(output, stream->gop.headers.audio);
-    for (size_t i = 0; i < stream->gop.count; i++)
-        rtp_output_make(output, stream->gop.packets[i]);
-    note_header(output, stream->headers.video);
-    note_header(output, stream->headers.audio);
+    rtp_output_describe(output, stream);
+    if (output->has_group) {
+        note_headers(output, &stream->gop.headers);
+        for (size_t i = 0; i < stream->gop.count; i++)
+            rtp_output_make(output, stream->gop.packets[i]);
+    }
+    note_headers(output, &stream->headers);
+}
+
+bool rtp_output_take_header(struct rtp_output *output, const struct stream *stream, const struct packet *header) {
+    sluice_codec_config config;
+    struct rtp_track *track = track_of(output, header);
+    unsigned number = (unsigned)(track - output->tracks);
+    if (!track->present || track->place != header->track)
+        return false;
+    if (read_config(stream, number, header, &config) && !is_other_config(&track->config, &config)) {
+        note_header(output, header);
+        return false;
+    }
+    rtp_output_begin(output, stream);
+    return true;
 }
 
 static uint64_t ntp_now(void) {
@@ -166,13 +231,15 @@ void rtp_output_make(struct rtp_output *output, struct packet *packet) {
     unsigned number = packet->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK;
     struct rtp_track *track = &output->tracks[number];
     sluice_flv_rtp_packet made;
+    /* Those of the group: of now, rtp_output_take_header() takes them. */
     if (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER)
         note_header(output, packet);
     if (packet->rtp.made || packet->role < PACKET_KEY_FRAME || packet->role > PACKET_AUDIO)
         return;
     packet->rtp.made = true;
     packet->rtp.track = (uint8_t)number;
-    if (!track->present || sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
+    if (!track->present || track->place != packet->track ||
+        sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
         return;
     int result, error = 0;
     while (!error && (result = sluice_flv_rtp_next(track->rtp, &made)) > 0)

@@ -21,6 +21,7 @@ struct stream;
 
 struct rtp_track {
     bool present;
+    uint8_t place, id; /* of the stream's main track of that kind */
     uint8_t payload_type;
     sluice_codec_config config; /* as it was described */
     sluice_flv_rtp *rtp;        /* made for the first description */
@@ -33,14 +34,31 @@ struct rtp_output {
     bool has_clock;
     uint64_t ntp_zero; /* wall clock at the stream's time 0 */
     uint64_t packets;  /* RTP packets that are held */
+    bool has_group;    /* what is cached is of the tracks as they are described */
 };
 
 /* NULL when memory is short. */
 struct rtp_output *rtp_output_new(void);
 void rtp_output_free(struct rtp_output *output);
 
-/* Takes the tracks from the stream's headers, then makes what the group holds. */
+/*
+ * Takes the main tracks from the headers that players begin with, those of the group, then makes what it holds. Where a
+ * header has changed within the group in a way that players would have to be told, the group is not for them, and the
+ * tracks are those of now.
+ */
 void rtp_output_begin(struct rtp_output *output, const struct stream *stream);
+
+/* The same for a player that is to be told of the tracks, where there are others already. */
+void rtp_output_describe(struct rtp_output *output, const struct stream *stream);
+
+/* Whether new players may be sent the group. */
+bool rtp_output_has_group(const struct rtp_output *output);
+
+/*
+ * A header has come, and is the stream's now. True: the track is another one by it than players were told, and they
+ * cannot go on.
+ */
+bool rtp_output_take_header(struct rtp_output *output, const struct stream *stream, const struct packet *header);
 
 /* Whether there is a track at all. */
 bool rtp_output_has_tracks(const struct rtp_output *output);

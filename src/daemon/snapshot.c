@@ -72,8 +72,8 @@ static void count_stream(struct stream *stream, void *user) {
 static void take_media(const struct stream *stream, struct snapshot_stream *to) {
     to->has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     to->has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
-    name_codec(stream->video_codec, to->video_codec);
-    name_codec(stream->audio_codec, to->audio_codec);
+    name_codec(tracks_main(&stream->video)->codec, to->video_codec);
+    name_codec(tracks_main(&stream->audio)->codec, to->audio_codec);
     to->width = stream->metadata.width;
     to->height = stream->metadata.height;
     to->frame_rate = stream->metadata.frame_rate;

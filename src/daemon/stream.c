@@ -11,6 +11,7 @@
 #include "daemon/object_id.h"
 #include "daemon/rtp_output.h"
 #include "daemon/shed.h"
+#include "daemon/stream_tracks.h"
 
 enum {
     BUCKETS = 1024,
@@ -22,6 +23,7 @@ struct registry {
     sluice_loop *loop;
     sluice_pool *pool;
     struct packet_pool *packets;
+    struct track_payloads payloads;
     struct stream_limits limits;
     size_t block_size;
     struct stream *buckets[BUCKETS];
@@ -43,9 +45,15 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
         free(registry);
         return error;
     }
+    registry->pool = sluice_loop_pool(loop);
+    error = track_payloads_init(&registry->payloads, registry->pool);
+    if (error) {
+        packet_pool_free(registry->packets);
+        free(registry);
+        return error;
+    }
     registry->loop = loop;
     claims_init(&registry->claims, loop);
-    registry->pool = sluice_loop_pool(loop);
     sluice_pool_stats stats;
     sluice_pool_get_stats(registry->pool, &stats);
     registry->block_size = stats.block_size;
@@ -67,6 +75,7 @@ void registry_free(struct registry *registry) {
     if (!registry)
         return;
     registry_each(registry, let_go, NULL);
+    track_payloads_clear(&registry->payloads);
     packet_pool_free(registry->packets);
     bans_clear(&registry->bans);
     free(registry);
@@ -200,9 +209,8 @@ int registry_add_replica(struct registry *registry, const struct stream_state *s
     made->opened_at = state->opened_at;
     made->gop.broken = !state->has_group;
     made->metadata = state->metadata;
-    made->video_codec = state->video_codec;
-    made->audio_codec = state->audio_codec;
-    made->audio_channels = state->audio_channels;
+    made->video = state->video;
+    made->audio = state->audio;
     keep_until(made, state->kept_until);
     *ret_replica = made;
     return 0;
@@ -221,9 +229,8 @@ void stream_get_state(const struct stream *stream, struct stream_state *ret_stat
                                        .opened_at = stream->opened_at,
                                        .has_group = !stream->gop.broken,
                                        .metadata = stream->metadata,
-                                       .video_codec = stream->video_codec,
-                                       .audio_codec = stream->audio_codec,
-                                       .audio_channels = stream->audio_channels};
+                                       .video = stream->video,
+                                       .audio = stream->audio};
     memcpy(ret_state->name, stream->name, sizeof ret_state->name);
 }
 
@@ -347,7 +354,9 @@ static void begin(struct stream *stream) {
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
     stream->metadata = (sluice_flv_metadata){0};
-    stream->video_codec = stream->audio_codec = SLUICE_CODEC_NONE;
+    tracks_begin(&stream->video);
+    tracks_begin(&stream->audio);
+    stream->beyond_tracks = 0;
     stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
     stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
 }
@@ -402,20 +411,6 @@ bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t w
     return !stream->live && !claim_is_kept(stream, now) && now - since >= wait_ms;
 }
 
-static enum packet_role role_of(const sluice_flv_tag *tag, bool is_metadata) {
-    const sluice_flv_view *view = &tag->view;
-    bool is_video = tag->type == SLUICE_FLV_VIDEO;
-    if (tag->type == SLUICE_FLV_SCRIPT)
-        return is_metadata ? PACKET_METADATA : PACKET_OTHER;
-    if (view->packet == SLUICE_FLV_SEQUENCE_HEADER)
-        return is_video ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
-    if (view->packet != SLUICE_FLV_FRAME)
-        return PACKET_OTHER;
-    if (is_video)
-        return view->key_frame ? PACKET_KEY_FRAME : PACKET_VIDEO;
-    return PACKET_AUDIO;
-}
-
 /* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is onMetaData. */
 static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
     sluice_flv_metadata metadata;
@@ -432,22 +427,6 @@ static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
     return true;
 }
 
-static void count_tag(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role) {
-    stream->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->size + SLUICE_FLV_TRAILER_SIZE;
-    if (tag->type == SLUICE_FLV_VIDEO) {
-        stream->seen |= SLUICE_FLV_HAS_VIDEO;
-        if (tag->view.codec)
-            stream->video_codec = tag->view.codec;
-        stream->video_frames += role == PACKET_KEY_FRAME || role == PACKET_VIDEO;
-    } else if (tag->type == SLUICE_FLV_AUDIO) {
-        stream->seen |= SLUICE_FLV_HAS_AUDIO;
-        if (tag->view.codec)
-            stream->audio_codec = tag->view.codec;
-        stream->audio_channels = tag->view.channels;
-        stream->audio_frames += role == PACKET_AUDIO;
-    }
-}
-
 static void log_jump(const struct stream *stream, bool is_video, int32_t by) {
     char text[16];
     snprintf(text, sizeof text, "%d", by);
@@ -456,12 +435,13 @@ static void log_jump(const struct stream *stream, bool is_video, int32_t by) {
 }
 
 /* The time that players are told. */
-static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role) {
+static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role, bool is_main) {
     uint32_t threshold = (uint32_t)stream->policy.jump_ms, time = 0;
     bool is_video = tag->type == SLUICE_FLV_VIDEO;
     unsigned track = tag->type == SLUICE_FLV_AUDIO ? TIMELINE_AUDIO : TIMELINE_VIDEO;
     int32_t by = 0;
-    if (role < PACKET_KEY_FRAME || role > PACKET_AUDIO)
+    /* Other tracks have the time of the main one, or they would not stay together. */
+    if (role < PACKET_KEY_FRAME || role > PACKET_AUDIO || !is_main)
         return timeline_other(&stream->timeline, track, tag->timestamp, threshold);
     const struct timeline_frame frame = {
         .track = track,
@@ -496,9 +476,10 @@ static struct packet *new_packet(struct registry *registry, const sluice_flv_tag
     return packet;
 }
 
-static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role) {
+static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role, unsigned place) {
     sluice_slice kept;
-    uint32_t time = stream_time(stream, tag, role);
+    bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
+    uint32_t time = stream_time(stream, tag, role, is_main);
     if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
@@ -507,6 +488,8 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
         return NULL;
     }
     packet->received_at = stream->received_at;
+    packet->track = (uint8_t)place;
+    packet->version = stream_header_version(stream, packet);
     const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
     packet_account(packet, pool_share(&packet->payload, before), &stream->blocks_held);
     packet_unref(stream->previous);
@@ -514,13 +497,10 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     return packet;
 }
 
-static void cache_header(struct stream *stream, struct packet *packet) {
-    if (packet->role == PACKET_METADATA)
-        stream_headers_set(&stream->headers.metadata, packet);
-    else if (packet->role == PACKET_VIDEO_HEADER)
-        stream_headers_set(&stream->headers.video, packet);
-    else if (packet->role == PACKET_AUDIO_HEADER)
-        stream_headers_set(&stream->headers.audio, packet);
+/* For players that know no tracks. */
+static void make_alone(struct stream *stream, struct packet *packet) {
+    if (packet && packet->view.multitrack && stream_is_main(stream, packet))
+        track_payload_make_alone(&stream->registry->payloads, packet);
 }
 
 /* The tracks that the publisher says it has; both, where it says nothing. */
@@ -546,6 +526,16 @@ static void begin_rtp(struct stream *stream) {
     rtp_output_begin(stream->rtp, stream);
 }
 
+/* The same of all that a player is started with. */
+static void make_cached_alone(struct stream *stream) {
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        make_alone(stream, stream->headers.list[i]);
+        make_alone(stream, stream->gop.headers.list[i]);
+    }
+    for (size_t i = 0; i < stream->gop.count; i++)
+        make_alone(stream, stream->gop.packets[i]);
+}
+
 static void start_player(struct stream *stream, struct player *player) {
     if (player->form.kind == PACKET_RTP) {
         /* What its user was told of the tracks must hold still. */
@@ -554,8 +544,12 @@ static void start_player(struct stream *stream, struct player *player) {
             return;
         }
     }
-    player_start(player, sluice_loop_now(stream->registry->loop), stream->seen, &stream->gop, &stream->headers,
-                 stream->seen & SLUICE_FLV_HAS_VIDEO);
+    if (player->alone)
+        make_cached_alone(stream);
+    static const struct gop none;
+    bool has_group = player->form.kind != PACKET_RTP || rtp_output_has_group(stream->rtp);
+    player_start(player, sluice_loop_now(stream->registry->loop), stream->seen, has_group ? &stream->gop : &none,
+                 &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
 }
 
 static uint64_t gop_blocks(const struct stream *stream) {
@@ -584,6 +578,8 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
     stream->settled = !missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS;
     if (!stream->settled)
         return;
+    tracks_settle(&stream->video);
+    tracks_settle(&stream->audio);
     begin_rtp(stream);
     if (stream->registry->recorders && !stream->fed_by)
         recorder_start(stream->registry->recorders, stream);
@@ -628,9 +624,25 @@ static void gather(struct stream *stream, const struct packet *packet) {
         flush_merges(stream);
 }
 
+/* Players of tracks that are others from now on are ended: they cannot be told. */
+static void make_rtp(struct stream *stream, struct packet *packet) {
+    bool is_header = packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER;
+    if (!is_header) {
+        rtp_output_make(stream->rtp, packet);
+        return;
+    }
+    if (!rtp_output_take_header(stream->rtp, stream, packet))
+        return;
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->form.kind == PACKET_RTP && (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND))
+            player_end(player);
+}
+
 /* To everybody here. */
 static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
-    cache_header(stream, packet);
+    if (stream->alone_players > 0)
+        make_alone(stream, packet);
+    stream_headers_set(&stream->headers, packet);
     if (!stream->settled) {
         open_stream(stream, packet, flags);
         return;
@@ -639,7 +651,7 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
     /* First, since the memory of the group before may be what RTP needs. */
     gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
     if (stream->rtp_players > 0 && stream->rtp)
-        rtp_output_make(stream->rtp, packet);
+        make_rtp(stream, packet);
     for (struct player *player = stream->players; player; player = player->next)
         player_push(player, packet, &stream->headers, has_video);
     if (stream->recorder)
@@ -647,11 +659,18 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
     gather(stream, packet);
 }
 
-int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
-    enum packet_role role = role_of(tag, read_metadata(stream, tag));
-    count_tag(stream, tag, role);
-    stream->received_at = sluice_loop_now(stream->registry->loop);
-    struct packet *packet = make_packet(stream, tag, role);
+/* A tag of one track at most. */
+static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
+    bool has_track = tag->type != SLUICE_FLV_SCRIPT, is_metadata = read_metadata(stream, tag);
+    struct tracks *tracks = stream_tracks(stream, tag->type);
+    int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
+    if (place < 0) {
+        stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
+        return 0;
+    }
+    enum packet_role role = stream_role(tag, is_metadata, has_track && place == tracks->main);
+    stream_count_tag(stream, tag, (unsigned)place);
+    struct packet *packet = make_packet(stream, tag, role, (unsigned)place);
     if (!packet) {
         stream_lose(stream);
         return -ENOMEM;
@@ -661,6 +680,16 @@ int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
     take(stream, packet, flags);
     packet_unref(packet);
     return 0;
+}
+
+int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
+    stream->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->size + SLUICE_FLV_TRAILER_SIZE;
+    stream->received_at = sluice_loop_now(stream->registry->loop);
+    if (!tag->view.many_tracks || tag->view.packet == SLUICE_FLV_OTHER)
+        return publish(stream, tag, flags);
+    const struct stream_parts parts = {
+        .stream = stream, .payloads = &stream->registry->payloads, .publish = publish, .flags = flags};
+    return stream_publish_parts(&parts, tag);
 }
 
 void stream_replica_begin(struct stream *replica) {
@@ -692,6 +721,8 @@ static struct packet *make_replica_packet(struct stream *replica, struct stream_
     if (!packet)
         return NULL;
     packet->received_at = tag->received_at;
+    packet->track = tag->track;
+    packet->version = tag->version;
     packet->loan = tag->loan;
     tag->loan = (struct packet_loan){0};
     packet_account(packet, tag->blocks, &replica->blocks_held);
@@ -700,7 +731,9 @@ static struct packet *make_replica_packet(struct stream *replica, struct stream_
 
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     (void)read_metadata(replica, &tag->tag);
-    count_tag(replica, &tag->tag, tag->role);
+    replica->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->tag.size + SLUICE_FLV_TRAILER_SIZE;
+    stream_take_replica_track(replica, tag);
+    stream_count_tag(replica, &tag->tag, tag->track);
     replica->received_at = tag->received_at;
     struct packet *packet = make_replica_packet(replica, tag);
     if (!packet) {
@@ -712,12 +745,13 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
 }
 
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
+    stream_take_replica_track(replica, tag);
     struct packet *packet = make_replica_packet(replica, tag);
     if (!packet) {
         gop_drop(&replica->gop);
         return;
     }
-    cache_header(replica, packet);
+    stream_headers_set(&replica->headers, packet);
     if (in_group)
         gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
     packet_unref(packet);
@@ -737,6 +771,7 @@ static void insert_player(struct stream *stream, struct player *player) {
     stream->players = player;
     stream->player_count++;
     stream->rtp_players += player->form.kind == PACKET_RTP;
+    stream->alone_players += player->alone;
     stream_want(stream);
 }
 
@@ -762,8 +797,12 @@ void stream_add_player(struct stream *stream, struct player *player) {
 void stream_add_asking(struct stream *stream, struct player *player) {
     insert_player(stream, player);
     player->state = PLAYER_ASKING;
-    if (stream_is_known(stream) && stream->rtp_players == 1)
+    if (!stream_is_known(stream))
+        return;
+    if (stream->rtp_players == 1)
         begin_rtp(stream);
+    else if (stream->rtp)
+        rtp_output_describe(stream->rtp, stream);
 }
 
 bool stream_is_known(const struct stream *stream) {
@@ -788,6 +827,7 @@ void stream_remove_player(struct stream *stream, struct player *player) {
     stream->player_count--;
     add_player(&stream->registry->gone, player);
     stream->rtp_players -= player->form.kind == PACKET_RTP;
+    stream->alone_players -= player->alone;
 }
 
 void stream_free_player(struct player *player) {

@@ -22,6 +22,7 @@
 #include "daemon/stream_name.h"
 #include "daemon/stream_policy.h"
 #include "daemon/timeline.h"
+#include "daemon/track_payload.h"
 
 struct feed;
 struct registry;
@@ -67,6 +68,7 @@ struct stream {
     struct feed *fed_by;    /* a replica of another worker's stream, for some of its players; NULL: it is none */
     uint32_t rtp_players;   /* of those, the ones that are sent RTP */
     struct rtp_output *rtp; /* made for the first of them; or NULL */
+    uint32_t alone_players; /* those that are sent the main tracks alone, as tags that name no track */
     struct merge *merges;   /* players with a merge window, by window */
 
     enum record_wish record;   /* what an operator wants, as its recorders know it */
@@ -76,6 +78,11 @@ struct stream {
     struct gop gop;
     struct packet *previous; /* the last packet, referenced: what the next one shares a block with */
     uint64_t blocks_held;
+
+    struct tracks video, audio;
+    struct track_header metadata_header;
+    uint32_t versions;      /* of headers and metadata: the last one given */
+    uint64_t beyond_tracks; /* frames of this publisher's that are of more tracks than there may be: not taken */
 
     /* Tracks, as SLUICE_FLV_HAS_ flags. */
     uint8_t seen;    /* of which something has come */
@@ -87,8 +94,6 @@ struct stream {
 
     struct timeline timeline;
     sluice_flv_metadata metadata;
-    uint32_t video_codec, audio_codec;
-    uint8_t audio_channels;
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t sends;                       /* to its players, those that have gone included */
     uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
@@ -105,15 +110,16 @@ struct stream_state {
     uint32_t opened_at;
     bool has_group; /* or had, until it was too large */
     sluice_flv_metadata metadata;
-    uint32_t video_codec, audio_codec;
-    uint8_t audio_channels;
+    struct tracks video, audio;
 };
 
 /* A tag as the stream's own worker has taken it in, for a replica. */
 struct stream_tag {
     sluice_flv_tag tag; /* at the time that players are told; the payload is a reference */
     enum packet_role role;
-    uint8_t flags; /* of the publisher's file header */
+    uint8_t flags;       /* of the publisher's file header */
+    uint8_t track, main; /* places of its track, and of the main one of its kind */
+    uint32_t version;    /* of a header */
     uint32_t blocks;
     uint64_t received_at;
     struct packet_loan loan;
@@ -194,7 +200,16 @@ void stream_detach(struct stream *stream, uint64_t now);
  */
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 
-/* Takes one tag to everybody. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost) */
+/* The tracks of audio or video. */
+struct tracks *stream_tracks(struct stream *stream, sluice_flv_type type);
+
+/* Whether the packet is of a main track, or of none. */
+bool stream_is_main(const struct stream *stream, const struct packet *packet);
+
+/*
+ * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its track. @flags: of
+ * the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
+ */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
 /* A frame is lost that was to be published: it is counted, and everybody goes on with the next key frame. */

@@ -107,23 +107,22 @@ class SlowPlayerTest(unittest.TestCase):
         harness.check_same(player.tags, sent, "tags")
 
     def check_gaps(self, player, sent):
-        """A slow player's stream: whole tags of what was sent, and behind each gap headers and a key frame."""
+        """A slow player's stream: whole tags of what was sent, and a key frame behind each gap.
+
+        Headers do not change here: it has had them, and is not sent them again, which some players never recover from.
+        """
         self.assertEqual(player.tags[:3], sent[:3])
+        self.assertTrue(all(tag.is_frame for tag in player.tags[3:]), "headers twice")
         where = {tag: index for index, tag in enumerate(sent) if tag.is_frame}
-        gaps, last, seen = 0, None, set()
-        for tag in player.tags:
-            if not tag.is_frame:
-                self.assertIn(tag[::2], [header[::2] for header in sent[:3]])
-                seen.add(tag.type)
-                continue
+        gaps, last = 0, None
+        for tag in player.tags[3:]:
             self.assertIn(tag, where, "a frame that was not sent")
             index = where[tag]
             if last is not None and index != last + 1:
                 self.assertGreater(index, last)
                 self.assertTrue(tag.is_key_frame, "behind a gap")
-                self.assertEqual(seen, {flv.SCRIPT, flv.VIDEO, flv.AUDIO}, "headers behind a gap")
                 gaps += 1
-            last, seen = index, set()
+            last = index
         return gaps
 
     def test_stalled_players(self):

@@ -4,10 +4,9 @@
 
 #include "sim/world.h"
 
-/* Frames are missing before this one: decoding must be able to go on with it. */
+/* Frames are missing before this one: decoding must be able to go on with it. Headers are not sent twice. */
 static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
-    bool has_header = viewer->has_header || viewer->header_generation != tag->generation;
-    bool goes_on = has_header && tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
+    bool goes_on = tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
     viewer->gaps++;
     if (viewer->takes_gaps)
         return;
@@ -34,7 +33,6 @@ static void see_frame(struct viewer *viewer, const struct media_tag *tag) {
     viewer->number = tag->number;
     viewer->timestamp = tag->timestamp;
     viewer->has_frame = true;
-    viewer->has_header = false;
     viewer->frames++;
 }
 
@@ -44,8 +42,12 @@ void viewer_see(struct viewer *viewer, const struct media_tag *tag) {
         see_frame(viewer, tag);
         return;
     }
-    viewer->has_header = true;
-    viewer->header_generation = tag->generation;
+    /* A header says the number of the frame behind it: a publisher's headers all differ, and none comes again. */
+    WORLD_CHECK(viewer->takes_any_start || tag->generation != viewer->header_generation[tag->kind] ||
+                    tag->number > viewer->header_number[tag->kind],
+                "%s: the header %u of publisher %u comes again", viewer->who, tag->number, tag->generation);
+    viewer->header_generation[tag->kind] = tag->generation;
+    viewer->header_number[tag->kind] = tag->number;
 }
 
 /* A script is the daemon's own. */

@@ -13,9 +13,9 @@ struct viewer {
     uint8_t *bytes;       /* not read yet */
     size_t count, room;
     bool has_file_header;
-    bool has_key;               /* since the beginning */
-    bool has_header;            /* the decoder's, since the last frame */
-    uint16_t header_generation; /* of the publisher that the last one was of: some lose theirs when memory is short */
+    bool has_key;                  /* since the beginning */
+    uint16_t header_generation[2]; /* of the last decoder's header of each kind: its publisher */
+    uint32_t header_number[2];     /* and the frame behind it; 0: there was none */
     bool has_frame;
     uint16_t generation; /* of the last frame */
     uint32_t number;

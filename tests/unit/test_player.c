@@ -85,7 +85,7 @@ static void rig_open(player_rig *rig, bool has_video, uint32_t catch_up_ms) {
     if (!has_video)
         return;
     struct packet *header = make(rig, PACKET_VIDEO_HEADER, 0, 0);
-    stream_headers_set(&rig->headers.video, header);
+    stream_headers_set(&rig->headers, header);
     packet_unref(header);
 }
 

@@ -1,0 +1,65 @@
+/*
+ * The tracks of one kind, video or audio, that a stream has: Enhanced RTMP's multitrack gives each an id; a tag that
+ * names none is of track 0. Each has a place by which its decoder's header is found; track 0 has the first. One of them
+ * is the main track: players that know no tracks are sent that one, and cached groups begin with its key frames. It is
+ * track 0, or the lowest id that has come by the time that the stream's players are started.
+ *
+ * Headers and metadata have versions: the same bytes in the same place have the same, also of the next publisher. So
+ * players are not sent again what they have.
+ */
+#ifndef SLUICED_TRACKS_H
+#define SLUICED_TRACKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/slice.h>
+
+enum {
+    TRACKS_MOST = 16, /* of a kind: track 0 and so many others less one; what is of further ones is dropped */
+    TRACKS_HEADERS = 1 + 2 * TRACKS_MOST, /* metadata, and the headers of both kinds */
+    TRACKS_DIGEST = 16,
+};
+
+/* By which the same bytes are known again. */
+struct track_header {
+    uint32_t version; /* 0: there was none */
+    uint8_t digest[TRACKS_DIGEST];
+};
+
+struct track {
+    uint8_t id;
+    bool seen;        /* of this publisher */
+    bool placed;      /* the place is this id's, also of an earlier publisher */
+    uint8_t channels; /* of audio, as its tags say; 0: they do not */
+    uint32_t codec;
+    struct track_header header;
+    uint64_t frames, bytes; /* of this publisher; bytes: of payloads */
+};
+
+struct tracks {
+    struct track list[TRACKS_MOST]; /* all zero at first */
+    uint8_t main;                   /* the main track's place */
+    bool any;                       /* a track of this publisher has come */
+    bool fixed;                     /* the main track is another one no more */
+};
+
+/* Another publisher's: none has come yet. Places and versions stay. */
+void tracks_begin(struct tracks *tracks);
+
+/* The place of a track of which something has come; -1: there are as many as there may be. */
+int tracks_take(struct tracks *tracks, uint8_t id);
+
+/* Players are started: the main track stays what it is, or the first that comes where none has. */
+void tracks_settle(struct tracks *tracks);
+
+/* The main track. */
+const struct track *tracks_main(const struct tracks *tracks);
+
+/* How many there are. */
+unsigned tracks_count(const struct tracks *tracks);
+
+/* The version of a header that has come. @last: the last version given; counted on where the bytes are others. */
+uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last);
+
+#endif
