@@ -132,6 +132,13 @@ SLUICE_API int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size
  */
 SLUICE_API void sluice_conn_pause(sluice_conn *conn);
 
+/**
+ * Whether receiving into blocks was held up at any time since this was last asked, or since the connection was made: it
+ * was paused, or found no block. Then silence is not the peer's: whoever measures it begins anew. An ended connection
+ * is not held up.
+ */
+SLUICE_API bool sluice_conn_was_held_up(sluice_conn *conn);
+
 /** Receives again after a pause, or after the time of sluice_conn_set_timeout() was over. */
 SLUICE_API void sluice_conn_resume(sluice_conn *conn);
 

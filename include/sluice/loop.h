@@ -71,6 +71,9 @@ typedef struct sluice_loop_stats {
     uint64_t overflows;   /**< Times that the completion queue was found overflown. */
     uint32_t connections; /**< Open now. */
     uint32_t waiting;     /**< Connections that wait for a block now. */
+    uint64_t footprint;   /**< Bytes of blocks that the connections' chains keep (sluice_chain_footprint()): of messages
+                               that are not whole, and of what their users have not consumed. As of each connection's
+                               last arrival or on_data. */
     int fallback_error;   /**< Why SLUICE_BACKEND_AUTO did not take io_uring: an error of sluice_loop_new(); 0 when it
                                did, or was not chosen. */
 } sluice_loop_stats;
@@ -203,6 +206,14 @@ SLUICE_API int sluice_work_cancel(sluice_work *work);
  * that, at its beginning.
  */
 SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
+
+/**
+ * Has a function called at the end of each turn in which the pool has fewer blocks to receive into than @p blocks
+ * (sluice_pool_available(), of the loop's own block size). By then what came has been told, so what the connections'
+ * chains hold is waiting for more: the moment to close one, or to give up what is kept. From a turn, outside of every
+ * other call; it may do all that those may. NULL: no more.
+ */
+SLUICE_API void sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user);
 
 /** The loop's pool. */
 SLUICE_API sluice_pool *sluice_loop_pool(const sluice_loop *loop);

@@ -121,6 +121,7 @@ struct sluice_io {
     bool one_block;      /* no receive is to take more than a block; set by one_block() */
     bool starved;        /* its last receive has ended for want of a block, or of room in the one that it had */
     bool filled_up;      /* its last receive took all the room that it had; io_uring's alone */
+    bool held_up;        /* a receive has found no block; cleared by who looks */
     bool accepting;      /* an accept is armed */
     bool sending;        /* a send is under way, or waits for room in the socket */
     uint8_t send_step;   /* of that send: io_uring's enum uring_send */

@@ -183,6 +183,7 @@ static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
 
 static void wait_for_block(epoll *e, sluice_io *io) {
     e->stats.starved++;
+    io->held_up = true;
     io->receiving = IO_RECV_WAITING;
     io_queue_push(&class_of(e, io)->waiting, io);
 }

@@ -433,8 +433,10 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
             io_queue_remove(&ring_of(u, io)->aimed, io);
         receive_is_over(u, io);
     }
-    if (result == -ENOBUFS)
+    if (result == -ENOBUFS) {
         u->stats.starved++;
+        io->held_up = true;
+    }
     if (io->cancelled)
         return;
     if (result > 0 && !error) {

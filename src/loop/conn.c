@@ -30,6 +30,7 @@ struct sluice_conn {
     void *user;
     size_t need;
     int low_water;  /* what the socket's is set to */
+    size_t charged; /* bytes of the loop's footprint that are its chain's */
     bool telling;   /* in on_data: what it leaves and needs is looked at afterwards */
     bool in_pieces; /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at once */
     enum conn_end end;
@@ -123,8 +124,15 @@ static void follow_need(sluice_conn *conn) {
     set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
 }
 
+/* The chain has changed. What a user consumes outside of on_data is noticed with what comes next. */
+static void charge(sluice_conn *conn, size_t footprint) {
+    conn->loop->footprint += footprint - conn->charged;
+    conn->charged = footprint;
+}
+
 static void io_received(sluice_io *io) {
     sluice_conn *conn = conn_of(io);
+    charge(conn, sluice_chain_footprint(&io->chain));
     if (conn->timeout_ms > 0)
         conn->heard_at = loop_heard_at(conn->loop);
     if (conn->into.received)
@@ -251,6 +259,7 @@ static void io_idle(sluice_io *io) {
         watcher->gone(watcher);
     }
     chain_clear(&io->chain);
+    charge(conn, 0);
     if (conn->detached)
         conn->detached(&handover, conn->detached_user);
     else if (conn->events->on_closed)
@@ -314,6 +323,7 @@ int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const s
         return error ? error : -ENOMEM;
     }
     conn->io.chain = chain;
+    charge(conn, sluice_chain_footprint(&chain));
     conn->ended = handover->ended;
     conn->failed = handover->error != 0;
     conn->error = handover->error;
@@ -410,6 +420,7 @@ static void tell(sluice_conn *conn) {
         conn->telling = true;
         conn->events->on_data(conn, conn->user);
         conn->telling = false;
+        charge(conn, sluice_chain_footprint(&conn->io.chain));
         if (!is_going(conn))
             follow_need(conn);
     }
@@ -509,8 +520,19 @@ int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size) {
 void sluice_conn_pause(sluice_conn *conn) {
     if (is_going(conn))
         return;
+    conn->io.held_up = true;
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
+}
+
+bool sluice_conn_was_held_up(sluice_conn *conn) {
+    if (conn->ended || is_going(conn))
+        return false;
+    bool is_now = !conn->io.wants_receive || conn->io.receiving == IO_RECV_WAITING;
+    bool held_up = conn->io.held_up || is_now;
+    /* Until a receive is armed again it still is. */
+    conn->io.held_up = is_now;
+    return held_up;
 }
 
 /* The timer stays as it is when it runs: it looks at heard_at, and goes on for what is left. */

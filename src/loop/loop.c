@@ -154,6 +154,17 @@ static uint64_t completions(const sluice_loop *loop) {
     return stats.completions;
 }
 
+void sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user) {
+    loop->shortage.call = call;
+    loop->shortage.user = user;
+    loop->shortage.blocks = blocks;
+}
+
+static void look_for_shortage(sluice_loop *loop) {
+    if (loop->shortage.call && sluice_pool_available(loop->pool) < loop->shortage.blocks)
+        loop->shortage.call(loop->shortage.user);
+}
+
 int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
     if (loop->turning)
@@ -176,6 +187,7 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
         works_dispatch(loop);
         timers_run(loop);
         run_posted(loop);
+        look_for_shortage(loop);
     }
     /* Completions may have left receives to be armed. */
     loop->again |= completions(loop) != completed;
@@ -268,6 +280,7 @@ void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats
         .overflows = stats.overflows,
         .connections = loop->connections,
         .waiting = stats.waiting,
+        .footprint = loop->footprint,
         .fallback_error = loop->fallback_error,
     };
 }

@@ -40,6 +40,12 @@ struct sluice_loop {
     conn_list open;    /* all, for sluice_loop_free() */
     sluice_listener *listeners;
     uint32_t connections;
+    uint64_t footprint; /* of the connections' chains, as each was charged last */
+    struct {
+        sluice_loop_fn *call; /* NULL: nobody asks */
+        void *user;
+        uint32_t blocks;
+    } shortage;
     struct {
         loop_list open;
         loop_list due;      /* to be looked at before the next wait: there may be room to read ahead */
