@@ -89,6 +89,7 @@ typedef struct sluice_rtsp_message {
     size_t skipped;                    /**< Bytes before this message that belonged to none; CR and LF not counted. */
     sluice_slice payload;              /**< Text: the body, by Content-Length. Interleaved: the packet. The framer's:
                                             valid until its next call; sluice_slice_keep() to hold it. */
+    size_t body_length;                /**< Text: the body's bytes by Content-Length, also before it has come. */
 } sluice_rtsp_message;
 
 /** An RTSP framer: the receiving side of one connection; opaque. */
@@ -130,6 +131,20 @@ SLUICE_API void sluice_rtsp_set_channels(sluice_rtsp *rtsp, uint16_t channels);
  *         before it is buffered), -EPROTONOSUPPORT (a version other than 1.0 and 2.0), -ENOMEM
  */
 SLUICE_API int sluice_rtsp_next(sluice_rtsp *rtsp, sluice_chain *chain, sluice_rtsp_message **ret_message);
+
+/**
+ * The head of the message whose body has not come: sluice_rtsp_next() has returned 0 and waits for the rest of it. For
+ * a server that decides whether to accept a body before it holds one. The payload is empty; the texts are valid until
+ * the framer's next call, as long as nothing else is consumed from the chain.
+ * @return the message without its body, or NULL: no head has come, or its body came along
+ */
+SLUICE_API const sluice_rtsp_message *sluice_rtsp_head(const sluice_rtsp *rtsp);
+
+/**
+ * Drops the message that sluice_rtsp_head() shows: sluice_rtsp_next() drops its head, and its body as it comes, and
+ * goes on behind it. Nothing of it is held. Without such a message it does nothing.
+ */
+SLUICE_API void sluice_rtsp_drop_body(sluice_rtsp *rtsp);
 
 /** Bytes that the chain must hold before sluice_rtsp_next() can say anything new; at least 1. */
 SLUICE_API size_t sluice_rtsp_need(const sluice_rtsp *rtsp);

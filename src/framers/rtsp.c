@@ -30,6 +30,7 @@ enum rtsp_state {
     RTSP_START,  /* at a message, or CR and LF before it; set by expect_message(), by skip_lost() at a candidate */
     RTSP_HEAD,   /* looking for the end of a head; set by read_start() */
     RTSP_BODY,   /* the head is read and still in the chain; set by read_head(): waits for the body */
+    RTSP_DROP,   /* inside a body that nobody wants; set by sluice_rtsp_drop_body(): what comes is dropped, not held */
     RTSP_LOST,   /* in bytes that belong to no message; set by lose() */
     RTSP_FAILED, /* for good; set by fail() */
 };
@@ -48,6 +49,7 @@ struct sluice_rtsp {
     header_search search;
     bool has_length;
     uint64_t content_length;
+    uint64_t to_drop;  /* RTSP_DROP: bytes of the head and the body still to come */
     sluice_bytes text; /* a head that straddles blocks or has folded lines; else empty */
 
     sluice_slice held;           /* the block in which the last head was read in place */
@@ -390,6 +392,7 @@ static int read_head(sluice_rtsp *rtsp, sluice_chain *chain) {
     }
     if (result < 0)
         return refuse_text(rtsp, chain, result);
+    rtsp->message.body_length = (size_t)rtsp->content_length;
     rtsp->state = RTSP_BODY;
     rtsp->need = rtsp->search.done + rtsp->content_length;
     return 0;
@@ -406,6 +409,13 @@ static int take_message(sluice_rtsp *rtsp, sluice_chain *chain) {
     return 1;
 }
 
+static int drop_body(sluice_rtsp *rtsp, sluice_chain *chain) {
+    rtsp->to_drop -= sluice_chain_skip(chain, rtsp->to_drop);
+    if (rtsp->to_drop == 0)
+        expect_message(rtsp);
+    return 0;
+}
+
 static int step(sluice_rtsp *rtsp, sluice_chain *chain) {
     switch (rtsp->state) {
     case RTSP_START:
@@ -414,6 +424,8 @@ static int step(sluice_rtsp *rtsp, sluice_chain *chain) {
         return read_head(rtsp, chain);
     case RTSP_BODY:
         return take_message(rtsp, chain);
+    case RTSP_DROP:
+        return drop_body(rtsp, chain);
     default: /* RTSP_LOST; RTSP_FAILED needs more than there can be */
         return skip_lost(rtsp, chain);
     }
@@ -436,6 +448,18 @@ int sluice_rtsp_next(sluice_rtsp *rtsp, sluice_chain *chain, sluice_rtsp_message
             return result;
     }
     return rtsp->error;
+}
+
+const sluice_rtsp_message *sluice_rtsp_head(const sluice_rtsp *rtsp) {
+    return rtsp->state == RTSP_BODY ? &rtsp->message : NULL;
+}
+
+void sluice_rtsp_drop_body(sluice_rtsp *rtsp) {
+    if (rtsp->state != RTSP_BODY)
+        return;
+    rtsp->to_drop = rtsp->search.done + rtsp->content_length;
+    rtsp->state = RTSP_DROP;
+    rtsp->need = 1;
 }
 
 unsigned sluice_rtsp_error_status(int error) {

@@ -454,6 +454,60 @@ static void limits_are_exact(void **state) {
     sluice_rtsp_free(NULL);
 }
 
+/* Whether a body is accepted can be decided when the head has come; one that is not is never held. */
+static void a_head_comes_before_its_body(void **state) {
+    (void)state;
+    static const char head[] = "ANNOUNCE rtsp://h/a RTSP/1.0\r\nCSeq: 7\r\nContent-Length: 9000\r\n\r\n";
+    static const char next[] = "OPTIONS * RTSP/1.0\r\nCSeq: 8\r\n\r\n";
+    const size_t body = 9000;
+    char bytes[9000];
+    memset(bytes, '$', sizeof bytes);
+    sluice_pool *pool = http_feed_pool(512, 512);
+    for (int wanted = 0; wanted < 2; wanted++) {
+        sluice_chain *chain = http_feed_chain(pool);
+        sluice_rtsp *rtsp;
+        sluice_rtsp_message *message;
+        assert_int_equal(sluice_rtsp_new(NULL, &rtsp), 0);
+        http_feed_bytes(pool, chain, head, sizeof head - 2);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 0);
+        assert_null(sluice_rtsp_head(rtsp));
+        sluice_rtsp_drop_body(rtsp);
+        http_feed_bytes(pool, chain, head + sizeof head - 2, 1);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 0);
+        const sluice_rtsp_message *seen = sluice_rtsp_head(rtsp);
+        assert_non_null(seen);
+        assert_int_equal(seen->method_id, SLUICE_RTSP_ANNOUNCE);
+        assert_int_equal(seen->cseq, 7);
+        assert_int_equal(seen->body_length, body);
+        assert_int_equal(sluice_slice_length(&seen->payload), 0);
+        assert_memory_equal(seen->url.text, "rtsp://h/a", seen->url.length);
+        if (!wanted)
+            sluice_rtsp_drop_body(rtsp);
+        for (size_t done = 0; done < body; done += 100) {
+            http_feed_bytes(pool, chain, bytes, 100);
+            /* Less than is needed: it is held, or dropped at once. */
+            bool last = done + 100 == body;
+            assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), wanted && last);
+            if (!wanted)
+                assert_int_equal(sluice_chain_length(chain), 0);
+        }
+        assert_null(sluice_rtsp_head(rtsp));
+        if (wanted) {
+            assert_int_equal(message->cseq, 7);
+            assert_int_equal(message->body_length, body);
+            assert_int_equal(sluice_slice_length(&message->payload), body);
+        }
+        http_feed_bytes(pool, chain, next, sizeof next - 1);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
+        assert_int_equal(message->cseq, 8);
+        assert_int_equal(message->body_length, 0);
+        assert_int_equal(message->skipped, 0);
+        sluice_rtsp_free(rtsp);
+        sluice_chain_free(chain);
+    }
+    http_feed_pool_done(pool);
+}
+
 static void stray_line_ends(void **state) {
     (void)state;
     char text[256];
@@ -739,6 +793,7 @@ int main(void) {
         cmocka_unit_test(interleaved_lengths),
         cmocka_unit_test(what_is_malformed_is_refused),
         cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(a_head_comes_before_its_body),
         cmocka_unit_test(stray_line_ends),
         cmocka_unit_test(rtsp_resync_looks_for_the_right_byte),
         cmocka_unit_test(resync_is_not_deceived),
