@@ -108,6 +108,18 @@ SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_even
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
 /**
+ * Has on_data called again in a later turn, whether or not more has come and whatever is needed: for a callback that
+ * stops before everything is done, so that other connections are served meanwhile. Connections that have asked for this
+ * are called one after the other, behind those that have not, and share 5 milliseconds of each turn. on_end is put off
+ * until on_data has returned without asking again. From any callback of the loop; asking twice is asking once. No
+ * effect behind sluice_conn_close() and sluice_conn_detach(); a sluice_conn_receive_into() that is under way is waited
+ * for.
+ *
+ * Receiving goes on meanwhile: sluice_conn_pause() bounds what gathers in the chain.
+ */
+SLUICE_API void sluice_conn_again(sluice_conn *conn);
+
+/**
  * Whether as much may be received at once as there is, which is what a connection begins with, or one block at a time.
  * The latter is for a protocol whose next bytes say where those behind them go: what comes into blocks ahead of
  * sluice_conn_receive_into(), and must be copied, is a block at most. Set it before such bytes are asked for: what the
@@ -198,14 +210,7 @@ SLUICE_API int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds)
  * peer has finished, -ETIMEDOUT when the time of sluice_conn_set_timeout() was over and receiving has not been resumed,
  * -ECANCELED after sluice_conn_close(), and what the connection has failed with. Such a state is known to the reader in
  * the turn in which it comes, before on_end tells it.
- *
- * The reader is cut off when the connection goes, just before on_closed or the callback of sluice_conn_detach(): it may
- * still be used, but calls that need bytes say -ECANCELED, its mark is lost (-ESTALE), and what it gave in place is
- * void, until it is attached again or reset. The bytes of a connection that goes on in another loop are in the
- * handover. There, attach the reader to the adopted connection, set its mark anew, and skip what it still owed: in the
- * detached callback sluice_reader_skipping() says how much. How far sluice_headers_read() has come stays with the
- * sluice_headers.
- * @param reader stays the caller's, to be freed at any time
+ * @param reader stays the caller's; to be freed or reset no later than in on_closed
  */
 SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader);
 
@@ -230,7 +235,6 @@ typedef struct sluice_conn_handover {
     sluice_slice
         received;      /**< What was received and not consumed; its blocks are of the pool of the loop that it left. */
     uint64_t consumed; /**< Bytes consumed before: sluice_chain_consumed() goes on from here. */
-    uint64_t stream;   /**< Which stream it is: by this, framers that come along know it again. 0: another one. */
     bool ended;        /**< Nothing more will be received. */
     bool told;         /**< and on_end has said so. */
     int error;         /**< What the connection has failed with, or 0. */
@@ -249,9 +253,7 @@ typedef void sluice_conn_detached_fn(const sluice_conn_handover *handover, void 
  * stands. Nothing is lost by it: what arrives meanwhile is among those bytes, or still with the kernel. A peer that
  * ends or fails meanwhile is told to who adopts. Until @p detached no event is called, and no call of the connection
  * does anything but sluice_conn_close(), which has it closed here after all: then on_closed comes, and @p detached does
- * not. A writer that is tied to the connection loses it, as at its end; so does an attached reader: see
- * sluice_conn_attach_reader(). Framers go along as they are, with a part of a message or without, and go on behind
- * sluice_conn_adopt(); the framer of a message that was delivered before releases its blocks in the new thread.
+ * not. A writer that is tied to the connection loses it, as at its end.
  *
  * All that was to be sent must have gone: who has more in mind sends it in the other loop.
  * @return 0, -EINVAL (no callback), -EBUSY (a send or a sluice_conn_receive_into() is under way; nothing has changed),

@@ -5,16 +5,16 @@
 
 #include "backends/target.h"
 #include "loop/loop.h"
-#include "reader/reader.h"
 
 enum {
     LEAST_LOW_WATER = 512,     /* for less, the system call costs more than the wake-ups that it saves */
     MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
     PLENTY = 4,                /* times what is needed */
+    LATER_MS = 5,              /* of a turn, for connections that were told and have left work */
 };
 
 /* The lists that a connection can be in. */
-enum { LIST_OPEN, LIST_READY, LIST_SENDING, LIST_LEAVING, LISTS };
+enum { LIST_OPEN, LIST_READY, LIST_LATER, LIST_SENDING, LIST_LEAVING, LISTS };
 
 /* What the user is still to be told of the receiving side. */
 enum conn_end {
@@ -32,6 +32,7 @@ struct sluice_conn {
     int low_water;  /* what the socket's is set to */
     size_t charged; /* bytes of the loop's footprint that are its chain's */
     bool telling;   /* in on_data: what it leaves and needs is looked at afterwards */
+    bool again;     /* on_data is to be called whatever is there; set by sluice_conn_again(), cleared by the call */
     bool in_pieces; /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at once */
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
@@ -51,7 +52,6 @@ struct sluice_conn {
     uint64_t heard_at;   /* when something was last received, or receiving began */
     sluice_timer *timer; /* of the timeout; NULL when there never was one */
     conn_watcher *watchers;
-    reader_list readers;
     struct {
         sluice_conn *next, *prev;
         bool in;
@@ -97,9 +97,9 @@ static bool is_going(const sluice_conn *conn) {
     return conn->closing || conn->detached;
 }
 
-/* It will be told. */
+/* It will be told; with its turn, where it has left work. */
 static void make_ready(sluice_conn *conn) {
-    if (!is_going(conn))
+    if (!is_going(conn) && !conn->links[LIST_LATER].in)
         list_add(&conn->loop->ready, LIST_READY, conn);
 }
 
@@ -231,7 +231,6 @@ static void pack(sluice_conn *conn, sluice_conn_handover *ret_handover) {
     *ret_handover = (sluice_conn_handover){
         .fd = conn->io.fd,
         .consumed = chain_consumed(chain),
-        .stream = chain->generation,
         .ended = conn->ended,
         .told = conn->end == END_NONE,
         .error = conn->error,
@@ -246,7 +245,6 @@ static void io_idle(sluice_io *io) {
         tell_placed(conn);
     list_remove(&conn->loop->open, LIST_OPEN, conn);
     conn->loop->connections--;
-    readers_cut(&conn->readers);
     if (conn->detached)
         pack(conn, &handover);
     else if (io->fd >= 0)
@@ -313,9 +311,6 @@ int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const s
     sluice_chain chain;
     chain_init(&chain, loop->pool);
     chain.passed = handover->consumed;
-    /* Framers that come along go on where they are. */
-    if (handover->stream)
-        chain.generation = handover->stream;
     int error = sluice_chain_append_slice(&chain, &handover->received);
     sluice_conn *conn = error ? NULL : make(loop, handover->fd, events, user);
     if (!conn) {
@@ -369,6 +364,7 @@ int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, voi
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     list_remove(&conn->loop->ready, LIST_READY, conn);
+    list_remove(&conn->loop->later, LIST_LATER, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     list_add(&conn->loop->leaving, LIST_LEAVING, conn);
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
@@ -389,6 +385,7 @@ void sluice_conn_close(sluice_conn *conn) {
     if (conn->timer)
         sluice_timer_stop(conn->timer);
     list_remove(&conn->loop->ready, LIST_READY, conn);
+    list_remove(&conn->loop->later, LIST_LATER, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
     conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
@@ -414,8 +411,9 @@ static void tell(sluice_conn *conn) {
             return;
     }
     size_t length = chain_length(&conn->io.chain);
-    bool enough = length > 0 && (length >= conn->need || conn->ended);
+    bool enough = conn->again || (length > 0 && (length >= conn->need || conn->ended));
     if (enough && conn->events->on_data) {
+        conn->again = false;
         conn->in_pieces = conn->in_pieces && length / PLENTY < conn->need;
         conn->telling = true;
         conn->events->on_data(conn, conn->user);
@@ -424,8 +422,8 @@ static void tell(sluice_conn *conn) {
         if (!is_going(conn))
             follow_need(conn);
     }
-    /* What on_data asks for comes before the end. */
-    if (is_going(conn) || conn->into.received || conn->end == END_NONE)
+    /* What on_data asks for, and what it has left to do, comes before the end. */
+    if (is_going(conn) || conn->into.received || conn->again || conn->end == END_NONE)
         return;
     int error = conn->end == END_FAILED ? conn->error : 0;
     conn->end = END_NONE;
@@ -433,13 +431,30 @@ static void tell(sluice_conn *conn) {
         conn->events->on_end(conn, error, conn->user);
 }
 
+/*
+ * However many have left work, together they get a slice of the turn, one after the other: those that have little to do
+ * wait for no more than that. One at least, or a slow clock would stop all.
+ */
+static void tell_later(sluice_loop *loop, size_t left) {
+    sluice_conn *conn;
+    uint64_t until = left > 0 ? loop_clock() + LATER_MS : 0;
+    for (; left > 0 && (conn = loop->later.first); left--) {
+        list_remove(&loop->later, LIST_LATER, conn);
+        tell(conn);
+        if (loop_clock() >= until)
+            break;
+    }
+}
+
 void conns_dispatch(sluice_loop *loop) {
     sluice_conn *conn;
-    /* Those only that are in the list now: what is asked for meanwhile is told in the next turn. */
+    /* Those only that are in the lists now: what is asked for meanwhile is told in the next turn. */
+    size_t later = loop->later.count;
     for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
         list_remove(&loop->ready, LIST_READY, conn);
         tell(conn);
     }
+    tell_later(loop, later);
     sluice_conn *next;
     for (conn = loop->leaving.first; conn; conn = next) {
         next = conn->links[LIST_LEAVING].next;
@@ -496,6 +511,15 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     }
     if (!conn->telling)
         follow_need(conn);
+}
+
+void sluice_conn_again(sluice_conn *conn) {
+    if (is_going(conn))
+        return;
+    conn->again = true;
+    list_remove(&conn->loop->ready, LIST_READY, conn);
+    list_add(&conn->loop->later, LIST_LATER, conn);
+    loop_touched(conn->loop);
 }
 
 void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead) {
@@ -649,7 +673,6 @@ void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader) {
     static const sluice_reader_source evented = {.fill = reader_fill};
     sluice_reader_reset(reader, &conn->io.chain);
     sluice_reader_set_source(reader, &evented, conn);
-    reader_enlist(reader, &conn->readers);
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {

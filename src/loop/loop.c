@@ -127,7 +127,7 @@ uint64_t loop_heard_at(sluice_loop *loop) {
 
 /* Something is to be told or done that no completion will bring. */
 static bool has_work(const sluice_loop *loop) {
-    return atomic_load(&loop->post_waits) || loop->ready.first || loop->sending.first ||
+    return atomic_load(&loop->post_waits) || loop->ready.first || loop->later.first || loop->sending.first ||
            !loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.ready) ||
            !loop_list_is_empty(&loop->file_writers.due) || !loop_list_is_empty(&loop->file_writers.ready) ||
            works_are_ready(loop);
@@ -169,8 +169,6 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
     if (loop->turning)
         return -EBUSY;
-    if (fork_mark_is_child(&loop->backend->mark))
-        return -ECHILD;
     uint64_t completed = completions(loop);
     loop->turns++;
     loop->turning = true;
@@ -234,8 +232,7 @@ static bool is_in_use(sluice_loop *loop) {
 }
 
 void sluice_loop_free(sluice_loop *loop) {
-    /* What a child would end is its parent's, and the threads that it would wait for are not in it. */
-    if (!loop || fork_mark_is_child(&loop->backend->mark))
+    if (!loop)
         return;
     /* Calls, work and closes may give rise to more of both. */
     int error = 0;
