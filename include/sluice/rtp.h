@@ -225,12 +225,22 @@ typedef struct sluice_rtp_unpacker_options {
     uint32_t max_unit;          /**< Longest access unit, bytes. Default 8 MiB. */
     uint32_t max_pieces;        /**< Most pieces of an access unit: to 65,536. Default 16,384. */
     uint32_t max_nals;          /**< Most NAL units of an access unit: to 65,536. Default 1024. */
-    uint8_t size_length;        /**< AAC: bits, 1 to 16. Default 13. */
-    uint8_t index_length;       /**< AAC: bits, 0 to 8; 0 holds where size_length is given, else the default, 3. */
-    uint8_t index_delta_length; /**< AAC: bits, 0 to 8; likewise. */
+    uint8_t size_length;        /**< AAC: bits: 6, 13, 16. Default 13. */
+    uint8_t index_length;       /**< AAC: bits: 0, 2, 3; 0 holds where size_length is given, else the default, 3. */
+    uint8_t index_delta_length; /**< AAC: bits, likewise. */
     uint32_t frame_duration;    /**< AAC: timestamp units of a frame. Default 1024. */
     bool latm;                  /**< AAC: MP4A-LATM (RFC 6416), elements of one frame without their configuration. */
 } sluice_rtp_unpacker_options;
+
+enum {
+    SLUICE_RTP_MAX_FRAMES = 64, /**< Most AAC frames of a packet; encoders put 1 to 50 into one. */
+};
+
+/**
+ * Whether an encoder describes its AAC so: RFC 3640's modes have sizes of 6 bits (AAC-lbr) and 13 (AAC-hbr), some write
+ * 16; indexes are 2 or 3 bits, or left out. Others have no use but to make many frames of few bytes.
+ */
+SLUICE_API bool sluice_rtp_aac_lengths_are_used(uint8_t size_length, uint8_t index_length, uint8_t index_delta_length);
 
 /** A NAL unit, or an audio frame: what precedes its pieces, and which pieces are its own. */
 typedef struct sluice_rtp_nal {
@@ -283,9 +293,9 @@ SLUICE_API int sluice_rtp_unpacker_push(sluice_rtp_unpacker *unpacker, const slu
  *
  * @param ret_unit the unit; untouched unless 1 is returned. It lies in the unpacker, valid until its next call
  * @return 1 (a unit), 0 (there is none), or, with the packet dropped and its access unit damaged: -EPROTO (malformed,
- *         or a fragment without a beginning), -EOPNOTSUPP (a kind of payload that is legal and not read: interleaving,
- *         decoding order numbers, reserved types), -EMSGSIZE (a unit over a limit: it is dropped up to the next),
- *         -ENOMEM. The next call goes on.
+ *         a fragment without a beginning, more than SLUICE_RTP_MAX_FRAMES frames), -EOPNOTSUPP (a kind of payload that
+ *         is legal and not read: interleaving, decoding order numbers, reserved types), -EMSGSIZE (a unit over a limit:
+ *         it is dropped up to the next), -ENOMEM. The next call goes on.
  */
 SLUICE_API int sluice_rtp_unpacker_next(sluice_rtp_unpacker *unpacker, sluice_rtp_unit **ret_unit);
 

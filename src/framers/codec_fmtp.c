@@ -131,7 +131,9 @@ int sluice_codec_read_fmtp(sluice_codec_config *config, sluice_http_text fmtp, s
         if (error)
             return error;
     }
-    if (in_band)
+    bool has_lengths = config->codec == SLUICE_CODEC_AAC && read.size_length > 0;
+    if (in_band ||
+        (has_lengths && !sluice_rtp_aac_lengths_are_used(read.size_length, read.index_length, read.index_delta_length)))
         return -EOPNOTSUPP;
     if (config->codec == SLUICE_CODEC_AAC)
         read.frame_duration = config->frame_duration;

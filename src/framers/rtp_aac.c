@@ -22,6 +22,12 @@ static uint32_t read_bits(const sluice_slice *payload, size_t bit, unsigned n) {
     return (uint32_t)(value >> (bytes * 8 - bit % 8 - n)) & ((1U << n) - 1);
 }
 
+bool sluice_rtp_aac_lengths_are_used(uint8_t size_length, uint8_t index_length, uint8_t index_delta_length) {
+    bool has_index = index_length == 0 || index_length == 2 || index_length == 3;
+    bool has_delta = index_delta_length == 0 || index_delta_length == 2 || index_delta_length == 3;
+    return (size_length == 6 || size_length == 13 || size_length == 16) && has_index && has_delta;
+}
+
 /* The header of frame number @frame. */
 static int read_au(const sluice_rtp_unpacker *unpacker, size_t frame, struct au *ret_au) {
     const sluice_rtp_unpacker_options *o = &unpacker->options;
@@ -31,6 +37,8 @@ static int read_au(const sluice_rtp_unpacker *unpacker, size_t frame, struct au 
     if (!cursor_be16(&cursor, &bits) || bits < first || (bits + 7U) / 8 > cursor_left(&cursor))
         return -EPROTO;
     struct au au = {.count = 1 + (bits - first) / other, .data = 2 + (bits + 7U) / 8};
+    if (au.count > SLUICE_RTP_MAX_FRAMES)
+        return -EPROTO;
     if (frame < au.count) {
         size_t at = frame == 0 ? 0 : first + (frame - 1) * other;
         au.size = read_bits(&unpacker->payload, at, o->size_length);

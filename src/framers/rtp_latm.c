@@ -47,7 +47,7 @@ int rtp_unpack_latm(sluice_rtp_unpacker *unpacker) {
     if (unpacker->data == unpacker->payload.length && unpacker->frame > 0)
         return 0;
     size_t prefix = read_length(unpacker, &size);
-    if (prefix == 0 || size == 0)
+    if (prefix == 0 || size == 0 || unpacker->frame == SLUICE_RTP_MAX_FRAMES)
         return -EPROTO;
     if (size > unpacker->options.max_unit)
         return -EMSGSIZE;

@@ -29,8 +29,8 @@ int sluice_rtp_unpacker_new(sluice_rtp_format format, const sluice_rtp_unpacker_
         o.size_length = DEFAULT_SIZE_LENGTH;
         o.index_length = o.index_delta_length = DEFAULT_INDEX_LENGTH;
     }
-    if (format > SLUICE_RTP_AUDIO || o.max_pieces > MOST || o.max_nals > MOST || o.size_length > 16 ||
-        o.index_length > 8 || o.index_delta_length > 8)
+    if (format > SLUICE_RTP_AUDIO || o.max_pieces > MOST || o.max_nals > MOST ||
+        !sluice_rtp_aac_lengths_are_used(o.size_length, o.index_length, o.index_delta_length))
         return -EINVAL;
     sluice_rtp_unpacker *unpacker = calloc(1, sizeof *unpacker);
     if (!unpacker)

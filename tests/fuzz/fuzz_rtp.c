@@ -142,9 +142,10 @@ void fuzz_target(fuzz_run *run) {
     if (how & 32)
         r.options.max_nals = 3;
     if (how & 64) {
-        r.options.size_length = 1 + sizes % 16;
-        r.options.index_length = (sizes >> 4) % 9;
-        r.options.index_delta_length = (sizes >> 5) % 9;
+        static const uint8_t lengths[] = {6, 13, 16}, indexes[] = {0, 2, 3};
+        r.options.size_length = lengths[sizes % 3];
+        r.options.index_length = indexes[(sizes >> 4) % 3];
+        r.options.index_delta_length = indexes[(sizes >> 6) % 3];
     }
     FUZZ_CHECK(sluice_rtp_unpacker_new((sluice_rtp_format)(how % 4), &r.options, &r.unpacker) == 0);
     uint8_t kind;

@@ -311,6 +311,15 @@ static void parameters_of_sdp(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(read_fmtp(&config, wrong[i], &options), -EPROTO);
     assert_int_equal(read_fmtp(&config, "constantsize=100", &options), -EOPNOTSUPP);
+    static const char *const unused[] = {"sizelength=1",
+                                         "sizelength=5",
+                                         "sizelength=12",
+                                         "sizelength=15",
+                                         "sizelength=13;indexlength=1",
+                                         "sizelength=13;indexlength=4",
+                                         "sizelength=13;indexdeltalength=8"};
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        assert_int_equal(read_fmtp(&config, unused[i], &options), -EOPNOTSUPP);
     assert_int_equal(options.size_length, 6);
 
     assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_OPUS, 48000, 2), 0);

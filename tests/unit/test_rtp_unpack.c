@@ -393,9 +393,15 @@ static void limits(void **state) {
     sluice_rtp_unpacker *unpacker = NULL;
     static const sluice_rtp_unpacker_options wrong[] = {{.max_pieces = 65537},
                                                         {.max_nals = 65537},
+                                                        {.size_length = 1},
+                                                        {.size_length = 5},
+                                                        {.size_length = 7},
+                                                        {.size_length = 12},
                                                         {.size_length = 17},
-                                                        {.size_length = 13, .index_length = 9},
-                                                        {.size_length = 13, .index_delta_length = 9}};
+                                                        {.size_length = 13, .index_length = 1},
+                                                        {.size_length = 13, .index_length = 4},
+                                                        {.size_length = 13, .index_delta_length = 1},
+                                                        {.size_length = 13, .index_delta_length = 4}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_AAC, &wrong[i], &unpacker), -EINVAL);
     assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_AUDIO + 1, NULL, &unpacker), -EINVAL);
@@ -456,6 +462,32 @@ static void latm(void **state) {
     const sluice_rtp_unpacker_options small = {.latm = true, .max_unit = 299};
     const struct packet over[] = {{3, 10000, true, large, sizeof large}, {4, 11024, true, BYTES(1, 9)}};
     EXPECT(pool, SLUICE_RTP_AAC, &small, over, "(90)\n11024kd 1\n");
+}
+
+/* What no encoder sends is refused before any frame of it is delivered. */
+static void frames_of_a_packet(void **state) {
+    sluice_pool *pool = *state;
+    const sluice_rtp_unpacker_options latm = {.latm = true};
+    uint8_t aac[2 + 3 * (SLUICE_RTP_MAX_FRAMES + 1)], elements[2 * (SLUICE_RTP_MAX_FRAMES + 1)];
+    char most[32 * SLUICE_RTP_MAX_FRAMES] = "", more[sizeof most + 8];
+    for (size_t i = 0, at = 0; i < SLUICE_RTP_MAX_FRAMES; i++)
+        at += (size_t)snprintf(most + at, sizeof most - at, "%zuk 1\n", 1024 * i);
+    snprintf(more, sizeof more, "%s(71)\n", most);
+    for (size_t frames = SLUICE_RTP_MAX_FRAMES; frames <= SLUICE_RTP_MAX_FRAMES + 1; frames++) {
+        aac[0] = (uint8_t)(frames * 16 >> 8);
+        aac[1] = (uint8_t)(frames * 16);
+        memset(aac + 2, 7, sizeof aac - 2);
+        for (size_t i = 0; i < frames; i++) {
+            aac[2 + 2 * i] = 0;
+            aac[3 + 2 * i] = 1 << 3;
+            elements[2 * i] = 1;
+            elements[2 * i + 1] = 7;
+        }
+        const struct packet packet[] = {{1, 0, true, aac, 2 + 3 * frames}};
+        EXPECT(pool, SLUICE_RTP_AAC, NULL, packet, frames > SLUICE_RTP_MAX_FRAMES ? "(71)\n" : most);
+        const struct packet element[] = {{1, 0, true, elements, 2 * frames}};
+        EXPECT(pool, SLUICE_RTP_AAC, &latm, element, frames > SLUICE_RTP_MAX_FRAMES ? more : most);
+    }
 }
 
 static void calls_in_the_wrong_order(void **state) {
@@ -714,6 +746,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(limits, set_up, tear_down),
         cmocka_unit_test_setup_teardown(aac, set_up, tear_down),
         cmocka_unit_test_setup_teardown(latm, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(frames_of_a_packet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_in_the_wrong_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_of_ffmpeg, set_up, tear_down),
