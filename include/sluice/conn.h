@@ -210,7 +210,14 @@ SLUICE_API int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds)
  * peer has finished, -ETIMEDOUT when the time of sluice_conn_set_timeout() was over and receiving has not been resumed,
  * -ECANCELED after sluice_conn_close(), and what the connection has failed with. Such a state is known to the reader in
  * the turn in which it comes, before on_end tells it.
- * @param reader stays the caller's; to be freed or reset no later than in on_closed
+ *
+ * The reader is cut off when the connection goes, just before on_closed or the callback of sluice_conn_detach(): it may
+ * still be used, but calls that need bytes say -ECANCELED, its mark is lost (-ESTALE), and what it gave in place is
+ * void, until it is attached again or reset. The bytes of a connection that goes on in another loop are in the
+ * handover. There, attach the reader to the adopted connection, set its mark anew, and skip what it still owed: in the
+ * detached callback sluice_reader_skipping() says how much. How far sluice_headers_read() has come stays with the
+ * sluice_headers.
+ * @param reader stays the caller's, to be freed at any time
  */
 SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader);
 
@@ -235,6 +242,7 @@ typedef struct sluice_conn_handover {
     sluice_slice
         received;      /**< What was received and not consumed; its blocks are of the pool of the loop that it left. */
     uint64_t consumed; /**< Bytes consumed before: sluice_chain_consumed() goes on from here. */
+    uint64_t stream;   /**< Which stream it is: by this, framers that come along know it again. 0: another one. */
     bool ended;        /**< Nothing more will be received. */
     bool told;         /**< and on_end has said so. */
     int error;         /**< What the connection has failed with, or 0. */
@@ -253,7 +261,9 @@ typedef void sluice_conn_detached_fn(const sluice_conn_handover *handover, void 
  * stands. Nothing is lost by it: what arrives meanwhile is among those bytes, or still with the kernel. A peer that
  * ends or fails meanwhile is told to who adopts. Until @p detached no event is called, and no call of the connection
  * does anything but sluice_conn_close(), which has it closed here after all: then on_closed comes, and @p detached does
- * not. A writer that is tied to the connection loses it, as at its end.
+ * not. A writer that is tied to the connection loses it, as at its end; so does an attached reader: see
+ * sluice_conn_attach_reader(). Framers go along as they are, with a part of a message or without, and go on behind
+ * sluice_conn_adopt(); the framer of a message that was delivered before releases its blocks in the new thread.
  *
  * All that was to be sent must have gone: who has more in mind sends it in the other loop.
  * @return 0, -EINVAL (no callback), -EBUSY (a send or a sluice_conn_receive_into() is under way; nothing has changed),

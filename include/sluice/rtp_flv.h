@@ -108,7 +108,8 @@ SLUICE_API int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned track, con
  * is another one. Sequence headers that SDP has told come before the first packet, at time 0.
  * @param ret_tag the tag; untouched unless 1 is returned. It lies in the session, valid until its next call, and the
  *                session sees whether its payload was moved out with sluice_slice_keep().
- * @return 1 (a tag), 0 (there is none), -ENOBUFS or -ENOMEM (a frame has been dropped; the next call goes on)
+ * @return 1 (a tag), 0 (there is none), or with a frame dropped: -ENOBUFS, -ENOMEM, -EMSGSIZE (it was over a limit of
+ *         the unpacker's options, or of FLV); the next call goes on
  */
 SLUICE_API int sluice_rtp_flv_next(sluice_rtp_flv *flv, sluice_flv_tag **ret_tag);
 

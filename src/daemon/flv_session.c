@@ -42,9 +42,14 @@ static bool is_waiting(const struct flv_session *session) {
 /* Publishes what has come. */
 static void feed(struct flv_session *session) {
     sluice_conn *conn = session->base.conn;
+    budget_begin(&session->base);
     int error = publisher_feed(session->publisher, sluice_conn_chain(conn));
-    if (error || (session->peer_ended && !is_waiting(session)))
+    if (error)
         end(session, error);
+    else if (budget_end(&session->base))
+        return;
+    else if (session->peer_ended && !is_waiting(session))
+        end(session, 0);
     else
         sluice_conn_set_need(conn, is_waiting(session) ? 0 : publisher_need(session->publisher));
 }
@@ -106,7 +111,7 @@ static void tick(struct session *base, uint64_t now) {
     struct flv_session *session = of(base);
     const sluice_chain *chain = sluice_conn_chain(base->conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
-    if (received != session->received) {
+    if (received != session->received || budget_has_more(base)) {
         session->received = received;
         session->received_at = now;
     }

@@ -84,8 +84,6 @@ static void on_claimed(struct session *base, int error) {
     sluice_http_free(session->http);
     session->http = NULL;
     http_publish_feed(session);
-    if (session->peer_ended && session->state == HTTP_PUBLISHING)
-        http_publish_peer_ended(session, 0);
 }
 
 static int make_publisher(struct http_session *session, struct stream *stream) {
@@ -151,14 +149,19 @@ static void set_need(struct http_session *session) {
 
 void http_publish_feed(struct http_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    budget_begin(&session->base);
     int body = sluice_http_body_next(&session->body, chain, session->payload);
     int error = publisher_feed(session->publisher, session->payload);
     if (error)
         http_publish_end(session, error, http_publish_status(error));
+    else if (budget_end(&session->base))
+        return;
     else if (body < 0)
         http_publish_end(session, body, sluice_http_body_error_status(&session->body));
     else if (body > 0)
         http_publish_end(session, 0, 0);
+    else if (session->peer_ended)
+        http_publish_peer_ended(session, 0);
     else
         set_need(session);
 }
@@ -172,7 +175,7 @@ void http_publish_peer_ended(struct http_session *session, int error) {
 void http_publish_tick(struct http_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
-    if (received != session->received) {
+    if (received != session->received || budget_has_more(&session->base)) {
         session->received = received;
         session->received_at = now;
     }

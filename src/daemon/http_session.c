@@ -273,11 +273,8 @@ static void on_answered(struct session *base, bool granted) {
         http_respond(session, &reply);
     }
     free(request);
-    bool is_late = session->peer_ended && session->state == HTTP_PUBLISHING;
     sluice_conn_resume(base->conn);
     go_on(session);
-    if (is_late && session->state == HTTP_PUBLISHING)
-        http_publish_peer_ended(session, 0);
 }
 
 bool http_ask_hook(struct http_session *session, const sluice_http_request *request,

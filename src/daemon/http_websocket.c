@@ -89,8 +89,10 @@ void http_websocket_read(struct http_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_websocket_message *message;
     int result = 0;
-    while (!websocket->closing && !session->base.closing &&
+    budget_begin(&session->base);
+    while (!websocket->closing && !session->base.closing && !budget_is_spent(&session->base) &&
            (result = sluice_websocket_next(websocket->framer, chain, &message)) > 0) {
+        budget_charge(&session->base);
         if (message->opcode == SLUICE_WEBSOCKET_PING && session->player->begun)
             queue(session, sluice_websocket_write_pong(websocket->next, message, NULL));
         else if (message->opcode == SLUICE_WEBSOCKET_CLOSE)
@@ -100,6 +102,8 @@ void http_websocket_read(struct http_session *session) {
         sluice_chain_skip(chain, SIZE_MAX);
     else if (result < 0 && !session->base.closing)
         close_with(session, sluice_websocket_close_code(websocket->framer));
+    else
+        budget_end(&session->base);
 }
 
 static size_t bytes_of(const struct iovec *iov, size_t count) {

@@ -22,6 +22,7 @@ static void arrive(void *user) {
     struct session *session = move->session;
     struct worker *worker = move->to;
     session->worker = worker;
+    budget_reset(session);
     int error = sluice_conn_adopt(worker->loop, &move->connection, session->type->events, session, &session->conn);
     if (error) {
         LOG(LOG_ERROR, "connection lost on its way to a worker", {"proto", session->type->protocol},

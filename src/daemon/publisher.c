@@ -13,6 +13,7 @@ struct publisher {
     struct stream *stream;
     struct stream_source source;
     sluice_flv *flv;
+    uint64_t frame_limit; /* bytes of a tag, as it was when the publisher came */
     struct claim claim;
     publisher_claimed_fn *claimed;
     sluice_flv_tag *first; /* that has come before the stream was its own: the framer's; or NULL */
@@ -37,6 +38,7 @@ int publisher_new(struct stream *stream, const struct stream_source *source, pub
     publisher->stream = stream;
     publisher->source = *source;
     publisher->since = source->since;
+    publisher->frame_limit = stream->policy.frame_limit;
     publisher->claim.decided = decided;
     publisher->claimed = claimed;
     *ret_publisher = publisher;
@@ -65,14 +67,18 @@ bool publisher_is_waiting(const struct publisher *publisher) {
     return publisher->claim.stream;
 }
 
-void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
+int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
     /* The name is another's still. */
     if (!publisher->attached)
-        return;
+        return 0;
+    if (tag->size > publisher->frame_limit)
+        return -EMSGSIZE;
     publisher->has_tags = true;
     publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
+    budget_charge(publisher->source.session);
     /* A tag that finds no memory is lost and counted; the stream goes on. */
     (void)stream_publish(publisher->stream, tag, flags);
+    return 0;
 }
 
 void publisher_lose(struct publisher *publisher) {
@@ -100,10 +106,13 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
         int error = publisher->attached ? 0 : publisher_attach(publisher);
         if (error > 0)
             publisher->first = tag;
+        if (!error)
+            error = publisher_publish(publisher, tag, sluice_flv_flags(publisher->flv));
         if (error)
             return error > 0 ? 0 : error;
-        publisher_publish(publisher, tag, sluice_flv_flags(publisher->flv));
         tag = NULL;
+        if (budget_is_spent(publisher->source.session))
+            return 0;
     }
     return result;
 }
@@ -127,6 +136,10 @@ size_t publisher_need(const struct publisher *publisher) {
 
 const char *publisher_stream_name(const struct publisher *publisher) {
     return publisher->stream->name;
+}
+
+struct session *publisher_session(const struct publisher *publisher) {
+    return publisher->source.session;
 }
 
 const char *publisher_peer(const struct publisher *publisher) {

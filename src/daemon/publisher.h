@@ -37,13 +37,16 @@ bool publisher_is_attached(const struct publisher *publisher);
 bool publisher_is_waiting(const struct publisher *publisher);
 
 /*
- * Publishes what is whole in the chain of FLV, unless it waits. 0, or the error that ended it: see
- * publisher_error_text().
+ * Publishes what is whole in the chain of FLV, unless it waits, as long as the session's budget lasts. 0, or the error
+ * that ended it: see publisher_error_text().
  */
 int publisher_feed(struct publisher *publisher, struct sluice_chain *chain);
 
-/* Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. */
-void publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
+/*
+ * Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. 0, -EMSGSIZE
+ * (it is larger than the stream's tags may be, and not published)
+ */
+int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
 /* A frame is lost for want of memory before it was a tag: see stream_lose(). */
 void publisher_lose(struct publisher *publisher);
@@ -71,6 +74,7 @@ size_t publisher_need(const struct publisher *publisher);
 int publisher_end(struct publisher *publisher, int error, size_t left, uint64_t now);
 
 const char *publisher_stream_name(const struct publisher *publisher);
+struct session *publisher_session(const struct publisher *publisher);
 const char *publisher_peer(const struct publisher *publisher);
 
 /* What went wrong, in a few words. */

@@ -206,7 +206,9 @@ static void take_base(struct pull_session *session, const sluice_rtsp_message *r
 }
 
 static void on_described(struct pull_session *session, const sluice_rtsp_message *reply) {
-    int error = rtsp_source_describe(&session->source, &reply->payload, session->base.worker);
+    const char *stream = session->pull->option->name;
+    const sluice_http_text name = {stream, strlen(stream)};
+    int error = rtsp_source_describe(&session->source, &reply->payload, session->base.worker, name);
     if (error) {
         fail(session, error, "%s",
              error == -EOPNOTSUPP ? "no media that can be taken"
@@ -408,6 +410,13 @@ static void on_skipped(struct pull_session *session, size_t skipped) {
         {"peer", session->base.peer}, {"bytes", log_unsigned(skipped).text});
 }
 
+/* As with FLV, a frame that is too large ends the publisher. */
+static void end_broken(struct pull_session *session) {
+    int error = session->source.error;
+    if (session->source.publisher && error)
+        fail(session, error, "%s", publisher_error_text(error));
+}
+
 static void handle(struct pull_session *session, const sluice_rtsp_message *message) {
     if (message->skipped > 0)
         on_skipped(session, message->skipped);
@@ -418,15 +427,31 @@ static void handle(struct pull_session *session, const sluice_rtsp_message *mess
     else if (session->source.publisher && !rtsp_source_is_waiting(&session->source) &&
              rtsp_source_frame(&session->source, session->channels, message))
         pull_media(&session->pull->machine, now_of(session));
+    end_broken(session);
+}
+
+/* Handles a message, or what the budget has left of the last one: 1, 0 (there is none), or the framer's error. */
+static int handle_next(struct pull_session *session) {
+    sluice_rtsp_message *message;
+    if (rtsp_source_has_more(&session->source)) {
+        rtsp_source_go_on(&session->source);
+        end_broken(session);
+        return 1;
+    }
+    int result = sluice_rtsp_next(session->framer, sluice_conn_chain(session->base.conn), &message);
+    if (result > 0) {
+        handle(session, message);
+        budget_charge(&session->base);
+    }
+    return result;
 }
 
 static void on_data(sluice_conn *conn, void *user) {
     struct pull_session *session = user;
-    sluice_rtsp_message *message;
-    int result = 0;
-    while (!session->base.closing &&
-           (result = sluice_rtsp_next(session->framer, sluice_conn_chain(conn), &message)) > 0)
-        handle(session, message);
+    int result = 1;
+    budget_begin(&session->base);
+    while (!session->base.closing && !budget_is_spent(&session->base) && result > 0)
+        result = handle_next(session);
     if (session->base.closing)
         return;
     if (result < 0) {
@@ -434,7 +459,8 @@ static void on_data(sluice_conn *conn, void *user) {
         close_session(session);
         return;
     }
-    sluice_conn_set_need(conn, sluice_rtsp_need(session->framer));
+    if (!budget_end(&session->base))
+        sluice_conn_set_need(conn, sluice_rtsp_need(session->framer));
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {

@@ -15,10 +15,11 @@ static bool is_sdp(const sluice_rtsp_message *request) {
 }
 
 /* 0, or the status to refuse the description with. */
-static unsigned read_description(struct rtsp_session *session, const sluice_rtsp_message *request) {
+static unsigned read_description(struct rtsp_session *session, const sluice_rtsp_message *request,
+                                 sluice_http_text name) {
     if (sluice_slice_length(&request->payload) > 0 && !is_sdp(request))
         return 415;
-    switch (rtsp_source_describe(&session->source, &request->payload, session->base.worker)) {
+    switch (rtsp_source_describe(&session->source, &request->payload, session->base.worker, name)) {
     case 0:
         return 0;
     case -EMSGSIZE:
@@ -72,8 +73,10 @@ static void on_claimed(struct session *base, int error) {
 
 void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
-    unsigned status = rtsp_read_target(request->url, NULL, 0, &target) < 0 ? 400 : read_description(session, request);
+    unsigned status = rtsp_read_target(request->url, NULL, 0, &target) < 0 ? 400 : 0;
     int result = 0;
+    if (!status)
+        status = read_description(session, request, target.name);
     if (!status)
         result = rtsp_source_publish(&session->source, &session->base, target.name, on_claimed);
     if (result == -EUSERS)
@@ -128,10 +131,24 @@ void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *reques
     rtsp_respond(session, 200, request->cseq);
 }
 
+/* As with FLV, a frame that is too large ends the publisher. */
+static void end_broken(struct rtsp_session *session) {
+    if (!session->source.publisher || !session->source.error)
+        return;
+    rtsp_publish_leave(session, session->source.error);
+    rtsp_end(session);
+}
+
 /* An interleaved frame. Those of players (receiver reports), and those of no channel, are dropped. */
 void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame) {
     if (session->state == RTSP_RECORDING)
         (void)rtsp_source_frame(&session->source, session->channels, frame);
+    end_broken(session);
+}
+
+void rtsp_publish_go_on(struct rtsp_session *session) {
+    rtsp_source_go_on(&session->source);
+    end_broken(session);
 }
 
 static void send_reports(struct rtsp_session *session, uint64_t now) {
@@ -151,7 +168,7 @@ bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
-    if (received != session->received) {
+    if (received != session->received || budget_has_more(&session->base)) {
         session->received = received;
         session->active_at = now;
     } else if (now - session->active_at >= publisher_idle_ms(session->source.publisher)) {

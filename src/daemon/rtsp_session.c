@@ -378,7 +378,12 @@ void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_rtsp_message *message;
     int result = 0;
-    while (is_reading(session)) {
+    budget_begin(&session->base);
+    while (is_reading(session) && !budget_is_spent(&session->base)) {
+        if (rtsp_source_has_more(&session->source)) {
+            rtsp_publish_go_on(session);
+            continue;
+        }
         result = sluice_rtsp_next(session->framer, chain, &message);
         if (result <= 0)
             break;
@@ -386,12 +391,13 @@ void rtsp_read(struct rtsp_session *session) {
             rtsp_handle(session, message);
         else if (message->kind == SLUICE_RTSP_INTERLEAVED)
             rtsp_publish_frame(session, message);
+        budget_charge(&session->base);
     }
     if (session->base.closing)
         return;
     if (result < 0)
         fail(session, result);
-    else
+    else if (!budget_end(&session->base))
         sluice_conn_set_need(session->base.conn, is_reading(session) ? sluice_rtsp_need(session->framer) : 0);
 }
 

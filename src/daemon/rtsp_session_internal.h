@@ -113,6 +113,8 @@ void rtsp_announce(struct rtsp_session *session, const sluice_rtsp_message *requ
 void rtsp_publish_setup(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_record(struct rtsp_session *session, const sluice_rtsp_message *request);
 void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame);
+/* Publishes what the budget has left of the last frame. */
+void rtsp_publish_go_on(struct rtsp_session *session);
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now);
 void rtsp_publish_leave(struct rtsp_session *session, int error);
 /* Whether it has not sent its first frame in time; at any time. */

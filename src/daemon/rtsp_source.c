@@ -18,9 +18,13 @@ static void copy_text(const sluice_slice *body, char *text) {
     }
 }
 
-static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
-    const struct rtsp_source *from = user;
-    publisher_publish(from->publisher, tag, flags);
+static bool take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
+    struct rtsp_source *from = user;
+    if (!from->error) {
+        from->error = publisher_publish(from->publisher, tag, flags);
+        from->refused += from->error != 0;
+    }
+    return !budget_is_spent(publisher_session(from->publisher));
 }
 
 static void lose_frame(void *user) {
@@ -28,7 +32,12 @@ static void lose_frame(void *user) {
     publisher_lose(from->publisher);
 }
 
-static const struct rtp_input_events input_events = {.tag = take_tag, .lost = lose_frame};
+static void refuse_frame(void *user) {
+    struct rtsp_source *from = user;
+    from->error = -EMSGSIZE;
+}
+
+static const struct rtp_input_events input_events = {.tag = take_tag, .lost = lose_frame, .too_large = refuse_frame};
 
 static int read_text(struct rtsp_source *source, const sluice_slice *body, sluice_sdp *ret_sdp) {
     size_t length = sluice_slice_length(body);
@@ -58,11 +67,23 @@ static int keep_controls(struct rtsp_source *source, const sluice_sdp *sdp) {
     return 0;
 }
 
-int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker) {
+/* Of the stream of that name, as of a publisher that comes now; of a name that cannot be, any. */
+static uint32_t frame_limit(const struct worker *worker, sluice_http_text name) {
+    struct stream_policy policy;
+    char text[STREAM_NAME + 1] = "";
+    if (name.length <= STREAM_NAME)
+        memcpy(text, name.text, name.length);
+    stream_policies_find(&worker->options->streams, text, &policy);
+    return (uint32_t)policy.frame_limit;
+}
+
+int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
+                         sluice_http_text name) {
     sluice_sdp *sdp = malloc(sizeof *sdp);
     int error = sdp ? read_text(source, body, sdp) : -ENOMEM;
     if (!error)
-        error = rtp_input_new(worker_small_pool(worker), sdp, &input_events, source, &source->input);
+        error = rtp_input_new(worker_small_pool(worker), sdp, frame_limit(worker, name), &input_events, source,
+                              &source->input);
     if (!error)
         error = keep_controls(source, sdp);
     free(sdp);
@@ -96,6 +117,14 @@ bool rtsp_source_is_waiting(const struct rtsp_source *source) {
     return source->publisher && publisher_is_waiting(source->publisher);
 }
 
+bool rtsp_source_has_more(const struct rtsp_source *source) {
+    return source->publisher && rtp_input_has_more(source->input);
+}
+
+void rtsp_source_go_on(struct rtsp_source *source) {
+    rtp_input_go_on(source->input);
+}
+
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
                        const sluice_rtsp_message *frame) {
     for (uint32_t i = 0; i < source->media_count; i++) {
@@ -119,7 +148,7 @@ static void log_counts(const struct rtsp_source *source) {
     LOG(LOG_INFO, "packets received", {"stream", publisher_stream_name(source->publisher)}, {"proto", "rtsp"},
         {"peer", publisher_peer(source->publisher)}, {"packets", log_unsigned(counts.packets).text},
         {"lost", log_unsigned(counts.lost).text}, {"malformed", log_unsigned(counts.malformed).text},
-        {"frames_dropped", log_unsigned(counts.dropped).text});
+        {"frames_dropped", log_unsigned(counts.dropped + source->refused).text});
 }
 
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now) {

@@ -27,14 +27,18 @@ struct rtsp_source {
     size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;
+    uint64_t refused; /* frames that were too large only as tags */
+    int error;        /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
 };
 
 /*
- * Reads the description, copied: text, not payload; and makes the input for what it describes.
+ * Reads the description, copied: text, not payload; and makes the input for what it describes. @name: of the stream
+ * that it will be, by which the limit of a frame is found
  * 0, -ENODATA (empty), -EPROTO (malformed, or without media), -EMSGSIZE, -EOPNOTSUPP (no media of a kind that can be
  * taken), -ENOMEM; after an error it is to be cleared.
  */
-int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker);
+int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
+                         sluice_http_text name);
 
 /*
  * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error the session then
@@ -45,6 +49,13 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
 
 /* Whether it waits for the stream's name. */
 bool rtsp_source_is_waiting(const struct rtsp_source *source);
+
+/*
+ * Whether tags of the last packet are left, since the session's budget was spent; and publishes them. Before the next
+ * interleaved frame.
+ */
+bool rtsp_source_has_more(const struct rtsp_source *source);
+void rtsp_source_go_on(struct rtsp_source *source);
 
 /* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,

@@ -8,6 +8,7 @@
 #include <sluice/conn.h>
 
 #include "daemon/address.h"
+#include "daemon/budget.h"
 #include "daemon/cidr.h"
 
 struct feed;
@@ -58,6 +59,7 @@ struct session {
     bool closing;
     bool is_authorized;     /* see session_authorize() */
     uint64_t authorized_at; /* loop time of the last session_authorize(), or of its beginning */
+    struct budget budget;   /* of this turn */
     struct hook_job *hook;  /* the answer that it waits for; or NULL */
     struct feed *seat;      /* among the players of a stream that another worker serves; or NULL: see feed.h */
 };

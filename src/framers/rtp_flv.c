@@ -250,7 +250,7 @@ static bool has_picture(const struct track *track, const sluice_rtp_unit *unit) 
     return false;
 }
 
-/* The next unit of the track that is to be delivered: 1, 0 when there is none, -ENOMEM when one has been dropped. */
+/* The next unit of the track that is to be delivered: 1, 0 (none), -ENOMEM or -EMSGSIZE (one has been dropped). */
 static int next_unit(struct track *track) {
     for (;;) {
         sluice_rtp_unit *unit;
@@ -261,7 +261,7 @@ static int next_unit(struct track *track) {
             track->stats.dropped++;
         else if (result < 0)
             track->stats.malformed++;
-        if (result == -ENOMEM)
+        if (result == -ENOMEM || result == -EMSGSIZE)
             return result;
         if (result < 0)
             continue;
@@ -344,7 +344,7 @@ static int build_frame(sluice_rtp_flv *flv, const struct track *track, int32_t c
     return rtp_flv_add_pieces(&flv->builder, unit, &unit->nals[0]);
 }
 
-/* Delivers what is due of a track: 1, or -ENOBUFS, -ENOMEM. */
+/* Delivers what is due of a track: 1, or -ENOBUFS, -ENOMEM, -EMSGSIZE. */
 static int deliver(sluice_rtp_flv *flv, struct track *track) {
     int error;
     if (track->header_due) {
@@ -390,8 +390,6 @@ int sluice_rtp_flv_next(sluice_rtp_flv *flv, sluice_flv_tag **ret_tag) {
             if (result == 0 && !is_due(track))
                 break; /* a picture that is not delivered may have brought the sets */
             result = deliver(flv, track);
-            if (result == -EMSGSIZE)
-                continue;
             if (result == 1)
                 *ret_tag = &flv->tag;
             return result;

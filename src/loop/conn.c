@@ -5,6 +5,7 @@
 
 #include "backends/target.h"
 #include "loop/loop.h"
+#include "reader/reader.h"
 
 enum {
     LEAST_LOW_WATER = 512,     /* for less, the system call costs more than the wake-ups that it saves */
@@ -52,6 +53,7 @@ struct sluice_conn {
     uint64_t heard_at;   /* when something was last received, or receiving began */
     sluice_timer *timer; /* of the timeout; NULL when there never was one */
     conn_watcher *watchers;
+    reader_list readers;
     struct {
         sluice_conn *next, *prev;
         bool in;
@@ -231,6 +233,7 @@ static void pack(sluice_conn *conn, sluice_conn_handover *ret_handover) {
     *ret_handover = (sluice_conn_handover){
         .fd = conn->io.fd,
         .consumed = chain_consumed(chain),
+        .stream = chain->generation,
         .ended = conn->ended,
         .told = conn->end == END_NONE,
         .error = conn->error,
@@ -245,6 +248,7 @@ static void io_idle(sluice_io *io) {
         tell_placed(conn);
     list_remove(&conn->loop->open, LIST_OPEN, conn);
     conn->loop->connections--;
+    readers_cut(&conn->readers);
     if (conn->detached)
         pack(conn, &handover);
     else if (io->fd >= 0)
@@ -311,6 +315,9 @@ int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const s
     sluice_chain chain;
     chain_init(&chain, loop->pool);
     chain.passed = handover->consumed;
+    /* Framers that come along go on where they are. */
+    if (handover->stream)
+        chain.generation = handover->stream;
     int error = sluice_chain_append_slice(&chain, &handover->received);
     sluice_conn *conn = error ? NULL : make(loop, handover->fd, events, user);
     if (!conn) {
@@ -673,6 +680,7 @@ void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader) {
     static const sluice_reader_source evented = {.fill = reader_fill};
     sluice_reader_reset(reader, &conn->io.chain);
     sluice_reader_set_source(reader, &evented, conn);
+    reader_enlist(reader, &conn->readers);
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {

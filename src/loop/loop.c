@@ -169,6 +169,8 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
     if (loop->turning)
         return -EBUSY;
+    if (fork_mark_is_child(&loop->backend->mark))
+        return -ECHILD;
     uint64_t completed = completions(loop);
     loop->turns++;
     loop->turning = true;
@@ -232,7 +234,8 @@ static bool is_in_use(sluice_loop *loop) {
 }
 
 void sluice_loop_free(sluice_loop *loop) {
-    if (!loop)
+    /* What a child would end is its parent's, and the threads that it would wait for are not in it. */
+    if (!loop || fork_mark_is_child(&loop->backend->mark))
         return;
     /* Calls, work and closes may give rise to more of both. */
     int error = 0;

@@ -16,6 +16,8 @@ struct rtp_input {
     int tracks[SLUICE_SDP_MAX_MEDIA]; /* of each media, or NOT_TAKEN */
     size_t media_count;
     uint32_t ssrc;
+    uint32_t max_frame; /* bytes; 0: the library's limit */
+    bool has_more;      /* tags of the last packet are to be taken */
     const struct rtp_input_events *events;
     void *user;
 };
@@ -25,7 +27,7 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
     for (size_t i = 0; i < media->format_count; i++) {
         const sluice_sdp_format *format = &media->formats[i];
         sluice_codec_config config;
-        sluice_rtp_unpacker_options options = {0};
+        sluice_rtp_unpacker_options options = {.max_unit = input->max_frame};
         uint8_t channels = format->channels <= UINT8_MAX ? (uint8_t)format->channels : 0;
         if (sluice_codec_read_rtpmap(&config, format->encoding, format->clock_rate, channels, &options) < 0 ||
             sluice_codec_read_fmtp(&config, format->fmtp, &options) < 0)
@@ -37,11 +39,13 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
     return NOT_TAKEN;
 }
 
-int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, const struct rtp_input_events *events, void *user,
-                  struct rtp_input **ret_input) {
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, const struct rtp_input_events *events,
+                  void *user, struct rtp_input **ret_input) {
     struct rtp_input *input = calloc(1, sizeof *input);
     int error = input ? sluice_rtp_flv_new(pool, &input->flv) : -ENOMEM;
     bool any = false;
+    if (input)
+        input->max_frame = max_frame;
     if (!error && getrandom(&input->ssrc, sizeof input->ssrc, 0) < 0)
         error = -errno;
     for (size_t i = 0; i < sdp->media_count && !error; i++) {
@@ -71,21 +75,37 @@ bool rtp_input_takes(const struct rtp_input *input, size_t media) {
     return media < input->media_count && input->tracks[media] >= 0;
 }
 
-static void take_tags(struct rtp_input *input) {
+static void tell_dropped(const struct rtp_input *input, int error) {
+    void (*dropped)(void *user) = error == -EMSGSIZE ? input->events->too_large : input->events->lost;
+    if (dropped)
+        dropped(input->user);
+}
+
+/* Until the consumer has had enough; @all: until there is none. */
+static void take_tags(struct rtp_input *input, bool all) {
     sluice_flv_tag *tag;
     int result;
-    while ((result = sluice_rtp_flv_next(input->flv, &tag)) != 0) {
+    input->has_more = false;
+    while (!input->has_more && (result = sluice_rtp_flv_next(input->flv, &tag)) != 0) {
         if (result > 0)
-            input->events->tag(tag, sluice_rtp_flv_flags(input->flv), input->user);
-        else if (input->events->lost)
-            input->events->lost(input->user);
+            input->has_more = !input->events->tag(tag, sluice_rtp_flv_flags(input->flv), input->user) && !all;
+        else
+            tell_dropped(input, result);
     }
+}
+
+bool rtp_input_has_more(const struct rtp_input *input) {
+    return input->has_more;
+}
+
+void rtp_input_go_on(struct rtp_input *input) {
+    take_tags(input, false);
 }
 
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet) {
     if (input->tracks[media] >= 0 &&
         sluice_rtp_flv_push(input->flv, (unsigned)input->tracks[media], packet, clock_ns()) == 0)
-        take_tags(input);
+        take_tags(input, false);
 }
 
 void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound) {
@@ -116,6 +136,8 @@ void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts
 }
 
 void rtp_input_flush(struct rtp_input *input) {
+    /* First what is left of the last packet, then what the flush completes. */
+    take_tags(input, true);
     sluice_rtp_flv_flush(input->flv);
-    take_tags(input);
+    take_tags(input, true);
 }

@@ -23,23 +23,34 @@ struct rtp_input_counts {
 
 /* What becomes of the packets. */
 struct rtp_input_events {
-    /* A tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. */
-    void (*tag)(sluice_flv_tag *tag, uint8_t flags, void *user);
+    /*
+     * A tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. False: those behind it are left to
+     * rtp_input_go_on().
+     */
+    bool (*tag)(sluice_flv_tag *tag, uint8_t flags, void *user);
 
     /* A frame has found no memory, so that those behind it may be of no use; or NULL. */
     void (*lost)(void *user);
+
+    /* A frame was over the limit, and dropped; or NULL. */
+    void (*too_large)(void *user);
 };
 
 /*
+ * @max_frame: bytes of a frame; 0: the library's limit
  * 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM. Of several video or audio media the first one that
  * can be taken is; the others are received and dropped.
  */
-int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, const struct rtp_input_events *events, void *user,
-                  struct rtp_input **ret_input);
+int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, const struct rtp_input_events *events,
+                  void *user, struct rtp_input **ret_input);
 void rtp_input_free(struct rtp_input *input);
 
 /* Whether this media is taken. */
 bool rtp_input_takes(const struct rtp_input *input, size_t media);
+
+/* Whether tags of the last packet are left, and takes them: before the next packet. */
+bool rtp_input_has_more(const struct rtp_input *input);
+void rtp_input_go_on(struct rtp_input *input);
 
 /* Takes an RTP or RTCP packet of a media. What is malformed is dropped and counted. */
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet);

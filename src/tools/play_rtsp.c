@@ -35,11 +35,12 @@ static struct rtsp_play *of(struct play *base) {
     return (struct rtsp_play *)base;
 }
 
-static void take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
+static bool take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
     struct rtsp_play *play = user;
     (void)flags;
     if (!play->base.ended)
         play->base.events->tag(tag, play->base.user);
+    return true;
 }
 
 static const struct rtp_input_events input_events = {.tag = take_tag};
@@ -54,7 +55,7 @@ static int read_description(struct rtsp_play *play, const sluice_slice *body) {
     sluice_slice_copy(body, 0, play->sdp_text, length);
     int error = sluice_sdp_read(play->sdp_text, length, play->sdp);
     if (!error)
-        error = rtp_input_new(sluice_loop_pool(sluice_conn_loop(play->client->conn)), play->sdp, &input_events, play,
+        error = rtp_input_new(sluice_loop_pool(sluice_conn_loop(play->client->conn)), play->sdp, 0, &input_events, play,
                               &play->input);
     return error;
 }

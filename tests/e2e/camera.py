@@ -62,6 +62,11 @@ class Camera:
         for thread in list(self._threads):
             thread.join()
 
+    def peer(self):
+        """The only connection that there is."""
+        peer, = self._peers
+        return peer
+
     def hang_up(self):
         """Ends the connections that there are."""
         for peer in list(self._peers):

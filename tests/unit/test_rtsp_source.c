@@ -68,7 +68,8 @@ static void rig_open(source_rig *rig) {
     sluice_slice body;
     feed(chain, rig->loop.pool, (const uint8_t *)description, sizeof description - 1, 0);
     assert_int_equal(sluice_chain_take(chain, sizeof description - 1, &body), 0);
-    assert_int_equal(rtsp_source_describe(&rig->source, &body, &rig->worker), 0);
+    assert_int_equal(
+        rtsp_source_describe(&rig->source, &body, &rig->worker, (sluice_http_text){"live/a", strlen("live/a")}), 0);
     sluice_slice_release(&body);
     sluice_chain_free(chain);
     assert_int_equal(

@@ -1,0 +1,49 @@
+/*
+ * A session's budget: how much of what it has received it handles in one turn, by pieces of work and by time. When it
+ * is used up, the session goes on in a later turn, behind the others. Its worker's thread only.
+ */
+#ifndef SLUICED_BUDGET_H
+#define SLUICED_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct session;
+
+enum {
+    BUDGET_PIECES = 256,    /* messages and frames that a session handles in one turn */
+    BUDGET_US = 2000,       /* and for how long, microseconds */
+    BUDGET_BACKLOG = 65536, /* bytes beyond which a session that has work left receives no more */
+};
+
+/* All zero at the beginning: no work is left. Left alone by all others. */
+struct budget {
+    uint64_t until; /* CLOCK_MONOTONIC, nanoseconds; 0: no limit */
+    uint32_t used;
+    bool spent;
+    bool has_more;  /* on_data will be called for what is left */
+    bool is_paused; /* receiving is */
+};
+
+/* A new share: wherever a session begins to handle what it has received. */
+void budget_begin(struct session *session);
+
+/* A message, or a frame, has been handled. */
+void budget_charge(struct session *session);
+
+/* Whether no further one may be in this turn. */
+bool budget_is_spent(const struct session *session);
+
+/*
+ * Behind the last one. Where the budget is spent, there may be more: true, and on_data is called for it in a later
+ * turn; else receiving goes on where a backlog had paused it.
+ */
+bool budget_end(struct session *session);
+
+/* Whether received bytes wait for a later turn, by no fault of the peer. */
+bool budget_has_more(const struct session *session);
+
+/* The session has another connection, which receives and has nothing left. */
+void budget_reset(struct session *session);
+
+#endif
