@@ -40,7 +40,7 @@ enum upgrade_state {
     UPGRADE_OVER,      /* on_channel(): it has */
     UPGRADE_RETURNING, /* retry(): the server is to accept again */
     UPGRADE_LOST,      /* lose(): it cannot; nobody listens any more */
-    UPGRADE_CANCELLED, /* upgrade_cancel(): the server stops */
+    UPGRADE_CANCELLED, /* upgrade_cancel(): the server stops; no process is started any more */
 };
 
 struct upgrade {
@@ -396,11 +396,14 @@ int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
 }
 
 void upgrade_cancel(struct upgrade *upgrade) {
-    if (!has_successor(upgrade))
+    const enum upgrade_state state = upgrade->state;
+    if (state == UPGRADE_OVER || state == UPGRADE_LOST)
         return;
-    (void)end_successor(upgrade);
-    give_up(upgrade, -ESHUTDOWN, "the server stops");
-    /* What the server was asked for may still come. */
+    if (has_successor(upgrade))
+        (void)end_successor(upgrade);
+    if (state != UPGRADE_NONE && state != UPGRADE_CANCELLED)
+        give_up(upgrade, -ESHUTDOWN, "the server stops");
+    /* What the server was asked for may still come, and begins nothing. */
     upgrade->state = UPGRADE_CANCELLED;
 }
 

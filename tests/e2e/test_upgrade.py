@@ -18,6 +18,7 @@ from unittest import mock
 import flv
 import harness
 from harness import Daemon, Player, Publisher, Steady
+from stopped_thread import StoppedThread
 import tool
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
@@ -38,6 +39,18 @@ with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as c
     if left % 2:
         channel.recv(1)
     os._exit(7)
+"""
+# Becomes ready, and never begins.
+NEVER = """#!{python}
+import os, signal, socket, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as channel:
+    channel.setblocking(True)
+    channel.sendall(b"r")
+    channel.recv(1)
+    print("may begin", file=sys.stderr, flush=True)
+    while True:
+        signal.pause()
 """
 
 
@@ -364,6 +377,56 @@ class UpgradeTest(unittest.TestCase):
                 daemon.process.send_signal(signal.SIGTERM)
                 daemon.wait_log("cannot upgrade", reason="the server stops")
                 daemon.wait_end()
+
+    def check_stopped(self, daemon):
+        """It ends by a signal during an upgrade, and leaves no process behind that has its log."""
+        daemon.stop()
+        self.assertEqual(daemon.log("replaced"), [])
+        self.assertEqual(len(daemon.log("cannot upgrade", reason="the server stops")), 1)
+
+    def test_stopped_before_there_is_another(self):
+        """The signals come together, and a player that takes nothing makes the end last: another process would be ready."""
+        with Daemon() as daemon, Publisher(daemon, "live/a", "http") as publisher:
+            publisher.send(STREAM)
+            with Player(daemon, "live/a", receive_buffer=4096, reading=False):
+                daemon.wait_player("live/a")
+                source = flv.frames(start=10000, size=100000)
+                for _ in range(20):
+                    publisher.send(next(source))
+                daemon.wait_stream("live/a", lambda stream: sum(stream["frames"].values()) >= 70, "with 70 frames")
+                with daemon.standing_still():
+                    daemon.process.send_signal(signal.SIGUSR2)
+                    daemon.process.send_signal(signal.SIGTERM)
+                self.check_stopped(daemon)
+
+    def test_stopped_while_it_leaves(self):
+        """The other is ready, and waits until nothing is accepted here any more."""
+        with Daemon("--workers", "2") as daemon:
+            with StoppedThread(daemon, "worker 0"):
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.process.send_signal(signal.SIGTERM)
+            self.check_stopped(daemon)
+        with Daemon("--workers", "2") as daemon:
+            with StoppedThread(daemon, "worker 1"):
+                daemon.process.send_signal(signal.SIGUSR2)
+                daemon.wait_log("taking over")
+                daemon.process.send_signal(signal.SIGTERM)
+                daemon.wait_log("cannot upgrade", reason="the server stops")
+            self.check_stopped(daemon)
+
+    def test_stopped_before_the_other_has_begun(self):
+        """It may begin, and has not said that it has."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "sluiced")
+            os.symlink(SLUICED, program)
+            with mock.patch.object(harness, "SLUICED", program), Daemon() as daemon:
+                os.unlink(program)
+                with open(program, "w", encoding="ascii") as file:
+                    file.write(NEVER.format(python=sys.executable))
+                os.chmod(program, 0o755)
+                daemon.process.send_signal(signal.SIGUSR2)
+                harness.wait_until(lambda: "may begin" in "".join(line.text for line in daemon.log()), "the other's turn")
+                self.check_stopped(daemon)
 
     @staticmethod
     def replace(folder, count):
