@@ -286,6 +286,10 @@ void log_flush(void) {
 void log_status(const char *text) {
     char shown[STATUS + 8];
     bool is_terminal = isatty(STDERR_FILENO);
+    if (the_log.format == LOG_JSON && !is_terminal) {
+        LOG(LOG_INFO, "status", {"text", text});
+        return;
+    }
     pthread_mutex_lock(&the_log.lock);
     if (is_terminal)
         snprintf(the_log.status, sizeof the_log.status, "%s", text);

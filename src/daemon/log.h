@@ -62,7 +62,10 @@ bool log_has_error(void);
 /* Says what the limit has left out so far: at the end, since otherwise the next line does. */
 void log_flush(void);
 
-/* The status line: rewritten in place on a terminal, below the log lines; a line of its own each time elsewhere. */
+/*
+ * The status line: rewritten in place on a terminal, below the log lines; a line of its own each time elsewhere, and
+ * with LOG_JSON an object as all other lines.
+ */
 void log_status(const char *text);
 
 /* Leaves the last status line where it is; the next line begins below it. */

@@ -5,22 +5,27 @@
 #include "daemon/address.h"
 #include "daemon/options.h"
 #include "daemon/setting_words.h"
+#include "shared/json.h"
 
 enum { FIELD_TEXT = 48 };
 
-/* libconfig and JSON write all but two things alike: control characters, and sizes, which are bytes in JSON. */
+/* libconfig and JSON write all but two things alike: strings, and sizes, which are bytes in JSON. */
 struct text {
     FILE *out;
     bool is_json;
 };
 
 static void put_string(const struct text *to, const char *text) {
+    if (to->is_json) {
+        json_print_string(to->out, text);
+        return;
+    }
     fputc('"', to->out);
     for (; *text; text++) {
         if (strchr("\"\\", *text))
             fprintf(to->out, "\\%c", *text);
         else if ((unsigned char)*text < 0x20)
-            fprintf(to->out, to->is_json ? "\\u%04x" : "\\x%02x", (unsigned char)*text);
+            fprintf(to->out, "\\x%02x", (unsigned char)*text);
         else
             fputc(*text, to->out);
     }

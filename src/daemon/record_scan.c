@@ -254,7 +254,7 @@ static int find_last_byte(struct record_scan *scan, uint64_t *ret_end) {
 
 int record_scan_tail(struct record_scan *scan, enum record_tail *ret_tail) {
     const uint8_t *bytes;
-    uint64_t last;
+    uint64_t last = 0;
     int error = find_last_byte(scan, &last);
     if (!error)
         error = look_at(scan, scan->end, SLUICE_FLV_TAG_HEADER_SIZE, &bytes);

@@ -30,27 +30,42 @@ static void add_text(struct json *json, const char *text) {
     add(json, text, strlen(text));
 }
 
-/* What a text from outside must not do to who reads the JSON: be none, or drive the terminal that it is shown on. */
+/*
+ * Takes the next character of a text, as it is within a JSON string. A text from outside must not make that invalid,
+ * nor drive the terminal that it is shown on.
+ */
+static void take_character(const char **text, char piece[8]) {
+    uint32_t code;
+    size_t size = foreign_character(*text, &code);
+    if (code == FOREIGN_BAD)
+        strcpy(piece, "\xEF\xBF\xBD"); /* U+FFFD */
+    else if (code == '"' || code == '\\')
+        snprintf(piece, 8, "\\%c", **text);
+    else if (foreign_is_control(code))
+        snprintf(piece, 8, "\\u%04x", (unsigned)code & 0xFFFF);
+    else
+        snprintf(piece, 8, "%.*s", (int)size, *text);
+    *text += size;
+}
+
 static void add_quoted(struct json *json, const char *value) {
+    char piece[8];
     add_text(json, "\"");
     while (*value) {
-        uint32_t code;
-        size_t size = foreign_character(value, &code);
-        char escape[8];
-        if (code == FOREIGN_BAD) {
-            add_text(json, "\xEF\xBF\xBD"); /* U+FFFD */
-        } else if (code == '"' || code == '\\') {
-            snprintf(escape, sizeof escape, "\\%c", *value);
-            add_text(json, escape);
-        } else if (foreign_is_control(code)) {
-            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)code & 0xFFFF);
-            add_text(json, escape);
-        } else {
-            add(json, value, size);
-        }
-        value += size;
+        take_character(&value, piece);
+        add_text(json, piece);
     }
     add_text(json, "\"");
+}
+
+void json_print_string(FILE *out, const char *value) {
+    char piece[8];
+    fputc('"', out);
+    while (*value) {
+        take_character(&value, piece);
+        fputs(piece, out);
+    }
+    fputc('"', out);
 }
 
 static void begin_value(struct json *json, const char *key) {

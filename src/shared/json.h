@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct json {
     char *text; /* the caller's to free */
@@ -24,5 +25,8 @@ void json_null(struct json *json, const char *key);
 
 /* A value that is JSON text already; NULL: memory has run out for it. */
 void json_text(struct json *json, const char *key, const char *value);
+
+/* A string alone, with its quotes. */
+void json_print_string(FILE *out, const char *value);
 
 #endif

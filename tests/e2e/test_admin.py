@@ -153,6 +153,60 @@ class ErrorsTest(unittest.TestCase):
             self.problem(daemon.admin("POST", "/api/v1/reload", b"x" * 100000), 413)
             self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], 200)
 
+    # What is no UTF-8 (also a lone surrogate), no JSON, or no text to show.
+    ODD = [bytes([byte]) for byte in range(1, 256)] + [b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf", b"\xf0\x9f", b"\xe2\x80\xae",
+                                                       b"\\u0000", b"\\ud800"]
+
+    @staticmethod
+    def documents(daemon):
+        """Every document there is: of strict UTF-8 and JSON."""
+        found = {}
+        for name in ("streams", "players", "publishers", "pulls", "pool", "workers", "config", "health", "version", "snapshot",
+                     "recordings"):
+            status, _, body = daemon.admin("GET", "/api/v1/" + name)
+            if status != 200:
+                raise AssertionError("%s: %d %r" % (name, status, body))
+            found[name] = json.loads(body.decode("utf-8", "strict"))
+        return found
+
+    def test_any_bytes_in_a_request(self):
+        """Whatever is in a path or a query, as it is or escaped: the answer is a problem, or what was asked for, as JSON."""
+        with Daemon() as daemon:
+            for byte in [b"\0", *self.ODD]:
+                escaped = b"".join(b"%%%02x" % one for one in byte)
+                for method, path in ((b"GET", b"/api/v1/streams/a%s"), (b"DELETE", b"/api/v1/streams/%s"), (b"GET", b"/%sx"),
+                                     (b"POST", b"/api/v1/recordings/live/a%s"), (b"GET", b"/api/v1/streams?a=%s"),
+                                     (b"DELETE", b"/api/v1/players/1?ban=%s")):
+                    for text in {byte, escaped}:
+                        with self.subTest(path % text), daemon.connect("admin") as peer:
+                            peer.sendall(b"%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                                         % (method, path % text))
+                            head, _, body = harness.read_to_end(peer).partition(b"\r\n\r\n")
+                            if head.startswith(b"HTTP/1.1 200") and path == b"/%sx":
+                                self.assertIn(text, b"#?")  # The console.
+                                continue
+                            self.assertIn(b"json", head)
+                            json.loads(body.decode("utf-8", "strict"))
+
+    def test_any_bytes_in_settings(self):
+        """Files may have any name; and what is wrong with a configuration may have any bytes."""
+        with tempfile.TemporaryDirectory() as folder:
+            odd = b"".join(byte for byte in self.ODD if byte not in b"/,=\n")[:200]
+            path = os.path.join(os.fsencode(folder), b"d" + odd)
+            os.mkdir(path)
+            config = os.path.join(path, b"c")
+            good = b'http = "127.0.0.1:0";\n'
+            with open(config, "wb") as file:
+                file.write(good)
+            with Daemon("--config", config, "--record", b"live/*=" + path, listen=()) as daemon:
+                self.assertIn("live/*=", str(self.documents(daemon)["config"]["settings"]["record"]))
+                for byte in self.ODD:
+                    with open(config, "wb") as file:
+                        file.write(good + b'rule = "' + byte.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'";\n' + b"x" + byte)
+                    status, headers, body = daemon.admin("POST", "/api/v1/reload")
+                    self.assertEqual((status, headers["Content-Type"]), (422, "application/problem+json"), byte)
+                    json.loads(body.decode("utf-8", "strict"))
+
     def check_problem_bytes(self, answer, status):
         """One answer, and nothing behind it."""
         head, _, body = answer.partition(b"\r\n\r\n")

@@ -129,6 +129,24 @@ static void long_lines(void **state) {
     }
 }
 
+static void the_status_is_json_too(void **state) {
+    (void)state;
+    log_set_format(LOG_JSON);
+    capture();
+    log_status("streams 1 | \"x\"");
+    log_status_end();
+    char *text = captured();
+    assert_string_equal(strstr(text, "Z\""),
+                        "Z\",\"level\":\"info\",\"message\":\"status\",\"text\":\"streams 1 | \\\"x\\\"\"}\n");
+    free(text);
+    log_set_format(LOG_TEXT);
+    capture();
+    log_status("streams 1");
+    text = captured();
+    assert_string_equal(text, "streams 1\n");
+    free(text);
+}
+
 static size_t left_out(const char *text, const char *message) {
     char wanted[80];
     size_t lines = 0;
@@ -427,6 +445,7 @@ int main(void) {
         cmocka_unit_test(json_is_escaped),
         cmocka_unit_test(long_lines),
         cmocka_unit_test(one_message_does_not_drown_the_others),
+        cmocka_unit_test(the_status_is_json_too),
         cmocka_unit_test(levels),
         cmocka_unit_test(the_journal),
         cmocka_unit_test(an_interrupted_write_loses_no_line),
