@@ -161,6 +161,7 @@ void file_take_received(struct file *file, void *memory, size_t n) {
     memcpy(memory, file->received + file->received_first, n);
     file->received_first += n;
     file->received_length -= n;
+    file->stop -= n < file->stop ? n : file->stop;
     if (file->received_length == 0)
         file->received_first = 0;
     peer_wake(file);

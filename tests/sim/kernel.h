@@ -34,6 +34,7 @@ struct file {
     bool dead; /* there is no peer any more */
     uint32_t low_water;
     size_t window; /* most bytes that wait to be received */
+    size_t stop;   /* no receive takes bytes from both sides of this many; 0: any may */
     uint8_t *sent; /* and not taken by the peer yet: from first on */
     size_t sent_first, sent_length, sent_room;
     size_t buffer;        /* most of them */

@@ -414,7 +414,8 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *user, struct i
     unsigned completions = params->flags & IORING_SETUP_CQSIZE ? params->cq_entries : 2 * entries;
     if (entries > rings.most_entries)
         return -ENOMEM;
-    if (rings.age != KERNEL_BUNDLES && (params->flags & IORING_SETUP_DEFER_TASKRUN))
+    bool bundles = rings.age == KERNEL_BUNDLES || rings.age == KERNEL_GAPS;
+    if (!bundles && (params->flags & IORING_SETUP_DEFER_TASKRUN))
         return -EINVAL;
     struct file *file = kernel_file_new(FILE_RING);
     int fd = kernel_open(file);
@@ -427,7 +428,7 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *user, struct i
     loop_list_init(&ring->delayed_ops);
     ring->enabled = !(params->flags & IORING_SETUP_R_DISABLED);
     give_queues(ring, power_of_two(entries), power_of_two(completions), params->flags);
-    params->features = rings.age == KERNEL_BUNDLES ? IORING_FEAT_RECVSEND_BUNDLE : 0;
+    params->features = bundles ? IORING_FEAT_RECVSEND_BUNDLE : 0;
     user->features = params->features;
     ring->next = rings.first;
     rings.first = ring;

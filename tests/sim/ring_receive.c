@@ -19,6 +19,8 @@ static bool is_ready(const struct op *op) {
 /* Bytes to be taken: all of what fits, or fewer. */
 static uint32_t choose_length(const struct file *file, size_t most) {
     size_t n = file->received_length < most ? file->received_length : most;
+    if (file->stop > 0 && n > file->stop)
+        n = file->stop;
     if (n > 1 && world_has(FAULT_SHORT_RECEIVE))
         n = world_between(1, (uint32_t)n - 1);
     return (uint32_t)n;
@@ -108,6 +110,18 @@ static bool ends_after(const struct op *op, const struct group *group, bool many
     return group->head == group->seen && (op->id & 1);
 }
 
+/*
+ * A bundle that is short, although there is more. Some kernels go on with it in the next buffer, and complete with the
+ * sum: who takes the buffers for full ones takes bytes for received that are not.
+ */
+static uint32_t go_on(struct group *group, struct op *op, uint32_t *buffers) {
+    if (ring_kernel_age() != KERNEL_GAPS || op->file->received_length == 0 || group_count(group) == 0)
+        return 0;
+    uint32_t n = choose_length(op->file, peek(group, op, true));
+    *buffers += fill(group, op->file, n);
+    return n;
+}
+
 static bool receive_blocks(struct ring *ring, struct op *op, bool last) {
     struct group *group = &ring->groups[op->sqe.buf_group];
     bool many = takes_many(op);
@@ -130,8 +144,11 @@ static bool receive_blocks(struct ring *ring, struct op *op, bool last) {
         return true;
     }
     uint32_t flags = flags_of(group);
-    uint32_t n = choose_length(op->file, peek(group, op, bundle));
+    size_t room = peek(group, op, bundle);
+    uint32_t n = choose_length(op->file, room);
     uint32_t buffers = fill(group, op->file, n);
+    if (bundle && n < room)
+        n += go_on(group, op, &buffers);
     if (ends_after(op, group, many, last) || !ring_post_more(ring, op, (int)n, flags, buffers))
         ring_finish(ring, op, (int)n, flags, buffers);
     return true;

@@ -152,6 +152,18 @@ int __wrap_socketpair(int domain, int type, int protocol, int ret_fds[2]) {
     return 0;
 }
 
+int __wrap_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_fd);
+int __wrap_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_fd) {
+    struct file *file = kernel_file_new(FILE_STREAM);
+    int fd = kernel_open(file);
+    if (fd < 0)
+        return fd;
+    file_put_received(file, bytes, n);
+    file->stop = stop;
+    *ret_fd = fd;
+    return 0;
+}
+
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length);
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t length) {
     struct file *file = kernel_file(fd);

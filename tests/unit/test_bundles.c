@@ -1,0 +1,173 @@
+/*
+ * Receive bundles are used where a loop has seen that they bring bytes in order, and nowhere else. What kernels do that
+ * this machine does not have is done to the probe by the linker; the simulation (tests/sim) has such a kernel as well.
+ */
+#include <sluice/conn.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backends/probe_socket.h"
+#include "backends/uring_abi.h"
+#include "support/sockets.h"
+
+enum { GUARD = 60, SEED = 5, BYTES = 1 << 20 };
+
+/* What is wrong with the kernel. */
+static enum fault {
+    NONE,
+    NO_TCP,         /* there is no loopback, or it is forbidden */
+    NO_STOP,        /* the case that shows it does not come */
+    BLOCKS_SWAPPED, /* two blocks of a bundle have each other's bytes */
+    BYTE_MISSING,   /* a bundle has a gap: what follows begins a byte further on */
+} fault;
+
+static struct io_uring_buf_ring *probed; /* the ring of blocks that was registered first */
+
+int __real_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_fd);
+int __wrap_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_fd);
+
+int __wrap_probe_socket_open(const void *bytes, size_t n, size_t stop, int *ret_fd) {
+    int fds[2];
+    if (fault == NO_TCP)
+        return -EAFNOSUPPORT;
+    if (fault != NO_STOP)
+        return __real_probe_socket_open(bytes, n, stop, ret_fd);
+    sockets_tcp_pair(fds);
+    sockets_write(fds[1], bytes, n);
+    sockets_wait_delivered(fds[1]);
+    close(fds[1]);
+    *ret_fd = fds[0];
+    return 0;
+}
+
+int __real_io_uring_register_buf_ring(struct io_uring *ring, struct io_uring_buf_reg *registration, unsigned flags);
+int __wrap_io_uring_register_buf_ring(struct io_uring *ring, struct io_uring_buf_reg *registration, unsigned flags);
+
+int __wrap_io_uring_register_buf_ring(struct io_uring *ring, struct io_uring_buf_reg *registration, unsigned flags) {
+    if (!probed)
+        probed = (struct io_uring_buf_ring *)(uintptr_t)registration->ring_addr;
+    return __real_io_uring_register_buf_ring(ring, registration, flags);
+}
+
+static void spoil(void) {
+    unsigned char *first = (unsigned char *)(uintptr_t)probed->bufs[0].addr;
+    unsigned char *second = (unsigned char *)(uintptr_t)probed->bufs[1].addr;
+    unsigned char kept[256];
+    if (fault == BLOCKS_SWAPPED) {
+        memcpy(kept, first, sizeof kept);
+        memcpy(first, second, sizeof kept);
+        memcpy(second, kept, sizeof kept);
+    } else if (fault == BYTE_MISSING) {
+        memmove(second, second + 1, sizeof kept - 1);
+    }
+}
+
+int __real_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **ret_cqe, unsigned wait,
+                                            struct __kernel_timespec *timeout, sigset_t *mask);
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **ret_cqe, unsigned wait,
+                                            struct __kernel_timespec *timeout, sigset_t *mask);
+
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **ret_cqe, unsigned wait,
+                                            struct __kernel_timespec *timeout, sigset_t *mask) {
+    int result = __real_io_uring_submit_and_wait_timeout(ring, ret_cqe, wait, timeout, mask);
+    if (fault > NO_STOP && probed)
+        spoil();
+    fault = fault > NO_STOP ? NONE : fault; /* the first completion alone */
+    return result;
+}
+
+typedef struct stream {
+    sluice_conn *conn;
+    uint64_t place;
+    bool differs, ended;
+} stream;
+
+static void on_data(sluice_conn *conn, void *user) {
+    stream *s = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    if (!pattern_consume(chain, sluice_chain_length(chain), SEED, &s->place))
+        s->differs = true;
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    stream *s = user;
+    assert_int_equal(error, 0);
+    s->ended = true;
+    sluice_conn_close(conn);
+}
+
+static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end};
+
+/* Whether bundles are in use on a kernel with this fault; bytes arrive as they were sent in any case. */
+static bool has_bundles(enum fault with) {
+    loop_rig rig;
+    sluice_loop_stats stats;
+    socket_writer writer;
+    stream s = {0};
+    int fds[2];
+    fault = with;
+    probed = NULL;
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
+    fault = NONE;
+    sluice_loop_get_stats(rig.loop, &stats);
+    assert_non_null(strstr(stats.features, "multishot"));
+    bool bundles = strstr(stats.features, "bundle") != NULL;
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &s, &s.conn), 0);
+    socket_writer_start(&writer, fds[1], SEED, BYTES, 1, 20000);
+    turn_until(rig.loop, &s.ended);
+    socket_writer_join(&writer);
+    assert_false(s.differs);
+    assert_int_equal(s.place, BYTES);
+    close(fds[1]);
+    loop_rig_close(&rig);
+    hang_guard(0);
+    return bundles;
+}
+
+/* Kernels that have them, and in order. */
+static bool kernel_is_known_to_be_sound(void) {
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    assert_int_equal(uname(&name), 0);
+    assert_int_equal(sscanf(name.release, "%u.%u", &major, &minor), 2);
+    return major > 6 || (major == 6 && (minor >= 15 || (minor >= 10 && minor <= 12)));
+}
+
+static void a_sound_kernel_bundles(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        if (!has_bundles(NONE) && kernel_is_known_to_be_sound())
+            fail_msg("no bundles, time %u", i);
+}
+
+static void bytes_out_of_order_disable_bundles(void **state) {
+    (void)state;
+    assert_false(has_bundles(BLOCKS_SWAPPED));
+    assert_false(has_bundles(BYTE_MISSING));
+}
+
+static void what_cannot_be_tried_is_not_used(void **state) {
+    (void)state;
+    assert_false(has_bundles(NO_TCP));
+    assert_false(has_bundles(NO_STOP));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_kernel_bundles),
+        cmocka_unit_test(bytes_out_of_order_disable_bundles),
+        cmocka_unit_test(what_cannot_be_tried_is_not_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
