@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKETS = 4096, NETWORK = 8 /* bytes of an IPv6 address that count */ };
+enum { BUCKETS = 4096 };
 
 struct entry {
     struct entry *next;
@@ -41,13 +41,6 @@ void address_counts_free(struct address_counts *counts) {
     free(counts);
 }
 
-static struct cidr_address whole(const struct cidr_address *address) {
-    struct cidr_address result = *address;
-    if (!cidr_is_v4(address))
-        memset(result.bytes + NETWORK, 0, sizeof result.bytes - NETWORK);
-    return result;
-}
-
 /* FNV-1a. Who chooses addresses to meet in one bucket has to have them. */
 static struct entry **bucket_of(struct address_counts *counts, const struct cidr_address *address) {
     uint32_t hash = 2166136261u;
@@ -79,7 +72,7 @@ static int add(struct address_counts *counts, const struct cidr_address *address
 }
 
 int address_counts_add(struct address_counts *counts, const struct cidr_address *address, uint64_t most) {
-    const struct cidr_address counted = whole(address);
+    const struct cidr_address counted = cidr_host(address);
     pthread_mutex_lock(&counts->lock);
     int error = add(counts, &counted, most);
     pthread_mutex_unlock(&counts->lock);
@@ -87,7 +80,7 @@ int address_counts_add(struct address_counts *counts, const struct cidr_address 
 }
 
 void address_counts_remove(struct address_counts *counts, const struct cidr_address *address) {
-    const struct cidr_address counted = whole(address);
+    const struct cidr_address counted = cidr_host(address);
     pthread_mutex_lock(&counts->lock);
     struct entry **link = find(counts, &counted), *entry = *link;
     if (entry && --entry->count == 0) {

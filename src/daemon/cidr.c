@@ -61,6 +61,14 @@ bool cidr_has(const struct cidr *cidr, const struct cidr_address *address) {
            (rest == 0 || (cidr->address.bytes[whole] ^ address->bytes[whole]) >> (8 - rest) == 0);
 }
 
+struct cidr_address cidr_host(const struct cidr_address *address) {
+    enum { NETWORK = 8 };
+    struct cidr_address result = *address;
+    if (!cidr_is_v4(address))
+        memset(result.bytes + NETWORK, 0, sizeof result.bytes - NETWORK);
+    return result;
+}
+
 struct cidr_address cidr_address(const struct sockaddr_storage *address) {
     struct cidr_address result = {{0}};
     if (address->ss_family == AF_INET6) {

@@ -28,6 +28,9 @@ bool cidr_has(const struct cidr *cidr, const struct cidr_address *address);
 /* Of an IPv4 address. */
 bool cidr_is_v4(const struct cidr_address *address);
 
+/* What limits count as one: an IPv4 address; of IPv6 the network of 64 bits, which is what one subscriber gets. */
+struct cidr_address cidr_host(const struct cidr_address *address);
+
 struct cidr_address cidr_address(const struct sockaddr_storage *address);
 
 #endif

@@ -3,13 +3,60 @@
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "daemon/address.h"
+#include "daemon/address_counts.h"
 #include "daemon/session.h"
 #include "daemon/stream.h"
 
-void claims_init(struct claims *claims, sluice_loop *loop) {
+enum {
+    DECIDED = 32, /* claims in one turn: each has an answer, and a line in the log */
+    LOOKED = 256, /* and streams: each may cost a system call */
+};
+
+int claims_init(struct claims *claims, sluice_loop *loop) {
     *claims = (struct claims){.loop = loop};
+    return address_counts_new(&claims->hosts);
+}
+
+void claims_clear(struct claims *claims) {
+    address_counts_free(claims->hosts);
+    claims->hosts = NULL;
+}
+
+static void list_add(struct claim_streams *list, struct stream *stream) {
+    struct claim_queue *queue = &stream->claims;
+    queue->list = list;
+    queue->next = NULL;
+    queue->prev = list->last;
+    if (list->last)
+        list->last->claims.next = stream;
+    else
+        list->first = stream;
+    list->last = stream;
+}
+
+static void list_remove(struct stream *stream) {
+    struct claim_queue *queue = &stream->claims;
+    if (queue->prev)
+        queue->prev->claims.next = queue->next;
+    else
+        queue->list->first = queue->next;
+    if (queue->next)
+        queue->next->claims.prev = queue->prev;
+    else
+        queue->list->last = queue->prev;
+    queue->list = NULL;
+}
+
+/* The stream is looked at in a later turn. */
+static void make_due(struct claims *claims, struct stream *stream) {
+    if (stream->claims.list != &claims->due) {
+        if (stream->claims.list)
+            list_remove(stream);
+        list_add(&claims->due, stream);
+    }
 }
 
 /* Whether we close it, or its peer has finished or is gone, as the kernel knows it, read or not. */
@@ -26,39 +73,68 @@ bool claim_is_held(const struct stream *stream) {
     return stream->live && !is_ending(stream->source.session);
 }
 
-static bool is_claimed(const struct claims *claims, const struct stream *stream) {
-    for (const struct claim *claim = claims->first; claim; claim = claim->next)
-        if (claim->stream == stream)
-            return true;
-    return false;
+/* Takes a place among those that wait: 0, -EEXIST (there is none), -ENOMEM */
+static int enter(struct claims *claims, struct claim *claim, struct stream *stream,
+                 const struct stream_source *source) {
+    unsigned of_host = 0;
+    claim->host = source->session ? cidr_host(&source->session->peer_address) : (struct cidr_address){{0}};
+    for (const struct claim *other = stream->claims.first; other; other = other->next)
+        of_host += memcmp(other->host.bytes, claim->host.bytes, sizeof claim->host.bytes) == 0;
+    if (stream->claims.count >= CLAIMS_OF_STREAM || of_host >= CLAIMS_OF_HOST)
+        return -EEXIST;
+    int error = address_counts_add(claims->hosts, &claim->host, CLAIMS_OF_HOST_IN_ALL);
+    return error == -EUSERS ? -EEXIST : error;
 }
 
 int claim_stream(struct claim *claim, struct stream *stream, const struct stream_source *source) {
     struct claims *claims = registry_claims(stream->registry);
-    /* Who has come before goes before. */
-    if (!stream->live && !is_claimed(claims, stream))
+    struct claim_queue *queue = &stream->claims;
+    /* The first to come is the first to get it. */
+    if (!stream->live && !queue->first)
         return stream_attach(stream, source);
-    struct claim **end = &claims->first;
-    while (*end)
-        end = &(*end)->next;
-    *end = claim;
+    int error = enter(claims, claim, stream, source);
+    if (error)
+        return error;
     claim->stream = stream;
     claim->source = source;
-    claim->next = NULL;
     claim->since = sluice_loop_now(claims->loop);
+    claim->is_ending = false;
+    claim->next = NULL;
+    claim->prev = queue->last;
+    if (queue->last)
+        queue->last->next = claim;
+    else
+        queue->first = claim;
+    queue->last = claim;
+    queue->count++;
     /* It may take over; but not at once: the one that has the stream may be what is read now. */
-    claims_left(claims);
+    claims_left(stream);
     return 1;
 }
 
 void claim_withdraw(struct claim *claim) {
-    if (!claim->stream)
+    struct stream *stream = claim->stream;
+    if (!stream)
         return;
-    struct claim **link = &registry_claims(claim->stream->registry)->first;
-    while (*link != claim)
-        link = &(*link)->next;
-    *link = claim->next;
+    struct claim_queue *queue = &stream->claims;
+    if (claim->prev)
+        claim->prev->next = claim->next;
+    else
+        queue->first = claim->next;
+    if (claim->next)
+        claim->next->prev = claim->prev;
+    else
+        queue->last = claim->prev;
     claim->stream = NULL;
+    address_counts_remove(registry_claims(stream->registry)->hosts, &claim->host);
+    if (--queue->count == 0)
+        list_remove(stream);
+}
+
+/* The kernel is asked last, and about each claimant once at most. */
+static bool is_leaving(struct claim *claim) {
+    claim->is_ending |= is_ending(claim->source->session);
+    return claim->is_ending;
 }
 
 /*
@@ -66,35 +142,46 @@ void claim_withdraw(struct claim *claim) {
  * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever. One that we
  * close goes already, and is waited for.
  */
-static bool displaces(const struct claim *claim, uint64_t now) {
+static bool displaces(struct claim *claim, uint64_t now) {
     const struct stream *stream = claim->stream;
     const struct stream_source *holder = &stream->source, *source = claim->source;
+    bool wants = false;
     if (!holder->session || holder->session->closing || !source->session || source->session->type->pulls ||
-        is_ending(source->session) || bans_hold(registry_bans(stream->registry), stream->name, source->peer, now))
+        claim->is_ending)
         return false;
     switch ((enum same_name)stream->policy.same_name) {
     case SAME_NAME_REFUSE:
         break;
     case SAME_NAME_TAKE_OVER:
-        return true;
+        wants = true;
+        break;
     case SAME_NAME_RESUME:
         /* It has lost its connection without a word, and this is the next one. */
-        return address_is_same_host(holder->peer, source->peer) && now - claim->since >= CLAIM_MS &&
-               stream->received_at <= claim->since;
+        wants = now - claim->since >= CLAIM_MS && stream->received_at <= claim->since &&
+                address_is_same_host(holder->peer, source->peer);
+        break;
     }
-    return false;
+    return wants && !bans_hold(registry_bans(stream->registry), stream->name, source->peer, now) && !is_leaving(claim);
 }
 
+/* Whether the stream's publisher stays; asked once for all that wait. */
+enum holder { HOLDER_UNKNOWN, HOLDER_STAYS, HOLDER_LEAVES };
+
 /* What is to become of it now: 0: it gets the stream, if that can be; an error; or 1: it goes on waiting. */
-static int judge(const struct claim *claim, uint64_t now) {
+static int judge(struct claim *claim, uint64_t now, enum holder *holder) {
     const struct stream *stream = claim->stream;
     const struct session *session = claim->source->session;
+    uint64_t waited = now - claim->since;
     /* It would be a publisher for no time at all, and keep others from the name. */
     if (session && session->closing)
         return -ECONNRESET;
     if (!stream->live || displaces(claim, now))
         return 0;
-    return now - claim->since >= (claim_is_held(stream) ? CLAIM_MS : CLAIM_ENDING_MS) ? -EEXIST : 1;
+    if (waited < CLAIM_MS || waited >= CLAIM_ENDING_MS)
+        return waited < CLAIM_MS ? 1 : -EEXIST;
+    if (*holder == HOLDER_UNKNOWN)
+        *holder = claim_is_held(stream) ? HOLDER_STAYS : HOLDER_LEAVES;
+    return *holder == HOLDER_STAYS ? -EEXIST : 1;
 }
 
 static int take(struct stream *stream, const struct stream_source *source) {
@@ -107,9 +194,10 @@ static int take(struct stream *stream, const struct stream_source *source) {
 }
 
 /* The first one that has not to wait any longer, and what it is told; NULL where all have. */
-static struct claim *find_decidable(const struct claims *claims, uint64_t now, int *ret_verdict) {
-    for (struct claim *claim = claims->first; claim; claim = claim->next) {
-        int verdict = judge(claim, now);
+static struct claim *find_decidable(const struct stream *stream, uint64_t now, int *ret_verdict) {
+    enum holder holder = HOLDER_UNKNOWN;
+    for (struct claim *claim = stream->claims.first; claim; claim = claim->next) {
+        int verdict = judge(claim, now, &holder);
         if (verdict > 0)
             continue;
         *ret_verdict = verdict;
@@ -118,28 +206,64 @@ static struct claim *find_decidable(const struct claims *claims, uint64_t now, i
     return NULL;
 }
 
-void claims_decide(struct claims *claims) {
+/* Decides what can be decided of a stream, and no more than @most. How many. */
+static uint32_t decide(struct stream *stream, uint32_t most) {
+    struct claims *claims = registry_claims(stream->registry);
     struct claim *claim;
+    uint32_t decided = 0;
     int verdict = 0;
-    /* Who is told may do anything, withdraw other claims among it: so it begins anew behind each. */
-    while ((claim = find_decidable(claims, sluice_loop_now(claims->loop), &verdict))) {
-        struct stream *stream = claim->stream;
+    /* A claimant may do anything, withdraw other claims and let go of the stream among it. */
+    stream->references++;
+    while (decided < most && (claim = find_decidable(stream, sluice_loop_now(claims->loop), &verdict))) {
         claim_withdraw(claim);
         claim->decided(claim, verdict ? verdict : take(stream, claim->source));
+        decided++;
     }
+    if (decided == most && stream->claims.first)
+        make_due(claims, stream);
+    stream_unref(stream);
+    return decided;
+}
+
+static void called(void *user);
+
+static void post(struct claims *claims) {
+    if (!claims->due.first || claims->posted)
+        return;
+    claims->posted = true;
+    sluice_loop_post_call(claims->loop, &claims->call, called, claims);
+}
+
+/* A part of what is due; the rest in the next turn. */
+static void decide_due(struct claims *claims) {
+    uint32_t decided = 0;
+    for (uint32_t looks = 0; claims->due.first && looks < LOOKED && decided < DECIDED; looks++) {
+        struct stream *stream = claims->due.first;
+        list_remove(stream);
+        list_add(&claims->waiting, stream);
+        decided += decide(stream, DECIDED - decided);
+    }
+    post(claims);
 }
 
 static void called(void *user) {
     struct claims *claims = user;
     claims->posted = false;
-    claims_decide(claims);
+    decide_due(claims);
 }
 
-void claims_left(struct claims *claims) {
-    if (!claims->first || claims->posted)
+void claims_decide(struct claims *claims) {
+    while (claims->waiting.first)
+        make_due(claims, claims->waiting.first);
+    decide_due(claims);
+}
+
+void claims_left(struct stream *stream) {
+    struct claims *claims = registry_claims(stream->registry);
+    if (!stream->claims.first)
         return;
-    claims->posted = true;
-    sluice_loop_post_call(claims->loop, &claims->call, called, claims);
+    make_due(claims, stream);
+    post(claims);
 }
 
 void claim_keep(struct stream *stream, int error, uint64_t now) {

@@ -13,6 +13,8 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/cidr.h"
+
 /* What becomes of a publisher that asks for the name of a stream that has one. */
 enum same_name {
     SAME_NAME_REFUSE,    /* it is refused */
@@ -23,8 +25,12 @@ enum same_name {
 enum {
     CLAIM_MS = 1000,        /* that one waits at least: an end may still be behind what the peer's kernel has to send */
     CLAIM_ENDING_MS = 5000, /* and for a connection that is ending: what is left of it is read in no time */
+    CLAIMS_OF_STREAM = 64,  /* most that wait for one name; further ones are refused at once */
+    CLAIMS_OF_HOST = 16,    /* and of these, of one host, or network of 64 bits */
+    CLAIMS_OF_HOST_IN_ALL = 256, /* of one host for all names of a worker */
 };
 
+struct address_counts;
 struct stream;
 struct stream_source;
 
@@ -32,8 +38,10 @@ struct stream_source;
 struct claim {
     struct stream *stream; /* NULL: it does not wait */
     const struct stream_source *source;
-    struct claim *next;
+    struct claim *next, *prev;
     uint64_t since; /* loop time */
+    struct cidr_address host;
+    bool is_ending; /* its own connection is, as the kernel has said */
 
     /*
      * Once, from a turn, unless it is withdrawn: 0: the stream is the claimant's; or an error of claim_stream(), or
@@ -42,20 +50,39 @@ struct claim {
     void (*decided)(struct claim *claim, int error);
 };
 
-/* Those of a worker's streams, in the order in which they have come. */
+/* Streams, each in one list at most. */
+struct claim_streams {
+    struct stream *first, *last;
+};
+
+/* Of a stream: those that wait for its name, in the order in which they have come. All zero at the beginning. */
+struct claim_queue {
+    struct claim *first, *last;
+    uint32_t count;
+    struct claim_streams *list; /* that the stream is in; NULL: none waits */
+    struct stream *next, *prev; /* in that list */
+};
+
+/* Of a worker. */
 struct claims {
     sluice_loop *loop;
-    struct claim *first;
+    struct address_counts *hosts;      /* how many claims each has */
+    struct claim_streams due, waiting; /* to be looked at in the next turn, and with the next tick */
     sluice_call call;
     bool posted;
 };
 
-void claims_init(struct claims *claims, sluice_loop *loop);
+/* 0, -ENOMEM */
+int claims_init(struct claims *claims, sluice_loop *loop);
+
+/* Nobody waits any more. */
+void claims_clear(struct claims *claims);
 
 /*
  * Takes the stream for a publisher. @claim: with decided() set; @source: stays while it waits
  * 0; 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the stream; -EBUSY:
- * it is kept for one that has left; -EKEYREJECTED: this one is banned
+ * it is kept for one that has left; -EKEYREJECTED: this one is banned. At once, too: -EEXIST also where too many wait,
+ * of all or of its host; -ENOMEM
  */
 int claim_stream(struct claim *claim, struct stream *stream, const struct stream_source *source);
 
@@ -63,9 +90,12 @@ int claim_stream(struct claim *claim, struct stream *stream, const struct stream
 void claim_withdraw(struct claim *claim);
 
 /* A stream has lost its publisher: in the next turn, who claims it gets it. */
-void claims_left(struct claims *claims);
+void claims_left(struct stream *stream);
 
-/* Now and then: decides what can be decided, and refuses those that have waited in vain. */
+/*
+ * Now and then: decides what can be decided, and refuses those that have waited in vain; a part of them in each turn
+ * where they are many.
+ */
 void claims_decide(struct claims *claims);
 
 /*

@@ -47,13 +47,15 @@ int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct r
     }
     registry->pool = sluice_loop_pool(loop);
     error = track_payloads_init(&registry->payloads, registry->pool);
+    if (!error)
+        error = claims_init(&registry->claims, loop);
     if (error) {
+        track_payloads_clear(&registry->payloads);
         packet_pool_free(registry->packets);
         free(registry);
         return error;
     }
     registry->loop = loop;
-    claims_init(&registry->claims, loop);
     sluice_pool_stats stats;
     sluice_pool_get_stats(registry->pool, &stats);
     registry->block_size = stats.block_size;
@@ -75,6 +77,7 @@ void registry_free(struct registry *registry) {
     if (!registry)
         return;
     registry_each(registry, let_go, NULL);
+    claims_clear(&registry->claims);
     track_payloads_clear(&registry->payloads);
     packet_pool_free(registry->packets);
     bans_clear(&registry->bans);
@@ -403,7 +406,7 @@ void stream_detach(struct stream *stream, uint64_t now) {
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
             player->state = PLAYER_WAITING;
     feeds_end(stream);
-    claims_left(&stream->registry->claims);
+    claims_left(stream);
 }
 
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {

@@ -57,11 +57,12 @@ struct stream {
 
     bool live; /* has a publisher */
     struct stream_source source;
-    uint64_t publisher_id; /* of the last one */
-    uint64_t received_at;  /* loop time of its last tag */
-    uint64_t left_at;      /* loop time since which there is no publisher */
-    uint64_t kept_until;   /* loop time; 0: it is not kept for its last publisher. A reference of its own */
-    const char *left_why;  /* the last publisher that has left; or NULL */
+    struct claim_queue claims; /* those that wait for its name */
+    uint64_t publisher_id;     /* of the last one */
+    uint64_t received_at;      /* loop time of its last tag */
+    uint64_t left_at;          /* loop time since which there is no publisher */
+    uint64_t kept_until;       /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    const char *left_why;      /* the last publisher that has left; or NULL */
     struct player *players;
     uint32_t player_count;
     struct feed *feeds;     /* to other workers, where it has more players */

@@ -173,6 +173,49 @@ class HeldTest(unittest.TestCase):
             daemon.blocks_settled()
 
 
+class ManyTest(unittest.TestCase):
+    """However many want a name, few wait for it; others are refused as if they had waited."""
+
+    FEW = 16  # of one address
+
+    def publish_all(self, daemon, body, count, name=NAMES[0]):
+        """All ask while the publisher is there, and hear of its end in the same turn."""
+        with contextlib.ExitStack() as stack:
+            holder = Publisher(daemon, name, "http")
+            holder.send(flv.stream(5)[0])
+            daemon.wait_log("publisher started", peer=holder.address)
+            peers = [stack.enter_context(daemon.connect()) for _ in range(count)]
+            harness.wait_until(lambda: daemon.connections() == count + 1, "all connections")
+            with daemon.standing_still():
+                for peer in peers:
+                    peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s" % (
+                        name.encode(), len(body), body))
+                holder.close()
+            return [harness.read_head(peer)[0] for peer in peers]
+
+    def test_few_wait(self):
+        """Who waits gets the name in turn: each of these has ended at once."""
+        with Daemon("--workers", "1", listen=listen(NAMES)) as daemon:
+            body = flv.stream(5)[0]
+            for count in (self.FEW, self.FEW + 4):
+                statuses = self.publish_all(daemon, body, count)
+                self.assertGreater(statuses.count(200), 0)
+                self.assertLessEqual(statuses.count(200), self.FEW)
+                self.assertEqual(statuses.count(200) + statuses.count(409), count)
+            daemon.blocks_settled()
+
+    def test_others_go_on(self):
+        """Hundreds that want one name are all answered, and the names and streams of others are not concerned."""
+        with Daemon("--workers", "1", listen=listen(NAMES)) as daemon, harness.Steady(daemon, name=NAMES[0]) as steady:
+            with contextlib.ExitStack() as stack:
+                peers = [stack.enter_context(daemon.connect()) for _ in range(400)]
+                for peer in peers:
+                    peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: a\r\n\r\n" % NAMES[0].encode())
+                self.assertEqual(daemon.request("POST", "/live/free.flv", flv.stream(5)[0])[0], 200)
+                steady.go_on()
+                self.assertEqual({harness.read_head(peer)[0] for peer in peers}, {409})
+
+
 class TakeOverTest(unittest.TestCase):
     """--same-name take-over: the publisher that comes has the stream, and its players go on."""
 

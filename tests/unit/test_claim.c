@@ -5,6 +5,7 @@
 #include "daemon/claim.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "daemon/stream.h"
 #include "support/files.h"
 
-enum { PEERS = 3, UNDECIDED = 77 };
+enum { PEERS = 3, UNDECIDED = 77, A_TURN = 32, MANY = 3000, POLLS = 2 };
 
 typedef struct claim_rig claim_rig;
 
@@ -114,7 +115,8 @@ static void close_rig(claim_rig *rig) {
     }
     stream_unref(rig->stream);
     assert_int_equal(registry_count(rig->registry), 0);
-    assert_null(registry_claims(rig->registry)->first);
+    assert_null(registry_claims(rig->registry)->due.first);
+    assert_null(registry_claims(rig->registry)->waiting.first);
     registry_free(rig->registry);
     files_rig_close(&rig->loop);
 }
@@ -423,8 +425,144 @@ static void a_lost_connection_gives_way(void **state) {
     close_rig(&rig);
 }
 
+/* One of so many, of some host; without a connection, of which nobody has to ask. */
+static int claim_as(claim_rig *rig, claimant *c, unsigned host, struct stream *stream) {
+    *c = (claimant){.rig = rig, .peer = -1, .verdict = UNDECIDED, .claim.decided = decided};
+    snprintf(c->source.peer, sizeof c->source.peer, "10.0.%u.%u:1000", host >> 8, host & 255);
+    c->source.protocol = "test";
+    c->source.session = &c->session;
+    c->session.type = &type;
+    c->session.peer_address = (struct cidr_address){{[10] = 0xff, 0xff, 10, 0, (uint8_t)(host >> 8), (uint8_t)host}};
+    return claim_stream(&c->claim, stream, &c->source);
+}
+
+static void withdraw_all(claimant *waiting, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        claim_withdraw(&waiting[i].claim);
+}
+
+static void so_many_wait_for_a_name(void **state) {
+    claim_rig rig;
+    claimant waiting[CLAIMS_OF_STREAM + 1];
+    open_held(&rig, state);
+    /* Of one host a few, of all so many; a place is free again when one gives up. */
+    for (unsigned i = 0; i < CLAIMS_OF_HOST; i++)
+        assert_int_equal(claim_as(&rig, &waiting[i], 1, rig.stream), 1);
+    assert_int_equal(claim_as(&rig, &waiting[CLAIMS_OF_HOST], 1, rig.stream), -EEXIST);
+    for (unsigned i = CLAIMS_OF_HOST; i < CLAIMS_OF_STREAM; i++)
+        assert_int_equal(claim_as(&rig, &waiting[i], 2 + i, rig.stream), 1);
+    assert_int_equal(claim_as(&rig, &waiting[CLAIMS_OF_STREAM], 1000, rig.stream), -EEXIST);
+    assert_int_equal(waiting[CLAIMS_OF_STREAM].decisions, 0);
+    claim_withdraw(&waiting[0].claim);
+    assert_int_equal(claim_as(&rig, &waiting[CLAIMS_OF_STREAM], 1000, rig.stream), 1);
+    withdraw_all(waiting, CLAIMS_OF_STREAM + 1);
+    /* Nothing is left of the counts. */
+    assert_int_equal(claim_as(&rig, &waiting[0], 1, rig.stream), 1);
+    withdraw_all(waiting, 1);
+    close_rig(&rig);
+}
+
+static void a_network_of_64_bits_is_one_host(void **state) {
+    claim_rig rig;
+    claimant waiting[CLAIMS_OF_HOST + 1];
+    open_held(&rig, state);
+    for (unsigned i = 0; i <= CLAIMS_OF_HOST; i++) {
+        claimant *c = &waiting[i];
+        *c = (claimant){.rig = &rig, .peer = -1, .claim.decided = decided};
+        c->source = (struct stream_source){.protocol = "test", .session = &c->session};
+        c->session.type = &type;
+        c->session.peer_address = (struct cidr_address){{0x20, 1, [15] = (uint8_t)i}};
+        assert_int_equal(claim_stream(&c->claim, rig.stream, &c->source), i < CLAIMS_OF_HOST ? 1 : -EEXIST);
+    }
+    waiting[CLAIMS_OF_HOST].session.peer_address.bytes[7] = 1;
+    assert_int_equal(claim_stream(&waiting[CLAIMS_OF_HOST].claim, rig.stream, &waiting[CLAIMS_OF_HOST].source), 1);
+    withdraw_all(waiting, CLAIMS_OF_HOST + 1);
+    close_rig(&rig);
+}
+
+/* However many names there are. */
+static void so_many_of_a_host_wait(void **state) {
+    enum { NAMES = CLAIMS_OF_HOST_IN_ALL + 1 };
+    static claimant holders[NAMES], waiting[NAMES];
+    struct stream *streams[NAMES];
+    claim_rig rig;
+    open_held(&rig, state);
+    for (unsigned i = 0; i < NAMES; i++) {
+        char name[32];
+        int length = snprintf(name, sizeof name, "live/many-%u", i);
+        assert_int_equal(registry_get(rig.registry, name, (size_t)length, 0, &streams[i]), 0);
+        assert_int_equal(claim_as(&rig, &holders[i], 1000 + i, streams[i]), 0);
+        assert_int_equal(claim_as(&rig, &waiting[i], 1, streams[i]), i < CLAIMS_OF_HOST_IN_ALL ? 1 : -EEXIST);
+    }
+    assert_int_equal(claim_as(&rig, &waiting[NAMES - 1], 2, streams[NAMES - 1]), 1);
+    withdraw_all(waiting, NAMES);
+    for (unsigned i = 0; i < NAMES; i++) {
+        stream_detach(streams[i], 0);
+        stream_unref(streams[i]);
+    }
+    close_rig(&rig);
+}
+
+/* Those whose time is over together are answered in several turns. */
+static void so_many_are_decided_in_a_turn(void **state) {
+    claim_rig rig;
+    claimant waiting[CLAIMS_OF_STREAM];
+    open_held(&rig, state);
+    uint64_t past = sluice_loop_now(rig.loop.loop) - CLAIM_ENDING_MS;
+    for (unsigned i = 0; i < CLAIMS_OF_STREAM; i++) {
+        assert_int_equal(claim_as(&rig, &waiting[i], 1 + i, rig.stream), 1);
+        waiting[i].claim.since = past;
+    }
+    for (unsigned turns = 1; turns <= CLAIMS_OF_STREAM / A_TURN; turns++) {
+        unsigned answered = 0;
+        assert_int_equal(sluice_loop_turn(rig.loop.loop, 0), 0);
+        for (unsigned i = 0; i < CLAIMS_OF_STREAM; i++)
+            answered += waiting[i].decisions;
+        assert_int_equal(answered, turns * A_TURN);
+    }
+    close_rig(&rig);
+}
+
+static unsigned polls;
+int __real_poll(struct pollfd *sockets, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *sockets, nfds_t count, int timeout);
+
+int __wrap_poll(struct pollfd *sockets, nfds_t count, int timeout) {
+    polls++;
+    return __real_poll(sockets, count, timeout);
+}
+
+/* The kernel is asked about who has the name, once in a while, and not for each that waits. */
+static void waiting_costs_no_system_calls(void **state) {
+    static claimant waiting[MANY];
+    claim_rig rig;
+    open_held(&rig, state);
+    polls = 0;
+    unsigned in = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        in += claim_as(&rig, &waiting[i], 1 + i, rig.stream) == 1;
+        if (i % 100 == 0)
+            turn_through(rig.loop.loop, 1);
+    }
+    assert_int_equal(in, CLAIMS_OF_STREAM);
+    assert_int_equal(polls, 0);
+    for (unsigned i = 0; i < CLAIMS_OF_STREAM; i++)
+        waiting[i].claim.since = sluice_loop_now(rig.loop.loop) - CLAIM_MS;
+    end_peer(&rig, 0, false);
+    polls = 0;
+    claims_decide(registry_claims(rig.registry));
+    assert_in_range(polls, 1, POLLS);
+    withdraw_all(waiting, MANY);
+    close_rig(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        FILES_ON_BOTH(so_many_wait_for_a_name),
+        FILES_ON_BOTH(a_network_of_64_bits_is_one_host),
+        FILES_ON_BOTH(so_many_of_a_host_wait),
+        FILES_ON_BOTH(so_many_are_decided_in_a_turn),
+        FILES_ON_BOTH(waiting_costs_no_system_calls),
         FILES_ON_BOTH(a_free_name_is_taken_and_a_held_one_refused),
         FILES_ON_BOTH(who_has_closed_and_comes_back_gets_the_name),
         FILES_ON_BOTH(who_was_reset_and_comes_back_gets_the_name),
