@@ -281,7 +281,15 @@ typedef struct sluice_rtsp_writer {
 SLUICE_API void sluice_rtsp_write_request(sluice_rtsp_writer *writer, char *buffer, size_t size, const char *method,
                                           const char *url, uint32_t cseq);
 
-/** Begins a reply. @param cseq the request's; where it had none, -1 writes none */
+/**
+ * Begins a reply. sluice_rtsp_write_status() does the same with other words than sluice_rtsp_reason() has.
+ * @param cseq   the request's; where it had none, -1 writes none
+ * @param reason one line, printable
+ */
+SLUICE_API void sluice_rtsp_write_status(sluice_rtsp_writer *writer, char *buffer, size_t size, unsigned status,
+                                         const char *reason, int64_t cseq);
+
+/** Begins a reply with the usual words; as above. */
 SLUICE_API void sluice_rtsp_write_reply(sluice_rtsp_writer *writer, char *buffer, size_t size, unsigned status,
                                         int64_t cseq);
 

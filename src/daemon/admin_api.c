@@ -15,6 +15,19 @@ static void add_text_or_null(struct json *json, const char *key, const char *tex
         json_null(json, key);
 }
 
+static void add_ignored(const char *names, struct json *json) {
+    json_open(json, "tracks_ignored", '[');
+    while (*names) {
+        char name[STREAM_IGNORED];
+        size_t length = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        json_string(json, NULL, name);
+        names += length;
+        names += strspn(names, ", ");
+    }
+    json_close(json, ']');
+}
+
 static void add_publisher(const struct snapshot_stream *stream, const char *key, struct json *json) {
     json_open(json, key, '{');
     json_unsigned(json, "id", stream->publisher_id);
@@ -27,6 +40,7 @@ static void add_publisher(const struct snapshot_stream *stream, const char *key,
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_unsigned(json, "frames_lost", stream->frames_lost);
     json_unsigned(json, "timestamp_jumps", stream->timestamp_jumps);
+    add_ignored(stream->ignored, json);
     json_close(json, '}');
 }
 

@@ -210,10 +210,10 @@ static void on_described(struct pull_session *session, const sluice_rtsp_message
     const sluice_http_text name = {stream, strlen(stream)};
     int error = rtsp_source_describe(&session->source, &reply->payload, session->base.worker, name);
     if (error) {
-        fail(session, error, "%s",
-             error == -EOPNOTSUPP ? "no media that can be taken"
-             : error == -ENOMEM   ? "out of memory"
-                                  : "malformed description");
+        char reason[RTSP_SOURCE_REASON] = "malformed description";
+        if (error == -EOPNOTSUPP)
+            rtsp_source_explain(&session->source, reason);
+        fail(session, error, "%s", error == -ENOMEM ? "out of memory" : reason);
         return;
     }
     take_base(session, reply);
@@ -417,6 +417,13 @@ static void end_broken(struct pull_session *session) {
         fail(session, error, "%s", publisher_error_text(error));
 }
 
+static void on_frame(struct pull_session *session, const sluice_rtsp_message *frame) {
+    if (rtsp_source_frame(&session->source, session->channels, frame))
+        pull_media(&session->pull->machine, now_of(session));
+    else if (rtsp_source_has_ended(&session->source))
+        fail(session, 0, "the camera has ended its media (RTCP BYE)");
+}
+
 static void handle(struct pull_session *session, const sluice_rtsp_message *message) {
     if (message->skipped > 0)
         on_skipped(session, message->skipped);
@@ -424,9 +431,8 @@ static void handle(struct pull_session *session, const sluice_rtsp_message *mess
         on_reply(session, message);
     else if (message->kind == SLUICE_RTSP_REQUEST)
         on_request(session, message);
-    else if (session->source.publisher && !rtsp_source_is_waiting(&session->source) &&
-             rtsp_source_frame(&session->source, session->channels, message))
-        pull_media(&session->pull->machine, now_of(session));
+    else if (session->source.publisher && !rtsp_source_is_waiting(&session->source))
+        on_frame(session, message);
     end_broken(session);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "daemon/record_scan.h"
+#include "daemon/video_size.h"
 
 enum { COPY = 65536 }; /* bytes that are copied at a time */
 
@@ -84,6 +85,9 @@ static void describe(struct salvage *salvage, const struct record_tag *tag) {
     sluice_flv_metadata metadata;
     if (tag->type == SLUICE_FLV_SCRIPT && sluice_flv_read_metadata(tag->payload, &metadata) == 0)
         record_index_describe(salvage->index, &metadata);
+    if (tag->type == SLUICE_FLV_VIDEO && tag->view.packet == SLUICE_FLV_SEQUENCE_HEADER && salvage->index->width == 0)
+        video_size_of_header(tag->payload, tag->view.codec, tag->view.header_size, &salvage->index->width,
+                             &salvage->index->height);
 }
 
 static int take(struct salvage *salvage, const struct record_tag *tag) {

@@ -12,6 +12,7 @@
 #include "daemon/log.h"
 #include "daemon/record_index.h"
 #include "daemon/stream.h"
+#include "daemon/video_size.h"
 
 enum {
     RETRY_MS = 5000,   /* until a disk that took nothing is tried again */
@@ -199,8 +200,7 @@ static int put_beginning(struct recording *recording, uint8_t flags) {
 }
 
 static void describe_tracks(struct recording *recording, const struct stream *stream) {
-    recording->index.width = stream->metadata.width;
-    recording->index.height = stream->metadata.height;
+    video_size(stream, &recording->index.width, &recording->index.height);
     recording->index.frame_rate = stream->metadata.frame_rate;
 }
 

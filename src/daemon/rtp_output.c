@@ -18,6 +18,10 @@ enum {
      */
     FRAME_PACKETS = 256,
     FRAME_PACKET_BYTES = 512,
+    /* How the wall clock of reports follows the media. */
+    TOLERANCE_MS = 100, /* of frames' own unsteadiness; what eyes and ears do not notice */
+    GAP_MS = 1000,      /* without a frame */
+    WINDOW_MS = 3000,   /* in which no frame is in time */
 };
 
 struct rtp_output *rtp_output_new(void) {
@@ -172,42 +176,49 @@ static void note_headers(struct rtp_output *output, const struct stream_headers 
         note_header(output, header_in(headers, i, output->tracks[i].place));
 }
 
-void rtp_output_begin(struct rtp_output *output, const struct stream *stream) {
-    rtp_output_describe(output, stream);
-    if (output->has_group) {
-        note_headers(output, &stream->gop.headers);
-        for (size_t i = 0; i < stream->gop.count; i++)
-            rtp_output_make(output, stream->gop.packets[i]);
-    }
-    note_headers(output, &stream->headers);
-}
-
-bool rtp_output_take_header(struct rtp_output *output, const struct stream *stream, const struct packet *header) {
-    sluice_codec_config config;
-    struct rtp_track *track = track_of(output, header);
-    unsigned number = (unsigned)(track - output->tracks);
-    if (!track->present || track->place != header->track)
-        return false;
-    if (read_config(stream, number, header, &config) && !is_other_config(&track->config, &config)) {
-        note_header(output, header);
-        return false;
-    }
-    rtp_output_begin(output, stream);
-    return true;
-}
-
 static uint64_t ntp_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return sluice_rtp_ntp_from_unix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
-/* Both tracks have one wall clock: that of the first frame that was made. */
-static void note_time(struct rtp_output *output, uint64_t time) {
-    if (output->has_clock)
+/* In the units of NTP: 2^32 in a second. */
+static int64_t ntp_of(int64_t milliseconds) {
+    const int64_t second = (int64_t)1 << 32;
+    return milliseconds / 1000 * second + milliseconds % 1000 * second / 1000;
+}
+
+static void begin_window(struct rtp_output *output, uint64_t now) {
+    output->window_at = output->noted_at = now;
+    output->least = INT64_MAX;
+}
+
+/*
+ * Both tracks have one wall clock, which follows the media. A late frame may have been held up on its way. But if no
+ * frame of a while was in time, then the time of the publisher has stood still or is slower than ours: the clock
+ * moves by the lateness of the least late one. A frame ahead of the clock moves it at once.
+ */
+static void note_time(struct rtp_output *output, uint32_t timestamp) {
+    uint64_t now = ntp_now();
+    int64_t time = ntp_of(sluice_rtp_unwrap(&output->clock, timestamp));
+    int64_t late = (int64_t)(now - output->ntp_zero - (uint64_t)time);
+    if (!output->has_clock || late < -ntp_of(TOLERANCE_MS)) {
+        output->has_clock = true;
+        output->ntp_zero = now - (uint64_t)time;
+        begin_window(output, now);
         return;
-    output->ntp_zero = ntp_now() - (time / 1000 << 32) - (time % 1000 << 32) / 1000;
-    output->has_clock = true;
+    }
+    /* What came before a gap says nothing about what comes behind it. */
+    if (now - output->noted_at >= (uint64_t)ntp_of(GAP_MS))
+        begin_window(output, now);
+    output->noted_at = now;
+    if (late < output->least)
+        output->least = late;
+    if (now - output->window_at < (uint64_t)ntp_of(WINDOW_MS))
+        return;
+    if (output->least > ntp_of(TOLERANCE_MS))
+        output->ntp_zero += (uint64_t)output->least;
+    begin_window(output, now);
 }
 
 static int add_packet(struct rtp_output *output, struct packet *packet, const sluice_flv_rtp_packet *made) {
@@ -227,7 +238,8 @@ static int add_packet(struct rtp_output *output, struct packet *packet, const sl
     return 0;
 }
 
-void rtp_output_make(struct rtp_output *output, struct packet *packet) {
+/* True where the packet has become RTP packets just now. */
+static bool make(struct rtp_output *output, struct packet *packet) {
     unsigned number = packet->type == SLUICE_FLV_VIDEO ? RTP_VIDEO_TRACK : RTP_AUDIO_TRACK;
     struct rtp_track *track = &output->tracks[number];
     sluice_flv_rtp_packet made;
@@ -235,12 +247,12 @@ void rtp_output_make(struct rtp_output *output, struct packet *packet) {
     if (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER)
         note_header(output, packet);
     if (packet->rtp.made || packet->role < PACKET_KEY_FRAME || packet->role > PACKET_AUDIO)
-        return;
+        return false;
     packet->rtp.made = true;
     packet->rtp.track = (uint8_t)number;
     if (!track->present || track->place != packet->track ||
         sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
-        return;
+        return false;
     int result, error = 0;
     while (!error && (result = sluice_flv_rtp_next(track->rtp, &made)) > 0)
         error = add_packet(output, packet, &made);
@@ -249,9 +261,43 @@ void rtp_output_make(struct rtp_output *output, struct packet *packet) {
         sluice_flv_rtp_cancel(track->rtp);
         packet_drop_rtp(packet);
         packet->rtp.made = true;
-        return;
+        return false;
     }
-    note_time(output, packet->timestamp);
+    return true;
+}
+
+void rtp_output_make(struct rtp_output *output, struct packet *packet) {
+    if (make(output, packet))
+        note_time(output, packet->timestamp);
+}
+
+void rtp_output_begin(struct rtp_output *output, const struct stream *stream) {
+    /* The last packet of the group has just come; the others say nothing about the time. */
+    const struct packet *last = NULL;
+    rtp_output_describe(output, stream);
+    if (output->has_group) {
+        note_headers(output, &stream->gop.headers);
+        for (size_t i = 0; i < stream->gop.count; i++)
+            if (make(output, stream->gop.packets[i]))
+                last = stream->gop.packets[i];
+    }
+    note_headers(output, &stream->headers);
+    if (last)
+        note_time(output, last->timestamp);
+}
+
+bool rtp_output_take_header(struct rtp_output *output, const struct stream *stream, const struct packet *header) {
+    sluice_codec_config config;
+    struct rtp_track *track = track_of(output, header);
+    unsigned number = (unsigned)(track - output->tracks);
+    if (!track->present || track->place != header->track)
+        return false;
+    if (read_config(stream, number, header, &config) && !is_other_config(&track->config, &config)) {
+        note_header(output, header);
+        return false;
+    }
+    rtp_output_begin(output, stream);
+    return true;
 }
 
 int rtp_output_write_sdp(const struct rtp_output *output, const char *name, const char *address, char *buffer,

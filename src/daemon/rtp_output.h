@@ -32,9 +32,13 @@ struct rtp_output {
     uint64_t id;          /* of the session description */
     uint32_t description; /* another number where players would have to be told anew what the tracks are */
     bool has_clock;
-    uint64_t ntp_zero; /* wall clock at the stream's time 0 */
-    uint64_t packets;  /* RTP packets that are held */
-    bool has_group;    /* what is cached is of the tracks as they are described */
+    uint64_t ntp_zero;      /* wall clock at the stream's time 0 */
+    sluice_rtp_clock clock; /* the stream's time, milliseconds */
+    uint64_t noted_at;      /* wall clock when the last frame was noted */
+    uint64_t window_at;     /* wall clock when lateness was first looked at */
+    int64_t least;          /* how late the least late frame since then was, in units of NTP */
+    uint64_t packets;       /* RTP packets that are held */
+    bool has_group;         /* what is cached is of the tracks as they are described */
 };
 
 /* NULL when memory is short. */

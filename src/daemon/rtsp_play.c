@@ -9,6 +9,7 @@
 #include "daemon/rtsp_session_internal.h"
 #include "daemon/server.h"
 #include "daemon/slow_player.h"
+#include "daemon/snapshot.h"
 #include "daemon/spread.h"
 
 const sluice_http_text rtsp_controls[PACKET_TRACKS] = {{"trackID=0", 9}, {"trackID=1", 9}};
@@ -76,9 +77,24 @@ static int write_description(struct rtsp_session *session, char *buffer, size_t 
     return rtp_output_write_sdp(stream->rtp, stream->name, host, buffer, size);
 }
 
+/* The tracks are none that RTP can carry: which, and not only that. */
+static void refuse_tracks(struct rtsp_session *session, int64_t cseq) {
+    const struct stream *stream = stream_of(session);
+    char reason[2 * SNAPSHOT_CODEC + 64] = "no track that RTP can carry", video[SNAPSHOT_CODEC], audio[SNAPSHOT_CODEC];
+    bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO, has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
+    snapshot_codec_name(tracks_main(&stream->video)->codec, video);
+    snapshot_codec_name(tracks_main(&stream->audio)->codec, audio);
+    if (has_video && has_audio)
+        snprintf(reason, sizeof reason, "video/%s, audio/%s are not supported by RTP", video, audio);
+    else if (has_video || has_audio)
+        snprintf(reason, sizeof reason, "%s/%s is not supported by RTP", has_video ? "video" : "audio",
+                 has_video ? video : audio);
+    rtsp_refuse(session, 415, cseq, reason);
+}
+
 static void answer_description(struct rtsp_session *session, int64_t cseq, sluice_http_text url) {
     if (!take_description(session)) {
-        rtsp_refuse(session, 415, cseq, "no track that RTP can carry");
+        refuse_tracks(session, cseq);
         rtsp_play_leave(session, "no track that RTP can carry");
         rtsp_play_free(session);
         session->state = RTSP_INIT;
@@ -246,6 +262,10 @@ void rtsp_play_setup(struct rtsp_session *session, const sluice_rtsp_message *re
     if (!status) {
         session->state = session->state == RTSP_INIT ? RTSP_DESCRIBED : session->state;
         status = find_track(session, &target, &track);
+    }
+    if (status == 415) {
+        refuse_tracks(session, request->cseq);
+        return;
     }
     if (status) {
         rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));

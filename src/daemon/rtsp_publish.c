@@ -1,5 +1,6 @@
 /* Publishing: ANNOUNCE says what comes and takes the stream's name, SETUP chooses channels, RECORD starts. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -40,8 +41,12 @@ static void announced(struct rtsp_session *session, int64_t cseq) {
 }
 
 static void refuse(struct rtsp_session *session, unsigned status, int64_t cseq) {
+    char reason[RTSP_SOURCE_REASON];
+    snprintf(reason, sizeof reason, "%s", sluice_rtsp_reason(status));
+    if (status == 415 && *session->source.ignored)
+        rtsp_source_explain(&session->source, reason);
     rtsp_source_clear(&session->source);
-    rtsp_refuse(session, status, cseq, sluice_rtsp_reason(status));
+    rtsp_refuse(session, status, cseq, reason);
 }
 
 static unsigned status_of(int error) {

@@ -52,11 +52,16 @@ void rtsp_end(struct rtsp_session *session) {
         finish(session);
 }
 
-void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *session, unsigned status, int64_t cseq) {
-    sluice_rtsp_write_reply(&reply->head, reply->buffer, sizeof reply->buffer, status, cseq);
+static void begin_reply(struct rtsp_reply *reply, const struct rtsp_session *session, unsigned status,
+                        const char *reason, int64_t cseq) {
+    sluice_rtsp_write_status(&reply->head, reply->buffer, sizeof reply->buffer, status, reason, cseq);
     sluice_rtsp_write_header(&reply->head, "Server", "sluiced");
     if (*session->id)
         sluice_rtsp_write_header(&reply->head, "Session", "%s;timeout=%d", session->id, RTSP_TIMEOUT_S);
+}
+
+void rtsp_reply_begin(struct rtsp_reply *reply, const struct rtsp_session *session, unsigned status, int64_t cseq) {
+    begin_reply(reply, session, status, sluice_rtsp_reason(status), cseq);
 }
 
 void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, const char *type, const char *body,
@@ -82,7 +87,8 @@ void rtsp_refuse(struct rtsp_session *session, unsigned status, int64_t cseq, co
     LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer},
         {"status", log_unsigned(status).text}, {"reason", reason});
     struct rtsp_reply reply;
-    rtsp_reply_begin(&reply, session, status, cseq);
+    /* Clients show the words: of media that are not carried they are to say which. */
+    begin_reply(&reply, session, status, status == 415 ? reason : sluice_rtsp_reason(status), cseq);
     if (status == 455 || status == 405 || status == 501) {
         char methods[RTSP_METHODS_TEXT];
         rtsp_write_methods(status == 455 ? rtsp_methods_in(session->state) : rtsp_methods(), methods);

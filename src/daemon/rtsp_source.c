@@ -1,6 +1,7 @@
 #include "daemon/rtsp_source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,16 @@ int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, s
     int error = sdp ? read_text(source, body, sdp) : -ENOMEM;
     if (!error)
         error = rtp_input_new(worker_small_pool(worker), sdp, frame_limit(worker, name), &input_events, source,
-                              &source->input);
+                              &source->input, source->ignored);
     if (!error)
         error = keep_controls(source, sdp);
     free(sdp);
     return error;
+}
+
+void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_SOURCE_REASON]) {
+    snprintf(ret_reason, RTSP_SOURCE_REASON, "%s %s not supported", source->ignored,
+             strchr(source->ignored, ',') ? "are" : "is");
 }
 
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
@@ -97,9 +103,13 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
     struct stream *stream;
     struct publisher *publisher;
     memcpy(from.peer, session->peer, sizeof from.peer);
+    memcpy(from.ignored, source->ignored, sizeof from.ignored);
     int error = registry_get(worker->registry, name.text, name.length, worker_now(worker), &stream);
     if (error)
         return error;
+    if (*source->ignored)
+        LOG(LOG_INFO, "tracks ignored", {"stream", stream->name}, {"proto", "rtsp"}, {"peer", session->peer},
+            {"tracks", source->ignored});
     error = publisher_new(stream, &from, claimed, &publisher);
     if (error) {
         stream_unref(stream);
@@ -132,13 +142,19 @@ bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *ch
         if (!channel->set_up)
             continue;
         if (channel->rtp == frame->channel) {
+            source->heard |= 1U << i;
+            source->ended &= ~(1U << i);
             rtp_input_rtp(source->input, i, &frame->payload);
             return true;
         }
-        if (channel->has_rtcp && channel->rtcp == frame->channel)
-            rtp_input_rtcp(source->input, i, &frame->payload);
+        if (channel->has_rtcp && channel->rtcp == frame->channel && rtp_input_rtcp(source->input, i, &frame->payload))
+            source->ended |= 1U << i;
     }
     return false;
+}
+
+bool rtsp_source_has_ended(const struct rtsp_source *source) {
+    return source->ended && !(source->heard & ~source->ended);
 }
 
 /* What came of the tracks: where frames are missing, it says on which side. */

@@ -12,6 +12,8 @@
 #include "daemon/worker.h"
 #include "shared/rtp_input.h"
 
+enum { RTSP_SOURCE_REASON = RTP_INPUT_NAMES + 24 };
+
 /* A track that has been set up. */
 struct rtsp_channel {
     bool set_up;
@@ -27,8 +29,10 @@ struct rtsp_source {
     size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;
-    uint64_t refused; /* frames that were too large only as tags */
-    int error;        /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
+    uint64_t refused;              /* frames that were too large only as tags */
+    int error;                     /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
+    uint32_t heard, ended;         /* media that have sent RTP, and of which RTCP has said goodbye since; a bit each */
+    char ignored[RTP_INPUT_NAMES]; /* media that are not taken, by name; empty: there are none */
 };
 
 /*
@@ -39,6 +43,9 @@ struct rtsp_source {
  */
 int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
                          sluice_http_text name);
+
+/* Says which media are not supported, in one line; for -EOPNOTSUPP. */
+void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_SOURCE_REASON]);
 
 /*
  * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error the session then
@@ -60,6 +67,12 @@ void rtsp_source_go_on(struct rtsp_source *source);
 /* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
                        const sluice_rtsp_message *frame);
+
+/*
+ * Whether the sender has said goodbye: a BYE has come for each of the media that it has sent. What is sent all the same
+ * takes the BYE back: some restart, and some send audio on when video has ended.
+ */
+bool rtsp_source_has_ended(const struct rtsp_source *source);
 
 /* Ends the publisher, where there is one, as publisher_end() does, with a line about what has come. */
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now);

@@ -8,6 +8,7 @@
 
 #include "daemon/server.h"
 #include "daemon/slow_player.h"
+#include "daemon/video_size.h"
 
 static const struct {
     uint32_t codec;
@@ -35,19 +36,18 @@ static const struct {
     {SLUICE_CODEC_SPEEX, "speex"},
 };
 
-/* The usual name, or else the four characters. */
-static void name_codec(uint32_t codec, char text[SNAPSHOT_CODEC]) {
+void snapshot_codec_name(uint32_t codec, char ret_name[SNAPSHOT_CODEC]) {
     for (size_t i = 0; i < sizeof codec_names / sizeof *codec_names; i++) {
         if (codec_names[i].codec == codec) {
-            snprintf(text, SNAPSHOT_CODEC, "%s", codec_names[i].name);
+            snprintf(ret_name, SNAPSHOT_CODEC, "%s", codec_names[i].name);
             return;
         }
     }
     for (int i = 0; i < 4; i++) {
         char byte = (char)(codec >> (24 - 8 * i));
-        text[i] = isprint((unsigned char)byte) ? byte : '?';
+        ret_name[i] = isprint((unsigned char)byte) ? byte : '?';
     }
-    text[4] = '\0';
+    ret_name[4] = '\0';
 }
 
 const char *snapshot_drop_name(enum player_drop cause) {
@@ -72,10 +72,9 @@ static void count_stream(struct stream *stream, void *user) {
 static void take_media(const struct stream *stream, struct snapshot_stream *to) {
     to->has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     to->has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
-    name_codec(tracks_main(&stream->video)->codec, to->video_codec);
-    name_codec(tracks_main(&stream->audio)->codec, to->audio_codec);
-    to->width = stream->metadata.width;
-    to->height = stream->metadata.height;
+    snapshot_codec_name(tracks_main(&stream->video)->codec, to->video_codec);
+    snapshot_codec_name(tracks_main(&stream->audio)->codec, to->audio_codec);
+    video_size(stream, &to->width, &to->height);
     to->frame_rate = stream->metadata.frame_rate;
 }
 
@@ -126,6 +125,7 @@ static void take_stream(struct stream *stream, void *user) {
     to->protocol = stream->source.protocol;
     to->silent_ms = now - stream->received_at;
     memcpy(to->address, stream->source.peer, sizeof to->address);
+    memcpy(to->ignored, stream->source.ignored, sizeof to->ignored);
     take_media(stream, to);
 }
 

@@ -43,6 +43,7 @@ struct snapshot_stream {
     const char *protocol;
     uint64_t silent_ms; /* since the last tag */
     bool has_video, has_audio;
+    char ignored[STREAM_IGNORED]; /* media that are not taken, with ", " between their names */
     char video_codec[SNAPSHOT_CODEC], audio_codec[SNAPSHOT_CODEC];
     double width, height, frame_rate;
 
@@ -133,6 +134,9 @@ void snapshots_fold(struct snapshot *const *list, size_t count);
 
 /* Any thread. NULL is allowed. */
 void snapshot_free(struct snapshot *snapshot);
+
+/* The usual name of a codec, or else its four characters. */
+void snapshot_codec_name(uint32_t codec, char ret_name[SNAPSHOT_CODEC]);
 
 /* The names of the causes for which frames are dropped. */
 const char *snapshot_drop_name(enum player_drop cause);

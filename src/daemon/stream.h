@@ -39,12 +39,15 @@ struct stream_limits {
     bool keeps_none;                        /* for publishers that have gone, whatever the policies say */
 };
 
+enum { STREAM_IGNORED = 96 }; /* bytes */
+
 /* Who publishes, as the API shows it. */
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    uint64_t since;          /* loop time at which it came: it may have waited for the name */
-    struct session *session; /* whose connection it is */
+    char ignored[STREAM_IGNORED]; /* media of it that are not taken, "video/AV1, audio/AC3"; empty: there are none */
+    uint64_t since;               /* loop time at which it came: it may have waited for the name */
+    struct session *session;      /* whose connection it is */
 };
 
 struct stream {

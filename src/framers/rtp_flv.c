@@ -194,6 +194,14 @@ int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned number, const sluice_slice
     return error == -ESTALE ? 0 : error;
 }
 
+/* Whether a BYE is of the track's source, or of any where it is not known yet. */
+static bool names_source(const struct track *track, const sluice_rtcp_packet *bye) {
+    for (int i = 0; i < bye->count; i++)
+        if (!track->has_ssrc || bye->sources[i] == track->ssrc)
+            return true;
+    return false;
+}
+
 int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned number, const sluice_slice *compound, uint64_t now,
                              bool *ret_bye) {
     if (number >= flv->track_count)
@@ -212,7 +220,8 @@ int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned number, const sluice_
             for (unsigned i = 0; i < flv->track_count; i++)
                 rtp_time_correct(&flv->line, &flv->tracks[i].time);
         }
-        bye |= packet.type == SLUICE_RTCP_BYE && ours;
+        if (packet.type == SLUICE_RTCP_BYE)
+            bye |= names_source(track, &packet);
     }
     track->stats.malformed += result < 0;
     if (ret_bye)

@@ -41,12 +41,18 @@ void sluice_rtsp_write_request(sluice_rtsp_writer *writer, char *buffer, size_t 
     append_cseq(writer, cseq);
 }
 
-void sluice_rtsp_write_reply(sluice_rtsp_writer *writer, char *buffer, size_t size, unsigned status, int64_t cseq) {
+void sluice_rtsp_write_status(sluice_rtsp_writer *writer, char *buffer, size_t size, unsigned status,
+                              const char *reason, int64_t cseq) {
     *writer = (sluice_rtsp_writer){.buffer = buffer, .size = size};
     if (status < 100 || status > 999)
         writer->error = -EINVAL;
-    append(writer, "RTSP/1.0 %u %s\r\n", status, sluice_rtsp_reason(status));
+    check_text(writer, reason, true);
+    append(writer, "RTSP/1.0 %u %s\r\n", status, reason);
     append_cseq(writer, cseq);
+}
+
+void sluice_rtsp_write_reply(sluice_rtsp_writer *writer, char *buffer, size_t size, unsigned status, int64_t cseq) {
+    sluice_rtsp_write_status(writer, buffer, size, status, sluice_rtsp_reason(status), cseq);
 }
 
 void sluice_rtsp_write_header(sluice_rtsp_writer *writer, const char *name, const char *format, ...) {

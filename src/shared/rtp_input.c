@@ -1,7 +1,9 @@
 #include "shared/rtp_input.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include <sluice/codec.h>
@@ -9,7 +11,10 @@
 
 #include "shared/clock.h"
 
-enum { NOT_TAKEN = -1 };
+enum {
+    NOT_TAKEN = -1,
+    NAME_MOST = 32, /* characters of a word of a media's name */
+};
 
 struct rtp_input {
     sluice_rtp_flv *flv;
@@ -39,19 +44,52 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
     return NOT_TAKEN;
 }
 
+/* Appends a word of the peer's, of which only what encodings' names are made of is shown. */
+static size_t append_word(char *text, size_t at, sluice_http_text word) {
+    for (size_t i = 0; i < word.length && i < NAME_MOST; i++) {
+        char byte = word.text[i];
+        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
+                     byte == '-' || byte == '.' || byte == '_' || byte == '+';
+        text[at++] = byte;
+        if (!plain)
+            text[at - 1] = '?';
+    }
+    return at;
+}
+
+/* Appends the name of a media, by the first of its formats. */
+static void add_name(char names[RTP_INPUT_NAMES], const sluice_sdp_media *media) {
+    static const char more[] = ", ...";
+    char name[2 * NAME_MOST + 8];
+    const sluice_sdp_format *format = &media->formats[0];
+    size_t at = append_word(name, 0, media->type), length = strlen(names);
+    name[at++] = '/';
+    at = append_word(name, at, format->encoding.length > 0 ? format->encoding : format->name);
+    /* The end is cut off once, and is said to be. */
+    if (length >= sizeof more && strcmp(names + length - sizeof more + 1, more) == 0)
+        return;
+    if (length + 2 + at + sizeof more > RTP_INPUT_NAMES)
+        snprintf(names + length, RTP_INPUT_NAMES - length, "%s", more);
+    else
+        snprintf(names + length, RTP_INPUT_NAMES - length, "%s%.*s", length > 0 ? ", " : "", (int)at, name);
+}
+
 int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, const struct rtp_input_events *events,
-                  void *user, struct rtp_input **ret_input) {
+                  void *user, struct rtp_input **ret_input, char ret_ignored[RTP_INPUT_NAMES]) {
     struct rtp_input *input = calloc(1, sizeof *input);
     int error = input ? sluice_rtp_flv_new(pool, &input->flv) : -ENOMEM;
     bool any = false;
     if (input)
         input->max_frame = max_frame;
+    ret_ignored[0] = '\0';
     if (!error && getrandom(&input->ssrc, sizeof input->ssrc, 0) < 0)
         error = -errno;
     for (size_t i = 0; i < sdp->media_count && !error; i++) {
         input->tracks[i] = add_track(input, &sdp->media[i]);
         any |= input->tracks[i] >= 0;
         error = input->tracks[i] == -ENOMEM ? -ENOMEM : 0;
+        if (input->tracks[i] == NOT_TAKEN)
+            add_name(ret_ignored, &sdp->media[i]);
     }
     if (error || !any) {
         rtp_input_free(input);
@@ -108,9 +146,11 @@ void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *pa
         take_tags(input, false);
 }
 
-void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound) {
+bool rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound) {
+    bool ended = false;
     if (input->tracks[media] >= 0)
-        (void)sluice_rtp_flv_push_rtcp(input->flv, (unsigned)input->tracks[media], compound, clock_ns(), NULL);
+        (void)sluice_rtp_flv_push_rtcp(input->flv, (unsigned)input->tracks[media], compound, clock_ns(), &ended);
+    return ended;
 }
 
 size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]) {

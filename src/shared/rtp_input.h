@@ -12,7 +12,10 @@
 #include <sluice/rtp_flv.h>
 #include <sluice/sdp.h>
 
-enum { RTP_MAX_RECEIVER_REPORT = SLUICE_RTP_FLV_REPORT_SIZE };
+enum {
+    RTP_MAX_RECEIVER_REPORT = SLUICE_RTP_FLV_REPORT_SIZE,
+    RTP_INPUT_NAMES = 96, /* bytes for the names of media, with the terminating zero */
+};
 
 struct rtp_input;
 
@@ -40,9 +43,11 @@ struct rtp_input_events {
  * @max_frame: bytes of a frame; 0: the library's limit
  * 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM. Of several video or audio media the first one that
  * can be taken is; the others are received and dropped.
+ * @ret_ignored: those that are not taken, such as "video/AV1, audio/AC3"; empty where all are. Written also for
+ * -EOPNOTSUPP. Characters that no name has become "?", and what is too much for it "...".
  */
 int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, const struct rtp_input_events *events,
-                  void *user, struct rtp_input **ret_input);
+                  void *user, struct rtp_input **ret_input, char ret_ignored[RTP_INPUT_NAMES]);
 void rtp_input_free(struct rtp_input *input);
 
 /* Whether this media is taken. */
@@ -54,7 +59,8 @@ void rtp_input_go_on(struct rtp_input *input);
 
 /* Takes an RTP or RTCP packet of a media. What is malformed is dropped and counted. */
 void rtp_input_rtp(struct rtp_input *input, size_t media, const sluice_slice *packet);
-void rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound);
+/* True where it says that the media's source has ended. */
+bool rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *compound);
 
 /* Writes a receiver report about a media. Bytes; 0 when there is nothing to report. */
 size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]);

@@ -27,6 +27,7 @@ struct rtsp_play {
     bool playing, stopping;
     uint32_t timeout_ms;
     uint64_t reported_at;
+    char ignored[RTP_INPUT_NAMES]; /* media that are not taken */
     char base_url[RTSP_URL + 1];
     char control[RTSP_URL + 1]; /* of all media together */
 };
@@ -56,7 +57,7 @@ static int read_description(struct rtsp_play *play, const sluice_slice *body) {
     int error = sluice_sdp_read(play->sdp_text, length, play->sdp);
     if (!error)
         error = rtp_input_new(sluice_loop_pool(sluice_conn_loop(play->client->conn)), play->sdp, 0, &input_events, play,
-                              &play->input);
+                              &play->input, play->ignored);
     return error;
 }
 
@@ -81,8 +82,10 @@ static void on_described(struct rtsp_play *play, const sluice_rtsp_message *repl
     const sluice_http_header *base = sluice_rtsp_find(reply, "Content-Base");
     int error = read_description(play, &reply->payload);
     if (error) {
-        rtsp_client_end(play->client, error,
-                        error == -EOPNOTSUPP ? "no media that can be taken" : "the description is malformed");
+        char reason[RTP_INPUT_NAMES + 32] = "the description is malformed";
+        if (error == -EOPNOTSUPP)
+            snprintf(reason, sizeof reason, "no media that can be taken: %s", play->ignored);
+        rtsp_client_end(play->client, error, reason);
         return;
     }
     if (base)
@@ -156,7 +159,7 @@ static void on_frame(struct rtsp_client *client, sluice_rtsp_message *frame, voi
         if (frame->channel == play->channels[i].rtp)
             rtp_input_rtp(play->input, i, &frame->payload);
         else if (frame->channel == play->channels[i].rtcp)
-            rtp_input_rtcp(play->input, i, &frame->payload);
+            (void)rtp_input_rtcp(play->input, i, &frame->payload);
     }
 }
 

@@ -73,6 +73,16 @@ class Camera:
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
 
+    def send(self, channel, packet):
+        """Sends a packet to all that are connected; not while it plays by itself, which is another thread."""
+        for peer in list(self._peers):
+            peer.sendall(struct.pack(">BBH", 0x24, channel, len(packet)) + packet)
+
+    def goodbye(self, channel, *sources):
+        """An RTCP BYE of these sources, behind an empty receiver report, as RFC 3550 wants it."""
+        self.send(channel, struct.pack(">BBHI", 0x80, 201, 1, 0x99) + struct.pack(
+            ">BBH%dI" % len(sources), 0x80 | len(sources), 203, len(sources), *sources))
+
     def wait(self, condition, what, patience=60):
         with self._news:
             if not self._news.wait_for(condition, patience):
@@ -193,6 +203,12 @@ class Camera:
         self.nonce, self.uses = secrets.token_hex(8), 0
 
     # What it sends
+
+    @staticmethod
+    def picture(number):
+        """An RTP packet of a picture of one NAL unit; the parameter sets are in the description."""
+        unit = (b"\x65" if number % 10 == 0 else b"\x41") + struct.pack(">I", number) * 50
+        return struct.pack(">BBHII", 0x80, 0x80 | 96, number, number * 3600, 0x1234) + unit
 
     def _play(self, peer, playing):
         """25 pictures a second; their numbers go on from one connection to the next."""

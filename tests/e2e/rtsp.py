@@ -30,7 +30,7 @@ class Client:
         host, port = daemon.address("rtsp", at)
         self.url = "rtsp://%s:%d/%s" % ("[%s]" % host if ":" in host else host, port, name)
         self.peer = daemon.connect("rtsp", at, receive_buffer)
-        self.session = None
+        self.session = self.reason = None  # The reason is the last reply's.
         self.frames = []  # (channel, packet) that came before a reply
         self.replies = []  # that came before a frame
         self._data = b""
@@ -84,7 +84,7 @@ class Client:
             self._need(len(self._data) + 1)
         head, _, self._data = self._data.partition(b"\r\n\r\n")
         lines = head.decode().split("\r\n")
-        version, status, _ = lines[0].split(" ", 2)
+        version, status, self.reason = lines[0].split(" ", 2)
         if version != "RTSP/1.0":
             raise AssertionError("not a reply: %r" % lines[0])
         headers, challenges = {}, 0

@@ -130,6 +130,28 @@ class RecordTest(RecordCase):
         self.assertAlmostEqual(float(shown["format"]["duration"]), SECONDS, delta=0.1)
         self.assertEqual(self.files("live/cam", ".part"), [])
 
+    def test_size_without_metadata(self):
+        """Without onMetaData the API and the recording have the pictures' size by the SPS: of H.264 and HEVC."""
+        ffmpeg = harness.find_current_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("no ffmpeg that knows Enhanced RTMP")
+        video = harness.VIDEO.replace("320x180", "334x186")
+        for codec, options in (("h264", harness.H264), ("hevc", "-c:v libx265 -preset ultrafast -x265-params "
+                               "keyint=25:log-level=none -pix_fmt yuv420p")):
+            name = "live/" + codec
+            tags = [tag for tag in flv.parse(read(harness.make_media(ffmpeg, "%s -t 2 %s" % (video, options))))
+                    if tag.type != flv.SCRIPT]
+            with self.daemon() as daemon, Publisher(daemon, name, "http") as publisher:
+                publisher.send(flv.header(flv.HAS_VIDEO) + b"".join(tag.pack() for tag in tags))
+                shown = daemon.wait_stream(name, lambda stream: stream["frames"]["video"] > 10, "frames")["video"]
+                self.assertEqual((shown["codec"], shown["width"], shown["height"]), (codec, 334, 186))
+                self.assertEqual(publisher.finish(), 200)
+                self.wait_recorded(daemon)
+            [path] = self.files(name)
+            data = read(path)
+            for key, size in ((b"width", 334), (b"height", 186)):
+                self.assertEqual(data.partition(key)[2][:9], b"\0" + struct.pack(">d", size))
+
     def test_rtsp_is_recorded_as_players_get_it(self):
         file = harness.make_media("ffmpeg", MEDIA.replace("-t %d" % SECONDS, "-t 3"))
         with self.daemon(listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:

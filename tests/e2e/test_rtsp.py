@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import flv
@@ -78,6 +79,65 @@ class PlayTest(unittest.TestCase):
                 self.assertEqual(one.ssrc, other.ssrc)
         self.assertEqual({one.payload_type for one in video}, {96})
         self.assertEqual({one.payload_type for one in audio}, {97})
+
+    def test_reports_follow_the_media(self):
+        """The publisher's time begins anywhere, and stands still for a while: reports are about what is sent then."""
+        def ahead(client, last):
+            """By how many seconds the next report is ahead of the last packet of its track."""
+            while True:
+                message = client.next()
+                if isinstance(message, Reply):
+                    continue
+                channel, packet = message
+                if channel % 2 == 0:
+                    last[channel] = struct.unpack(">I", packet[4:8])[0]
+                elif channel - 1 in last:
+                    difference = struct.unpack(">I", packet[16:20])[0] - last[channel - 1] & 0xFFFFFFFF
+                    return (difference - ((difference & 0x80000000) << 1)) / (90000 if channel == 1 else 44100)
+
+        tags = [*flv.first_tags(), *(tag for tag, _ in zip(flv.frames(start=3600000, step=40), range(2000)))]
+        with Publisher(self.daemon, "live/a", "http") as publisher, Client(self.daemon) as client:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in tags[:5]))
+            client.play()
+            last = {}
+            publisher.send(b"".join(tag.pack() for tag in tags[5:30]))
+            # Nothing comes up to the second report, which is 5 s behind the first.
+            still = ahead(client, last)
+            self.assertGreater(still, 4)
+            self.assertLess(still, 60)
+            stop = threading.Event()
+
+            def go_on():
+                for at in range(30, len(tags), 2):
+                    if stop.wait(0.04):
+                        return
+                    publisher.send(tags[at].pack() + tags[at + 1].pack())
+            sender = threading.Thread(target=go_on)
+            sender.start()
+            try:
+                # The other track's report, one of each track that still may be ahead, and then none.
+                found = [ahead(client, last) for _ in range(6)]
+                self.assertLess(max(map(abs, found[-2:])), still / 2, found)
+            finally:
+                stop.set()
+                sender.join()
+
+    def test_tracks_that_rtp_does_not_carry(self):
+        """They are named."""
+        vp6 = [flv.Tag(flv.VIDEO, 40 * number, bytes([0x14 if number % 10 == 0 else 0x24]) + bytes(99))
+               for number in range(20)]
+        mp3 = [flv.Tag(flv.AUDIO, 40 * number, b"\x2f" + bytes(99)) for number in range(20)]
+        for tags, flags, reason in (
+                (vp6, flv.HAS_VIDEO, "video/vp6 is not supported by RTP"),
+                (mp3, flv.HAS_AUDIO, "audio/mp3 is not supported by RTP"),
+                ([tag for pair in zip(vp6, mp3) for tag in pair], flv.HAS_VIDEO | flv.HAS_AUDIO,
+                 "video/vp6, audio/mp3 are not supported by RTP")):
+            with Publisher(self.daemon, "live/b", "http") as publisher, Client(self.daemon, "live/b") as client:
+                publisher.send(flv.header(flags) + b"".join(tag.pack() for tag in tags))
+                self.daemon.wait_stream("live/b")
+                self.assertEqual((client.ask("DESCRIBE").status, client.reason), (415, reason))
+                self.daemon.wait_log("request refused", status="415", reason=reason)
+                self.assertEqual(publisher.finish(), 200)
 
     def test_one_track_alone(self):
         with steady(self.daemon), Client(self.daemon) as client:
@@ -471,6 +531,33 @@ class PublishTest(unittest.TestCase):
             self.assertEqual(late.ask("ANNOUNCE", body=SDP).status, 403)
         self.daemon.blocks_settled()
 
+    def check_unsupported(self):
+        """What is not carried is named: to the client, in the log, and by the API where something else is carried."""
+        media = "m=%s 0 RTP/AVP 98\r\na=rtpmap:98 %s/90000\r\na=control:streamid=%s\r\n"
+        video = "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:streamid=0\r\n"
+        many = "".join(media % ("audio", "X-%02d-%s" % (number, 40 * "y"), number) for number in range(16))
+        for body, reason in [
+                (media % ("video", "AV1", "x"), "video/AV1 is not supported"),
+                (media % ("video", "VP9", "x") + media % ("audio", "AC3", "y"),
+                 "video/VP9, audio/AC3 are not supported"),
+                ("m=video 0 RTP/AVP 35\r\n", "video/35 is not supported"),
+                (media % ("vid\x1beo", "A\"\xe4<V", "x"), "vid?eo/A???<V is not supported".replace("<", "?")),
+                (many, "audio/X-00-%s, audio/X-01-%s, ... are not supported" % (27 * "y", 27 * "y"))]:
+            with Client(self.daemon) as client:
+                self.assertEqual(client.ask("ANNOUNCE", body="v=0\r\n" + body).status, 415, body)
+                self.assertEqual(client.reason, reason)
+                self.daemon.wait_log("request refused", status="415", reason=reason)
+        with Client(self.daemon) as client:
+            client.record("v=0\r\n" + video + media % ("video", "AV1", "1") + media % ("audio", "AC3", "2"))
+            client.send_rtp(0, b"\x67" + flv.SPS[1:], 0, 0, False)
+            client.send_rtp(0, flv.PPS, 1, 0, False)
+            client.send_rtp(0, b"\x65" * 99, 2, 0)
+            stream = self.daemon.wait_stream("live/a", lambda stream: stream["publisher"], "a publisher")
+            self.assertEqual(stream["publisher"]["tracks_ignored"], ["video/AV1", "audio/AC3"])
+            self.daemon.wait_log("tracks ignored", stream="live/a", tracks="video/AV1, audio/AC3")
+            client.ask("TEARDOWN")
+        self.daemon.wait_log("publisher ended", stream="live/a")
+
     def test_descriptions(self):
         video = "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:v\r\n"
         unknown = "m=application 0 RTP/AVP 107\r\na=rtpmap:107 vnd.onvif.metadata/90000\r\na=control:m\r\n"
@@ -481,6 +568,7 @@ class PublishTest(unittest.TestCase):
             with Client(self.daemon) as client:
                 self.assertEqual(client.ask("ANNOUNCE", body=body).status, status, body[:60])
                 self.assertEqual(client.ask("ANNOUNCE", body="v=0\r\n" + video).status, 200)
+        self.check_unsupported()
         with Client(self.daemon) as client:
             self.assertEqual(client.ask("ANNOUNCE").status, 400)
             self.assertEqual(client.ask("ANNOUNCE", body="v=0\r\n" + video, Content_Type="text/plain").status, 415)

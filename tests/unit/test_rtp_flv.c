@@ -549,6 +549,15 @@ static void reports(void **state) {
         assert_int_equal(sluice_rtp_flv_push(flv, 1, &slice, 0), -EINVAL);
         sluice_slice_release(&slice);
     }
+    /* One BYE may be of several sources, or of none. */
+    for (uint8_t count = 0; count < 4; count++) {
+        const uint8_t byes[] = {0x80 | count, 203, 0, count, 0, 0, 0, 7, 0, 0, 0, 8, 0, 0, 0, 9};
+        bool said = count < 3;
+        slice = slice_of(pool, byes, 4 + 4 * (size_t)count, 0);
+        assert_int_equal(sluice_rtp_flv_push_rtcp(flv, 0, &slice, 0, &said), 0);
+        assert_int_equal(said, count == 3);
+        sluice_slice_release(&slice);
+    }
     assert_int_equal(push_bytes(pool, flv, 0, bytes, 3, 0), -EPROTO);
     assert_int_equal(push_bytes(pool, flv, 1, bytes, 3, 0), -EPROTO);
     sluice_rtp_flv_stats stats;

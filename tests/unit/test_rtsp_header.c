@@ -385,6 +385,11 @@ static void nothing_is_smuggled_in(void **state) {
     assert_int_equal(sluice_rtsp_write_end(&writer, "a/b\r\nc: d", 0), -EINVAL);
     sluice_rtsp_write_reply(&writer, buffer, sizeof buffer, 99, 1);
     assert_int_equal(sluice_rtsp_write_end(&writer, NULL, 0), -EINVAL);
+    sluice_rtsp_write_status(&writer, buffer, sizeof buffer, 415, "video/AV1 is not supported", 7);
+    assert_true(sluice_rtsp_write_end(&writer, NULL, 0) > 0);
+    assert_string_equal(buffer, "RTSP/1.0 415 video/AV1 is not supported\r\nCSeq: 7\r\n\r\n");
+    sluice_rtsp_write_status(&writer, buffer, sizeof buffer, 415, "a\r\nb: c", 7);
+    assert_int_equal(sluice_rtsp_write_end(&writer, NULL, 0), -EINVAL);
 }
 
 /* RFC 2326, section 7.1.1. */
