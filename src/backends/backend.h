@@ -233,6 +233,14 @@ struct sluice_backend {
     const struct backend_operations *operations;
     sluice_pool *pool; /* or a class of one: where blocks come from for an io that does not change its class */
     fork_mark mark;    /* in a child of the process nothing of it may reach the kernel: there it is the parent's */
+
+    /*
+     * Set by who makes the backend: the io that can be ended whose chain keeps most memory, of those that receive into
+     * blocks of this class or, where they keep none, of all; whether it waits for blocks, receives, or is paused. NULL:
+     * none keeps any.
+     */
+    sluice_io *(*largest)(void *user, const sluice_pool *class);
+    void *user;
 };
 
 extern const struct backend_operations uring_backend;

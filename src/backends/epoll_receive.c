@@ -264,7 +264,7 @@ static uint32_t receive_waiting(epoll *e, block_class *class) {
         class->starved_since = 0;
         return served;
     }
-    return io_queue_break_deadlock(&class->waiting, &class->starved_since);
+    return io_queue_break_deadlock(&e->base, class->pool, &class->waiting, &class->starved_since);
 }
 
 uint32_t epoll_receive_waiting(epoll *e) {

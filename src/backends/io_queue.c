@@ -34,8 +34,8 @@ void io_queue_remove(io_queue *queue, sluice_io *io) {
     queue->count--;
 }
 
-bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
-    sluice_io *largest = NULL;
+bool io_queue_break_deadlock(const sluice_backend *backend, const sluice_pool *class, io_queue *waiting,
+                             uint64_t *since) {
     uint64_t now = clock_ns() / 1000000;
     if (*since == 0)
         *since = waiting->looked_at = now;
@@ -44,12 +44,11 @@ bool io_queue_break_deadlock(io_queue *waiting, uint64_t *since) {
     waiting->looked_at = now;
     if (now - *since < STARVED_MS)
         return false;
-    for (sluice_io *io = waiting->first; io; io = io->queue_next)
-        if (!largest || io->chain.blocks > largest->chain.blocks)
-            largest = io;
     *since = 0;
-    io_queue_remove(waiting, largest);
-    largest->receiving = IO_RECV_OFF;
+    sluice_io *largest = backend->largest(backend->user, class);
+    if (!largest)
+        return false;
+    /* Who is told pauses it, which takes it out of whatever queue it is in. */
     target_tell_ended(largest, -ENOBUFS);
     return true;
 }

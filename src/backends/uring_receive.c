@@ -250,7 +250,7 @@ static bool reclaim_aims(uring *u, buffer_ring *ring) {
 static void arm_waiting(uring *u, buffer_ring *ring) {
     uint32_t quota = (ring->count + BLOCKS_PER_RECEIVE - 1) / BLOCKS_PER_RECEIVE;
     bool pressed = pool_is_pressed(ring->pool);
-    bool armed_any = false;
+    bool served = false;
     sluice_io *next;
 
     for (sluice_io *io = ring->waiting.first; io; io = next) {
@@ -265,12 +265,13 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
             io_queue_push(&ring->waiting, io);
             return;
         }
-        armed_any = true;
+        served |= !brings_room;
     }
-    if (armed_any || !ring->waiting.first)
+    /* What brings its own room is no relief for those who wait for a block. */
+    if (served || !ring->waiting.first)
         ring->starved_since = 0;
     else if (pool_want_release(ring->pool) && !reclaim_aims(u, ring))
-        u->told |= io_queue_break_deadlock(&ring->waiting, &ring->starved_since);
+        u->told |= io_queue_break_deadlock(&u->base, ring->pool, &ring->waiting, &ring->starved_since);
 }
 
 void uring_receive_prepare(uring *u) {

@@ -409,6 +409,27 @@ void conns_close_all(sluice_loop *loop) {
         sluice_conn_close(conn);
 }
 
+/* It may be told of an end; what is received into the user's memory takes none of the pool's. */
+static bool can_be_ended(const sluice_conn *conn) {
+    return !is_going(conn) && !conn->ended && !conn->into.received;
+}
+
+sluice_io *conns_largest(void *loop, const sluice_pool *class) {
+    sluice_conn *largest = NULL;
+    size_t most = 0;
+    bool of_class = false;
+    for (sluice_conn *conn = ((sluice_loop *)loop)->open.first; conn; conn = conn->links[LIST_OPEN].next) {
+        size_t footprint = can_be_ended(conn) ? conn->io.chain.footprint : 0;
+        bool is_of_class = conn->io.chain.pool == class;
+        if (footprint == 0 || (of_class && !is_of_class) || (of_class == is_of_class && footprint <= most))
+            continue;
+        largest = conn;
+        most = footprint;
+        of_class = is_of_class;
+    }
+    return largest ? &largest->io : NULL;
+}
+
 static void tell(sluice_conn *conn) {
     if (conn->into.received) {
         if (!conn->into.over)

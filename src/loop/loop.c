@@ -43,6 +43,8 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
         return error;
     }
     loop->pool = pool;
+    loop->backend->largest = conns_largest;
+    loop->backend->user = loop;
     loop->low_water = settings.batch_us == 0 && !(options && options->no_low_water);
     loop->posted_end = &loop->posted;
     loop_list_init(&loop->files.open);

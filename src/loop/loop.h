@@ -112,6 +112,7 @@ void conn_disown(sluice_conn *conn);          /* closes it, but not its descript
 void conns_flush(sluice_loop *loop);          /* asks those who want to send */
 void conns_dispatch(sluice_loop *loop);       /* tells those who are ready */
 void conns_close_all(sluice_loop *loop);
+sluice_io *conns_largest(void *loop, const sluice_pool *class); /* for the backend: see sluice_backend.largest */
 
 /* file.c */
 void files_prepare(sluice_loop *loop);  /* starts the reads that there is room for */
