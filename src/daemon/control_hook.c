@@ -2,19 +2,14 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "daemon/control_hook_call.h"
 #include "daemon/control_wake.h"
+#include "daemon/hook_queue.h"
 #include "daemon/log.h"
 #include "shared/clock.h"
 #include "shared/json.h"
-
-enum {
-    AT_A_TIME = 64, /* questions that are asked at the same time */
-    WAITING = 4096, /* that wait for that; further ones are refused */
-};
 
 /* A question that is being asked. */
 struct question {
@@ -28,11 +23,7 @@ struct hook_asker {
     struct event_base *base;
     struct wake wake;
     struct question *questions;
-    unsigned asked;
-
-    pthread_mutex_t lock; /* of the fields below */
-    struct hook_job *first, **end;
-    unsigned waiting;
+    struct hook_queue *queue;
 };
 
 static void come_back(void *user) {
@@ -51,6 +42,12 @@ static uint64_t time_left(const struct hook_job *job) {
     return now < job->deadline ? job->deadline - now : 0;
 }
 
+/* One that was taken out of the queue is no question any more. */
+static void over(struct hook_asker *asker, struct hook_job *job, bool granted) {
+    hook_queue_done(asker->queue, &job->host);
+    give_back(job, granted);
+}
+
 /* Gives the answer; the call is over. */
 static void answer(struct question *question, bool granted) {
     struct hook_asker *asker = question->asker;
@@ -60,8 +57,7 @@ static void answer(struct question *question, bool granted) {
         asker->questions = question->next;
     if (question->next)
         question->next->prev = question->prev;
-    asker->asked--;
-    give_back(question->job, granted);
+    over(asker, question->job, granted);
     free(question);
 }
 
@@ -94,31 +90,17 @@ static struct json write_body(const struct hook_job *job) {
     return json;
 }
 
-static struct hook_job *take_waiting(struct hook_asker *asker) {
-    pthread_mutex_lock(&asker->lock);
-    struct hook_job *job = asker->first;
-    if (job) {
-        asker->first = job->next;
-        asker->waiting--;
-        if (!asker->first)
-            asker->end = &asker->first;
-    }
-    pthread_mutex_unlock(&asker->lock);
-    return job;
-}
-
 static void begin(struct hook_asker *asker, struct hook_job *job) {
     uint64_t left = time_left(job);
     struct question *question = left > 0 ? calloc(1, sizeof *question) : NULL;
     if (!question) {
-        give_back(job, false);
+        over(asker, job, false);
         return;
     }
     *question = (struct question){.asker = asker, .next = asker->questions, .job = job};
     if (question->next)
         question->next->prev = question;
     asker->questions = question;
-    asker->asked++;
     struct json body = write_body(job);
     if (body.failed ||
         hook_call_start(asker->base, &job->url, left, body.text, body.length, on_called, question, &question->call) < 0)
@@ -128,7 +110,7 @@ static void begin(struct hook_asker *asker, struct hook_job *job) {
 
 static void ask_waiting(struct hook_asker *asker) {
     struct hook_job *job;
-    while (asker->asked < AT_A_TIME && (job = take_waiting(asker)))
+    while ((job = hook_queue_take(asker->queue)))
         begin(asker, job);
 }
 
@@ -141,8 +123,10 @@ int hook_asker_new(struct event_base *base, struct hook_asker **ret_asker) {
     if (!asker)
         return -ENOMEM;
     asker->base = base;
-    asker->end = &asker->first;
-    pthread_mutex_init(&asker->lock, NULL);
+    if (hook_queue_new(&asker->queue) < 0) {
+        free(asker);
+        return -ENOMEM;
+    }
     if (wake_init(&asker->wake, base, on_wake, asker) < 0) {
         hook_asker_free(asker);
         return -ENOMEM;
@@ -159,26 +143,17 @@ void hook_asker_free(struct hook_asker *asker) {
         hook_call_free(asker->questions->call);
         answer(asker->questions, false);
     }
-    while ((job = take_waiting(asker)))
+    while ((job = hook_queue_remove(asker->queue)))
         give_back(job, false);
     wake_clear(&asker->wake);
-    pthread_mutex_destroy(&asker->lock);
+    hook_queue_free(asker->queue);
     free(asker);
 }
 
 void hook_asker_take(void *user, struct hook_job *job) {
     struct hook_asker *asker = user;
-    pthread_mutex_lock(&asker->lock);
-    bool has_room = asker->waiting < WAITING;
-    if (has_room) {
-        job->next = NULL;
-        *asker->end = job;
-        asker->end = &job->next;
-        asker->waiting++;
-    }
-    pthread_mutex_unlock(&asker->lock);
-    if (has_room)
-        wake_up(&asker->wake);
-    else
+    if (hook_queue_add(asker->queue, job) < 0)
         give_back(job, false);
+    else
+        wake_up(&asker->wake);
 }

@@ -43,6 +43,7 @@ int hook_ask(struct session *session, const struct hook_question *question, hook
     *job = (struct hook_job){.event = question->event,
                              .url = *url,
                              .deadline = worker_now(worker) + options->hook_ms,
+                             .host = cidr_host(&session->peer_address),
                              .protocol = question->protocol,
                              .of_recording = question->recording,
                              .loop = worker->loop,

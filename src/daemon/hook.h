@@ -14,6 +14,7 @@
 #include <sluice/loop.h>
 
 #include "daemon/address.h"
+#include "daemon/cidr.h"
 #include "daemon/hook_url.h"
 #include "daemon/record_files.h"
 #include "daemon/stream_name.h"
@@ -30,6 +31,7 @@ struct hook_job {
     uint64_t deadline; /* of the answer, by CLOCK_MONOTONIC, milliseconds: however long it waits to be asked */
     char stream[STREAM_NAME + 1];
     char peer[ADDRESS_TEXT];
+    struct cidr_address host; /* whose share of the queue it takes */
     const char *protocol;
     bool of_recording;                  /* of play: not the stream itself, but what was recorded of it: */
     char recording[RECORD_FILE];        /* a file; empty: which there are */

@@ -205,6 +205,24 @@ class HookTest(unittest.TestCase):
             self.assertEqual(harness.read_head(peer)[0], 200)
         daemon.blocks_settled()
 
+    def test_another_client(self):
+        """One client with more questions than are asked at a time, which get no answer, keeps nobody else from being asked."""
+        hook = Hook(self, [None])
+        daemon = self.start(hook, "--hook-timeout", "60")
+        with contextlib.ExitStack() as stack:
+            for _ in range(150):
+                peer = stack.enter_context(daemon.connect())
+                peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n")
+            hook.wait(64)
+            hook.reply = reply(200)
+            for number in range(2, 5):
+                with socket.create_connection(daemon.address("http"), harness.PATIENCE,
+                                              source_address=("127.0.0.%d" % number, 0)) as other:
+                    other.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\n\r\n")
+                    self.assertEqual(harness.read_head(other)[0], 404)
+            self.assertEqual([one["address"].partition(":")[0] for one in hook.asked[64:]],
+                             ["127.0.0.%d" % number for number in range(2, 5)])
+
     def test_waiting_behind_others(self):
         """64 are asked at a time: who waits for that is refused when its own time is over, without being asked."""
         hook = Hook(self, None)
