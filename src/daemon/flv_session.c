@@ -168,7 +168,7 @@ static int make_publisher(struct flv_session *session, const char *name) {
     return error;
 }
 
-int flv_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+int flv_session_start(struct worker *worker, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                       const struct listener_option *listener) {
     char name[STREAM_NAME + 1];
     struct flv_session *session = calloc(1, sizeof *session);
@@ -179,7 +179,7 @@ int flv_session_start(struct worker *worker, int fd, const struct sockaddr_stora
     flv_session_name(listener, session->base.peer_port, name);
     int error = make_publisher(session, name);
     if (!error)
-        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+        error = sluice_conn_adopt(worker->loop, connection, &events, session, &session->base.conn);
     if (error) {
         if (error == -EPERM)
             denials_log(&worker->denials, worker_now(worker), "flv", session->base.peer, 403);

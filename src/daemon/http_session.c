@@ -640,7 +640,7 @@ static const struct session_type http_session_type = {.protocol = "http",
                                                       .moved = moved,
                                                       .discard = discard};
 
-int http_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+int http_session_start(struct worker *worker, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                        const struct listener_option *listener) {
     struct http_session *session = calloc(1, sizeof *session);
     if (!session)
@@ -649,7 +649,7 @@ int http_session_start(struct worker *worker, int fd, const struct sockaddr_stor
     session->base.merge_window_ms = listener->merge_window_ms;
     session->state = HTTP_HEAD;
     session->deadline = worker_now(worker) + IDLE_MS;
-    int error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+    int error = sluice_conn_adopt(worker->loop, connection, &events, session, &session->base.conn);
     if (error) {
         free(session);
         return error;

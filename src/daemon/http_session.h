@@ -4,8 +4,8 @@
 
 #include "daemon/worker.h"
 
-/* The descriptor is the session's on success. @listener: by which it came. 0, -ENOMEM */
-int http_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+/* The connection is the session's on success, and untouched on failure. @listener: by which it came. 0, -ENOMEM */
+int http_session_start(struct worker *worker, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                        const struct listener_option *listener);
 
 #endif

@@ -18,6 +18,7 @@
 #include "daemon/hook_url.h"
 #include "daemon/origin.h"
 #include "daemon/problems.h"
+#include "daemon/proxies.h"
 #include "daemon/pull_option.h"
 #include "daemon/records.h"
 #include "daemon/rule.h"
@@ -57,6 +58,7 @@ struct options {
     struct users *keys; /* what was in it: names and keys; or NULL */
     struct record_options record;
     struct origins origins;
+    struct proxies proxies;
     struct hook_url hooks[HOOK_EVENTS];
     uint64_t hook_ms;
     bool allow_remote;

@@ -203,6 +203,11 @@ static bool add_origin(const struct setting_reader *reader, const char *text) {
     return !expected || wrong(reader, text, expected);
 }
 
+static bool add_proxies(const struct setting_reader *reader, const char *text) {
+    const char *expected = proxies_add(&reader->options->proxies, text);
+    return !expected || wrong(reader, text, expected);
+}
+
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     const char *equals = setting->by_stream ? strchr(text, '=') : NULL;
     if (equals)
@@ -226,6 +231,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return set_hook(reader, setting, text);
     case SETTING_ORIGIN:
         return add_origin(reader, text);
+    case SETTING_PROXIES:
+        return add_proxies(reader, text);
     case SETTING_RULE:
         return add_rule(reader, text);
     case SETTING_KEYS:

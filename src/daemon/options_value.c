@@ -119,6 +119,13 @@ static void put_origins(const struct text *to, const struct origins *origins) {
     end_list(to, count);
 }
 
+static void put_proxies(const struct text *to, const struct proxies *proxies) {
+    size_t count = 0;
+    for (size_t i = 0; i < proxies->count; i++)
+        put_item(to, &count, proxies->texts[i]);
+    end_list(to, count);
+}
+
 static void format_size(uint64_t size, char text[FIELD_TEXT]) {
     static const char *const units[] = {"", "K", "M", "G"};
     unsigned unit = 0;
@@ -203,6 +210,9 @@ static void put_value(const struct text *to, const struct options *options, cons
         break;
     case SETTING_HOOK:
         put_hook(to, field);
+        break;
+    case SETTING_PROXIES:
+        put_proxies(to, &options->proxies);
         break;
     case SETTING_ORIGIN:
         put_origins(to, &options->origins);

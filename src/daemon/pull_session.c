@@ -567,7 +567,7 @@ int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage 
     int error = session ? sluice_rtsp_new(&limits, &session->framer) : -ENOMEM;
     if (!error) {
         session_init(&session->base, &pull_session_type, pull->worker, peer);
-        session->base.is_outgoing = true;
+        session->base.is_uncounted = true;
         session->login = *login;
         session->reported_at = worker_now(pull->worker);
         error = sluice_conn_new(pull->worker->loop, fd, &events, session, &session->base.conn);

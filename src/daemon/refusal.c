@@ -16,6 +16,7 @@ static const struct {
     [REFUSED_CONNECTIONS] = {"max_connections", "as many connections as there may be", 503},
     [REFUSED_PER_ADDRESS] = {"max_connections_per_address", "as many connections as an address may have", 429},
     [REFUSED_STREAMS] = {"max_streams", "as many streams as there may be", 503},
+    [REFUSED_PROXY_HEADER] = {"proxy_from", "a PROXY header is required from this address", 400},
     [REFUSED_PLAYERS] = {"max_players", "as many players as the stream may have", 503},
 };
 
@@ -38,7 +39,8 @@ static int write_answer(char *buffer, size_t size, enum listener_protocol protoc
             "Content-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
             status, http_status_text(status), strlen(reason) + 1, reason);
     if (protocol == LISTENER_RTSP)
-        return snprintf(buffer, size, "RTSP/1.0 503 Service Unavailable\r\nServer: sluiced\r\n\r\n");
+        return snprintf(buffer, size, "RTSP/1.0 %s\r\nServer: sluiced\r\n\r\n",
+                        status == 400 ? "400 Bad Request" : "503 Service Unavailable");
     return 0;
 }
 

@@ -6,10 +6,11 @@
 
 /* In the order in which they are counted; each has the name of its setting. */
 enum refusal {
-    REFUSED_CONNECTIONS, /* --max-connections */
-    REFUSED_PER_ADDRESS, /* --max-connections-per-address */
-    REFUSED_STREAMS,     /* --max-streams */
-    REFUSED_PLAYERS,     /* --max-players */
+    REFUSED_CONNECTIONS,  /* --max-connections */
+    REFUSED_PER_ADDRESS,  /* --max-connections-per-address */
+    REFUSED_STREAMS,      /* --max-streams */
+    REFUSED_PLAYERS,      /* --max-players */
+    REFUSED_PROXY_HEADER, /* --proxy-from: no PROXY header, or a malformed one */
     REFUSALS,
 };
 

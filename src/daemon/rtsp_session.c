@@ -585,7 +585,7 @@ static const struct session_type rtsp_session_type = {.protocol = "rtsp",
                                                       .moved = rtsp_moved,
                                                       .discard = discard};
 
-int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+int rtsp_session_start(struct worker *worker, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                        const struct listener_option *listener) {
     const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE};
     struct rtsp_session *session = calloc(1, sizeof *session);
@@ -595,7 +595,7 @@ int rtsp_session_start(struct worker *worker, int fd, const struct sockaddr_stor
         session->base.merge_window_ms = listener->merge_window_ms;
         session->state = RTSP_INIT;
         session->active_at = worker_now(worker);
-        error = sluice_conn_new(worker->loop, fd, &events, session, &session->base.conn);
+        error = sluice_conn_adopt(worker->loop, connection, &events, session, &session->base.conn);
     }
     if (error) {
         if (session)

@@ -15,6 +15,7 @@
 #include "daemon/flv_session.h"
 #include "daemon/http_session.h"
 #include "daemon/log.h"
+#include "daemon/proxy_session.h"
 #include "daemon/rtsp_session.h"
 
 /*
@@ -197,7 +198,7 @@ static void log_refusal(const struct listener_option *option, const struct socka
         {"reason", reason});
 }
 
-static void refuse(struct server *server, int fd, const struct sockaddr_storage *peer,
+static void refuse(struct server *server, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                    const struct listener_option *option, int error) {
     const struct cidr_address address = cidr_address(peer);
     /* Who has no right to publish has been told of in the log. */
@@ -205,22 +206,22 @@ static void refuse(struct server *server, int fd, const struct sockaddr_storage 
         log_refusal(option, peer, refusal_reason(REFUSED_STREAMS));
     else if (error != -ESHUTDOWN && error != -EPERM)
         LOG(LOG_ERROR, "connection refused", {"proto", protocol_name(option->protocol)}, {"reason", strerror(-error)});
-    close(fd);
+    sluice_conn_handover_discard(connection);
     server_release_connection(server, &address);
 }
 
 /* A connection begins, on the worker's thread. */
-static void begin(struct worker *worker, int fd, const struct sockaddr_storage *peer,
+static void begin(struct worker *worker, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                   const struct listener_option *option) {
     int error = -ESHUTDOWN;
     if (!worker->draining && option->protocol == LISTENER_FLV)
-        error = flv_session_start(worker, fd, peer, option);
+        error = flv_session_start(worker, connection, peer, option);
     else if (!worker->draining && option->protocol == LISTENER_RTSP)
-        error = rtsp_session_start(worker, fd, peer, option);
+        error = rtsp_session_start(worker, connection, peer, option);
     else if (!worker->draining)
-        error = http_session_start(worker, fd, peer, option);
+        error = http_session_start(worker, connection, peer, option);
     if (error)
-        refuse(worker->server, fd, peer, option, error);
+        refuse(worker->server, connection, peer, option, error);
 }
 
 /* A connection on its way to a worker. */
@@ -229,12 +230,12 @@ struct arrival {
     struct worker *worker;
     struct listener_option option; /* a copy: options come and go */
     struct sockaddr_storage peer;
-    int fd;
+    sluice_conn_handover connection;
 };
 
 static void arrive(void *user) {
     struct arrival *arrival = user;
-    begin(arrival->worker, arrival->fd, &arrival->peer, &arrival->option);
+    begin(arrival->worker, &arrival->connection, &arrival->peer, &arrival->option);
     free(arrival);
 }
 
@@ -251,48 +252,61 @@ static struct worker *choose(struct server *server, const struct listener_option
     return &server->workers[next];
 }
 
-static void hand_over(struct server *server, int fd, const struct sockaddr_storage *peer,
+/* The connection is taken. */
+static void hand_over(struct server *server, sluice_conn_handover *connection, const struct sockaddr_storage *peer,
                       const struct listener_option *option) {
     struct worker *worker = choose(server, option, peer);
     if (worker->index == 0) {
-        begin(worker, fd, peer, option);
+        begin(worker, connection, peer, option);
         return;
     }
     struct arrival *arrival = malloc(sizeof *arrival);
     if (!arrival) {
-        refuse(server, fd, peer, option, -ENOMEM);
+        refuse(server, connection, peer, option, -ENOMEM);
         return;
     }
-    *arrival = (struct arrival){.worker = worker, .option = *option, .peer = *peer, .fd = fd};
+    *arrival = (struct arrival){.worker = worker, .option = *option, .peer = *peer, .connection = *connection};
     sluice_loop_post_call(worker->loop, &arrival->call, arrive, arrival);
 }
 
+static void turn_away(struct server *server, int fd, const struct listener_option *option, enum refusal refusal) {
+    server_count_refusal(server, refusal);
+    refusal_close(fd, option->protocol, refusal);
+}
+
 /* Whether there may be one connection more; where not, it has been told so and closed. */
+static bool has_room(const struct worker *first, const struct listener_option *option, int fd) {
+    struct server *server = first->server;
+    bool many = atomic_load(&server->connections) >= first->options->max_connections;
+    if (!many && fd < server->descriptors)
+        return true;
+    if (atomic_fetch_add(&server->refused, 1) == 0)
+        LOG(LOG_WARNING, "connections refused",
+            {"reason", many ? "--max-connections is reached" : "the limit of open files is reached"});
+    turn_away(server, fd, option, REFUSED_CONNECTIONS);
+    return false;
+}
+
+/* The same of one more of that address, which is then counted. */
 static bool admit(const struct worker *first, const struct listener_option *option, const struct sockaddr_storage *peer,
                   int fd) {
     struct server *server = first->server;
     const struct cidr_address address = cidr_address(peer);
     uint64_t most = first->options->max_per_address;
-    enum refusal refusal = REFUSED_CONNECTIONS;
-    bool many = atomic_load(&server->connections) >= first->options->max_connections;
-    if (many || fd >= server->descriptors) {
-        if (atomic_fetch_add(&server->refused, 1) == 0)
-            LOG(LOG_WARNING, "connections refused",
-                {"reason", many ? "--max-connections is reached" : "the limit of open files is reached"});
-    } else {
-        int error = address_counts_add(server->addresses, &address, most ? most : UINT64_MAX);
-        if (!error)
-            return true;
-        refusal = REFUSED_PER_ADDRESS;
-        log_refusal(option, peer, error == -EUSERS ? refusal_reason(refusal) : strerror(-error));
-        if (error != -EUSERS) {
-            close(fd);
-            return false;
-        }
-    }
-    server_count_refusal(server, refusal);
-    refusal_close(fd, option->protocol, refusal);
+    int error = address_counts_add(server->addresses, &address, most ? most : UINT64_MAX);
+    if (!error)
+        return true;
+    log_refusal(option, peer, error == -EUSERS ? refusal_reason(REFUSED_PER_ADDRESS) : strerror(-error));
+    if (error == -EUSERS)
+        turn_away(server, fd, option, REFUSED_PER_ADDRESS);
+    else
+        close(fd);
     return false;
+}
+
+static bool is_proxy(const struct worker *first, const struct sockaddr_storage *peer) {
+    const struct cidr_address address = cidr_address(peer);
+    return proxies_has(&first->options->proxies, &address);
 }
 
 static void accepted(struct worker *first, const struct listener_option *option, int fd) {
@@ -305,12 +319,47 @@ static void accepted(struct worker *first, const struct listener_option *option,
         close(fd);
         return;
     }
-    if (!admit(first, option, &peer, fd))
+    bool proxied = is_proxy(first, &peer);
+    if (!has_room(first, option, fd) || (!proxied && !admit(first, option, &peer, fd)))
         return;
     server_add_connection(server);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    hand_over(server, fd, &peer, option);
+    /* Nothing has been received, and there is no end that anybody should hear of. */
+    sluice_conn_handover connection = {.fd = fd, .told = true};
+    if (!proxied) {
+        hand_over(server, &connection, &peer, option);
+        return;
+    }
+    int error = proxy_session_start(first, &connection, &peer, option);
+    if (error) {
+        log_refusal(option, &peer, strerror(-error));
+        sluice_conn_handover_discard(&connection);
+        server_release_connection(server, NULL);
+    }
+}
+
+/* The socket, for an answer: what has been received is not looked at. */
+static int take_socket(sluice_conn_handover *connection) {
+    int fd = connection->fd;
+    connection->fd = -1;
+    sluice_conn_handover_discard(connection);
+    return fd;
+}
+
+void server_begin_proxied(struct worker *first, sluice_conn_handover *connection, const struct sockaddr_storage *client,
+                          const struct listener_option *option) {
+    if (admit(first, option, client, connection->fd)) {
+        hand_over(first->server, connection, client, option);
+    } else {
+        (void)take_socket(connection);
+        server_release_connection(first->server, NULL);
+    }
+}
+
+void server_reject_proxy(struct worker *first, sluice_conn_handover *connection, const struct listener_option *option) {
+    turn_away(first->server, take_socket(connection), option, REFUSED_PROXY_HEADER);
+    server_release_connection(first->server, NULL);
 }
 
 /* Its life. */

@@ -52,6 +52,14 @@ int server_run(struct server *server);
 void server_begin(struct server *server);
 void server_cancel(struct server *server);
 
+/*
+ * A proxy's connection, of which the client is known now, goes on like one that has been accepted; or is rejected. The
+ * first worker's thread. The connection is taken.
+ */
+void server_begin_proxied(struct worker *first, sluice_conn_handover *connection, const struct sockaddr_storage *client,
+                          const struct listener_option *option);
+void server_reject_proxy(struct worker *first, sluice_conn_handover *connection, const struct listener_option *option);
+
 /* Stops listening, lets sessions finish for a moment, and ends the run. */
 void server_stop(struct server *server);
 

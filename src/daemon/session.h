@@ -54,7 +54,7 @@ struct session {
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
     struct cidr_address peer_address;
-    bool is_outgoing;         /* made by the daemon itself: no address's connection */
+    bool is_uncounted;        /* no address's connection: made by the daemon itself, or its client is not known yet */
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
     bool is_authorized;     /* see session_authorize() */

@@ -77,6 +77,11 @@ const struct setting settings[] = {
      .help = "let pages of ORIGIN read streams and recordings by HTTP, play by WebSocket, and publish: "
              "http[s]://HOST[:PORT], where HOST may begin with \"*.\", or * for all pages; those of the host by which "
              "they reach sluiced may anyway, where that is an address or localhost"},
+    {"proxy-from", SETTING_PROXIES, true, .value = "RANGES",
+     .expected = "addresses or ranges such as 10.0.0.2,fd00::/64", .effect = SETTING_LATER,
+     .help = "expect the PROXY protocol, version 1 or 2, from these addresses, such as 10.0.0.2,fd00::/64: rules, "
+             "bans, limits and logs then see the client's address. Without the header such a connection is rejected; "
+             "from other addresses it is not read. For --flv, --http and --rtsp"},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .preset = "false",
      .help =
          "listen at addresses that are not loopback also where no credentials are asked for: without rules, or with "

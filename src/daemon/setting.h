@@ -25,6 +25,7 @@ enum setting_kind {
     SETTING_RULE,         /* see rule.h */
     SETTING_HOOK,         /* see hook_url.h */
     SETTING_ORIGIN,       /* see origin.h */
+    SETTING_PROXIES,      /* see proxies.h */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
     SETTING_SECONDS,      /* fractions allowed; stored as milliseconds */

@@ -55,7 +55,7 @@ void worker_end_session(struct session *session) {
     free(session->move);
     spread_leave(session);
     worker_remove(session->worker, session);
-    server_release_connection(session->worker->server, session->is_outgoing ? NULL : &session->peer_address);
+    server_release_connection(session->worker->server, session->is_uncounted ? NULL : &session->peer_address);
 }
 
 /* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */

@@ -31,6 +31,7 @@ VALUES = {
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
     "pull-file": ('"PULLS"', ["PULLS"], None),
     "allow-remote": ("true", [], None),
+    "proxy-from": ('["10.0.0.2", "fd00::/64"]', ["10.0.0.2,fd00::/64"], None),
     "same-name": ('"take-over"', ["take-over"], None),
     "resume": ("2.5", ["2.5"], None),
     "allow-origin": ('["https://*.example.com", "http://[::1]:3000"]', ["https://*.example.com", "http://[::1]:3000"],

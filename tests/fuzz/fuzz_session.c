@@ -160,13 +160,14 @@ static bool is_rtsp(unsigned which) {
 static int begin(struct worker *worker, int fd, unsigned which) {
     static const struct listener_option listener = {.stream = "live/raw", .merge_window_ms = OPTIONS_MERGE_UNSET};
     const struct sockaddr_storage peer = address_of(which);
+    sluice_conn_handover connection = {.fd = fd, .told = true};
     if (worker->draining)
         return -ESHUTDOWN;
     if (which == 4)
-        return flv_session_start(worker, fd, &peer, &listener);
+        return flv_session_start(worker, &connection, &peer, &listener);
     if (is_rtsp(which))
-        return rtsp_session_start(worker, fd, &peer, &listener);
-    return http_session_start(worker, fd, &peer, &listener);
+        return rtsp_session_start(worker, &connection, &peer, &listener);
+    return http_session_start(worker, &connection, &peer, &listener);
 }
 
 /* The connection's peer, connected anew where it has gone; NULL where it cannot be. */

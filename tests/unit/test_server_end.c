@@ -76,7 +76,8 @@ static void open_rig(struct rig *rig) {
     const struct sockaddr_storage address = {.ss_family = AF_INET};
     const struct listener_option listener = {.merge_window_ms = OPTIONS_MERGE_UNSET};
     server_add_connection(rig->server);
-    assert_int_equal(rtsp_session_start(worker, fds[0], &address, &listener), 0);
+    sluice_conn_handover connection = {.fd = fds[0], .told = true};
+    assert_int_equal(rtsp_session_start(worker, &connection, &address, &listener), 0);
     rig->peer = fds[1];
     assert_int_equal(write(rig->peer, requests, sizeof requests - 1), sizeof requests - 1);
 }
