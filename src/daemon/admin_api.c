@@ -44,6 +44,20 @@ static void add_publisher(const struct snapshot_stream *stream, const char *key,
     json_close(json, '}');
 }
 
+static void add_tracks(const struct snapshot_track *tracks, unsigned count, struct json *json) {
+    json_open(json, "tracks", '[');
+    for (unsigned i = 0; i < count; i++) {
+        json_open(json, NULL, '{');
+        json_unsigned(json, "id", tracks[i].id);
+        json_string(json, "codec", tracks[i].codec);
+        json_bool(json, "default", tracks[i].is_main);
+        json_unsigned(json, "frames", tracks[i].frames);
+        json_unsigned(json, "bytes", tracks[i].bytes);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
 static void add_video(const struct snapshot_stream *stream, struct json *json) {
     if (!stream->has_video) {
         json_null(json, "video");
@@ -54,6 +68,7 @@ static void add_video(const struct snapshot_stream *stream, struct json *json) {
     json_real(json, "width", stream->width);
     json_real(json, "height", stream->height);
     json_real(json, "frame_rate", stream->frame_rate);
+    add_tracks(stream->video_tracks, stream->video_count, json);
     json_close(json, '}');
 }
 
@@ -64,6 +79,7 @@ static void add_audio(const struct snapshot_stream *stream, struct json *json) {
     }
     json_open(json, "audio", '{');
     json_string(json, "codec", stream->audio_codec);
+    add_tracks(stream->audio_tracks, stream->audio_count, json);
     json_close(json, '}');
 }
 
@@ -110,6 +126,7 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
     json_close(json, '}');
     add_video(stream, json);
     add_audio(stream, json);
+    json_unsigned(json, "frames_beyond_tracks", stream->beyond_tracks);
     json_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_unsigned(json, "subscribers", stream->players);
     json_unsigned(json, "merge_window_ms", stream->merge_window_ms);

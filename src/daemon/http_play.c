@@ -46,6 +46,21 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     return at;
 }
 
+int http_play_read_tracks(sluice_http_text query, bool *ret_alone) {
+    static const char name[] = "tracks=";
+    *ret_alone = false;
+    for (size_t at = 0, length; at < query.length; at += length + 1) {
+        const char *part = query.text + at, *end = memchr(part, '&', query.length - at);
+        length = end ? (size_t)(end - part) : query.length - at;
+        if (length < sizeof name - 1 || memcmp(part, name, sizeof name - 1) != 0)
+            continue;
+        const sluice_http_text value = {part + sizeof name - 1, length - (sizeof name - 1)};
+        *ret_alone = http_text_is(&value, "default");
+        return *ret_alone || http_text_is(&value, "all") ? 0 : -EINVAL;
+    }
+    return 0;
+}
+
 void http_play_start(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     struct player *player = calloc(1, sizeof *player);
     if (!player) {
@@ -65,6 +80,7 @@ void http_play_join(struct http_session *session, struct player *player, struct 
     player->conn = session->base.conn;
     player->user = session;
     player->form.kind = form;
+    player->alone = session->alone;
     player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,
                                                    session->base.merge_window_ms);
     player->progress_at = session->joined_at;

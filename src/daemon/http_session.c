@@ -207,7 +207,10 @@ static void play(struct http_session *session, const sluice_http_request *reques
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
     int result = sluice_websocket_upgrade(request, accept);
     bool is_right = result == 0 || result == -ENOENT;
-    if (is_right && !session->base.seat && !stream_has_room(stream)) {
+    if (http_play_read_tracks(request->query, &session->alone) < 0) {
+        stream_unref(stream);
+        http_refuse(session, 400, "tracks is all or default");
+    } else if (is_right && !session->base.seat && !stream_has_room(stream)) {
         stream_unref(stream);
         http_refuse_limit(session, REFUSED_PLAYERS);
     } else if (is_right && spread(session, request, stream)) {

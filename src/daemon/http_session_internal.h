@@ -67,6 +67,7 @@ struct http_session {
     struct player *player;
     uint64_t joined_at;
     struct http_websocket *websocket; /* NULL: an HTTP body */
+    bool alone;                       /* the main tracks alone are asked for */
 
     /* Sending a recording: */
     struct http_record *record; /* what is looked for */
@@ -145,6 +146,9 @@ unsigned http_publish_status(int error);
 
 /* Ends the publisher, and answers its request. */
 void http_publish_end(struct http_session *session, int error, unsigned status);
+
+/* Which tracks the query asks for: all, or the main ones alone. 0, -EINVAL */
+int http_play_read_tracks(sluice_http_text query, bool *ret_alone);
 
 /* http_play.c: the player's memory goes with http_play_free(), when the kernel is done with it. */
 void http_play_start(struct http_session *session, const sluice_http_request *request, struct stream *stream);

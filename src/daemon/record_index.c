@@ -83,7 +83,10 @@ void record_index_add(struct record_index *index, sluice_flv_type type, const sl
             index->video.number = video_number(view);
         if (is_frame)
             enter(&index->video, timestamp);
-        if (is_frame && view->key_frame)
+        if (is_frame && !index->has_main)
+            index->main = view->track;
+        index->has_main |= is_frame;
+        if (is_frame && view->key_frame && view->track == index->main)
             enter_key(index, timestamp, place);
     } else if (type == SLUICE_FLV_AUDIO) {
         index->audio.present = true;

@@ -31,6 +31,8 @@ struct record_index {
     size_t count, room;
     uint32_t gap; /* a key frame that is nearer to the last one is not entered */
     struct record_track video, audio;
+    uint8_t main;  /* the video track whose frames come first: its key frames are entered */
+    bool has_main; /* one has come */
     double width, height, frame_rate;
     uint64_t frames;
 };

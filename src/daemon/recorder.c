@@ -284,6 +284,7 @@ static void begin(struct recorder *recorder, const struct packet *packet, const 
         return;
     }
     recorder->files++;
+    recorder->needs_key = UINT32_MAX;
     memcpy(recorder->file, recording->path, sizeof recorder->file);
     recorder->behind = false;
     LOG(LOG_DEBUG, "recording begun", {"stream", recorder->stream->name}, {"file", recording->path});
@@ -459,6 +460,7 @@ static void synchronize(struct recorder *recorder, const struct packet *packet, 
     }
     if (recorder->behind && has_room(recorder->current, recorder->owner->limit / 2)) {
         recorder->behind = false;
+        recorder->needs_key = UINT32_MAX;
         if (put_headers(recorder->current, headers, time_in(recorder->current, packet)) < 0)
             give_up(recorder->current);
     }
@@ -467,6 +469,17 @@ static void synchronize(struct recorder *recorder, const struct packet *packet, 
 void recorder_lose(struct recorder *recorder) {
     if (recorder)
         recorder->behind = true;
+}
+
+/* Whether it is of a video track of which the file has no key frame yet. */
+static bool is_held_back(struct recorder *recorder, const struct packet *packet) {
+    uint32_t bit = 1u << packet->track;
+    if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
+        return false;
+    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
+        recorder->needs_key &= ~bit;
+    /* A stream's beginning may have frames of the main track before its first key frame: they are its players' too. */
+    return (recorder->needs_key & bit) && !stream_is_main(recorder->stream, packet);
 }
 
 void recorder_push(struct recorder *recorder, const struct packet *packet, const struct stream_headers *headers) {
@@ -478,6 +491,8 @@ void recorder_push(struct recorder *recorder, const struct packet *packet, const
     struct recording *recording = recorder->current;
     if (recording && !recorder->behind && !has_room(recording, packet->size + TAG_AROUND))
         recorder->behind = true;
+    if (recording && is_held_back(recorder, packet))
+        return;
     if (!recording || recorder->behind) {
         /* Those before the first key frame are nobody's loss. */
         recorder->frames_dropped += is_frame && (recorder->files > 0 || recorder->error);

@@ -44,6 +44,7 @@ struct recorder {
     const struct record_root *root;
     struct recording *current; /* NULL while there is none */
     bool behind;               /* frames are left out up to the next key frame: there was no room for one */
+    uint32_t needs_key;        /* bits of the video tracks of which frames are left out up to a key frame of theirs */
     uint32_t open;             /* recordings of this recorder that are not closed, the current one included */
     int error;                 /* that has been logged, while nothing has been written since; or 0 */
     uint64_t hold_to;          /* loop time: no recording begins before */

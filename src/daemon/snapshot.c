@@ -69,11 +69,27 @@ static void count_stream(struct stream *stream, void *user) {
     snapshot->player_count += stream->player_count;
 }
 
+static unsigned take_tracks(const struct tracks *tracks, struct snapshot_track *to) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < TRACKS_MOST; i++) {
+        const struct track *track = &tracks->list[i];
+        if (!track->seen)
+            continue;
+        to[count] = (struct snapshot_track){
+            .id = track->id, .is_main = i == tracks->main, .frames = track->frames, .bytes = track->bytes};
+        snapshot_codec_name(track->codec, to[count++].codec);
+    }
+    return count;
+}
+
 static void take_media(const struct stream *stream, struct snapshot_stream *to) {
     to->has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     to->has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
     snapshot_codec_name(tracks_main(&stream->video)->codec, to->video_codec);
     snapshot_codec_name(tracks_main(&stream->audio)->codec, to->audio_codec);
+    to->video_count = take_tracks(&stream->video, to->video_tracks);
+    to->audio_count = take_tracks(&stream->audio, to->audio_tracks);
+    to->beyond_tracks = stream->beyond_tracks;
     video_size(stream, &to->width, &to->height);
     to->frame_rate = stream->metadata.frame_rate;
 }

@@ -17,6 +17,14 @@
 
 enum { SNAPSHOT_CODEC = 16 };
 
+/* One of a stream's tracks. */
+struct snapshot_track {
+    uint8_t id;
+    bool is_main;
+    char codec[SNAPSHOT_CODEC];
+    uint64_t frames, bytes;
+};
+
 struct worker;
 
 enum snapshot_part {
@@ -46,6 +54,9 @@ struct snapshot_stream {
     char ignored[STREAM_IGNORED]; /* media that are not taken, with ", " between their names */
     char video_codec[SNAPSHOT_CODEC], audio_codec[SNAPSHOT_CODEC];
     double width, height, frame_rate;
+    struct snapshot_track video_tracks[TRACKS_MOST], audio_tracks[TRACKS_MOST];
+    unsigned video_count, audio_count;
+    uint64_t beyond_tracks; /* frames of further tracks, which are not taken */
 
     uint64_t bytes, video_frames, audio_frames, frames_lost;
     uint64_t timestamp_jumps;

@@ -401,6 +401,7 @@ void stream_detach(struct stream *stream, uint64_t now) {
     recorder_stop(stream->recorder);
     stream->recorder = NULL;
     forget_media(stream);
+    track_payloads_rest(&stream->registry->payloads);
     flush_merges(stream);
     for (struct player *player = stream->players; player; player = player->next)
         if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)

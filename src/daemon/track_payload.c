@@ -21,6 +21,10 @@ void track_payloads_clear(struct track_payloads *payloads) {
     *payloads = (struct track_payloads){0};
 }
 
+void track_payloads_rest(struct track_payloads *payloads) {
+    sluice_chain_skip(payloads->headers, SIZE_MAX);
+}
+
 /* Room for so many bytes in one piece: behind the byte that has stayed, or else in another block. */
 static int reserve(sluice_chain *chain, size_t n, struct iovec *ret_room) {
     int pieces = sluice_chain_reserve(chain, n, ret_room, 1);

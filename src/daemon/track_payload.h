@@ -19,6 +19,9 @@ struct track_payloads {
 int track_payloads_init(struct track_payloads *payloads, sluice_pool *pool);
 void track_payloads_clear(struct track_payloads *payloads);
 
+/* Gives back what is left of the last block of headers. */
+void track_payloads_rest(struct track_payloads *payloads);
+
 /*
  * The payload of that track by itself; @alone: without its id. Its view is in @ret_view. 0, or -ENOBUFS, -ENOMEM: then
  * nothing is written.

@@ -31,7 +31,9 @@ static bool is_frame(const sluice_flv_tag *tag) {
 static void note_track(struct media *media, const sluice_flv_tag *tag) {
     enum media_track track = tag->type == SLUICE_FLV_VIDEO ? MEDIA_VIDEO : MEDIA_AUDIO;
     uint32_t codec = tag->view.codec;
-    if (tag->type == SLUICE_FLV_SCRIPT || sluice_codec_rtp_format(codec) < 0 || media->has_config[track])
+    /* RTSP is sent track 0 alone. */
+    if (tag->type == SLUICE_FLV_SCRIPT || tag->view.track > 0 || tag->view.many_tracks ||
+        sluice_codec_rtp_format(codec) < 0 || media->has_config[track])
         return;
     if (tag->view.packet == SLUICE_FLV_SEQUENCE_HEADER)
         media->has_config[track] = sluice_codec_read_record(&media->config[track], codec, &tag->payload,

@@ -49,6 +49,8 @@ static void print_tag_json(const sluice_flv_tag *tag, int64_t offset) {
     else
         json_null(&json, "offset");
     json_string(&json, "track", type_of(tag));
+    if (tag->view.multitrack)
+        json_unsigned(&json, "id", tag->view.track);
     json_string(&json, "kind", stats_kind(tag));
     json_unsigned(&json, "dts", tag->timestamp);
     json_real(&json, "pts", (double)pts_of(tag));
@@ -103,6 +105,7 @@ static void put_track(struct json *json, const struct stats_track *track, int ki
     codec_name(track->codec, codec);
     json_open(json, NULL, '{');
     json_string(json, "type", track_names[kind]);
+    json_unsigned(json, "id", track->id);
     json_string(json, "codec", codec);
     if (*track->profile)
         json_string(json, "profile", track->profile);
@@ -181,9 +184,9 @@ static void print_summary_json(const struct probe_options *options, const struct
         json_bool(&json, "header_audio", end->flags & SLUICE_FLV_HAS_AUDIO);
     }
     json_open(&json, "tracks", '[');
-    for (int i = 0; i < STATS_TRACKS; i++)
-        if (stats->tracks[i].seen)
-            put_track(&json, &stats->tracks[i], i);
+    for (int i = 0; i < STATS_TRACKS * STATS_MOST; i++)
+        if (stats->tracks[i / STATS_MOST][i % STATS_MOST].seen)
+            put_track(&json, &stats->tracks[i / STATS_MOST][i % STATS_MOST], i / STATS_MOST);
     json_close(&json, ']');
     if (stats->has_metadata)
         put_metadata(&json, &stats->metadata);
@@ -206,7 +209,10 @@ static void print_bit_rate(double bits) {
 static void print_track(const struct stats_track *track, int kind) {
     char codec[CODEC_TEXT];
     codec_name(track->codec, codec);
-    printf("  %s: %s", track_names[kind], codec);
+    printf("  %s", track_names[kind]);
+    if (track->id > 0)
+        printf(" %u", track->id);
+    printf(": %s", codec);
     if (*track->profile)
         printf(" %s%s%s", track->profile, *track->level ? "@" : "", track->level);
     if (kind == STATS_VIDEO && track->has_config)
@@ -268,9 +274,9 @@ void probe_print_summary(const struct probe_options *options, const struct stats
     if (end->size >= 0)
         printf(", %" PRId64 " bytes", end->size);
     putchar('\n');
-    for (int i = 0; i < STATS_TRACKS; i++)
-        if (stats->tracks[i].seen)
-            print_track(&stats->tracks[i], i);
+    for (int i = 0; i < STATS_TRACKS * STATS_MOST; i++)
+        if (stats->tracks[i / STATS_MOST][i % STATS_MOST].seen)
+            print_track(&stats->tracks[i / STATS_MOST][i % STATS_MOST], i / STATS_MOST);
     print_faults(stats);
     if (end->reason) {
         fputs("  ended: ", stdout);

@@ -35,7 +35,19 @@ uint32_t stats_size(const sluice_flv_tag *tag) {
 }
 
 static const char *track_name(const struct stats *stats, const struct stats_track *track) {
-    return track == &stats->tracks[STATS_VIDEO] ? "video" : "audio";
+    return track < stats->tracks[STATS_AUDIO] ? "video" : "audio";
+}
+
+/* The track that has this id; NULL: there are too many. */
+static struct stats_track *find_track(struct stats *stats, int kind, uint8_t id) {
+    for (int i = 0; i < STATS_MOST; i++) {
+        struct stats_track *track = &stats->tracks[kind][i];
+        if (track->seen && track->id != id)
+            continue;
+        track->id = id;
+        return track;
+    }
+    return NULL;
 }
 
 static void take_header(struct stats *stats, struct stats_track *track, const sluice_flv_tag *tag, int64_t offset) {
@@ -91,7 +103,15 @@ static void take_key(struct stats_track *track, int64_t time) {
     track->last_key = time;
 }
 
-static void take_media(struct stats *stats, struct stats_track *track, const sluice_flv_tag *tag, int64_t offset) {
+static void take_media(struct stats *stats, int kind, const sluice_flv_tag *tag, int64_t offset) {
+    struct stats_track *track = find_track(stats, kind, tag->view.track);
+    if (!track) {
+        if (!stats->has_more)
+            stats_add(stats, false, "tracks", offset, "more than %d %s tracks", STATS_MOST,
+                      kind == STATS_VIDEO ? "video" : "audio");
+        stats->has_more = true;
+        return;
+    }
     if (track->seen && track->codec != tag->view.codec && tag->view.codec != SLUICE_CODEC_NONE)
         stats_add(stats, false, "codec", offset, "%s changes its codec", track_name(stats, track));
     track->seen = true;
@@ -119,13 +139,37 @@ static void take_media(struct stats *stats, struct stats_track *track, const slu
         take_key(track, tag->timestamp);
 }
 
+/* Each track of a tag that holds many, as a tag of its own would be. */
+static void take_parts(struct stats *stats, int kind, const sluice_flv_tag *tag, int64_t offset) {
+    sluice_flv_tracks place = {0};
+    sluice_flv_track track;
+    int result;
+    while ((result = sluice_flv_next_track(&place, tag->type, &tag->payload, &track)) == 1) {
+        const sluice_flv_tag part = {.type = tag->type,
+                                     .timestamp = tag->timestamp,
+                                     .size = (uint32_t)sluice_slice_length(&track.slice),
+                                     .view = {.codec = track.codec,
+                                              .packet = track.packet,
+                                              .key_frame = track.key_frame,
+                                              .track = track.id,
+                                              .composition_time = track.composition_time,
+                                              .header_size = track.header_size},
+                                     .payload = track.slice};
+        take_media(stats, kind, &part, offset);
+        sluice_slice_release(&track.slice);
+    }
+    if (result < 0)
+        stats_add(stats, true, "payload", offset, "a tag of many tracks ends within one");
+}
+
 void stats_take(struct stats *stats, const sluice_flv_tag *tag, int64_t offset) {
+    int kind = tag->type == SLUICE_FLV_VIDEO ? STATS_VIDEO : STATS_AUDIO;
     stats->tags++;
     stats->bytes += tag->size;
-    if (tag->type == SLUICE_FLV_VIDEO)
-        take_media(stats, &stats->tracks[STATS_VIDEO], tag, offset);
-    else if (tag->type == SLUICE_FLV_AUDIO)
-        take_media(stats, &stats->tracks[STATS_AUDIO], tag, offset);
+    if (tag->type != SLUICE_FLV_SCRIPT && tag->view.many_tracks && tag->view.packet != SLUICE_FLV_OTHER)
+        take_parts(stats, kind, tag, offset);
+    else if (tag->type != SLUICE_FLV_SCRIPT)
+        take_media(stats, kind, tag, offset);
     else if (sluice_flv_read_metadata(&tag->payload, &stats->metadata) == 0)
         stats->has_metadata = true;
     stats->scripts += tag->type == SLUICE_FLV_SCRIPT;
@@ -138,8 +182,8 @@ int64_t stats_track_duration(const struct stats_track *track) {
 int64_t stats_duration(const struct stats *stats) {
     int64_t begin = 0, end = 0;
     bool any = false;
-    for (int i = 0; i < STATS_TRACKS; i++) {
-        const struct stats_track *track = &stats->tracks[i];
+    for (int i = 0; i < STATS_TRACKS * STATS_MOST; i++) {
+        const struct stats_track *track = &stats->tracks[i / STATS_MOST][i % STATS_MOST];
         if (!track->has_times)
             continue;
         if (!any || track->first < begin)

@@ -14,13 +14,15 @@ enum {
     STATS_FAULTS = 1000,   /* that are kept; all are counted */
     STATS_GAP_MS = 1000,   /* a step of a track's time that is longer is a gap */
     STATS_JUMP_MS = 10000, /* and from here on a jump, as is one of any size back */
-    STATS_NO_OFFSET = -1   /* of what has no place in a file */
+    STATS_NO_OFFSET = -1,  /* of what has no place in a file */
+    STATS_MOST = 16        /* tracks of a kind that are looked at; of more, the errors tell */
 };
 
 enum stats_track_kind { STATS_VIDEO, STATS_AUDIO, STATS_TRACKS };
 
 struct stats_track {
     bool seen, has_config, has_times;
+    uint8_t id; /* of multitrack; else 0 */
     uint32_t codec;
     char profile[CODEC_TEXT], level[CODEC_TEXT];
     sluice_codec_config config;
@@ -41,7 +43,8 @@ struct stats_fault {
 };
 
 struct stats {
-    struct stats_track tracks[STATS_TRACKS];
+    struct stats_track tracks[STATS_TRACKS][STATS_MOST]; /* in the order in which they have come */
+    bool has_more;                                       /* tracks than that */
     sluice_flv_metadata metadata;
     bool has_metadata;
     uint64_t tags, scripts, bytes; /* bytes: of payloads */

@@ -118,10 +118,15 @@ function media(stream) {
   const parts = [];
   if (stream.video) {
     const size = stream.video.width ? " " + stream.video.width + "x" + stream.video.height : "";
-    parts.push(stream.video.codec + size);
+    parts.push(stream.video.codec + size + others(stream.video));
   }
-  if (stream.audio) parts.push(stream.audio.codec);
+  if (stream.audio) parts.push(stream.audio.codec + others(stream.audio));
   return parts.join(", ");
+}
+
+// How many tracks there are besides the one that every player gets.
+function others(media) {
+  return media.tracks.length > 1 ? " +" + (media.tracks.length - 1) : "";
 }
 
 // Whether it is recorded, and if that is not by the rules.
