@@ -403,7 +403,7 @@ static size_t write_legacy(uint8_t *to, const sluice_flv_track *track) {
     if ((!video && track->codec != SLUICE_CODEC_AAC) || track->packet_type == EX_MPEG2TS_SEQUENCE_START ||
         track->packet > (video ? SLUICE_FLV_SEQUENCE_END : SLUICE_FLV_SEQUENCE_HEADER))
         return 0;
-    to[0] = video ? (uint8_t)(track->frame_type << 4 | VIDEO_AVC) : AUDIO_AAC << 4 | 0x0F;
+    to[0] = (uint8_t)(video ? track->frame_type << 4 | VIDEO_AVC : AUDIO_AAC << 4 | 0x0F);
     to[1] = packets[track->packet];
     if (!video || track->header_size > 0)
         return 2;
@@ -414,7 +414,7 @@ static size_t write_legacy(uint8_t *to, const sluice_flv_track *track) {
 size_t sluice_flv_write_track_header(uint8_t buffer[SLUICE_FLV_MAX_TRACK_HEADER], sluice_flv_type type,
                                      const sluice_flv_track *track, bool alone) {
     bool video = type == SLUICE_FLV_VIDEO;
-    uint8_t first = video ? (uint8_t)(0x80 | track->frame_type << 4) : AUDIO_EX_HEADER << 4;
+    uint8_t first = (uint8_t)(video ? 0x80 | track->frame_type << 4 : AUDIO_EX_HEADER << 4);
     size_t at = alone ? write_legacy(buffer, track) : 0;
     if (at > 0)
         return at;
