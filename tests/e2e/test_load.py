@@ -29,7 +29,8 @@ MIB = 1 << 20
 def sanitized():
     """Whether the daemon takes memory for checks of its own."""
     with open(harness.SLUICED, "rb") as file:
-        return b"__asan_init" in file.read()
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 class Usage:

@@ -388,7 +388,7 @@ class RefusalTest(unittest.TestCase):
             for url, words in ((daemon.url("live/none"), "404"),
                                ("rtsp://%s:%d/live/none" % (host, port), "404"),
                                ("http://127.0.0.1:%d/a.flv" % closed, "refused"),
-                               ("http://%s:%d/a.flv" % (host, port), "HTTP"),
+                               ("http://%s:%d/a.flv" % (host, port), "501"),
                                ("/nowhere/none.flv", "No such file"),
                                ("http://%s:%d/api/v1/streams" % daemon.address("admin"), "FLV")):
                 status, out, errors = probe(url)

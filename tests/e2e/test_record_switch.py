@@ -171,7 +171,10 @@ class SwitchTest(unittest.TestCase):
                 self.assertEqual((status, err), (0, ""))
                 name, wish, state, count = out.splitlines()[1].split()[:4]
                 self.assertEqual((name, wish, state, count), (steady.name, "on", "recording", "1"))
-                self.assertIn(os.path.relpath(self.files(steady.name, ".part")[-1], self.folder)[:-5], out)
+                # It is being made by another thread.
+                file = out.splitlines()[1].split()[-1]
+                harness.wait_until(lambda: file in [os.path.relpath(path, self.folder).removesuffix(".part") for path in
+                                                    self.files(steady.name, ".part")], "the part of " + file)
             for arguments in ((), ("live/a",), ("live/a", "yes"), ("live/a", "on", "x")):
                 status, out, err = run("record", *arguments)
                 self.assertEqual((status, out), (2, ""))
