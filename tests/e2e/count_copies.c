@@ -1,37 +1,16 @@
 /*
- * Preloaded into a program: counts the bytes that it copies by memcpy(3) and its like, in a file that the test maps
- * too.
+ * Preloaded into a program: counts the bytes that it copies by memcpy(3) and its like.
  *
  * What is not seen: copies of a constant, small size, which compilers put in place of the call (a payload's size is not
  * constant); loops that copy byte by byte; those that libc makes itself, such as in stdio; and the kernel's.
  * strcpy(3) and its like end at a zero byte, so nobody copies media with them.
  */
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-static _Atomic uint64_t *counter; /* bytes */
-
-__attribute__((constructor)) static void open_counter(void) {
-    const char *path = getenv("SLUICE_TEST_COPIES");
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return;
-    void *map = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (map != MAP_FAILED)
-        counter = map;
-}
+#include "preload.h"
 
 /* Built without builtins and without loops that become calls: else these would call themselves. */
 
 static void *copy(void *to, const void *from, size_t n) {
-    if (counter)
-        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    count(n);
     char *end = to;
     const char *source = from;
     if (end <= source || end >= source + n) {

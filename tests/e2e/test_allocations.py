@@ -1,11 +1,9 @@
 """Relaying takes no heap allocation: counted in the running daemon by a preloaded library."""
 
 import fcntl
-import mmap
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
 import termios
 import threading
@@ -14,6 +12,7 @@ import unittest
 
 import flv
 import harness
+import preload
 import rtsp
 from harness import Daemon, Player, Publisher
 
@@ -23,16 +22,6 @@ WINDOWS = 5  # Tries at most to see so many frames without an allocation.
 PLAYERS = 5
 AHEAD = 100  # Frames that the publisher may be ahead of its players.
 UNREAD = 64 << 10  # And bytes, where players count packets.
-
-
-def is_sanitized():
-    """Whether the daemon has a sanitizer's runtime, which has its own malloc."""
-    with open(harness.SLUICED, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return any(content.find(name) >= 0 for name in (b"__asan_init", b"__tsan_init", b"__msan_init"))
-
-
-def find_compiler():
-    return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
 
 
 class RtspPlayer(rtsp.Player):
@@ -55,24 +44,18 @@ class AllocationTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.library = os.path.join(cls.folder, "count_allocations.so")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "count_allocations.c")
-        subprocess.run([find_compiler(), "-std=gnu11", "-O1", "-fno-builtin", "-fPIC", "-shared",
-                        *(["-DCOUNT_BY_HOOK"] if is_sanitized() else []), "-o", cls.library, source], check=True)
+        cls.library = preload.build(cls.folder, "count_allocations", "-O1",
+                                    *(["-DCOUNT_BY_HOOK"] if preload.is_sanitized() else []))
 
     def setUp(self):
-        path = os.path.join(self.folder, "counter")
-        with open(path, "wb") as file:
-            file.write(bytes(8))
-        with open(path, "r+b") as file:
-            self.counter = mmap.mmap(file.fileno(), 8)
+        self.counter = preload.Counter(self.folder, self.library)
         self.addCleanup(self.counter.close)
-        self.environment = {"SLUICE_TEST_ALLOCATIONS": path, "LD_PRELOAD": self.library}
-        if is_sanitized():
+        self.environment = dict(self.counter.environment)
+        if preload.is_sanitized():
             self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
 
     def allocations(self):
-        return struct.unpack("=Q", self.counter[:8])[0]
+        return self.counter.count()
 
     def measure(self, protocol, *options, **stream):
         with Daemon(*options, environment=self.environment) as daemon:
@@ -204,6 +187,6 @@ class AllocationTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not find_compiler():
+    if not preload.find_compiler():
         harness.skip_file("no C compiler")
     harness.main()

@@ -4,7 +4,6 @@ That the count can fail is seen with a daemon that copies each payload once (cop
 """
 
 import contextlib
-import mmap
 import os
 import shutil
 import socket
@@ -15,9 +14,9 @@ import unittest
 
 import flv
 import harness
+import preload
 import rtsp
 from harness import Daemon, Player, Publisher
-from test_allocations import find_compiler
 from test_spread import WebSocketPlayer
 
 LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
@@ -89,29 +88,21 @@ class CopyTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.library = os.path.join(cls.folder, "count_copies.so")
-        source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "count_copies.c")
-        subprocess.run([find_compiler(), "-std=gnu11", "-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fPIC",
-                        "-shared", "-o", cls.library, source], check=True)
+        cls.library = preload.build(cls.folder, "count_copies", "-O2", "-fno-tree-loop-distribute-patterns")
 
     def setUp(self):
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
-        path = os.path.join(self.folder, "counter")
-        with open(path, "wb") as file:
-            file.write(bytes(8))
-        with open(path, "r+b") as file:
-            self.counter = mmap.mmap(file.fileno(), 8)
+        self.counter = preload.Counter(self.folder, self.library)
         self.addCleanup(self.counter.close)
-        self.environment = {"SLUICE_TEST_COPIES": path, "LD_PRELOAD": self.library}
 
     def copied(self):
-        return struct.unpack("=Q", self.counter[:8])[0]
+        return self.counter.count()
 
     def start(self, *options):
         """The daemon, whose copies are counted from here on."""
-        self.counter[:8] = bytes(8)
-        daemon = self.stack.enter_context(Daemon(*options, listen=LISTEN, environment=self.environment))
+        self.counter.reset()
+        daemon = self.stack.enter_context(Daemon(*options, listen=LISTEN, environment=self.counter.environment))
         before = self.copied()
         self.assertGreater(before, 0, "the start is not counted")
         daemon.api()
@@ -226,7 +217,7 @@ class CopyTest(unittest.TestCase):
         mask = b"\x37\xfa\x21\x3d"
         masked = bytes(a ^ b for a, b in zip(message, mask * (len(message) // 4)))
         with subprocess.Popen([ECHO, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                              env=dict(os.environ, **self.environment)) as echo:
+                              env=dict(os.environ, **self.counter.environment)) as echo:
             port = int(echo.stdout.readline().split()[1])
             with socket.create_connection(("127.0.0.1", port), timeout=harness.PATIENCE) as peer:
                 peer.sendall(b"GET / HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -246,7 +237,7 @@ class CopyTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not find_compiler():
+    if not preload.find_compiler():
         harness.skip_file("no C compiler")
     if not COPYING:
         harness.skip_file("no daemon that copies (environment variable SLUICED_COPYING)")

@@ -18,6 +18,7 @@
 #include <sluice/stream.h>
 
 #include "backends/fork_mark.h"
+#include "support/files.h"
 #include "support/sockets.h"
 
 enum { GUARD = 60, CHILD_GUARD = 20, ROUNDS = 20 };
@@ -78,7 +79,8 @@ static void parent_open(parent *p, void **state) {
     const struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fds[2];
     *p = (parent){0};
-    loop_rig_open(&p->rig, NULL, &(sluice_loop_options){.backend = *(const sluice_backend_choice *)*state}, GUARD);
+    loop_rig_open(&p->rig, NULL, &(sluice_loop_options){.backend = ((const sluice_loop_options *)*state)->backend},
+                  GUARD);
     sockets_tcp_pair(fds);
     p->peer = fds[1];
     assert_int_equal(sluice_conn_new(p->rig.loop, fds[0], &events, p, &p->conn), 0);
@@ -163,7 +165,7 @@ static void a_stream_of_a_child_has_an_error(void **state) {
     sluice_stream *stream;
     int fds[2], status;
     kernel_wipes = true;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = *(const sluice_backend_choice *)*state}, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = ((const sluice_loop_options *)*state)->backend}, GUARD);
     sockets_tcp_pair(fds);
     assert_int_equal(sluice_stream_new(rig.loop, fds[0], NULL, &stream), 0);
     pid_t child = fork();
@@ -199,18 +201,11 @@ static void a_child_makes_loops_of_its_own(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static sluice_backend_choice uring_choice = SLUICE_BACKEND_URING, epoll_choice = SLUICE_BACKEND_EPOLL;
-
-#define ON_BOTH(test)                                                                                                  \
-    {.name = #test ", io_uring", .test_func = test, .initial_state = &uring_choice}, {                                 \
-        .name = #test ", epoll", .test_func = test, .initial_state = &epoll_choice                                     \
-    }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_BOTH(a_child_has_an_error_and_the_parent_goes_on),
-        ON_BOTH(a_stream_of_a_child_has_an_error),
-        ON_BOTH(a_child_makes_loops_of_its_own),
+        FILES_ON_BOTH(a_child_has_an_error_and_the_parent_goes_on),
+        FILES_ON_BOTH(a_stream_of_a_child_has_an_error),
+        FILES_ON_BOTH(a_child_makes_loops_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

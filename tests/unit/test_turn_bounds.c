@@ -54,7 +54,8 @@ static int duplicate(int fd) {
 }
 
 static void rig_open(loop_rig *rig, void **state, uint32_t batch_us) {
-    const sluice_loop_options options = {.backend = *(const sluice_backend_choice *)*state, .batch_us = batch_us};
+    const sluice_loop_options options = {.backend = ((const sluice_loop_options *)*state)->backend,
+                                         .batch_us = batch_us};
     loop_rig_open(rig, NULL, &options, GUARD);
 }
 
@@ -591,21 +592,14 @@ static void writes_all_happen(void **state) {
     write_together(state, 10 * URING_ENTRIES);
 }
 
-static sluice_backend_choice uring_choice = SLUICE_BACKEND_URING, epoll_choice = SLUICE_BACKEND_EPOLL;
-
-#define ON_BOTH(test)                                                                                                  \
-    {.name = #test ", io_uring", .test_func = test, .initial_state = &uring_choice}, {                                 \
-        .name = #test ", epoll", .test_func = test, .initial_state = &epoll_choice                                     \
-    }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        ON_BOTH(sends_starve_nobody),       ON_BOTH(pieces_starve_nobody),
-        ON_BOTH(completions_starve_nobody), ON_BOTH(completions_of_a_window_starve_nobody),
-        ON_BOTH(senders_have_equal_shares), ON_BOTH(events_starve_nobody),
-        ON_BOTH(cancels_all_happen),        ON_BOTH(accepts_starve_nobody),
-        ON_BOTH(posts_starve_nobody),       ON_BOTH(timers_starve_nobody),
-        ON_BOTH(reads_starve_nobody),       ON_BOTH(writes_all_happen),
+        FILES_ON_BOTH(sends_starve_nobody),       FILES_ON_BOTH(pieces_starve_nobody),
+        FILES_ON_BOTH(completions_starve_nobody), FILES_ON_BOTH(completions_of_a_window_starve_nobody),
+        FILES_ON_BOTH(senders_have_equal_shares), FILES_ON_BOTH(events_starve_nobody),
+        FILES_ON_BOTH(cancels_all_happen),        FILES_ON_BOTH(accepts_starve_nobody),
+        FILES_ON_BOTH(posts_starve_nobody),       FILES_ON_BOTH(timers_starve_nobody),
+        FILES_ON_BOTH(reads_starve_nobody),       FILES_ON_BOTH(writes_all_happen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,49 @@
+"""Libraries that are preloaded into a program to count something (preload.h), and what they have counted."""
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+
+import harness
+
+
+def is_sanitized():
+    """Whether the daemon has a sanitizer's runtime, which has its own malloc."""
+    with open(harness.SLUICED, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return any(content.find(name) >= 0 for name in (b"__asan_init", b"__tsan_init", b"__msan_init"))
+
+
+def find_compiler():
+    return os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+
+
+def build(folder, name, *flags):
+    """The library of NAME.c, in that folder."""
+    library = os.path.join(folder, name + ".so")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".c")
+    subprocess.run([find_compiler(), "-std=gnu11", "-fno-builtin", "-fPIC", "-shared", *flags, "-o", library, source],
+                   check=True)
+    return library
+
+
+class Counter:
+    """A count from 0 on, and the environment for the program that is counted."""
+
+    def __init__(self, folder, library):
+        path = os.path.join(folder, "counter")
+        with open(path, "wb") as file:
+            file.write(bytes(8))
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 8)
+        self.environment = {"SLUICE_TEST_COUNTER": path, "LD_PRELOAD": library}
+
+    def reset(self):
+        self._map[:8] = bytes(8)
+
+    def count(self):
+        return struct.unpack("=Q", self._map[:8])[0]
+
+    def close(self):
+        self._map.close()
