@@ -418,7 +418,8 @@ size_t sluice_flv_write_track_header(uint8_t buffer[SLUICE_FLV_MAX_TRACK_HEADER]
     size_t at = alone ? write_legacy(buffer, track) : 0;
     if (at > 0)
         return at;
-    buffer[at++] = first | (alone ? track->packet_type : video ? EX_VIDEO_MULTITRACK : EX_AUDIO_MULTITRACK);
+    unsigned packet = alone ? track->packet_type : video ? EX_VIDEO_MULTITRACK : EX_AUDIO_MULTITRACK;
+    buffer[at++] = (uint8_t)(first | packet);
     if (!alone)
         buffer[at++] = (uint8_t)(ONE_TRACK << 4 | track->packet_type);
     for (int shift = 24; shift >= 0; shift -= 8)

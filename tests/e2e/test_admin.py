@@ -52,6 +52,10 @@ class DocumentsTest(unittest.TestCase):
                 self.assertEqual((publisher["address"], publisher["protocol"], publisher["stream"]),
                                  (steady.publisher.address, "flv", steady.name))
                 self.assertEqual(publisher["bytes_received"], stream["bytes_received"])
+                for kind, codec in (("video", "h264"), ("audio", "aac")):
+                    track, = stream[kind].pop("tracks")
+                    self.assertEqual((track["id"], track["codec"], track["default"], track["frames"]),
+                                     (0, codec, True, stream["frames"][kind]))
                 self.assertEqual(stream["video"], {"codec": "h264", "width": 320, "height": 180, "frame_rate": 25})
                 self.assertEqual(stream["audio"], {"codec": "aac"})
                 self.assertEqual((stream["subscribers"], stream["frames_dropped"]), (1, 0))

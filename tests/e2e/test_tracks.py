@@ -155,6 +155,13 @@ class FormsTest(unittest.TestCase):
                     with rtsp.Client(daemon, NAME) as client:
                         self.assertIn("config=12%02X" % aac(9).payload[3], client.play()[0].body.upper().replace(
                             "CONFIG", "config"))
+                        # The group's first pictures and sounds, of these tracks alone.
+                        packets = [client.next_rtp() for _ in range(12)]
+                        units = [packet.payload for packet in packets if packet.channel == 0]
+                        sounds = [packet.payload[4:] for packet in packets if packet.channel == 2]
+                        self.assertIn(flv.video_frame(0, True, 2003, 530).payload[9:], units)
+                        self.assertEqual(sounds[0], flv.audio_frame(0, 2009, 69).payload[2:])
+                        self.assertTrue(all(len(sound) == len(sounds[0]) for sound in sounds))
                     self.assertEqual([(track["id"], track["default"])
                                       for track in daemon.stream(NAME)["video"]["tracks"]], [(7, False), (3, True)])
                 daemon.blocks_settled()
