@@ -182,7 +182,8 @@ int flv_session_start(struct worker *worker, sluice_conn_handover *connection, c
         error = sluice_conn_adopt(worker->loop, connection, &events, session, &session->base.conn);
     if (error) {
         if (error == -EPERM)
-            denials_log(&worker->denials, worker_now(worker), "flv", session->base.peer, 403);
+            denials_log(&worker->denials, worker_now(worker), "flv", session->base.peer, &session->base.peer_address,
+                        403);
         publisher_end(session->publisher, error, 0, worker_now(worker));
         free(session);
         return error;

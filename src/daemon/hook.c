@@ -13,7 +13,7 @@ static void answer(struct hook_job *job, bool granted) {
     struct worker *worker = session->worker;
     hook_cancel(session);
     if (!granted)
-        denials_log(&worker->denials, worker_now(worker), job->protocol, job->peer, 403);
+        denials_log(&worker->denials, worker_now(worker), job->protocol, job->peer, &job->host, 403);
     job->answered(session, granted);
 }
 

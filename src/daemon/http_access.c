@@ -80,7 +80,7 @@ bool http_authorize(struct http_session *session, const sluice_http_request *req
         session_authorize(&session->base);
     if (status == 0)
         return true;
-    denials_log(&worker->denials, worker_now(worker), "http", session->base.peer, status);
+    denials_log(&worker->denials, worker_now(worker), "http", session->base.peer, &session->base.peer_address, status);
     const struct http_reply reply = {
         .status = status,
         .reason = status == 401 ? "credentials are asked for" : "no right to do that",

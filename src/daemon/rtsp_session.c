@@ -257,7 +257,8 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     }
     /* The first time is how it is meant to be. */
     if (status != 401 || session->auth.failures > 0)
-        denials_log(&worker->denials, worker_now(worker), "rtsp", session->base.peer, status);
+        denials_log(&worker->denials, worker_now(worker), "rtsp", session->base.peer, &session->base.peer_address,
+                    status);
     rtsp_reply_send(session, &reply, NULL, NULL, 0);
     if (session->auth.failures >= RTSP_AUTH_FAILURES)
         rtsp_end(session);

@@ -1,0 +1,116 @@
+/* Which refusals are logged, and how many of the others there were. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/denials.h"
+#include "daemon/log.h"
+
+static unsigned logged; /* lines of one refusal each */
+static uint64_t told;   /* refusals that were told of by their number */
+static char last_peer[64];
+
+/* The linker puts this in the place of the call (--wrap). */
+void __wrap_log_write(enum log_level level, const char *message, const log_field *fields, size_t count);
+void __wrap_log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+    assert_int_equal(level, LOG_WARNING);
+    if (strcmp(message, "requests refused, not logged") == 0) {
+        assert_int_equal(count, 1);
+        told += strtoull(fields[0].value, NULL, 10);
+        return;
+    }
+    assert_string_equal(message, "request refused");
+    assert_string_equal(fields[1].key, "peer");
+    snprintf(last_peer, sizeof last_peer, "%s", fields[1].value);
+    logged++;
+}
+
+static void refuse(struct denials *denials, uint64_t now, const char *peer) {
+    struct cidr cidr;
+    assert_int_equal(cidr_parse(peer, &cidr), 0);
+    denials_log(denials, now, "http", peer, &cidr.address, 403);
+}
+
+static int begin(void **state) {
+    (void)state;
+    logged = 0;
+    told = 0;
+    return 0;
+}
+
+/* However often one asks, others are seen, until they have had as many lines. */
+static void one_address_hides_no_other(void **state) {
+    (void)state;
+    struct denials denials = {0};
+    for (int i = 0; i < 1000; i++)
+        refuse(&denials, 5, "10.0.0.1");
+    assert_int_equal(logged, DENIALS_LOGGED);
+    for (int i = 0; i < DENIALS_LOGGED + 1; i++)
+        refuse(&denials, 6, "10.0.0.2");
+    assert_int_equal(logged, 2 * DENIALS_LOGGED);
+    assert_string_equal(last_peer, "10.0.0.2");
+    denials_tick(&denials, 5 + DENIALS_MS - 1);
+    assert_int_equal(told, 0);
+    denials_tick(&denials, 5 + DENIALS_MS);
+    assert_int_equal(told, 1000 - DENIALS_LOGGED + 1);
+    denials_tick(&denials, 5 + 2 * DENIALS_MS);
+    assert_int_equal(told, 1000 - DENIALS_LOGGED + 1);
+    refuse(&denials, 5 + 2 * DENIALS_MS, "10.0.0.1");
+    assert_int_equal(logged, 2 * DENIALS_LOGGED + 1);
+}
+
+/* The last address that has a place of its own, and the first that shares; and ten times as many. */
+static void many_addresses_are_bounded(void **state) {
+    (void)state;
+    struct denials denials = {0};
+    char peer[32];
+    for (int host = 0; host < 10 * DENIALS_HOSTS; host++) {
+        snprintf(peer, sizeof peer, "10.0.1.%d", host);
+        for (int i = 0; i < DENIALS_LOGGED + 5; i++)
+            refuse(&denials, 0, peer);
+        int counted = host < DENIALS_HOSTS ? host + 1 : DENIALS_HOSTS + 1;
+        assert_int_equal(logged, counted * DENIALS_LOGGED);
+    }
+    denials_tick(&denials, DENIALS_MS);
+    assert_int_equal(logged + told, 10 * DENIALS_HOSTS * (DENIALS_LOGGED + 5));
+}
+
+static void network_of_ipv6_is_one_address(void **state) {
+    (void)state;
+    struct denials denials = {0};
+    char peer[32];
+    for (int i = 1; i <= 100; i++) {
+        snprintf(peer, sizeof peer, "2001:db8:0:1::%d", i);
+        refuse(&denials, 0, peer);
+    }
+    assert_int_equal(logged, DENIALS_LOGGED);
+    refuse(&denials, 0, "2001:db8:0:2::1");
+    assert_int_equal(logged, DENIALS_LOGGED + 1);
+}
+
+/* What was not logged of one while is told of before the next one's first line. */
+static void told_with_the_next_one(void **state) {
+    (void)state;
+    struct denials denials = {0};
+    for (int i = 0; i < DENIALS_LOGGED + 7; i++)
+        refuse(&denials, 100, "10.0.0.1");
+    refuse(&denials, 100 + DENIALS_MS, "10.0.0.1");
+    assert_int_equal(told, 7);
+    assert_int_equal(logged, DENIALS_LOGGED + 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(one_address_hides_no_other, begin),
+        cmocka_unit_test_setup(many_addresses_are_bounded, begin),
+        cmocka_unit_test_setup(network_of_ipv6_is_one_address, begin),
+        cmocka_unit_test_setup(told_with_the_next_one, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
