@@ -226,6 +226,35 @@ static size_t skip_frames(struct player *player, size_t from, size_t to) {
     return end;
 }
 
+/* Whether it is of a video track of which the player has to have a key frame first. */
+static bool is_held_back(struct player *player, const struct packet *packet) {
+    if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
+        return false;
+    uint32_t bit = 1u << packet->track;
+    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
+        player->needs_key &= ~bit;
+    return player->needs_key & bit;
+}
+
+/* Of what is left behind a gap, each other video track's frames come from a key frame of its own on. */
+static void hold_back_queued(struct player *player, size_t from) {
+    size_t to = from;
+    player->needs_key = UINT32_MAX;
+    for (size_t i = from; i < player->count; i++) {
+        struct packet *packet = at(player, i);
+        if (!is_held_back(player, packet)) {
+            *slot(player, to++) = packet;
+            continue;
+        }
+        player->dropped[DROP_CATCH_UP]++;
+        player->queued_bytes -= packet->size;
+        packet_unref(packet);
+    }
+    /* They came behind the packet that decoding begins with. */
+    player->since_sync -= player->count - to;
+    player->count = to;
+}
+
 /* Skips what has waited for too long, where a newer packet is queued that decoding can begin with. */
 static void catch_up(struct player *player, uint64_t now) {
     size_t kept = kept_count(player);
@@ -240,6 +269,7 @@ static void catch_up(struct player *player, uint64_t now) {
     }
     player->first = (player->first + gone) & (player->capacity - 1);
     player->count -= gone;
+    hold_back_queued(player, kept);
     player->lost_at = now;
     player->due = 0;
     player_flush(player);
@@ -266,16 +296,6 @@ static void note_time(struct player *player, uint64_t now, bool was_behind) {
         player->lost_at = now;
     if (player->count == 0 && (player->lost_at == 0 || now - player->lost_at >= RECOVERED_MS))
         player->behind_since = now;
-}
-
-/* Whether it is of a video track of which the player has to have a key frame first. */
-static bool is_held_back(struct player *player, const struct packet *packet) {
-    if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
-        return false;
-    uint32_t bit = 1u << packet->track;
-    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
-        player->needs_key &= ~bit;
-    return player->needs_key & bit;
 }
 
 void player_push(struct player *player, struct packet *whole, const struct stream_headers *headers, bool has_video) {

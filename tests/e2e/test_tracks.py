@@ -188,7 +188,24 @@ class FormsTest(unittest.TestCase):
                     stream = daemon.stream(NAME)
                     self.assertEqual(len(stream["video"]["tracks"]), 16)
                     self.assertEqual(stream["frames_beyond_tracks"], 20)
+                player.close()
                 daemon.blocks_settled()
+
+    def test_a_tag_of_more_tracks_than_anybody_has(self):
+        """A quarter of a million empty tracks in a tag cost no more than sixteen; a tag that breaks off is counted."""
+        empty = b"".join(bytes([number & 255, 0, 0, 0]) for number in range(250000))
+        broken = b"\x95\x11Opus\0\0\0\4four\1\0\0\5four"
+        with Daemon() as daemon, Player(daemon, NAME) as player, Publisher(daemon, NAME, "http") as publisher:
+            publisher.send(pack([aac(0), flv.audio_frame(0, 1, 60), flv.Tag(flv.AUDIO, 10, b"\x95\x11Opus" + empty),
+                                 flv.Tag(flv.AUDIO, 20, broken), flv.audio_frame(600, 2, 60)]))
+            player.wait_frame(flv.audio_frame(600, 2, 60))
+            stream = daemon.stream(NAME)
+            self.assertEqual([track["frames"] for track in stream["audio"]["tracks"]], [4] + [1] * 15)
+            self.assertEqual((stream["frames_beyond_tracks"], stream["frames_dropped"]), (1, 1))
+            self.assertEqual(len(player.tags), 1 + 1 + 16 + 1 + 1)
+            self.assertEqual(publisher.finish(), 200)
+            player.close()
+            daemon.blocks_settled()
 
     def test_a_recording_has_all_tracks(self):
         groups = hand_made(40)

@@ -251,6 +251,34 @@ static void a_player_that_waited_for_too_long_has_the_last_headers(void **state)
     rig_close(&rig);
 }
 
+static void a_player_that_waited_for_too_long_begins_each_track_with_its_key_frame(void **state) {
+    tracks_rig rig;
+    (void)state;
+    rig_open(&rig);
+    rig.player.catch_up_ms = 1000;
+    start(&rig);
+    publish(&rig, PACKET_KEY_FRAME, 0, '1');
+    publish_key_of(&rig, 1, '2');
+    publish_key_of(&rig, 2, '3');
+    publish(&rig, PACKET_KEY_FRAME, 0, '4');
+    publish_key_of(&rig, 2, '5');
+    publish(&rig, PACKET_VIDEO, 1, '6');
+    publish(&rig, PACKET_VIDEO, 2, '7');
+    publish(&rig, PACKET_AUDIO, 0, 's');
+    struct packet *late = make(&rig, PACKET_VIDEO, 0, '8');
+    late->received_at = NOW + 1000;
+    player_push(&rig.player, late, &rig.stream.headers, true);
+    packet_unref(late);
+    assert_queued(&rig, "457s8");
+    assert_int_equal(rig.player.queued_bytes, 5);
+    assert_int_equal(rig.player.since_sync, 5);
+    assert_int_equal(rig.player.dropped[DROP_CATCH_UP], 4);
+    publish(&rig, PACKET_VIDEO, 1, '9');
+    publish_key_of(&rig, 1, 'k');
+    assert_queued(&rig, "457s8k");
+    rig_close(&rig);
+}
+
 static void there_are_so_many_tracks(void **state) {
     struct tracks tracks = {0};
     (void)state;
@@ -387,6 +415,7 @@ int main(void) {
         cmocka_unit_test(a_header_is_sent_once_and_again_where_it_was_dropped),
         cmocka_unit_test(a_header_that_cannot_be_known_again_is_sent),
         cmocka_unit_test(a_player_that_waited_for_too_long_has_the_last_headers),
+        cmocka_unit_test(a_player_that_waited_for_too_long_begins_each_track_with_its_key_frame),
         cmocka_unit_test(there_are_so_many_tracks),
         cmocka_unit_test(the_main_track_is_chosen_until_players_are_started),
         cmocka_unit_test(the_same_bytes_have_the_same_version),
