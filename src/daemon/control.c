@@ -318,7 +318,15 @@ int control_run(struct control *control) {
     admin_begin(control->admin);
     server_begin(control->server);
     event_base_dispatch(control->base);
+    /* Without the administration's loop the base does not run either: nothing could stop the server any more. */
+    const int failed = admin_error(control->admin);
+    if (failed) {
+        LOG(LOG_ERROR, "stopping", {"reason", "the administration has failed"}, {"error", strerror(-failed)});
+        server_stop(control->server);
+    }
     join(control);
     log_status_end();
+    if (failed)
+        return failed;
     return !control->error && upgrade_is_lost(control->upgrade) ? -ECHILD : control->error;
 }

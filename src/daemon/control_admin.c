@@ -1,7 +1,6 @@
 #include "daemon/control_admin.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
 #include <fcntl.h>
@@ -14,8 +13,8 @@
 #include "daemon/admin_asset.h"
 #include "daemon/admin_guard.h"
 #include "daemon/admin_metrics.h"
+#include "daemon/admin_server.h"
 #include "daemon/control_admin_listen.h"
-#include "daemon/control_admin_peers.h"
 #include "daemon/control_notice.h"
 #include "daemon/control_reply.h"
 #include "daemon/control_upgrade.h"
@@ -23,22 +22,15 @@
 #include "daemon/spawn.h"
 
 enum {
-    HEAD_MOST = 16384,   /* bytes of a request's head that are looked at */
-    HEAD_HARD = 1 << 16, /* of it that are read */
-    BODY_MOST = 65536,   /* of its body: none is longer than what is looked at */
-    BODY_HARD = 1 << 20, /* of its body, before it is read at all */
-    CONNECTION_S = 10,   /* without a byte */
     BAN_MOST_S = 86400,
     TOKEN_LEAST = 16, /* characters */
-    METHODS_CHANGE = EVHTTP_REQ_POST | EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE | EVHTTP_REQ_PATCH,
-    METHODS_KNOWN = METHODS_CHANGE | EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_OPTIONS | EVHTTP_REQ_TRACE,
+    METHODS_CHANGE = ADMIN_POST | ADMIN_PUT | ADMIN_DELETE | ADMIN_PATCH,
 };
 
 struct admin_listener {
     struct admin *admin;
     struct admin_guard guard;
-    struct evhttp *http;
-    struct evhttp_bound_socket *socket; /* NULL: nothing is accepted any more */
+    struct admin_socket *socket;
 };
 
 struct admin {
@@ -46,7 +38,7 @@ struct admin {
     struct reload *reload;
     struct notifier *notifier;
     struct upgrade *upgrade;
-    struct admin_peers *peers;
+    struct admin_server *server;
     bool serves;  /* the run has begun */
     bool leaving; /* another process is the server */
     char *token;
@@ -92,7 +84,7 @@ static const struct route routes[] = {
 /* A request that waits for the workers. */
 struct pending {
     struct admin *admin;
-    struct evhttp_request *request;
+    struct exchange *exchange;
     const struct route *route;
     struct command command; /* of GET: what is asked for, by the same fields */
 };
@@ -111,14 +103,14 @@ static const struct route *find_route(const char *path) {
     return NULL;
 }
 
-static bool allows(const struct route *route, enum evhttp_cmd_type method) {
+static bool allows(const struct route *route, enum admin_method method) {
     switch (method) {
-    case EVHTTP_REQ_GET:
-    case EVHTTP_REQ_HEAD:
+    case ADMIN_GET:
+    case ADMIN_HEAD:
         return strncmp(route->allow, "GET", 3) == 0;
-    case EVHTTP_REQ_DELETE:
+    case ADMIN_DELETE:
         return strstr(route->allow, "DELETE");
-    case EVHTTP_REQ_POST:
+    case ADMIN_POST:
         return strstr(route->allow, "POST");
     default:
         return false;
@@ -174,8 +166,7 @@ static bool read_parameter(const struct evkeyval *one, struct command *command) 
 }
 
 /* ?ban=SECONDS, ?by=rule. False when the query is something else. */
-static bool read_query(struct evhttp_request *request, struct command *command) {
-    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+static bool read_query(const char *query, struct command *command) {
     struct evkeyvalq parameters;
     bool good = true;
     if (!query)
@@ -188,22 +179,22 @@ static bool read_query(struct evhttp_request *request, struct command *command) 
     return good;
 }
 
-static void send_document(struct evhttp_request *request, struct json *json) {
+static void send_document(struct exchange *exchange, struct json *json) {
     if (json->failed) {
         free(json->text);
-        reply_problem(request, 503, "out of memory");
+        reply_problem(exchange, 503, "out of memory");
         return;
     }
-    reply_text(request, "application/json", json->text, json->length);
+    reply_text(exchange, "application/json", json->text, json->length);
 }
 
 static void send_metrics(const struct pending *pending, const struct admin_view *view) {
     size_t size;
     char *text = admin_metrics(view, &size);
     if (text)
-        reply_text(pending->request, METRICS_TYPE, text, size);
+        reply_text(pending->exchange, METRICS_TYPE, text, size);
     else
-        reply_problem(pending->request, 503, "out of memory");
+        reply_problem(pending->exchange, 503, "out of memory");
 }
 
 static void answer_get(const struct answer *answer, void *user) {
@@ -215,7 +206,7 @@ static void answer_get(const struct answer *answer, void *user) {
     bool found = true;
     notifier_get_counts(pending->admin->notifier, view.notices, &view.notices_waiting);
     if (answer->answered == 0) {
-        reply_problem(pending->request, 503, "the workers do not answer");
+        reply_problem(pending->exchange, 503, "the workers do not answer");
     } else if (route->path == metrics_path) {
         send_metrics(pending, &view);
     } else {
@@ -228,11 +219,11 @@ static void answer_get(const struct answer *answer, void *user) {
         else
             found = admin_player(&view, pending->command.id, &json);
         if (found)
-            send_document(pending->request, &json);
+            send_document(pending->exchange, &json);
         else if (answer_is_whole(answer))
-            reply_problem(pending->request, 404, "there is no such object, or not any more");
+            reply_problem(pending->exchange, 404, "there is no such object, or not any more");
         else
-            reply_problem(pending->request, 503, "not all workers have answered: it may be there");
+            reply_problem(pending->exchange, 503, "not all workers have answered: it may be there");
     }
     free(pending);
 }
@@ -240,42 +231,42 @@ static void answer_get(const struct answer *answer, void *user) {
 static void answer_command(const struct answer *answer, void *user) {
     struct pending *pending = user;
     if (answer->error == 0)
-        reply_done(pending->request);
+        reply_done(pending->exchange);
     else if (answer->error == -EOPNOTSUPP)
-        reply_problem(pending->request, 409, "there is no directory to record to: see --record");
+        reply_problem(pending->exchange, 409, "there is no directory to record to: see --record");
     else if (answer->error == -ENOSPC)
-        reply_problem(pending->request, 503, "too many streams are recorded, or not, against the rules");
+        reply_problem(pending->exchange, 503, "too many streams are recorded, or not, against the rules");
     else if (answer->error == -ENOMEM && pending->command.kind == COMMAND_RECORD)
-        reply_problem(pending->request, 503, "out of memory");
+        reply_problem(pending->exchange, 503, "out of memory");
     else if (answer->error == -ENOENT && answer->answered == answer->snapshots.count)
-        reply_problem(pending->request, 404, "there is no such object, or not any more");
+        reply_problem(pending->exchange, 404, "there is no such object, or not any more");
     else if (answer->error == -ENOENT)
-        reply_problem(pending->request, 503, "not all workers have answered: it may yet be done");
+        reply_problem(pending->exchange, 503, "not all workers have answered: it may yet be done");
     else
-        reply_problem(pending->request, 503, "it is done, but for the ban: out of memory");
+        reply_problem(pending->exchange, 503, "it is done, but for the ban: out of memory");
     free(pending);
 }
 
-static void ask(struct admin *admin, struct evhttp_request *request, const struct route *route,
+static void ask(struct admin *admin, struct exchange *exchange, const struct route *route,
                 const struct command *command, bool is_command) {
     struct pending *pending = malloc(sizeof *pending);
     int error = -ENOMEM;
     if (pending) {
-        *pending = (struct pending){admin, request, route, *command};
+        *pending = (struct pending){admin, exchange, route, *command};
         error = is_command ? asker_command(admin->asker, command, answer_command, pending)
                            : asker_snapshot(admin->asker, route->parts, answer_get, pending);
     }
     if (!error)
         return;
     free(pending);
-    reply_problem(request, 503, error == -EAGAIN ? "too many requests at a time" : "out of memory");
+    reply_problem(exchange, 503, error == -EAGAIN ? "too many requests at a time" : "out of memory");
 }
 
 static void answer_reload(const struct reload_result *result, void *user) {
-    struct evhttp_request *request = user;
+    struct exchange *exchange = user;
     struct json json = {0};
     if (result->error) {
-        reply_problem(request, result->error == -EINVAL ? 422 : 503, result->text);
+        reply_problem(exchange, result->error == -EINVAL ? 422 : 503, result->text);
         return;
     }
     json_open(&json, NULL, '{');
@@ -289,142 +280,126 @@ static void answer_reload(const struct reload_result *result, void *user) {
     }
     json_close(&json, ']');
     json_close(&json, '}');
-    send_document(request, &json);
+    send_document(exchange, &json);
 }
 
-static void reload(struct admin *admin, struct evhttp_request *request) {
-    int error = reload_start(admin->reload, answer_reload, request);
+static void reload(struct admin *admin, struct exchange *exchange) {
+    int error = reload_start(admin->reload, answer_reload, exchange);
     if (error)
-        reply_problem(request, error == -EBUSY ? 409 : 503,
+        reply_problem(exchange, error == -EBUSY ? 409 : 503,
                       error == -EBUSY ? "a reload or an upgrade is under way" : "out of memory");
 }
 
 static void answer_upgrade(int error, const char *reason, pid_t pid, void *user) {
-    struct evhttp_request *request = user;
+    struct exchange *exchange = user;
     struct json json = {0};
     if (error) {
-        reply_problem(request, 503, reason);
+        reply_problem(exchange, 503, reason);
         return;
     }
     json_open(&json, NULL, '{');
     json_unsigned(&json, "pid", (uint64_t)pid);
     json_close(&json, '}');
-    reply_close(request);
-    send_document(request, &json);
+    exchange_close(exchange);
+    send_document(exchange, &json);
 }
 
-static void upgrade(struct admin *admin, struct evhttp_request *request) {
-    int error = upgrade_start(admin->upgrade, answer_upgrade, request);
+static void upgrade(struct admin *admin, struct exchange *exchange) {
+    int error = upgrade_start(admin->upgrade, answer_upgrade, exchange);
     if (error)
-        reply_problem(request, error == -EBUSY ? 409 : 503,
+        reply_problem(exchange, error == -EBUSY ? 409 : 503,
                       error == -EBUSY       ? "a reload or an upgrade is under way"
                       : error == -ESHUTDOWN ? "the server stops"
                                             : "out of memory");
 }
 
+/* A header's value as a string, which the caller frees. NULL where there is none, or no memory. */
+static char *copy_header(const sluice_http_request *request, const char *name) {
+    const sluice_http_header *header = sluice_http_find(request, name);
+    return header ? strndup(header->value.text, header->value.length) : NULL;
+}
+
 /* True when the request may go on; it has been answered otherwise. */
-static bool is_let_in(const struct admin_listener *listener, struct evhttp_request *request, bool is_static) {
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+static bool is_let_in(const struct admin_listener *listener, struct exchange *exchange, const struct admin_call *call,
+                      bool is_static) {
+    char *host = copy_header(call->request, "Host"), *origin = copy_header(call->request, "Origin");
+    char *fetch_site = copy_header(call->request, "Sec-Fetch-Site");
+    char *authorization = copy_header(call->request, "Authorization");
     const struct admin_request seen = {
-        .host = evhttp_find_header(headers, "Host"),
-        .origin = evhttp_find_header(headers, "Origin"),
-        .fetch_site = evhttp_find_header(headers, "Sec-Fetch-Site"),
-        .authorization = evhttp_find_header(headers, "Authorization"),
-        .changes = evhttp_request_get_command(request) & METHODS_CHANGE,
+        .host = host,
+        .origin = origin,
+        .fetch_site = fetch_site,
+        .authorization = authorization,
+        .changes = call->method & METHODS_CHANGE,
         .is_static = is_static,
     };
     const char *reason = "";
     unsigned status = admin_guard_check(&listener->guard, &seen, &reason);
+    /* A page could not be told from another one by a header that was lost. */
+    if (!status && ((!origin && sluice_http_find(call->request, "Origin")) ||
+                    (!fetch_site && sluice_http_find(call->request, "Sec-Fetch-Site")))) {
+        status = 503;
+        reason = "out of memory";
+    }
+    free(host);
+    free(origin);
+    free(fetch_site);
+    if (authorization)
+        explicit_bzero(authorization, strlen(authorization));
+    free(authorization);
     if (!status)
         return true;
-    char *host;
-    uint16_t port;
-    evhttp_connection_get_peer(evhttp_request_get_connection(request), &host, &port);
-    LOG(LOG_WARNING, "request refused", {"proto", "admin"}, {"peer", host}, {"status", log_unsigned(status).text},
+    LOG(LOG_WARNING, "request refused", {"proto", "admin"}, {"peer", call->peer}, {"status", log_unsigned(status).text},
         {"reason", reason});
-    reply_problem(request, status, reason);
+    reply_problem(exchange, status, reason);
     return false;
 }
 
-static size_t head_size(struct evhttp_request *request) {
-    size_t size = strlen(evhttp_request_get_uri(request));
-    for (const struct evkeyval *one = evhttp_request_get_input_headers(request)->tqh_first; one;
-         one = one->next.tqe_next)
-        size += strlen(one->key) + strlen(one->value);
-    return size;
-}
-
-/* What is no request to the API at all. True when it may go on; it has been answered otherwise. */
-static bool is_request(struct evhttp_request *request) {
-    bool is_known = evhttp_request_get_command(request) & METHODS_KNOWN;
-    bool is_long = head_size(request) > HEAD_MOST;
-    if (is_known && !is_long)
-        return true;
-    /* The body of a method that it does not know has not been read. */
-    reply_close(request);
-    if (is_known)
-        reply_problem(request, 431, "the head is longer than any request needs");
-    else
-        reply_problem(request, 501, "this method is not known");
-    return false;
-}
-
-static void answer_asset(struct evhttp_request *request, const struct admin_asset *asset) {
-    enum evhttp_cmd_type method = evhttp_request_get_command(request);
-    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
-        reply_wrong_method(request, "GET, HEAD");
+static void answer_asset(struct exchange *exchange, enum admin_method method, const struct admin_asset *asset) {
+    if (method != ADMIN_GET && method != ADMIN_HEAD)
+        reply_wrong_method(exchange, "GET, HEAD");
     else if (!asset->bytes)
-        reply_problem(request, 404, "this build is without it");
+        reply_problem(exchange, 404, "this build is without it");
     else
-        reply_file(request, asset->type, asset->bytes, asset->size, asset->policy);
+        reply_file(exchange, asset->type, asset->bytes, asset->size, asset->policy);
 }
 
-static void answer_route(struct admin *admin, struct evhttp_request *request, const struct route *route,
-                         const char *path) {
-    enum evhttp_cmd_type method = evhttp_request_get_command(request);
-    struct command command = {.record = method == EVHTTP_REQ_POST ? RECORD_ON : RECORD_OFF};
-    if (!allows(route, method)) {
-        reply_wrong_method(request, route->allow);
-    } else if (evbuffer_get_length(evhttp_request_get_input_buffer(request)) > BODY_MOST) {
-        reply_problem(request, 413, "no request needs a body of that length");
+static void answer_route(struct admin *admin, struct exchange *exchange, const struct admin_call *call,
+                         const struct route *route) {
+    struct command command = {.record = call->method == ADMIN_POST ? RECORD_ON : RECORD_OFF};
+    if (!allows(route, call->method)) {
+        reply_wrong_method(exchange, route->allow);
     } else if (route->path == reload_path) {
-        reload(admin, request);
+        reload(admin, exchange);
     } else if (route->path == upgrade_path) {
-        upgrade(admin, request);
-    } else if (ends_with_slash(route->path) && !read_object(route, path, &command)) {
-        reply_problem(request, 404, "not a stream's name, or not an id");
-    } else if (!(method & METHODS_CHANGE)) {
-        ask(admin, request, route, &command, false);
-    } else if (!read_query(request, &command)) {
-        reply_problem(request, 400,
+        upgrade(admin, exchange);
+    } else if (ends_with_slash(route->path) && !read_object(route, call->path, &command)) {
+        reply_problem(exchange, 404, "not a stream's name, or not an id");
+    } else if (!(call->method & METHODS_CHANGE)) {
+        ask(admin, exchange, route, &command, false);
+    } else if (!read_query(call->query, &command)) {
+        reply_problem(exchange, 400,
                       "of a query, only ban=SECONDS from 0 to 86400 is known, for publishers and streams, and by=rule "
                       "for recording");
     } else {
-        ask(admin, request, route, &command, true);
+        ask(admin, exchange, route, &command, true);
     }
 }
 
-static void on_request(struct evhttp_request *request, void *user) {
+static void on_request(struct exchange *exchange, const struct admin_call *call, void *user) {
     struct admin_listener *listener = user;
-    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
-    if (!path)
-        path = "";
-    admin_peers_asked(listener->admin->peers, request);
+    const struct admin_asset *asset = admin_asset_find(call->path);
     if (listener->admin->leaving)
-        reply_close(request);
-    if (!is_request(request))
+        exchange_close(exchange);
+    if (!is_let_in(listener, exchange, call, asset != NULL))
         return;
-    const struct admin_asset *asset = admin_asset_find(path);
-    if (!is_let_in(listener, request, asset != NULL))
-        return;
-    const struct route *route = find_route(path);
+    const struct route *route = find_route(call->path);
     if (asset)
-        answer_asset(request, asset);
+        answer_asset(exchange, call->method, asset);
     else if (route)
-        answer_route(listener->admin, request, route, path);
+        answer_route(listener->admin, exchange, call, route);
     else
-        reply_problem(request, 404, "nothing here; see /api/v1/openapi.json");
+        reply_problem(exchange, 404, "nothing here; see /api/v1/openapi.json");
 }
 
 /* The one line of a file that nobody else may read. */
@@ -458,30 +433,19 @@ static void remove_file(const struct admin *admin, const struct admin_listener_o
         admin_unlisten(option);
 }
 
-static int open_listener(struct admin *admin, struct event_base *base, const struct admin_listener_option *option) {
+static int open_listener(struct admin *admin, const struct admin_listener_option *option) {
     struct admin_listener *listener = &admin->listeners[admin->count];
     int fd = admin_listen(option);
     if (fd < 0)
         return fd;
     *listener = (struct admin_listener){.admin = admin, .guard = {option, admin->token}};
-    listener->http = evhttp_new(base);
-    if (listener->http)
-        listener->socket = evhttp_accept_socket_with_handle(listener->http, fd);
-    if (!listener->socket) {
-        if (listener->http)
-            evhttp_free(listener->http);
+    int error = admin_server_listen(admin->server, fd, on_request, listener, &listener->socket);
+    if (error) {
         close(fd);
         remove_file(admin, option);
-        return -ENOMEM;
+        return error;
     }
     admin->count++;
-    evhttp_set_max_headers_size(listener->http, HEAD_HARD);
-    evhttp_set_max_body_size(listener->http, BODY_HARD);
-    evhttp_set_timeout(listener->http, CONNECTION_S);
-    /* Those that it does not know, too: what is said of them is ours. */
-    evhttp_set_allowed_methods(listener->http, UINT16_MAX);
-    evhttp_set_gencb(listener->http, on_request, listener);
-    admin_peers_watch(admin->peers, listener->http);
     return 0;
 }
 
@@ -493,11 +457,11 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
     admin->asker = asker;
     admin->reload = reload;
     admin->notifier = notifier;
-    int error = admin_peers_new(base, &admin->peers);
+    int error = admin_server_new(base, &admin->server);
     if (!error && *options->admin.token_file)
         error = load_token(options->admin.token_file, &admin->token);
     for (unsigned i = 0; i < options->admin.count && !error; i++)
-        error = open_listener(admin, base, &options->admin.listeners[i]);
+        error = open_listener(admin, &options->admin.listeners[i]);
     if (error) {
         admin_free(admin);
         return error;
@@ -509,15 +473,17 @@ int admin_new(struct event_base *base, const struct options *options, struct ask
 void admin_free(struct admin *admin) {
     if (!admin)
         return;
-    for (size_t i = 0; i < admin->count; i++) {
-        evhttp_free(admin->listeners[i].http);
+    admin_server_free(admin->server);
+    for (size_t i = 0; i < admin->count; i++)
         remove_file(admin, admin->listeners[i].guard.listener);
-    }
-    admin_peers_free(admin->peers);
     if (admin->token)
         explicit_bzero(admin->token, strlen(admin->token));
     free(admin->token);
     free(admin);
+}
+
+int admin_error(const struct admin *admin) {
+    return admin_server_error(admin->server);
 }
 
 void admin_set_upgrade(struct admin *admin, struct upgrade *upgrade) {
@@ -532,7 +498,7 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
     int error = 0;
     for (size_t i = 0; i < admin->count && !error; i++) {
         const struct admin_listener *listener = &admin->listeners[i];
-        int fd = fcntl(evhttp_bound_socket_get_fd(listener->socket), F_DUPFD_CLOEXEC, 0);
+        int fd = fcntl(admin_server_fd(listener->socket), F_DUPFD_CLOEXEC, 0);
         error = fd < 0 ? -errno : spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->is_managed);
     }
     return error;
@@ -540,8 +506,5 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
 
 void admin_leave(struct admin *admin) {
     admin->leaving = true;
-    for (size_t i = 0; i < admin->count; i++) {
-        evhttp_del_accept_socket(admin->listeners[i].http, admin->listeners[i].socket);
-        admin->listeners[i].socket = NULL;
-    }
+    admin_server_leave(admin->server);
 }

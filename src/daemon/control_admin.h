@@ -1,4 +1,4 @@
-/* The administration, on libevent's HTTP server: the API, metrics and the console. The control plane's thread. */
+/* The administration: the API, metrics and the console. The control plane's thread. */
 #ifndef SLUICED_CONTROL_ADMIN_H
 #define SLUICED_CONTROL_ADMIN_H
 
@@ -33,6 +33,9 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets);
 
 /* Another process is the server: stops accepting, and ends connections with their next answer. */
 void admin_leave(struct admin *admin);
+
+/* What has ended the event base's run by itself, for want of memory; or 0. */
+int admin_error(const struct admin *admin);
 
 /* After the asker and the reload, whose last answers it takes. NULL is allowed. */
 void admin_free(struct admin *admin);

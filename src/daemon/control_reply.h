@@ -4,26 +4,20 @@
 
 #include <stddef.h>
 
-struct evhttp_request;
+struct exchange;
 
 /* 200, with a text that is freed once it is sent. */
-void reply_text(struct evhttp_request *request, const char *type, char *text, size_t size);
+void reply_text(struct exchange *exchange, const char *type, char *text, size_t size);
 
 /* 200, with bytes that stay. @policy: Content-Security-Policy, or NULL */
-void reply_file(struct evhttp_request *request, const char *type, const void *bytes, size_t size, const char *policy);
-
-/* The connection ends with the answer. Before the answer. */
-void reply_close(struct evhttp_request *request);
+void reply_file(struct exchange *exchange, const char *type, const void *bytes, size_t size, const char *policy);
 
 /* 204 */
-void reply_done(struct evhttp_request *request);
+void reply_done(struct exchange *exchange);
 
-void reply_problem(struct evhttp_request *request, unsigned status, const char *detail);
-
-/* The document of a problem, which the caller frees. NULL without memory */
-char *reply_problem_text(unsigned status, const char *detail, size_t *ret_size);
+void reply_problem(struct exchange *exchange, unsigned status, const char *detail);
 
 /* 405. @allow: the methods that there are */
-void reply_wrong_method(struct evhttp_request *request, const char *allow);
+void reply_wrong_method(struct exchange *exchange, const char *allow);
 
 #endif

@@ -264,6 +264,30 @@ class SmugglingTest(unittest.TestCase):
                 self.assertTrue(all(status >= 400 for status in statuses), (name, statuses))
 
 
+class AdministrationTest(unittest.TestCase):
+    """The administration's port takes the same requests, by the same framer."""
+
+    REFUSED = {400, 413, 414, 431, 501, 505}
+
+    def test_it_does_as_the_framer_says(self):
+        """An answer for each request that the framer takes, 403 for its Host; one for what it refuses, and nothing behind."""
+        own = dict(zip(smuggling.CASES, framer_verdicts()))
+        with harness.Daemon() as daemon, ThreadPoolExecutor(TOGETHER) as pool:
+            port = daemon.address("admin")[1]
+            answers = pool.map(lambda case: exchange(port, case), smuggling.CASES.values())
+            wrong = []
+            for (name, verdict), answer in zip(own.items(), answers):
+                statuses = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", answer)]
+                # A method that is not known, such as that of "helloGET", is 501.
+                expected = [403 if request.split()[0] in ("GET", "POST") else 501 for request in verdict.requests]
+                taken = len(expected)
+                # What waits for more is ended without an answer.
+                if (statuses[:taken] != expected or len(statuses) > taken + verdict.refused
+                        or not set(statuses[taken:]) <= self.REFUSED):
+                    wrong.append((name, str(verdict), statuses))
+            self.assertEqual(wrong, [])
+
+
 def print_table():
     own, found = framer_verdicts(), others()
     same = 0
