@@ -69,11 +69,13 @@ static bool is_to_report(void) {
     return writer.unseen > 0 && (writer.ring.used > 0 ? writer.failing : !writer.failing);
 }
 
+/* From its beginning on lines are queued again, and follow it: else each report would lose those of its own time. */
 static void report(char *buffer) {
     const uint64_t lines = writer.unseen;
+    writer.unseen = 0;
     size_t length = writer.format_lost(buffer, LOG_RING_LINE, lines);
-    if (write_unlocked(buffer, length, 0))
-        writer.unseen -= lines;
+    if (!write_unlocked(buffer, length, 0))
+        writer.unseen += lines;
 }
 
 static void *run(void *user) {

@@ -362,21 +362,27 @@ class UpgradeTest(unittest.TestCase):
                 os.unlink(program)
                 os.symlink(SLUICED, program)
 
-    def test_stopped_before_the_other_is_ready(self):
-        """Who stops the one means the other, too, which could yet become ready while connections are ended."""
+    @contextlib.contextmanager
+    def replaced_by(self, text):
+        """A daemon in whose place another program lies by now."""
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "sluiced")
             os.symlink(SLUICED, program)
             with mock.patch.object(harness, "SLUICED", program), Daemon() as daemon:
                 os.unlink(program)
                 with open(program, "w", encoding="ascii") as file:
-                    file.write("#!/bin/sh\nexec sleep 600\n")
+                    file.write(text)
                 os.chmod(program, 0o755)
-                daemon.process.send_signal(signal.SIGUSR2)
-                daemon.wait_log("upgrading")
-                daemon.process.send_signal(signal.SIGTERM)
-                daemon.wait_log("cannot upgrade", reason="the server stops")
-                daemon.wait_end()
+                yield daemon
+
+    def test_stopped_before_the_other_is_ready(self):
+        """Who stops the one means the other, too, which could yet become ready while connections are ended."""
+        with self.replaced_by("#!/bin/sh\nexec sleep 600\n") as daemon:
+            daemon.process.send_signal(signal.SIGUSR2)
+            daemon.wait_log("upgrading")
+            daemon.process.send_signal(signal.SIGTERM)
+            daemon.wait_log("cannot upgrade", reason="the server stops")
+            daemon.wait_end()
 
     def check_stopped(self, daemon):
         """It ends by a signal during an upgrade, and leaves no process behind that has its log."""
@@ -416,17 +422,10 @@ class UpgradeTest(unittest.TestCase):
 
     def test_stopped_before_the_other_has_begun(self):
         """It may begin, and has not said that it has."""
-        with tempfile.TemporaryDirectory() as folder:
-            program = os.path.join(folder, "sluiced")
-            os.symlink(SLUICED, program)
-            with mock.patch.object(harness, "SLUICED", program), Daemon() as daemon:
-                os.unlink(program)
-                with open(program, "w", encoding="ascii") as file:
-                    file.write(NEVER.format(python=sys.executable))
-                os.chmod(program, 0o755)
-                daemon.process.send_signal(signal.SIGUSR2)
-                harness.wait_until(lambda: "may begin" in "".join(line.text for line in daemon.log()), "the other's turn")
-                self.check_stopped(daemon)
+        with self.replaced_by(NEVER.format(python=sys.executable)) as daemon:
+            daemon.process.send_signal(signal.SIGUSR2)
+            harness.wait_until(lambda: "may begin" in "".join(line.text for line in daemon.log()), "the other's turn")
+            self.check_stopped(daemon)
 
     @staticmethod
     def replace(folder, count):

@@ -25,6 +25,9 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n);
 static unsigned interruptions; /* to come */
 static atomic_int write_error; /* with which all writes fail; or 0 */
 static atomic_uint failures;   /* that there were */
+static atomic_uint meanwhile;  /* lines to be logged while the report of lost ones is written */
+
+static void log_meanwhile(void);
 
 ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
     if (fd == STDERR_FILENO && write_error) {
@@ -32,6 +35,8 @@ ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
         errno = write_error;
         return -1;
     }
+    if (fd == STDERR_FILENO && meanwhile > 0 && memmem(bytes, n, "log lines lost", strlen("log lines lost")))
+        log_meanwhile();
     if (interruptions == 0)
         return __real_write(fd, bytes, n);
     errno = EINTR;
@@ -340,6 +345,11 @@ static int check_numbers(const char *text, int first) {
     return found;
 }
 
+/* On the thread that writes, which holds no lock. */
+static void log_meanwhile(void) {
+    log_numbers(JAMMED, (int)atomic_exchange(&meanwhile, 0));
+}
+
 /* What there is no room for is one gap, with its number at its place; behind it nothing is missing. */
 static void nobody_waits_for_a_reader(void **state) {
     (void)state;
@@ -364,6 +374,26 @@ static void nobody_waits_for_a_reader(void **state) {
     text = read_until(fd, "i=10009\n");
     assert_int_equal(check_numbers(text, JAMMED), 10);
     free(text);
+    unjam(fd);
+}
+
+/* Threads that log all the time do not make one gap after the other. */
+static void what_is_logged_beside_the_report_is_not_lost(void **state) {
+    (void)state;
+    enum { MEANWHILE = 100 };
+    const uint64_t lost_before = log_lost();
+    int fd = jam();
+    assert_int_equal(log_start(), 0);
+    meanwhile = MEANWHILE;
+    log_numbers(0, JAMMED);
+    const uint64_t lost = log_lost() - lost_before;
+    assert_true(lost > 0);
+    char *text = read_until(fd, "i=10099\n");
+    assert_int_equal(log_lost() - lost_before, lost);
+    assert_int_equal(count(text, "log lines lost"), 1);
+    assert_int_equal(check_numbers(strstr(text, "log lines lost"), JAMMED), MEANWHILE);
+    free(text);
+    log_stop();
     unjam(fd);
 }
 
@@ -452,6 +482,7 @@ int main(void) {
         cmocka_unit_test(the_ring_keeps_order),
         cmocka_unit_test(the_rings_bound),
         cmocka_unit_test(nobody_waits_for_a_reader),
+        cmocka_unit_test(what_is_logged_beside_the_report_is_not_lost),
         cmocka_unit_test(the_report_is_json),
         cmocka_unit_test(errors_are_counted),
         cmocka_unit_test(a_full_pipe_that_does_not_block),
