@@ -1,7 +1,15 @@
 #include "backends/aim.h"
 
+#include "memory/pool.h"
+
 enum {
-    SMALL_BYTES = 16, /* a receive that brings less is a small piece */
+    FEW_BLOCKS = 3,      /* of a chain: fewer are not worth a look */
+    SMALL_SHARE = 4,     /* a piece of less than one part in so many of a block may leave it nearly empty */
+    EMPTY_SHARE = 4,     /* a chain is fragmented with less than one part in so many of its blocks in use */
+    FULL_SHARE = 2,      /* and no longer with so much */
+    COMPACT_BLOCKS = 16, /* so many blocks */
+    COMPACT_SHARE = 8,   /* with less than one part in so many in use are copied together */
+    COMPACT_GROWTH = 2,  /* and again when there are so many times as many */
 };
 
 void aim_take(sluice_io *io) {
@@ -29,12 +37,29 @@ int aim_filled(sluice_io *io, uint32_t n) {
 }
 
 /*
- * Pieces that are consumed as they come cost no memory, however small. Of random pieces of up to 128 bytes, one in 600
- * is the third in a row that is small; the next larger one ends it.
+ * Pieces that are consumed as they come cost no memory, however small. Each look at a chain that is copied together is
+ * paid for by as many blocks as it has that have come since the last one.
  */
+static void compact(sluice_io *io) {
+    sluice_chain *chain = &io->chain;
+    size_t footprint = chain->footprint;
+    if (footprint < (size_t)COMPACT_BLOCKS * pool_block_size(chain->pool) ||
+        chain_length(chain) >= footprint / COMPACT_SHARE || footprint / COMPACT_GROWTH < io->compacted)
+        return;
+    chain_compact(chain);
+    io->compacted = chain->footprint;
+}
+
 void aim_judge(sluice_io *io, uint32_t n) {
-    if (n >= SMALL_BYTES || io->chain.blocks < 2)
-        io->dribbled = 0;
-    else if (io->dribbled < AIM_DRIBBLE)
-        io->dribbled++;
+    const sluice_chain *chain = &io->chain;
+    size_t block_size = pool_block_size(chain->pool), footprint = chain->footprint, length = chain_length(chain);
+    if (io->fragmented && (footprint <= block_size || length >= footprint / FULL_SHARE)) {
+        io->fragmented = false;
+        io->compacted = 0;
+    } else if (n < block_size / SMALL_SHARE && footprint >= FEW_BLOCKS * block_size &&
+               length < footprint / EMPTY_SHARE) {
+        io->fragmented = true;
+    }
+    if (io->fragmented)
+        compact(io);
 }

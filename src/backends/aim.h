@@ -1,13 +1,11 @@
 /*
  * Receiving into the free end of a block that a stream has already begun: how connections that get little at a time
- * share little memory. The block is the io's aim; the io holds a reference on it.
+ * keep little memory. The block is the io's aim; the io holds a reference on it.
  */
 #ifndef SLUICE_BACKENDS_AIM_H
 #define SLUICE_BACKENDS_AIM_H
 
 #include "backends/backend.h"
-
-enum { AIM_DRIBBLE = 3 }; /* so many small pieces in a row, of which nothing is consumed, are a dribble */
 
 /* Remembers the newest block when there is no aim yet, and its free end is worth filling. */
 void aim_take(sluice_io *io);
@@ -15,14 +13,17 @@ void aim_take(sluice_io *io);
 void aim_drop(sluice_io *io);
 
 /*
- * What the connection gets is to go into the free end of its last block, now: blocks are short, or it dribbles, which
- * would cost a block for each of its pieces.
+ * What the connection gets is to go into the free end of its last block, now: blocks are short, or its own are nearly
+ * empty, since small pieces would cost a block each.
  */
 static inline bool aim_is_wanted(const sluice_io *io, bool pressed) {
-    return pressed || io->dribbled == AIM_DRIBBLE;
+    return pressed || io->fragmented;
 }
 
-/* A receive has brought @n bytes: how the connection fills its blocks. Before anybody is told of them. */
+/*
+ * A receive has brought @n bytes: how full the chain's blocks are. Before anybody is told of them. As a last resort,
+ * where a chain keeps many times its bytes in spite of its aim, they are copied together, and counted.
+ */
 void aim_judge(sluice_io *io, uint32_t n);
 
 /* Nobody else refers to the aim: to hold it for what may come would keep it from others. */

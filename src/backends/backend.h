@@ -82,7 +82,7 @@ enum io_receiving {
     IO_RECV_WAITING,  /* in the queue for arming; set by resume(), and by completions that end a receive */
     IO_RECV_MULTI,    /* armed for as many blocks as come; set by arming */
     IO_RECV_SINGLE,   /* armed for one block: no more is wanted, or memory is short; set by arming */
-    IO_RECV_AIMED,    /* armed for the free end of the last block: blocks are short, or it dribbles; set by arming */
+    IO_RECV_AIMED,    /* armed for the free end of the last block: see aim_is_wanted(); set by arming */
     IO_RECV_TARGET,   /* armed for the target; set by arming */
     IO_RECV_STOPPING, /* a cancel is on its way; set by pause(), cancel() and a change of mode */
 };
@@ -129,7 +129,8 @@ struct sluice_io {
     bool cancel_due;     /* the cancel of its receive waits to be submitted: io_uring's alone */
     uint8_t group;       /* its blocks' size: which of those that the backend knows */
     uint16_t domain;     /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
-    uint8_t dribbled;    /* small pieces in a row that are not consumed: see backends/aim.h */
+    bool fragmented;     /* its chain's blocks are nearly empty: see backends/aim.h */
+    size_t compacted;    /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;

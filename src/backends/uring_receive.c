@@ -196,7 +196,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     else if (io->aim)
         arm_aimed(u, io, sqe);
     else
-        arm_select(u, io, sqe, !pressed && !io->one_block);
+        arm_select(u, io, sqe, !pressed && !io->one_block && !io->fragmented);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     u->overdue |= io->starved;
     io->starved = false;

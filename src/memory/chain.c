@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "memory/pool.h"
 #include "memory/slice.h"
@@ -525,6 +526,50 @@ int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     join(to, &part);
     sluice_chain_skip(from, n);
     return 0;
+}
+
+/* Nobody but the chain refers to it: no slice, no view, no receive into its free end. */
+static bool is_alone(const sluice_block *block) {
+    return atomic_load_explicit(&block->refs, memory_order_acquire) == 1;
+}
+
+static bool can_absorb(const sluice_block *to, sluice_block *from) {
+    return to->kind == BLOCK_POOLED && is_alone(to) && to->beyond == 0 && is_alone(from) &&
+           home_of(from)->kind == BLOCK_POOLED && block_tail(to) >= from->length;
+}
+
+/* The block behind @to leaves the chain. */
+static sluice_block *unlink_next(sluice_chain *chain, sluice_block *to) {
+    sluice_block *from = to->next, *home = home_of(from);
+    bool is_last = from == chain->last;
+    if (is_last || home_of(from->next) != home)
+        chain->footprint -= footprint_of(home);
+    to->next = is_last ? NULL : from->next;
+    if (is_last)
+        chain->last = to;
+    chain->blocks--;
+    return from;
+}
+
+void chain_compact(sluice_chain *chain) {
+    dead_list dead = {0};
+    size_t copied = 0;
+    sluice_block *to = chain->first != chain->last ? chain->first->next : NULL;
+    chain->found.block = NULL;
+    while (to && to != chain->last) {
+        if (!can_absorb(to, to->next)) {
+            to = to->next;
+            continue;
+        }
+        sluice_block *from = unlink_next(chain, to);
+        memcpy(block_tail_data(to), from->data, from->length);
+        to->length += from->length;
+        copied += from->length;
+        block_release_to(from, &dead);
+    }
+    if (copied > 0)
+        pool_count_copied(chain->pool, copied);
+    dead_list_put(&dead, chain->pool);
 }
 
 bool chain_is_sound(const sluice_chain *chain) {

@@ -140,6 +140,13 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held);
  */
 void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks);
 
+/*
+ * Copies small pieces together, into the free ends of blocks to which nobody else refers, and gives their own blocks
+ * back. Not the first block, in which framers and readers have text in place. Counted as copied. Not for a user's
+ * chain, of which room may be reserved.
+ */
+void chain_compact(sluice_chain *chain);
+
 /* The blocks' own consistency; for tests. */
 bool chain_is_sound(const sluice_chain *chain);
 

@@ -751,8 +751,11 @@ static void pressure_is_a_matter_of_each_class(void **state) {
             if (i == pressed)
                 assert_in_range(blocks, 1, 2);
             else if (i == 0)
-                /* The large ones are so few that a small number of them is pressure. */
-                assert_int_equal(blocks, WRITES);
+                /*
+                 * The large ones are so few that a small number of them is pressure. Without it a chain is fragmented
+                 * with three blocks; io_uring may have begun a fourth by then.
+                 */
+                assert_in_range(blocks, 3, 4);
             assert_true(pattern_consume(sluice_conn_chain(r.conn), WRITES * LITTLE, r.seed, &r.place));
             sluice_conn_close(r.conn);
             turn_until_count(rig.loop, &r.closed, 1);
