@@ -38,7 +38,7 @@ typedef struct sluice_bytes {
 static inline void sluice_bytes_init(sluice_bytes *bytes, size_t limit) {
     bytes->heap = NULL;
     bytes->length = 0;
-    bytes->capacity = limit < SLUICE_BYTES_INLINE ? limit : SLUICE_BYTES_INLINE;
+    bytes->capacity = limit < SLUICE_BYTES_INLINE ? limit : (size_t)SLUICE_BYTES_INLINE;
     bytes->limit = limit;
 }
 
