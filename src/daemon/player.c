@@ -300,7 +300,7 @@ static void note_time(struct player *player, uint64_t now, bool was_behind) {
 
 void player_push(struct player *player, struct packet *whole, const struct stream_headers *headers, bool has_video) {
     struct packet *packet = as_sent(player, whole);
-    if (is_lost(player, whole))
+    if (player->state == PLAYER_PLAYING && is_lost(player, whole))
         player_drop(player, DROP_NO_MEMORY);
     if (!packet || !packet_has(packet, &player->form))
         return;

@@ -118,6 +118,9 @@ static bool choose_config(struct rtp_output *output, const struct stream *stream
     uint8_t place = tracks_of(stream, number)->main;
     const struct packet *now = header_in(&stream->headers, number, place);
     const struct packet *then = stream->gop.count > 0 ? header_in(&stream->gop.headers, number, place) : NULL;
+    /* One of a codec that has no headers has followed. */
+    if (now && now->view.codec != tracks_main(tracks_of(stream, number))->codec)
+        now = then = NULL;
     bool present = read_config(stream, number, now, config);
     sluice_codec_config earlier;
     if (!present || !then || then->version == now->version || !read_config(stream, number, then, &earlier))

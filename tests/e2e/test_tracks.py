@@ -344,9 +344,44 @@ class ChangeTest(unittest.TestCase):
         self.assertTrue(times)
         self.assertEqual(self.daemon.stream(NAME)["subscribers"], 1)
 
+    def test_rtsp_players_of_a_codec_that_has_no_header(self):
+        self.begin(sps(1), aac(1))
+        for at in range(5, 10):
+            self.send(flv.video_frame(at * 40, at == 5, at, 300), flv.Tag(flv.AUDIO, at * 40, b"\x72" + bytes(320)))
+        self.daemon.wait_stream(NAME, lambda stream: stream["audio"]["codec"] == "pcm_alaw" and
+                                stream["frames"]["audio"] == 10, "all")
+        with rtsp.Client(self.daemon, NAME) as client:
+            self.assertIn("m=audio 0 RTP/AVP 8", client.play()[0].body)
+
     @staticmethod
     def config(number):
         return "config=" + aac(number).payload[2:].hex().upper()
+
+
+class RecordedChangeTest(unittest.TestCase):
+    """A file begins with the headers of its first group, also one that an operator has begun within it."""
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                Daemon("--record", "none=%s" % folder, "--record-segment", "1") as daemon, \
+                Publisher(daemon, NAME, "http") as publisher:
+            publisher.send(pack([sps(1)] + [flv.video_frame(at * 40, at == 0, at, 300) for at in range(5)] +
+                                [sps(2)._replace(timestamp=200)] +
+                                [flv.video_frame(at * 40, False, at, 300) for at in range(5, 10)]))
+            daemon.wait_stream(NAME, lambda stream: stream["frames"]["video"] == 10, "all")
+            status, _, _ = daemon.admin("POST", "/api/v1/recordings/" + NAME)
+            self.assertIn(status, (200, 204))
+            for at in range(10, 40):
+                publisher.send(flv.video_frame(at * 40, at % 10 == 0, at, 300))
+            self.assertEqual(publisher.finish(), 200)
+            daemon.wait_log("recorded", 2)
+            said = []
+            for path in sorted(glob.glob(os.path.join(folder, NAME, "*.flv"))):
+                with open(path, "rb") as file:
+                    tags = flv.parse(file.read())
+                said.append([(tag.timestamp, tag.payload[-1]) for tag in tags if tag.is_sequence_header])
+                self.assertTrue(next(tag for tag in tags if tag.is_frame).is_key_frame)
+            self.assertEqual(said, [[(0, 1), (200, 2)], [(0, 2)]])
 
 
 class AgainTest(unittest.TestCase):
