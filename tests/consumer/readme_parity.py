@@ -1,4 +1,4 @@
-"""The README's tables of the reader and of the daemon name calls, options and tests that exist.
+"""The tables of the reader and of the daemon, in their READMEs, name calls, options and tests that exist.
 
 Usage: readme_parity.py ROOT
 """
@@ -14,9 +14,13 @@ def read(path):
         return file.read()
 
 
-def check_daemon(root, text, wrong):
+def section_of(root, folder, title):
+    return read(os.path.join(root, "src", folder, "README.md")).split("## " + title, 1)[1].split("\n## ", 1)[0]
+
+
+def check_daemon(root, wrong):
     """How many rows the daemon's tables have."""
-    section = text.split("## The daemon, row by row", 1)[1].split("\n## ", 1)[0]
+    section = section_of(root, "daemon", "The daemon, row by row")
     settings = read(os.path.join(root, "src", "daemon", "setting.c"))
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
     rows = [row for row in rows if row[2].strip() != "test"]
@@ -37,8 +41,7 @@ def check_daemon(root, text, wrong):
 
 def main(root):
     headers = "".join(read(path) for path in glob.glob(os.path.join(root, "include", "sluice", "*.h")))
-    text = read(os.path.join(root, "README.md"))
-    section = text.split("## The reader, row by row", 1)[1].split("\n## ", 1)[0]
+    section = section_of(root, "reader", "The reader, row by row")
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")][1:]
     wrong = []
     for promise, calls, tests in rows:
@@ -51,7 +54,7 @@ def main(root):
             for case in [""] + re.findall(r"`(\w+)`", cases):
                 if not found or not re.search(r"\b%s\b" % case, found):
                     wrong.append("%s: no test %s: %s" % (promise.strip(), file, case))
-    daemon_rows = check_daemon(root, text, wrong)
+    daemon_rows = check_daemon(root, wrong)
     print("%d and %d rows, %d wrong" % (len(rows), daemon_rows, len(wrong)), *wrong, sep="\n")
     return 1 if wrong or len(rows) < 25 or daemon_rows < 30 else 0
 
