@@ -571,12 +571,14 @@ static void judge_window(uring *u, uint32_t armed) {
 /*
  * Submits, and waits for so many completions. Where they are there already (a turn of many sends submits several times,
  * and sends complete at once), liburing enters the kernel to submit alone, if at all. With deferred task work nothing
- * but sends would then ever complete: no receive, no accept, no poll. So the events are asked for in any case.
+ * but sends would then ever complete: no receive, no accept, no poll. So the events are asked for in any case. A turn
+ * that is not to wait asks for them without a time: the kernel would start a timer of none, and sleep for 50 us.
  */
 static int submit_and_wait(uring *u, unsigned completions, struct __kernel_timespec *limit) {
     struct io_uring_cqe *cqe;
     u->stats.enters++;
-    if (io_uring_cq_ready(&u->ring) >= completions)
+    bool waits = !limit || limit->tv_sec > 0 || limit->tv_nsec > 0 || completions > 1;
+    if (!waits || io_uring_cq_ready(&u->ring) >= completions)
         return io_uring_submit_and_get_events(&u->ring);
     return io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
 }

@@ -25,13 +25,13 @@ bool budget_is_spent(const struct session *session) {
     return session->budget.spent;
 }
 
-bool budget_end(struct session *session) {
+bool budget_end(struct session *session, const sluice_chain *backlog) {
     struct budget *budget = &session->budget;
     budget->has_more = budget->spent;
     if (budget->has_more) {
         sluice_conn_again(session->conn);
         /* What it sends meanwhile is left to the kernel, and in the end to the peer. */
-        if (sluice_chain_length(sluice_conn_chain(session->conn)) > BUDGET_BACKLOG) {
+        if (sluice_chain_length(backlog) > BUDGET_BACKLOG) {
             budget->is_paused = true;
             sluice_conn_pause(session->conn);
         }

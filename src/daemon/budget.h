@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sluice/chain.h>
+
 struct session;
 
 enum {
@@ -36,9 +38,10 @@ bool budget_is_spent(const struct session *session);
 
 /*
  * Behind the last one. Where the budget is spent, there may be more: true, and on_data is called for it in a later
- * turn; else receiving goes on where a backlog had paused it.
+ * turn; else receiving goes on where a backlog had paused it. @backlog: where what is received waits: the connection's
+ * chain, or the one that it is moved to
  */
-bool budget_end(struct session *session);
+bool budget_end(struct session *session, const sluice_chain *backlog);
 
 /* Whether received bytes wait for a later turn, by no fault of the peer. */
 bool budget_has_more(const struct session *session);

@@ -46,7 +46,7 @@ static void feed(struct flv_session *session) {
     int error = publisher_feed(session->publisher, sluice_conn_chain(conn));
     if (error)
         end(session, error);
-    else if (budget_end(&session->base))
+    else if (budget_end(&session->base, sluice_conn_chain(conn)))
         return;
     else if (session->peer_ended && !is_waiting(session))
         end(session, 0);

@@ -154,7 +154,7 @@ void http_publish_feed(struct http_session *session) {
     int error = publisher_feed(session->publisher, session->payload);
     if (error)
         http_publish_end(session, error, http_publish_status(error));
-    else if (budget_end(&session->base))
+    else if (budget_end(&session->base, session->payload))
         return;
     else if (body < 0)
         http_publish_end(session, body, sluice_http_body_error_status(&session->body));

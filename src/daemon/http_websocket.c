@@ -103,7 +103,7 @@ void http_websocket_read(struct http_session *session) {
     else if (result < 0 && !session->base.closing)
         close_with(session, sluice_websocket_close_code(websocket->framer));
     else
-        budget_end(&session->base);
+        budget_end(&session->base, chain);
 }
 
 static size_t bytes_of(const struct iovec *iov, size_t count) {

@@ -465,7 +465,7 @@ static void on_data(sluice_conn *conn, void *user) {
         close_session(session);
         return;
     }
-    if (!budget_end(&session->base))
+    if (!budget_end(&session->base, sluice_conn_chain(conn)))
         sluice_conn_set_need(conn, sluice_rtsp_need(session->framer));
 }
 

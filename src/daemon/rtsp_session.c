@@ -404,7 +404,7 @@ void rtsp_read(struct rtsp_session *session) {
         return;
     if (result < 0)
         fail(session, result);
-    else if (!budget_end(&session->base))
+    else if (!budget_end(&session->base, chain))
         sluice_conn_set_need(session->base.conn, is_reading(session) ? sluice_rtsp_need(session->framer) : 0);
 }
 

@@ -153,6 +153,30 @@ class TurnsTest(Turns):
             self.assertEqual(statuses, [200] * REQUESTS + [501])
 
 
+class BacklogTest(harness.SettledTest):
+    """Who sends faster than its turns come waits: what is received and not handled does not grow."""
+
+    MOST = 4 << 20  # of blocks at once: 28 MiB without a limit
+
+    def check(self, protocol, request, data):
+        daemon = self.start("--workers", "1", "--gop-size", "64K", listen=rtsp.listen())
+        first = flv.header() + flv.Tag(8, 0, b"\xaf\x00\x12\x08").pack()
+        with daemon.connect(protocol) as peer:
+            peer.sendall(request + first)
+            for _ in range(40):
+                peer.sendall(data)
+            peer.shutdown(socket.SHUT_WR)
+            daemon.wait_log("publisher ended", proto=protocol)
+        pool = daemon.api()["pool"]
+        self.assertLessEqual(pool["blocks_held_peak"] * pool["block_size"], self.MOST)
+
+    def test_flv(self):
+        self.check("flv", b"", small_tags(40000))
+
+    def test_http(self):
+        self.check("http", b"POST /live/a.flv HTTP/1.0\r\n\r\n", small_tags(40000))
+
+
 class PullTest(Turns):
     """The same of a camera that is pulled from, which hangs up behind its burst."""
 
