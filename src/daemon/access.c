@@ -1,15 +1,26 @@
 #include "daemon/access.h"
 
 #include <openssl/crypto.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "daemon/token.h"
 
 enum access_verdict access_judge(const struct access *access, const struct rule **ret_rule) {
+    /* With users and without rules: each may do what the file of users says. */
+    static const struct rule any_user = {.actions = RULE_PUBLISH | RULE_PLAY,
+                                         .pattern = "*",
+                                         .ways = RULE_USER,
+                                         .way = {{.way = RULE_USER}},
+                                         .way_count = 1};
     const struct rules *rules = &access->options->rules;
-    if (rules->count == 0)
+    if (rules->count == 0 && !access->options->users)
         return ACCESS_GRANTED;
+    if (rules->count == 0) {
+        *ret_rule = &any_user;
+        return ACCESS_ASK;
+    }
     const struct rule *rule = rules_find(rules, access->action, access->stream.text, access->stream.length,
                                          access->peer);
     if (!rule)
@@ -94,11 +105,22 @@ const struct user *access_find_user(const struct options *options, sluice_http_t
     return right ? found : NULL;
 }
 
-bool access_is_guarded(const struct options *options, enum listener_protocol protocol) {
-    if (options->rules.count == 0)
-        return protocol == LISTENER_RTSP && options->users;
-    for (size_t i = 0; i < options->rules.count; i++)
-        if (options->rules.list[i].ways & RULE_ALLOW && options->rules.list[i].range_count == 0)
-            return false;
-    return true;
+bool access_is_guarded(const struct options *options) {
+    const struct rules *rules = &options->rules;
+    if (rules->count == 0)
+        return options->users;
+    struct cidr *allowed = calloc(rules->count, RULE_RANGES * sizeof *allowed);
+    size_t count = 0;
+    bool everyone = !allowed;
+    for (size_t i = 0; i < rules->count && !everyone; i++) {
+        const struct rule *rule = &rules->list[i];
+        if (!(rule->ways & RULE_ALLOW))
+            continue;
+        everyone = rule->range_count == 0;
+        memcpy(allowed + count, rule->ranges, rule->range_count * sizeof *allowed);
+        count += rule->range_count;
+    }
+    everyone = everyone || cidr_are_public(allowed, count);
+    free(allowed);
+    return !everyone;
 }

@@ -44,9 +44,9 @@ bool access_user_may(const struct access *access, const struct rule *rule, const
 const struct user *access_find_user(const struct options *options, sluice_http_text name, sluice_http_text password);
 
 /*
- * Whether a listener that anyone may reach lets nobody do anything without credentials, or from no address that is not
- * named.
+ * Whether a listener that anyone may reach lets nobody do anything without credentials, but from addresses that are
+ * named. Ranges that are all public addresses of a family together name everyone, in whatever rules they are.
  */
-bool access_is_guarded(const struct options *options, enum listener_protocol protocol);
+bool access_is_guarded(const struct options *options);
 
 #endif

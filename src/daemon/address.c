@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "daemon/cidr.h"
+
 static int parse_port(const char *text, in_port_t *ret_port) {
     char *end;
     if (*text < '0' || *text > '9')
@@ -100,14 +102,21 @@ uint16_t address_port(const struct sockaddr_storage *address) {
     return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
-void address_cut_port(const char *text, char host[ADDRESS_TEXT]) {
+void address_host(const char *text, char ret_host[ADDRESS_TEXT]) {
+    struct sockaddr_storage address;
+    char network[INET6_ADDRSTRLEN];
     const char *colon = strrchr(text, ':');
-    snprintf(host, ADDRESS_TEXT, "%.*s", (int)(colon ? (size_t)(colon - text) : strlen(text)), text);
+    snprintf(ret_host, ADDRESS_TEXT, "%.*s", (int)(colon ? (size_t)(colon - text) : strlen(text)), text);
+    if (*text != '[' || address_parse(text, strlen(text), &address) < 0)
+        return;
+    const struct cidr_address whole = cidr_address(&address), host = cidr_host(&whole);
+    if (inet_ntop(AF_INET6, host.bytes, network, sizeof network))
+        snprintf(ret_host, ADDRESS_TEXT, "[%s]", network);
 }
 
 bool address_is_same_host(const char *text, const char *other) {
     char host[ADDRESS_TEXT], other_host[ADDRESS_TEXT];
-    address_cut_port(text, host);
-    address_cut_port(other, other_host);
+    address_host(text, host);
+    address_host(other, other_host);
     return strcmp(host, other_host) == 0;
 }

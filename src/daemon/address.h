@@ -25,8 +25,11 @@ socklen_t address_length(const struct sockaddr_storage *address);
 bool address_is_loopback(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 
-/* Of a text of address_format(): what is before the port; whether two of them are of the same host. */
-void address_cut_port(const char *text, char host[ADDRESS_TEXT]);
+/*
+ * Of a text of address_format(): what counts as one host, as cidr_host() has it: an IPv4 address, or an IPv6 network of
+ * 64 bits. And whether two of them are of the same.
+ */
+void address_host(const char *text, char ret_host[ADDRESS_TEXT]);
 bool address_is_same_host(const char *text, const char *other);
 
 #endif

@@ -31,7 +31,7 @@ static struct ban *first_to_end(const struct bans *bans) {
 
 int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t now, uint64_t ban_ms) {
     char host[ADDRESS_TEXT];
-    address_cut_port(peer, host);
+    address_host(peer, host);
     forget_ended(bans, now);
     if (!bans->list)
         bans->list = malloc(BAN_MOST * sizeof *bans->list);
@@ -51,7 +51,7 @@ bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t
     if (bans->count == 0)
         return false;
     forget_ended(bans, now);
-    address_cut_port(peer, host);
+    address_host(peer, host);
     return find(bans, stream, host) != NULL;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PRIVATE_MOST = 8 };
+
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 static int parse_bits(const char *text, unsigned most, unsigned *ret_bits) {
@@ -78,4 +80,72 @@ struct cidr_address cidr_address(const struct sockaddr_storage *address) {
         memcpy(result.bytes + sizeof mapped, &((const struct sockaddr_in *)address)->sin_addr, 4);
     }
     return result;
+}
+
+static struct cidr_address last_of(const struct cidr *cidr) {
+    struct cidr_address last = cidr->address;
+    for (unsigned i = cidr->bits; i < 128; i++)
+        last.bytes[i / 8] |= (uint8_t)(1 << (7 - i % 8));
+    return last;
+}
+
+static int compare(const void *a, const void *b) {
+    const struct cidr *one = a, *other = b;
+    int order = memcmp(one->address.bytes, other->address.bytes, sizeof one->address.bytes);
+    return order ? order : (int)one->bits - (int)other->bits;
+}
+
+/* Adds one. False where that was the last address of all. */
+static bool step(struct cidr_address *address) {
+    for (size_t i = sizeof address->bytes; i-- > 0;)
+        if (++address->bytes[i] != 0)
+            return true;
+    return false;
+}
+
+bool cidr_cover(struct cidr *list, size_t count, const struct cidr *part) {
+    struct cidr_address next = part->address;
+    const struct cidr_address last = last_of(part);
+    const bool is_v4 = part->bits >= 8 * sizeof mapped && cidr_is_v4(&part->address);
+    qsort(list, count, sizeof *list, compare);
+    for (size_t i = 0; i < count; i++) {
+        const struct cidr_address end = last_of(&list[i]);
+        /* IPv4 addresses are in no range of IPv6 ones. */
+        if (is_v4 && list[i].bits < 8 * sizeof mapped)
+            continue;
+        if (memcmp(list[i].address.bytes, next.bytes, sizeof next.bytes) > 0)
+            return false;
+        if (memcmp(end.bytes, next.bytes, sizeof next.bytes) < 0)
+            continue;
+        if (memcmp(end.bytes, last.bytes, sizeof last.bytes) >= 0)
+            return true;
+        next = end;
+        if (!step(&next))
+            return true;
+    }
+    return false;
+}
+
+static bool are_public(const struct cidr *list, size_t count, const char *space, const char *const *others) {
+    struct cidr *all = calloc(count + PRIVATE_MOST, sizeof *all), part;
+    size_t at = count;
+    if (!all)
+        return true;
+    if (count > 0)
+        memcpy(all, list, count * sizeof *all);
+    for (size_t i = 0; others[i]; i++)
+        if (cidr_parse(others[i], &all[at]) == 0)
+            at++;
+    bool covered = cidr_parse(space, &part) == 0 && cidr_cover(all, at, &part);
+    free(all);
+    return covered;
+}
+
+bool cidr_are_public(const struct cidr *list, size_t count) {
+    /* RFC 6890: who allows all others need not name these. */
+    static const char *const not_public[] = {"0.0.0.0/8",      "10.0.0.0/8",     "100.64.0.0/10",
+                                             "127.0.0.0/8",    "169.254.0.0/16", "172.16.0.0/12",
+                                             "192.168.0.0/16", "224.0.0.0/3",    NULL};
+    static const char *const none[] = {NULL};
+    return are_public(list, count, "0.0.0.0/0", not_public) || are_public(list, count, "2000::/3", none);
 }

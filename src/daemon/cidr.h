@@ -23,6 +23,15 @@ struct cidr {
  */
 int cidr_parse(const char *text, struct cidr *ret_cidr);
 
+/* Whether every address of @part is in one of the ranges, or in several together. The list is sorted. */
+bool cidr_cover(struct cidr *list, size_t count, const struct cidr *part);
+
+/*
+ * Whether the ranges have all public addresses of IPv4 or of IPv6, alone or together: 0.0.0.0/0, its two halves, all of
+ * 2000::/3.
+ */
+bool cidr_are_public(const struct cidr *list, size_t count);
+
 bool cidr_has(const struct cidr *cidr, const struct cidr_address *address);
 
 /* Of an IPv4 address. */

@@ -332,7 +332,7 @@ static void handle_stream(struct http_session *session, const sluice_http_reques
     }
     if (valid && !http_authorize(session, request, publish ? RULE_PUBLISH : RULE_PLAY, name))
         return;
-    if (head || !ask_hook(session, request, publish, name))
+    if (!ask_hook(session, request, publish, name))
         serve_stream(session, request, name);
 }
 

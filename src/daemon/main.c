@@ -71,6 +71,12 @@ static int serve(const struct command_line *line, const struct options *options)
     return status;
 }
 
+static void warn_shadowed(const struct rule *rule, const struct rule *earlier, void *user) {
+    (void)user;
+    fprintf(stderr, "sluiced: warning: %s: \"%s\" never decides: \"%s\" (%s) comes first\n", rule->where, rule->said,
+            earlier->said, earlier->where);
+}
+
 /* What the command line says, where that is not to run. */
 static int obey(struct command_line *line, struct problems *problems) {
     struct inherited inherited;
@@ -92,8 +98,10 @@ static int obey(struct command_line *line, struct problems *problems) {
         break;
     case COMMAND_CHECK:
         options = options_load(line, NULL, NULL, NULL, problems);
-        if (options)
+        if (options) {
+            rules_each_shadowed(&options->rules, warn_shadowed, NULL);
             puts("OK");
+        }
         break;
     default:
         if (!inherited_take(&inherited, problems))

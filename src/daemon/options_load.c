@@ -9,6 +9,7 @@
 
 #include "daemon/access.h"
 #include "daemon/address.h"
+#include "daemon/cgroup.h"
 #include "daemon/config_file.h"
 #include "daemon/options_inherited.h"
 
@@ -133,7 +134,7 @@ static void check_listeners(struct loader *loader) {
         const char *where = loader->listener_where[i] ? loader->listener_where[i] : "the service manager's socket";
         char text[ADDRESS_TEXT];
         address_format(&listener->address, text);
-        if (!address_is_loopback(&listener->address) && !access_is_guarded(options, listener->protocol))
+        if (!address_is_loopback(&listener->address) && !access_is_guarded(options))
             problems_add(loader->problems,
                          "%s: expected a loopback address, or rules that ask for credentials or name addresses, or "
                          "allow-remote, got \"%s\"",
@@ -187,12 +188,23 @@ static uint64_t most(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* The cores that this process may run on. */
+/* The cores that this process may run on, and no more than its control groups let it use; of a part of one, one. */
 static uint64_t usable_cores(void) {
+    struct cgroup_limits limits;
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) < 0)
         return 1;
-    return least((uint64_t)CPU_COUNT(&set), OPTIONS_MAX_WORKERS);
+    cgroup_read("", &limits);
+    uint64_t cores = least((uint64_t)CPU_COUNT(&set), OPTIONS_MAX_WORKERS);
+    return most(least(cores, limits.milli_cpus / 1000 + (limits.milli_cpus % 1000 > 0)), 1);
+}
+
+/* Half of what the control groups let this process have is for the kernel's buffers and all else. */
+static uint64_t default_memory(uint64_t workers) {
+    struct cgroup_limits limits;
+    cgroup_read("", &limits);
+    uint64_t usual = most(256 * MIB, workers * 64 * MIB);
+    return most(least(usual, limits.memory / 2), most(4, workers) * MIB);
 }
 
 /* A worker's share of the memory. */
@@ -200,7 +212,7 @@ static uint64_t complete_memory(struct loader *loader) {
     struct options *options = loader->options;
     char where[80];
     if (options->memory == DEPENDS)
-        options->memory = most(256 * MIB, options->workers * 64 * MIB);
+        options->memory = default_memory(options->workers);
     uint64_t share = options->memory / options->workers;
     if (share < MIB)
         problems_add(loader->problems, "%s: expected at least 1M for each of %llu workers, got %llu bytes",

@@ -171,6 +171,7 @@ static void start_session(struct pull *pull, int fd) {
                     ? pull->option->user
                     : NULL,
         .password = pull->option->password,
+        .has_digest = pull->has_digest,
     };
     int error = pull_session_start(pull, fd, &job->address, &login, &pull->session);
     if (error) {

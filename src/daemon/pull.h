@@ -28,6 +28,7 @@ struct pull {
     bool job_is_out;              /* with the connector */
     bool is_removed;              /* it only waits for its job */
     struct pull_session *session; /* NULL without a connection */
+    bool has_digest;              /* the camera has offered Digest once: it is not shown the password itself */
     char reason[PULL_REASON];     /* why it failed last; empty before that, and when it plays */
 };
 

@@ -293,6 +293,7 @@ static void on_set_up(struct pull_session *session, const sluice_rtsp_message *r
 
 static void on_challenge(struct pull_session *session, const sluice_rtsp_message *reply) {
     int error = rtsp_login_take(&session->login, reply);
+    session->pull->has_digest = session->login.has_digest;
     if (!error) {
         pull_asked_again(&session->pull->machine, now_of(session));
         error = send_request(session);
@@ -306,6 +307,10 @@ static void on_challenge(struct pull_session *session, const sluice_rtsp_message
         break;
     case -EACCES:
         fail(session, error, "%s answered 401: wrong user or password", method_name(session->asked));
+        break;
+    case -EPROTO:
+        fail(session, error, "%s answered 401 with Basic in place of Digest: the password is not shown",
+             method_name(session->asked));
         break;
     case -EOPNOTSUPP:
         fail(session, error, "%s answered 401 without a challenge that is known", method_name(session->asked));

@@ -2,18 +2,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/record_files.h"
+#include "daemon/stream_name.h"
 
 const char *record_options_add(struct record_options *options, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text || !equals[1])
         return "PATTERN=DIRECTORY, such as 'live/*=/var/lib/sluice'";
+    if (!stream_pattern_is_valid(text, (size_t)(equals - text)))
+        return "a stream's name before \"=\", in which * stands for any characters, and nothing else for others";
     if (options->rule_count == RECORDS_MOST_RULES)
         return "at most 256 rules";
     char *copy = strdup(text);
@@ -106,7 +108,7 @@ void records_free(struct records *records) {
 
 const struct record_root *records_find(const struct records *records, const char *stream) {
     for (size_t i = 0; i < records->options->rule_count; i++)
-        if (fnmatch(records->patterns[i], stream, 0) == 0)
+        if (stream_pattern_fits(records->patterns[i], stream, strlen(stream)))
             return &records->roots[records->roots_by_rule[i]];
     return NULL;
 }

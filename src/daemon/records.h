@@ -12,7 +12,7 @@
 
 enum { RECORDS_MOST_RULES = 256 };
 
-/* Streams whose names match the pattern (as fnmatch(3) has it, "*" goes beyond "/") are recorded to the directory. */
+/* Streams whose names fit the pattern, as stream_pattern_fits() has it, are recorded to the directory. */
 struct record_rule {
     char *text; /* PATTERN=DIRECTORY */
     size_t pattern_length;

@@ -173,25 +173,9 @@ static unsigned ask(struct rtsp_auth *auth, const struct access *access, const s
     return status ? status : access_user_may(access, rule, auth->user, auth->rights) ? 0 : 403;
 }
 
-/* Without rules: what users there are, and what each may do. */
-static unsigned check_rights(struct rtsp_auth *auth, const struct access *access, const sluice_rtsp_message *request) {
-    const unsigned needed = access->action == RULE_PUBLISH ? USER_MAY_PUBLISH : USER_MAY_PLAY;
-    if (!access->options->users)
-        return 0;
-    auth->wants_user = true;
-    auth->wants_token = false;
-    unsigned status = identify(auth, access->options->users, request);
-    if (!status && !(auth->rights & needed))
-        status = 403;
-    auth->has_shown |= !status;
-    return status;
-}
-
 unsigned rtsp_authorize(struct rtsp_auth *auth, const struct access *access, const sluice_rtsp_message *request) {
     const struct rule *rule;
     unsigned status = 0;
-    if (access->options->rules.count == 0)
-        return check_rights(auth, access, request);
     if (is_granted(auth, access))
         return 0;
     switch (access_judge(access, &rule)) {

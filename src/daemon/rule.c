@@ -88,7 +88,7 @@ static const char *read_rule(struct rule *rule) {
         return expected;
     const char *wrong = read_actions(rule, first);
     rule->pattern = pattern;
-    if (!wrong && pattern[strspn(pattern, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/*")])
+    if (!wrong && !stream_pattern_is_valid(pattern, strlen(pattern)))
         wrong = "expected a stream's name, in which * stands for any characters, behind the actions";
     if (!wrong && strcmp(last, "from") == 0) {
         char *ranges = next_word(&rest);
@@ -145,6 +145,46 @@ const struct rule *rules_find(const struct rules *rules, enum rule_action action
             return rule;
     }
     return NULL;
+}
+
+/* Whether a rule fits all addresses that another one fits. */
+static bool has_addresses(const struct rule *rule, const struct rule *other) {
+    struct cidr ranges[RULE_RANGES];
+    if (rule->range_count == 0)
+        return true;
+    memcpy(ranges, rule->ranges, sizeof ranges);
+    for (size_t i = 0; i < other->range_count; i++)
+        if (!cidr_cover(ranges, rule->range_count, &other->ranges[i]))
+            return false;
+    return other->range_count > 0;
+}
+
+/* The first rule before another one that fits all that it fits; NULL: there is none. */
+static const struct rule *find_shadow(const struct rules *rules, size_t at, enum rule_action action) {
+    const struct rule *rule = &rules->list[at];
+    for (size_t i = 0; i < at; i++) {
+        const struct rule *earlier = &rules->list[i];
+        /* A star of its pattern is a character that only stars fit. */
+        if (earlier->actions & action && stream_pattern_fits(earlier->pattern, rule->pattern, strlen(rule->pattern)) &&
+            has_addresses(earlier, rule))
+            return earlier;
+    }
+    return NULL;
+}
+
+void rules_each_shadowed(const struct rules *rules, rule_shadowed_fn *call, void *user) {
+    for (size_t at = 0; at < rules->count; at++) {
+        const struct rule *rule = &rules->list[at], *earlier = NULL;
+        bool shadowed = true;
+        for (unsigned action = RULE_PUBLISH; action <= RULE_PLAY && shadowed; action <<= 1) {
+            if (!(rule->actions & action))
+                continue;
+            earlier = find_shadow(rules, at, (enum rule_action)action);
+            shadowed = earlier;
+        }
+        if (shadowed)
+            call(rule, earlier, user);
+    }
 }
 
 bool rule_names_user(const struct rule *rule, const char *name) {

@@ -54,6 +54,13 @@ void rules_clear(struct rules *rules);
 const struct rule *rules_find(const struct rules *rules, enum rule_action action, const char *stream, size_t length,
                               const struct cidr_address *peer);
 
+/*
+ * The rules that never decide, since for each action an earlier one fits whatever they fit: calls for each, with the
+ * earlier rule of one of its actions.
+ */
+typedef void rule_shadowed_fn(const struct rule *rule, const struct rule *earlier, void *user);
+void rules_each_shadowed(const struct rules *rules, rule_shadowed_fn *call, void *user);
+
 /* Whether that user's name, or that of any user, is among the ways. */
 bool rule_names_user(const struct rule *rule, const char *name);
 

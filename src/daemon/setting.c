@@ -40,7 +40,7 @@ const struct setting settings[] = {
 
     {"rule", SETTING_RULE, true, .value = "RULE", .expected = "ACTIONS STREAM [from RANGES] WAYS",
      .effect = SETTING_LATER,
-     .section = "Rights (without a rule, everybody may do everything, but for RTSP with --rtsp-users)",
+     .section = "Rights (without a rule, everybody may do everything, or else the users of --rtsp-users alone)",
      .help = "ACTIONS STREAM [from RANGES] WAYS: the first rule that fits decides, and where none fits, nobody may. "
              "ACTIONS: publish, play, both with a comma, or all. STREAM: a name, * for any characters. RANGES: "
              "10.0.0.0/8,fd00::/8. WAYS: allow, deny; or one of several with commas: user (of --rtsp-users, by HTTP, "
@@ -49,8 +49,8 @@ const struct setting settings[] = {
      .effect = SETTING_LATER, .help = "the keys of tokens: a line NAME:KEY for each; nobody else may read it"},
     {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .value = "FILE", .expected = "a file's name",
      .help =
-         "ask RTSP clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", "
-         "\"play NAME:PASSWORD\", and nobody else may read it"},
+         "ask clients who they are; FILE has a line NAME:PASSWORD for each user, or \"publish NAME:PASSWORD\", \"play "
+         "NAME:PASSWORD\", and nobody else may read it; without rules these users alone may do anything"},
     {"hook-publish", SETTING_HOOK, FIELD(hooks[HOOK_PUBLISH]), .value = "URL",
      .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish", .effect = SETTING_LATER,
      .help =
@@ -123,14 +123,16 @@ const struct setting settings[] = {
      .expected = "a number from 1 to 256", .effect = SETTING_RESTART,
      .section = "Limits (SIZE in bytes, or with K, M, G for powers of 1024)",
      .help = "threads that share the work; a stream is one worker's, and the memory is divided (default: the cores "
-             "that sluiced may use)"},
+             "that sluiced may use, within its control groups)"},
     {"spread", SETTING_COUNT, FIELD(spread), .most = 1000000, .preset = "0", .value = "N",
      .expected = "a number up to 1000000", .effect = SETTING_LATER,
      .help = "players of a stream that its own worker serves before further ones are spread over all workers; 0: all"},
     {"memory", SETTING_SIZE, FIELD(memory), .least = 4194304.0, .most = 68719476736.0, .value = "SIZE",
      .expected = "a size from 4M to 64G", .effect = SETTING_RESTART,
      .help = "most memory for streams: received blocks, and an eighth of it for what describes them; at least 1M for "
-             "each worker (default 256M, or 64M for each worker where that is more)"},
+             "each worker (default 256M, or 64M for each worker where that is more; at most half of what its control "
+             "groups "
+             "allow)"},
     {"gop-size", SETTING_SIZE, BY_STREAM(gop_size), .most = 1073741824.0, .value = "[STREAM=]SIZE",
      .expected = "a size up to 1G",
      .help = "most block memory for one stream's cached group of pictures; at most --player-buffer (default 8M, or "

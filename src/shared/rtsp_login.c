@@ -12,6 +12,9 @@
 
 enum { STALE_MOST = 3 };
 
+/* Of a challenge. */
+enum { BASIC = 1, DIGEST_MD5, DIGEST_SHA256 };
+
 static bool is_word(sluice_http_text text, const char *word) {
     return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
 }
@@ -43,17 +46,17 @@ static bool has_auth(sluice_http_text list) {
 static unsigned worth(const sluice_rtsp_auth *challenge) {
     bool sha256;
     if (is_word(challenge->scheme, "Basic"))
-        return 1;
+        return BASIC;
     if (!is_word(challenge->scheme, "Digest") || !rtsp_digest_algorithm(challenge->algorithm, &sha256) ||
         challenge->nonce.length == 0 || challenge->nonce.length > RTSP_LOGIN_NONCE ||
         challenge->realm.length > RTSP_LOGIN_REALM || challenge->opaque.length > RTSP_LOGIN_NONCE ||
         (challenge->qop.length > 0 && !has_auth(challenge->qop)))
         return 0;
-    return sha256 ? 3 : 2;
+    return sha256 ? DIGEST_SHA256 : DIGEST_MD5;
 }
 
-/* The best challenge of all. False where there is none that can be answered. */
-static bool choose(const sluice_rtsp_message *reply, sluice_rtsp_auth *ret_challenge) {
+/* The best challenge of all: its worth, 0 where there is none. */
+static unsigned choose(struct rtsp_login *login, const sluice_rtsp_message *reply, sluice_rtsp_auth *ret_challenge) {
     static const char name[] = "WWW-Authenticate";
     unsigned most = 0;
     for (size_t i = 0; i < reply->header_count; i++) {
@@ -63,13 +66,14 @@ static bool choose(const sluice_rtsp_message *reply, sluice_rtsp_auth *ret_chall
         sluice_http_text rest = header->value;
         sluice_rtsp_auth challenge;
         while (sluice_rtsp_next_auth(&rest, &challenge) > 0) {
+            login->has_digest |= is_word(challenge.scheme, "Digest");
             if (worth(&challenge) <= most)
                 continue;
             most = worth(&challenge);
             *ret_challenge = challenge;
         }
     }
-    return most > 0;
+    return most;
 }
 
 void rtsp_login_begin(struct rtsp_login *login) {
@@ -104,12 +108,16 @@ static int take_digest(struct rtsp_login *login, const sluice_rtsp_auth *challen
 }
 
 int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply) {
-    sluice_rtsp_auth challenge;
+    sluice_rtsp_auth challenge = {0};
     if (!login->user)
         return -ENOKEY;
     /* Some servers refuse a password without another challenge. */
-    if (!choose(reply, &challenge))
+    unsigned value = choose(login, reply, &challenge);
+    if (value == 0)
         return login->answered > 0 ? -EACCES : -EOPNOTSUPP;
+    /* Whoever has come between could ask for the password itself. */
+    if (value == BASIC && login->has_digest)
+        return -EPROTO;
     if (is_refused(login, &challenge))
         return -EACCES;
     bool digest = is_word(challenge.scheme, "Digest");

@@ -21,6 +21,7 @@ enum rtsp_login_scheme { RTSP_LOGIN_NONE, RTSP_LOGIN_BASIC, RTSP_LOGIN_DIGEST };
 struct rtsp_login {
     const char *user, *password;   /* at most RTSP_LOGIN_USER bytes each; NULL: there are none to be had */
     enum rtsp_login_scheme scheme; /* of the last challenge that was taken */
+    bool has_digest;               /* Digest was offered once: Basic is not answered from then on */
     unsigned answered;             /* challenges that were taken for the request that is under way */
 
     /* Of Digest: */
@@ -35,7 +36,8 @@ void rtsp_login_begin(struct rtsp_login *login);
 
 /*
  * A 401 has come. 0: the request is to be repeated. -ENOKEY: there is no password to answer with. -EACCES: the password
- * is wrong. -EOPNOTSUPP: no challenge of a kind that is known. -EIO: no random bytes
+ * is wrong. -EOPNOTSUPP: no challenge of a kind that is known. -EPROTO: Basic alone, after Digest had been offered, or
+ * with a Digest that is not known: the password is not shown. -EIO: no random bytes
  */
 int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply);
 

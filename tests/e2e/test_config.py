@@ -145,10 +145,11 @@ class ApiTest(FileCase):
             flv = "127.0.0.1:0=live/a"; http = ["127.0.0.1:0,merge-window=20", "[::1]:0"]; rtsp = "127.0.0.1:0";
             rule = ["play * from 127.0.0.0/8 user=a", "all * token=k"]; workers = 2; memory = "64M"; gop-size = 1000;
             pull = "rtsp://u:geheim@127.0.0.1:1/x?geheim=live/b,on-demand"; status = false; batch = 0.5; idle = 2.5;
-            hook-play = "http://127.0.0.1:1/x?geheim"; record = ["live/*=DIR", "tv/\\"x\\x09*=DIR"];
+            hook-play = "http://127.0.0.1:1/x?geheim"; record = ["live/*=DIR", "tv/*=DIR/\\"x\\x09"];
             log-format = "text"; allow-remote = true; merge-window = ["100", "live/a=5"]; record-size = "1M";
             rtsp-users = "DIR/users"; token-keys = "DIR/keys"; pull-file = "DIR/pulls";
         """.replace("DIR", self.folder))
+        os.mkdir(self.folder + '/"x\t')
         options = ("--config", config, "--admin", "127.0.0.1:0", "--backend", harness.BACKEND or "auto")
         printed = self.printed(*options)
         with Daemon(*options, "--workers", "2", listen=()) as daemon:
@@ -558,8 +559,9 @@ class ReloadTest(FileCase):
     def test_users(self):
         """The file of users is read again; who is connected stays."""
         users = self.write("users", "a:one\n")
-        text = self.LISTEN + 'rtsp-users = "%s";' % users
-        daemon = self.start('rtsp-users = "%s";' % users)
+        rest = 'rtsp-users = "%s"; rule = ["publish * allow", "play * user"];' % users
+        text = self.LISTEN + rest
+        daemon = self.start(rest)
         one, two = "Basic YTpvbmU=", "Basic YTp0d28="
         with Publisher(daemon, "live/a") as publisher, Client(daemon) as client:
             source = flv.frames()

@@ -139,16 +139,29 @@ class HookTest(unittest.TestCase):
         for one, data in zip(hook.asked, hook.questions):
             self.assertRegex(one["address"], r"\A127\.0\.0\.1:\d+\Z")
             self.assertTrue(data.startswith(b"POST /hook?key=geheim HTTP/1.1\r\n"))
-        # Nor is it asked about what the rules refuse, what is no stream, and what does not begin anything.
-        daemon.request("HEAD", "/live/a.flv")
+        # HEAD says what GET would, so it is asked about alike; and what is no stream is not.
+        self.assertEqual(daemon.request("HEAD", "/live/a.flv")[0], 404)
         daemon.request("GET", "/live/..flv")
-        self.assertEqual(len(hook.questions), 5)
+        self.assertEqual(len(hook.questions), 6)
+        self.assertEqual((hook.asked[5]["event"], hook.asked[5]["stream"]), ("play", "live/a"))
         with Client(daemon) as client:
             client.ask("ANNOUNCE", body=SDP)
             client.setup(0, record=True)
             client.ask("RECORD")
-        self.assertEqual(len(hook.questions), 6)
+        self.assertEqual(len(hook.questions), 7)
         daemon.blocks_settled()
+
+    def test_head(self):
+        """What a hook refuses to GET, HEAD does not tell: neither that a stream is live nor that it is not."""
+        for code, live, absent in ((403, 403, 403), (204, 200, 404)):
+            hook = Hook(self, reply(code))
+            daemon = Daemon("--hook-play", hook.url, "--wait", "0", listen=LISTEN)
+            self.addCleanup(daemon.stop)
+            with harness.Publisher(daemon, "live/a") as publisher:
+                publisher.send(flv.stream(20)[0])
+                daemon.wait_stream("live/a")
+                self.assertEqual([daemon.request("HEAD", "/live/%s.flv" % name)[0] for name in "ab"], [live, absent])
+                self.assertEqual([one["stream"] for one in hook.asked], ["live/a", "live/b"])
 
     def test_websocket(self):
         """By its own name; and live streams are no recordings."""

@@ -2,12 +2,16 @@
 the words of each protocol, told, counted by cause, and let in when there is room again."""
 
 import contextlib
+import os
 import socket
+import subprocess
+import sys
+import unittest
 
 import flv
 import harness
 import rtsp
-from harness import Player, Publisher
+from harness import Daemon, Player, Publisher
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 UPGRADE = (b"GET /%s.flv HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -140,6 +144,78 @@ class LimitsTest(harness.SettledTest):
         daemon.wait_player("live/a", 20)
         self.check_refused(daemon)
         self.stack.close()
+
+
+class ControlGroupTest(unittest.TestCase):
+    def test_defaults(self):
+        """Workers and memory are by default no more than the control groups allow; what is given holds."""
+        limit = "50000 100000"
+        script = ("mount -t tmpfs tmpfs /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir cpu memory && "
+                  "echo %s > cpu.max && echo 100663296 > memory.max && echo 50000 > cpu/cpu.cfs_quota_us && "
+                  "echo 100000 > cpu/cpu.cfs_period_us && echo 100663296 > memory/memory.limit_in_bytes && exec \"$@\"" % limit)
+        for options, workers, memory in (((), "1", "48M"), (("--workers", "2", "--memory", "128M"), "2", "128M")):
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", harness.SLUICED, *options,
+                                   "--print-config"], capture_output=True, check=False)
+            if b"workers = " not in done.stdout:
+                self.skipTest("no mount namespace: %s" % done.stderr.decode())
+            shown = dict(line.partition(";")[0].split(" = ") for line in done.stdout.decode().splitlines())
+            self.assertEqual((shown["workers"], shown["memory"].strip('"')), (workers, memory))
+
+
+class NetworkTest(unittest.TestCase):
+    """IPv6 networks of 64 bits are one host for bans and for who resumes, as for limits: with addresses of our own."""
+
+    INSIDE = "SLUICE_TEST_INSIDE"
+
+    def test_networks(self):
+        """Within a network namespace that has these addresses."""
+        inside = NetworkInsideTest
+        script = "ip link set lo up && %s && exec \"$@\"" % " && ".join(
+            "ip -6 addr add %s/128 dev lo nodad" % address for address in (
+                inside.ONE, inside.SAME, inside.OTHER, inside.DAEMON))
+        done = subprocess.run(["unshare", "--net", "sh", "-c", script, "sh", sys.executable, os.path.abspath(__file__),
+                               "NetworkInsideTest"], env={**os.environ, self.INSIDE: "1"}, capture_output=True,
+                              timeout=harness.PATIENCE * 3, check=False)
+        if b"Ran 2 tests" not in done.stderr:
+            self.skipTest("no network namespace: %s" % done.stderr.decode()[-500:])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+
+@unittest.skipUnless(os.environ.get(NetworkTest.INSIDE), "within NetworkTest")
+class NetworkInsideTest(unittest.TestCase):
+    ONE, SAME, OTHER, DAEMON = "2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1", "2001:db8:0:2::1"
+
+    def publish(self, daemon, source, data, name="live/a"):
+        """The publisher from that address, and the status where it is answered at once."""
+        peer = socket.create_connection(daemon.address("http"), timeout=harness.PATIENCE, source_address=(source, 0))
+        self.addCleanup(peer.close)
+        peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (
+            name.encode(), len(data), data))
+        return peer
+
+    def test_bans(self):
+        data = flv.stream(40)[0]
+        with Daemon("--allow-remote", listen=("--http", "[%s]:0" % self.DAEMON)) as daemon:
+            self.publish(daemon, self.ONE, data)
+            stream = daemon.wait_stream("live/a")
+            status, _, _ = daemon.admin("DELETE", "/api/v1/publishers/%d?ban=3600" % stream["publisher"]["id"])
+            self.assertEqual(status, 204)
+            self.assertEqual(harness.read_head(self.publish(daemon, self.SAME, data))[0], 403)
+            other = self.publish(daemon, self.OTHER, data)
+            daemon.wait_stream("live/a", lambda stream: self.OTHER in (stream["publisher"] or {}).get("address", ""),
+                               "another network's")
+            other.close()
+
+    def test_resume(self):
+        data = flv.stream(40)[0]
+        with Daemon("--allow-remote", "--same-name", "resume", "--resume", "600", "--wait", "0",
+                    listen=("--http", "[%s]:0" % self.DAEMON)) as daemon:
+            self.publish(daemon, self.ONE, data).close()
+            daemon.wait_log("publisher ended")
+            self.assertEqual(harness.read_head(self.publish(daemon, self.OTHER, data))[0], 409)
+            self.publish(daemon, self.SAME, data)
+            daemon.wait_stream("live/a", lambda stream: self.SAME in (stream["publisher"] or {}).get("address", ""),
+                               "the same network's")
 
 
 if __name__ == "__main__":

@@ -267,7 +267,8 @@ class ServerTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w") as users:
             users.write("eve:se:cret@\n")
             users.flush()
-            with Daemon("--wait", "0", "--rtsp-users", users.name, listen=(
+            with Daemon("--wait", "0", "--rtsp-users", users.name, "--rule", "publish * allow", "--rule", "play * user",
+                        listen=(
                     "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
                 host, port = daemon.address("rtsp")
                 url = "rtsp://eve:se%%3Acret%%40@%s:%d/live/a" % (host, port)

@@ -101,7 +101,8 @@ class PublishTest(Media):
         with tempfile.NamedTemporaryFile("w") as users:
             users.write("eve:secret\n")
             users.flush()
-            with Daemon("--rtsp-users", users.name, listen=ALL) as daemon:
+            with Daemon("--rtsp-users", users.name, "--rule", "publish * user", "--rule", "play * allow",
+                        listen=ALL) as daemon:
                 url = url_of(daemon, "rtsp", "live/a").replace("rtsp://", "rtsp://eve:%s@")
                 with open(REAL, "rb") as file:
                     tags = flv.parse(file.read())

@@ -329,6 +329,11 @@ class RecordTest(RecordCase):
             status, _, errors = harness.run_daemon("--record", option)
             self.assertEqual(status, 2)
             self.assertIn("--record: expected PATTERN=DIRECTORY", errors)
+        # A pattern is a name with stars, as everywhere, and nothing else.
+        for pattern in ("live/?", "live/[ab]", "live//a", "live/\\*", "!a", "a b"):
+            status, _, errors = harness.run_daemon("--record", pattern + "=" + self.folder)
+            self.assertEqual(status, 2)
+            self.assertIn("in which * stands for any characters, and nothing else", errors)
         for path in (plain, os.path.join(self.folder, "missing")):
             status, _, errors = harness.run_daemon("--flv", "127.0.0.1:0", "--record", "*=" + path)
             self.assertEqual(status, 1)

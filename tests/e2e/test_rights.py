@@ -380,7 +380,7 @@ class RemoteTest(RightsCase):
     def test_remote(self):
         """Where anyone could come in without credentials, the daemon does not start."""
         for rules, status in [
-                ([], {"flv": 2, "http": 2, "rtsp": 0}),
+                ([], {"flv": 0, "http": 0, "rtsp": 0}),  # There are users, and no rules: they alone may.
                 (["all * user"], {"flv": 0, "http": 0, "rtsp": 0}),
                 (["play a/* from 10.0.0.0/8 allow", "all * token=k1"], {"flv": 0, "http": 0, "rtsp": 0}),
                 (["play a/* allow"], {"flv": 2, "http": 2, "rtsp": 2})]:
@@ -390,6 +390,78 @@ class RemoteTest(RightsCase):
                     self.assertEqual(self.check(*arguments), wanted, arguments)
                     self.assertEqual(self.check(*arguments, "--allow-remote"), 0)
         self.assertEqual(self.check("--rtsp", "0.0.0.0:0"), 2)
+
+    def test_everyone_by_ranges(self):
+        """Ranges that leave out no public address are everyone, in one rule or in several; and one less is not."""
+        halves = ["0.0.0.0/1", "128.0.0.0/1"]
+        public = ("1.0.0.0/8,2.0.0.0/7,4.0.0.0/6,8.0.0.0/7,11.0.0.0/8,12.0.0.0/6,16.0.0.0/4,32.0.0.0/3,64.0.0.0/3,"
+                  "96.0.0.0/6,100.0.0.0/10,100.128.0.0/9,101.0.0.0/8").split(",")
+        for rules, everyone in [
+                (["all * from 0.0.0.0/0 allow"], True), (["play a from 0.0.0.0/0 allow"], True),
+                (["all * from %s allow" % ",".join(halves)], True),
+                (["all * from %s allow" % one for one in halves], True),
+                (["publish a from 0.0.0.0/1 allow", "all * token=k1", "play b from 128.0.0.0/1 allow"], True),
+                (["all * from 64.0.0.0/2,0.0.0.0/2 allow", "all * from 192.0.0.0/2,128.0.0.0/2 allow"], True),
+                (["all * from %s allow" % ",".join(halves[:1])], False),
+                (["all * from 0.0.0.0/1,128.0.0.0/2,192.0.0.0/3 allow"], True),  # But for multicast and reserved.
+                (["all * from 0.0.0.0/1,128.0.0.0/2,192.0.0.0/4,208.0.0.0/5 allow"], False),
+                (["all * from %s allow" % ",".join(public), "all * from 102.0.0.0/7,104.0.0.0/5,112.0.0.0/4,"
+                  "128.0.0.0/1 allow"], True),  # But for 10/8, 127/8 and the like.
+                (["all * from %s allow" % ",".join(public[1:]), "all * from 102.0.0.0/7,104.0.0.0/5,112.0.0.0/4,"
+                  "128.0.0.0/1 allow"], False),
+                (["all * from ::/0 allow"], True), (["all * from ::/1,8000::/1 allow"], True),
+                (["all * from 2000::/4 allow", "all * from 3000::/4 allow"], True),
+                (["all * from 2000::/4,3000::/5 allow"], False),
+                (["all * from ::/1 allow"], True),  # All that is assigned.
+                (["all * from 0.0.0.0/1 allow", "all * from 8000::/1 allow"], False),
+                (["all * from 0.0.0.0/0 deny", "all * token=k1"], False),
+                (["all * from 0.0.0.0/0 user"], False)]:
+            status, _, errors = harness.run_daemon(*self.arguments(rules), "--http", "0.0.0.0:0", "--check")
+            self.assertEqual((status, "or rules that ask for credentials" in errors), (2, True) if everyone else
+                             (0, False), (rules, errors))
+
+    def test_shadowed_rules(self):
+        """--check says which rules never decide, and why; and nothing of others."""
+        for rules, shadowed in [
+                (["all * user", "play live/a allow"], [1]), (["play * user", "all live/a allow"], []),
+                (["play * user", "publish live/* user", "all live/a allow"], [2]),
+                (["play live/* user", "play live/*/a allow", "play live* allow", "play live/a/b allow"], [1, 3]),
+                (["play *a* user", "play *b* allow", "play *ab* allow", "play xay allow"], [2, 3]),
+                (["all a from 10.0.0.0/8 allow", "all a from 10.1.0.0/16 deny", "all a deny", "all a allow"], [1, 3]),
+                (["all a from 10.0.0.0/9,10.128.0.0/9 allow", "all a from 10.0.0.0/8 deny"], [1]),
+                (["all a from 10.0.0.0/9 allow", "all a from 10.0.0.0/8 deny"], []),
+                (["all a from ::/0 allow", "all a from 10.0.0.0/8 deny"], []),
+                (["all a from 10.0.0.0/8 allow", "all a deny", "all b deny"], [])]:
+            status, out, errors = harness.run_daemon(*self.arguments(rules), "--check")
+            self.assertEqual((status, out), (0, "OK\n"))
+            lines = errors.splitlines()
+            self.assertEqual(len(lines), len(shadowed), (rules, errors))
+            for line, at in zip(lines, shadowed):
+                self.assertTrue(line.startswith('sluiced: warning: --rule: "%s" never decides: ' % rules[at]), line)
+
+    def test_users_without_rules(self):
+        """They are asked for by each protocol; raw FLV, which can show nothing, gets nothing."""
+        folder = os.path.join(self.folder, "recorded")
+        os.mkdir(folder)
+        daemon = self.start([], LISTEN, "--record", "*=" + folder)
+        data = flv.stream(20)[0]
+        with Publisher(daemon, "live/raw"):
+            daemon.wait_log("request refused", proto="flv", status="403")
+        both, camera, viewer = ({"Authorization": basic(one)} for one in ("both:geheim:1", "camera:geheim2",
+                                                                         "viewer:geheim3"))
+        upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+                   "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw=="}
+        for shown, published, played in (({}, 401, 401), (both, 200, 404), (camera, 200, 403), (viewer, 403, 404)):
+            self.assertEqual(daemon.request("POST", "/live/a.flv", data, headers=shown)[0], published, shown)
+            self.assertEqual(daemon.request("HEAD", "/live/none.flv", headers=shown)[0], played, shown)
+            self.assertEqual(daemon.request("GET", "/recordings/live/none", headers=shown)[0], played, shown)
+            if played != 404:
+                self.assertEqual(daemon.request("GET", "/live/a.flv", headers=dict(upgrade, **shown))[0], played)
+        with Client(daemon) as client:
+            self.assertEqual(client.ask("DESCRIBE").status, 401)
+            self.assertEqual(client.ask("ANNOUNCE", body=SDP).status, 401)
+            self.assertEqual(client.ask("ANNOUNCE", body=SDP, **viewer).status, 403)
+        daemon.blocks_settled()
 
     def test_addresses(self):
         """Of both families."""

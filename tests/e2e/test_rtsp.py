@@ -1,6 +1,7 @@
 """RTSP by hand: what is answered in which state, what is sent between what, and that nothing stays behind."""
 
 import base64
+import contextlib
 import hashlib
 import os
 import random
@@ -674,8 +675,8 @@ class UsersTest(unittest.TestCase):
             file.write(text.encode())
         os.chmod(self.file, mode)
 
-    def start(self):
-        daemon = Daemon("--wait", "2", "--rtsp-users", self.file, listen=listen())
+    def start(self, *options):
+        daemon = Daemon("--wait", "2", "--rtsp-users", self.file, *options, listen=listen())
         self.addCleanup(daemon.stop)
         return daemon
 
@@ -703,9 +704,17 @@ class UsersTest(unittest.TestCase):
         self.assertEqual(reply.headers["www-authenticate-2"], 'Basic realm="sluiced"')
         return client
 
+    @contextlib.contextmanager
+    def published(self, daemon):
+        """A live stream that has begun, of a publisher that shows nothing."""
+        with Publisher(daemon, "live/a") as publisher:
+            publisher.send(flv.stream(50)[0])
+            daemon.wait_stream("live/a")
+            yield
+
     def test_each_algorithm(self):
-        daemon = self.start()
-        with steady(daemon):
+        daemon = self.start("--rule", "publish * allow", "--rule", "play * user")
+        with self.published(daemon):
             for algorithm in ("MD5", "SHA-256", "Basic"):
                 for user, password in (("both", "a b:c"), ("viewer", "see")):
                     client = self.challenged(daemon)
@@ -729,8 +738,8 @@ class UsersTest(unittest.TestCase):
             daemon.blocks_settled()
 
     def test_wrong_credentials(self):
-        daemon = self.start()
-        with steady(daemon):
+        daemon = self.start("--rule", "publish * allow", "--rule", "play * user")
+        with self.published(daemon):
             other = self.challenged(daemon)
             client = self.challenged(daemon)
             self.assertNotEqual(client.nonce, other.nonce)

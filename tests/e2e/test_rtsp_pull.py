@@ -109,7 +109,8 @@ class PlayTest(unittest.TestCase):
         users = os.path.join(self.folder, "users")
         with open(users, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write("viewer:geheim\n")
-        camera = Daemon("--wait", "60", "--rtsp-users", users, listen=LISTEN)
+        camera = Daemon("--wait", "60", "--rtsp-users", users, "--rule", "publish * allow", "--rule", "play * user",
+                        listen=LISTEN)
         self.addCleanup(camera.stop)
         daemon = puller(self, "rtsp://viewer:geheim@%s:%d/live/a?x=y,z=live/x" % camera.address("rtsp"),
                         options=("--config", self.config))
@@ -318,6 +319,29 @@ class AskTest(unittest.TestCase):
         shown = str(daemon.api()) + str(daemon.log())
         for secret in ("keeper", "p:@", "p%3A", "a2VlcGVy"):
             self.assertNotIn(secret, shown)
+
+    def test_digest_is_not_given_up(self):
+        """A camera, or whoever has come between, that offers Digest and then Basic is not shown the password."""
+        camera = Camera(self, user=("keeper", "secret"), media=False).start()
+        daemon = puller(self, camera.url(user="keeper:secret") + "=live/x")
+        wait_state(daemon, "playing")
+        camera.scheme = "Basic"
+        camera.hang_up()
+        daemon.wait_log("pull", state="waiting", reason="DESCRIBE answered 401 with Basic in place of Digest: the "
+                        "password is not shown")
+        # Nor with both at once, where Digest is answered; nor with a Digest that nobody knows beside it.
+        both = ['Basic realm="x"', 'Digest realm="cam", nonce="1"']
+        unknown = [both[0], 'Digest realm="cam", nonce="1", algorithm=SHA-512']
+        others = [Camera(self, DESCRIBE=lambda request, offers=offers: Camera.reply(
+            request, 401, WWW_Authenticate=", ".join(offers))).start() for offers in (both, both[::-1], unknown)]
+        other = puller(self, *(one.url(user="keeper:secret") + "=live/%d" % at for at, one in enumerate(others)))
+        for at in range(3):
+            wait_state(other, "waiting", "live/%d" % at)
+        said = [request.headers.get("authorization", "") for one in [camera, *others] for request in one.requests]
+        self.assertEqual([one for one in said if one.startswith("Basic")], [])
+        self.assertTrue([one for one in said if one.startswith("Digest")])
+        for one in [camera, *others]:
+            one.close()
 
     def test_keep_alive(self):
         """With what the camera knows, and without when it turns out not to."""

@@ -1,0 +1,18 @@
+/*
+ * What the control groups that this process is in let it have: the defaults of --workers and --memory are within that.
+ * Versions 2 and 1, up from its own group to the root; what cannot be read limits nothing.
+ */
+#ifndef SLUICED_CGROUP_H
+#define SLUICED_CGROUP_H
+
+#include <stdint.h>
+
+struct cgroup_limits {
+    uint64_t milli_cpus; /* thousandths of a processor; UINT64_MAX: no limit */
+    uint64_t memory;     /* bytes; UINT64_MAX: no limit */
+};
+
+/* @root: "" for this host's; tests have another directory that /proc and /sys lie in. */
+void cgroup_read(const char *root, struct cgroup_limits *ret_limits);
+
+#endif
