@@ -417,6 +417,23 @@ static void feed_ends_without_players(void **state) {
     rig_close(&rig);
 }
 
+/* A stream ends in the turn in which it was published: what has not been sent across comes back all the same. */
+static void feed_closes_with_a_batch_in_hand(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    struct taker *there = join_there(&rig);
+    publish(&rig, GROUP);
+    take_all(&rig);
+    leave(&rig, there);
+    feed_leave_seat(rig.seats[--rig.seat_count]);
+    publish(&rig, 3);
+    feeds_close(rig.stream);
+    assert_null(rig.stream->feeds);
+    rig_close(&rig);
+}
+
 /* The workers end with everything as it is: nothing is posted any more, and it all comes back. */
 static void workers_end_in_any_order(void **state) {
     (void)state;
@@ -449,10 +466,15 @@ static void workers_end_in_any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_get_the_same),        cmocka_unit_test(replica_begins_like_its_stream),
-        cmocka_unit_test(publishers_come_and_go),   cmocka_unit_test(messages_find_no_memory),
-        cmocka_unit_test(what_is_lent_is_bounded),  cmocka_unit_test(feed_ends_without_players),
-        cmocka_unit_test(workers_end_in_any_order), cmocka_unit_test(feed_begins_with_the_first_tag),
+        cmocka_unit_test(both_get_the_same),
+        cmocka_unit_test(replica_begins_like_its_stream),
+        cmocka_unit_test(publishers_come_and_go),
+        cmocka_unit_test(messages_find_no_memory),
+        cmocka_unit_test(what_is_lent_is_bounded),
+        cmocka_unit_test(feed_ends_without_players),
+        cmocka_unit_test(feed_closes_with_a_batch_in_hand),
+        cmocka_unit_test(workers_end_in_any_order),
+        cmocka_unit_test(feed_begins_with_the_first_tag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,48 @@
+/* What packets take besides their payloads is within what --memory leaves for it, and comes back. */
+#include "daemon/packet.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { MOST = 1 << 20, LIST = 20000 };
+
+static struct packet *take(struct packet_pool *pool) {
+    const sluice_flv_tag tag = {.type = SLUICE_FLV_VIDEO};
+    sluice_slice payload = {0};
+    return packet_new(pool, &tag, PACKET_VIDEO, 0, &payload);
+}
+
+/* As many descriptors as there is memory for; what they take is counted as it grows, and no more than it. */
+static void descriptors_are_charged(void **state) {
+    (void)state;
+    static struct packet *packets[MOST / sizeof(struct packet) + 1];
+    struct packet_pool *pool;
+    size_t count = 0;
+    assert_int_equal(packet_pool_new(MOST, &pool), 0);
+    assert_int_equal(packet_pool_bytes(pool), 0);
+    while (count < sizeof packets / sizeof *packets && (packets[count] = take(pool))) {
+        count++;
+        assert_true(packet_pool_bytes(pool) >= count * sizeof(struct packet));
+        assert_true(packet_pool_bytes(pool) <= MOST);
+    }
+    /* A quarter is left for copies and lists: at most that and a batch are not used. */
+    assert_in_range(count * sizeof(struct packet), MOST / 2, MOST * 3 / 4);
+    assert_false(packet_pool_charge(pool, 0, MOST / sizeof(void *)));
+    for (size_t i = 0; i < count; i++)
+        packet_unref(packets[i]);
+    assert_true(packet_pool_bytes(pool) < MOST / 2);
+    assert_true(packet_pool_charge(pool, 0, LIST));
+    assert_true(packet_pool_bytes(pool) >= LIST * sizeof(void *) / 2);
+    assert_true(packet_pool_charge(pool, LIST, 0));
+    packet_pool_free(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptors_are_charged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
