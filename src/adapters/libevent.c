@@ -12,7 +12,8 @@ struct sluice_libevent {
     struct event *timer;
     int error;
     bool turning;
-    bool freed; /* by a call from inside the turn: the memory goes after it */
+    bool retried; /* the last turn came because there was no memory for a timer */
+    bool freed;   /* by a call from inside the turn: the memory goes after it */
 };
 
 static void discard(sluice_libevent *libevent) {
@@ -42,6 +43,16 @@ static int set_timer(sluice_libevent *libevent) {
     return event_add(libevent->timer, &due);
 }
 
+/*
+ * Without memory for a timer there is another turn at once, which tries again; and after that with the next event. No
+ * reason to end a run that goes on well otherwise.
+ */
+static void retry(sluice_libevent *libevent) {
+    if (!libevent->retried)
+        event_active(libevent->timer, EV_TIMEOUT, 0);
+    libevent->retried = true;
+}
+
 static void turn(evutil_socket_t fd, short what, void *user) {
     sluice_libevent *libevent = user;
     (void)fd, (void)what;
@@ -52,10 +63,12 @@ static void turn(evutil_socket_t fd, short what, void *user) {
         free(libevent);
         return;
     }
-    if (!error && set_timer(libevent) < 0)
-        error = -ENOMEM;
     if (error)
         stop(libevent, error);
+    else if (set_timer(libevent) == 0)
+        libevent->retried = false;
+    else
+        retry(libevent);
 }
 
 int sluice_libevent_attach(sluice_loop *loop, struct event_base *base, sluice_libevent **ret_libevent) {
