@@ -129,9 +129,12 @@ static int starve(receiver *r, loop_rig *rig, hoard *h) {
     int peer = receiver_open(r, rig);
     /* The kernel's stock goes too: the bytes stay in the chain. */
     r->leaves = true;
+    /* It holds something: one that holds nothing gives way to nobody. */
+    pattern_write(peer, r->seed, 0, 1);
+    turn_until_buffered(rig->loop, r->conn, 1);
     turn_through(rig->loop, 3);
     hoard_take_all(h, rig->pool);
-    pattern_write(peer, r->seed, 0, 2 * SMALL * BLOCK);
+    pattern_write(peer, r->seed, 1, 2 * SMALL * BLOCK - 1);
     turn_until_starved(rig);
     return peer;
 }
