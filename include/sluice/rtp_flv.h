@@ -127,6 +127,12 @@ SLUICE_API void sluice_rtp_flv_flush(sluice_rtp_flv *flv);
 SLUICE_API int sluice_rtp_flv_report(sluice_rtp_flv *flv, unsigned track, uint32_t ssrc, uint64_t now,
                                      const char *cname, uint8_t *buffer, size_t size);
 
+/**
+ * Blocks of the pool that the units under assembly hold, which end with packets that have not come. After a fragment
+ * was lost it may count more than there are, until the unit's end.
+ */
+SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv);
+
 /** Reads a track's counters. @return 0, -EINVAL (no such track) */
 SLUICE_API int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned track, sluice_rtp_flv_stats *ret_stats);
 

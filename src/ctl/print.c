@@ -84,7 +84,8 @@ static void print_refused(FILE *out, const json_t *refused) {
     static const char *const causes[][2] = {{"max_connections", "connections"},
                                             {"max_connections_per_address", "connections of an address"},
                                             {"max_streams", "streams"},
-                                            {"max_players", "players"}};
+                                            {"max_players", "players"},
+                                            {"memory", "connections for want of memory"}};
     const char *before = "refused   ";
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         double count = ctl_number(refused, causes[i][0]);

@@ -23,8 +23,8 @@ static uint32_t *find_count(struct denials *denials, const struct cidr_address *
     return &denials->counts[at];
 }
 
-void denials_log(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
-                 const struct cidr_address *address, unsigned status) {
+void denials_log_reason(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
+                        const struct cidr_address *address, unsigned status, const char *reason) {
     denials_tick(denials, now);
     if (denials->host_count == 0)
         denials->since = now;
@@ -35,5 +35,11 @@ void denials_log(struct denials *denials, uint64_t now, const char *protocol, co
     }
     ++*count;
     LOG(LOG_WARNING, "request refused", {"proto", protocol}, {"peer", peer}, {"status", log_unsigned(status).text},
-        {"reason", status == 401 ? "no credentials, or wrong ones" : "no right to do that"});
+        {"reason", reason});
+}
+
+void denials_log(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
+                 const struct cidr_address *address, unsigned status) {
+    denials_log_reason(denials, now, protocol, peer, address, status,
+                       status == 401 ? "no credentials, or wrong ones" : "no right to do that");
 }

@@ -28,6 +28,10 @@ struct denials {
 void denials_log(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
                  const struct cidr_address *address, unsigned status);
 
+/* The same for another reason, in a few words. */
+void denials_log_reason(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
+                        const struct cidr_address *address, unsigned status, const char *reason);
+
 /* From time to time: says how many were not logged. */
 void denials_tick(struct denials *denials, uint64_t now);
 

@@ -60,6 +60,7 @@ static void on_data(sluice_conn *conn, void *user) {
         feed(session);
     else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
         sluice_conn_pause(conn);
+    session_account(&session->base);
 }
 
 /* What came before a regular end is published yet. */
@@ -111,16 +112,36 @@ static void tick(struct session *base, uint64_t now) {
     struct flv_session *session = of(base);
     const sluice_chain *chain = sluice_conn_chain(base->conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
-    if (received != session->received || budget_has_more(base)) {
+    if (received != session->received || budget_has_more(base) || base->held_up) {
         session->received = received;
         session->received_at = now;
     }
+    if (base->held_up)
+        publisher_expect(session->publisher, now);
+    const struct pace_look look = {
+        .mark = sluice_chain_consumed(chain),
+        .received = received,
+        .is_open = sluice_chain_length(chain) > 0 && !is_waiting(session) && !budget_has_more(base) && !base->held_up,
+        .most_ms = publisher_idle_ms(session->publisher),
+        .earns = true,
+    };
+    bool is_slow = pace_is_late(&base->pace, &look, now);
     if (is_waiting(session))
         return;
     if (now - session->received_at >= publisher_idle_ms(session->publisher))
         end(session, -ETIMEDOUT);
     else if (publisher_is_late(session->publisher, now))
         end(session, -ETIME);
+    else if (is_slow)
+        end(session, -EINPROGRESS);
+}
+
+static bool publishes(const struct session *base) {
+    return !base->hook;
+}
+
+static void evict(struct session *base) {
+    end(of(base), -ENOBUFS);
 }
 
 static void drain(struct session *base) {
@@ -132,7 +153,14 @@ static void kick(struct session *base, int error) {
 }
 
 static const struct session_type flv_session_type = {
-    .protocol = "flv", .events = &events, .tick = tick, .drain = drain, .kick = kick};
+    .protocol = "flv",
+    .events = &events,
+    .tick = tick,
+    .drain = drain,
+    .kick = kick,
+    .publishes = publishes,
+    .evict = evict,
+};
 
 void flv_session_name(const struct listener_option *listener, uint16_t peer_port, char name[STREAM_NAME + 1]) {
     if (*listener->stream)

@@ -16,6 +16,7 @@ unsigned http_publish_status(int error) {
         return 503;
     case -ETIMEDOUT:
     case -ETIME:
+    case -EINPROGRESS:
         return 408;
     case -ECANCELED:
     case -EKEYREJECTED:
@@ -175,12 +176,26 @@ void http_publish_peer_ended(struct http_session *session, int error) {
 void http_publish_tick(struct http_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
-    if (received != session->received || budget_has_more(&session->base)) {
+    const struct session *base = &session->base;
+    bool is_ours = budget_has_more(base) || base->held_up;
+    if (received != session->received || is_ours) {
         session->received = received;
         session->received_at = now;
     }
+    if (base->held_up)
+        publisher_expect(session->publisher, now);
+    const struct pace_look look = {
+        .mark = sluice_chain_consumed(session->payload),
+        .received = received,
+        .is_open = sluice_chain_length(session->payload) + sluice_chain_length(chain) > 0 && !is_ours,
+        .most_ms = publisher_idle_ms(session->publisher),
+        .earns = true,
+    };
+    bool is_slow = pace_is_late(&session->base.pace, &look, now);
     if (now - session->received_at >= publisher_idle_ms(session->publisher))
         http_publish_end(session, -ETIMEDOUT, http_publish_status(-ETIMEDOUT));
     else if (publisher_is_late(session->publisher, now))
         http_publish_end(session, -ETIME, http_publish_status(-ETIME));
+    else if (is_slow)
+        http_publish_end(session, -EINPROGRESS, http_publish_status(-EINPROGRESS));
 }

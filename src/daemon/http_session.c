@@ -412,8 +412,7 @@ static void moved(struct session *base) {
     go_on(session);
 }
 
-static void on_data(sluice_conn *conn, void *user) {
-    struct http_session *session = user;
+static void take_data(struct http_session *session, sluice_conn *conn) {
     sluice_chain *chain = sluice_conn_chain(conn);
     switch (session->state) {
     case HTTP_HEAD:
@@ -446,6 +445,12 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_chain_skip(chain, SIZE_MAX);
         break;
     }
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct http_session *session = user;
+    take_data(session, conn);
+    session_account(&session->base);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
@@ -564,6 +569,9 @@ static const sluice_conn_events events = {
 
 static void tick(struct session *base, uint64_t now) {
     struct http_session *session = of(base);
+    /* What has not been read is not late. */
+    if (base->held_up && session->state == HTTP_HEAD && session->has_begun)
+        session->deadline = now + HEAD_MS;
     bool late = now >= session->deadline;
     switch (session->state) {
     case HTTP_HEAD:
@@ -635,11 +643,54 @@ static void kick(struct session *base, int error) {
     http_close(session);
 }
 
+static bool publishes(const struct session *base) {
+    const struct http_session *session = (const struct http_session *)base;
+    return session->state == HTTP_CLAIMING || session->state == HTTP_PUBLISHING;
+}
+
+static size_t held(const struct session *base) {
+    const struct http_session *session = (const struct http_session *)base;
+    return session->payload ? sluice_chain_footprint(session->payload) : 0;
+}
+
+/* Where it is about to answer, the answer ends the connection; further requests are dropped. */
+static void evict(struct session *base) {
+    struct http_session *session = of(base);
+    const struct http_reply reply = {.status = 503, .reason = refusal_reason(REFUSED_MEMORY), .retry_after = 1};
+    switch (session->state) {
+    case HTTP_ASKING:
+        forget_asked(session);
+        http_respond(session, &reply);
+        break;
+    case HTTP_HEAD:
+        http_respond(session, &reply);
+        break;
+    case HTTP_CLAIMING:
+    case HTTP_PUBLISHING:
+        http_publish_end(session, -ENOBUFS, http_publish_status(-ENOBUFS));
+        break;
+    case HTTP_RESPONDING:
+        session->keep_alive = false;
+        break;
+    case HTTP_LINGERING:
+        break;
+    case HTTP_MOVING:
+    case HTTP_PLAYING:
+    case HTTP_LOOKING:
+        http_play_leave(session, refusal_reason(REFUSED_MEMORY));
+        http_close(session);
+        break;
+    }
+}
+
 static const struct session_type http_session_type = {.protocol = "http",
                                                       .events = &events,
                                                       .tick = tick,
                                                       .drain = drain,
                                                       .kick = kick,
+                                                      .publishes = publishes,
+                                                      .held = held,
+                                                      .evict = evict,
                                                       .moved = moved,
                                                       .discard = discard};
 

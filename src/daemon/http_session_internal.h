@@ -33,6 +33,8 @@ struct http_websocket {
     size_t out_size, out_sent, next_size;
     bool closing; /* the next one is a close frame: nothing follows it */
     uint8_t tail[SLUICE_WEBSOCKET_CONTROL_SIZE];
+    bool in_message;                        /* of the player, which is not whole */
+    uint64_t messages;                      /* of the player, that are */
     size_t gathered_rest, gathered_control; /* bytes, in the order in which they are sent */
     uint64_t pinged_at;
 };

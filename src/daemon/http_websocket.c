@@ -35,7 +35,8 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
 
 void http_websocket_start(struct http_session *session, struct stream *stream,
                           const char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]) {
-    const sluice_websocket_options limits = {.max_message = MESSAGE_MOST};
+    /* In pieces: nobody reads them, so that nothing of a message is held. */
+    const sluice_websocket_options limits = {.max_message = MESSAGE_MOST, .pieces = true};
     struct http_websocket *websocket = calloc(1, sizeof *websocket);
     struct player *player = calloc(1, sizeof *player);
     int error = websocket && player ? sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, &limits, &websocket->framer) : -1;
@@ -92,6 +93,9 @@ void http_websocket_read(struct http_session *session) {
     budget_begin(&session->base);
     while (!websocket->closing && !session->base.closing && !budget_is_spent(&session->base) &&
            (result = sluice_websocket_next(websocket->framer, chain, &message)) > 0) {
+        bool is_control = message->opcode >= SLUICE_WEBSOCKET_CLOSE;
+        websocket->messages += message->last && !is_control;
+        websocket->in_message = is_control ? websocket->in_message : !message->last;
         budget_charge(&session->base);
         if (message->opcode == SLUICE_WEBSOCKET_PING && session->player->begun)
             queue(session, sluice_websocket_write_pong(websocket->next, message, NULL));
@@ -162,7 +166,25 @@ void http_websocket_drain(struct http_session *session) {
                                                              "the server stops", NULL);
 }
 
+/* Whether a message has not come whole in time, and the connection ends. */
+static bool look_at_message(struct http_session *session, uint64_t now) {
+    const struct http_websocket *websocket = session->websocket;
+    const sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    const struct pace_look look = {
+        .mark = websocket->messages,
+        .is_open = (websocket->in_message || sluice_chain_length(chain) > 0) && !websocket->closing &&
+                   !session->base.held_up,
+        .most_ms = PACE_MESSAGE_MS,
+    };
+    if (!pace_is_late(&session->base.pace, &look, now))
+        return false;
+    close_with(session, SLUICE_WEBSOCKET_POLICY_VIOLATION);
+    return true;
+}
+
 void http_websocket_tick(struct http_session *session, uint64_t now) {
+    if (look_at_message(session, now))
+        return;
     struct http_websocket *websocket = session->websocket;
     bool free = websocket->next_size == 0 && websocket->out_sent == websocket->out_size;
     if (now - websocket->pinged_at < PING_MS || !session->player->begun || websocket->closing || !free)

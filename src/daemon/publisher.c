@@ -176,6 +176,8 @@ const char *publisher_error_text(int error) {
         return "nothing received for too long";
     case -ETIME:
         return "no frame received in time";
+    case -EINPROGRESS:
+        return "a frame came too slowly";
     case -ECONNRESET:
         return "connection lost";
     case -ESHUTDOWN:

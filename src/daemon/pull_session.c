@@ -20,6 +20,7 @@ enum {
     REPORT_MS = 5000,     /* between receiver reports */
     WRITER = 64 * 1024,   /* most that waits to be sent */
     REQUEST = 12 * 1024,  /* longest request: the URL comes in it twice */
+    BLOCK = 4096,         /* bytes of those that are received into */
     SESSION_ID = 255,     /* longest that is taken */
     SKIP_MOST = 16 * 1024 /* bytes between two messages that belong to none, as some cameras put there */
 };
@@ -457,8 +458,7 @@ static int handle_next(struct pull_session *session) {
     return result;
 }
 
-static void on_data(sluice_conn *conn, void *user) {
-    struct pull_session *session = user;
+static void take_data(struct pull_session *session, sluice_conn *conn) {
     int result = 1;
     budget_begin(&session->base);
     while (!session->base.closing && !budget_is_spent(&session->base) && result > 0)
@@ -471,7 +471,13 @@ static void on_data(sluice_conn *conn, void *user) {
         return;
     }
     if (!budget_end(&session->base, sluice_conn_chain(conn)))
-        sluice_conn_set_need(conn, sluice_rtsp_need(session->framer));
+        sluice_conn_set_need(conn, session->source.publisher ? sluice_rtsp_need(session->framer) : 0);
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct pull_session *session = user;
+    take_data(session, conn);
+    session_account(&session->base);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
@@ -536,9 +542,30 @@ static void send_reports(struct pull_session *session) {
     }
 }
 
-/* The pull has its own deadlines. */
+/* Whether a frame of the media comes too slowly, though packets of it come. */
+static bool is_slow(struct pull_session *session, uint64_t now) {
+    const struct session *base = &session->base;
+    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    struct pace_look look = {
+        .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
+        .most_ms = PULL_SILENCE_MS,
+        .earns = true,
+    };
+    look.is_open = rtp_input_blocks(session->source.input, &look.mark) > 0 && !budget_has_more(base) && !base->held_up;
+    return pace_is_late(&session->base.pace, &look, now);
+}
+
+/* The pull has its own deadlines; what has not been read does not count. */
 static void tick(struct session *base, uint64_t now) {
     struct pull_session *session = of(base);
+    if (session->pull && base->held_up) {
+        pull_asked_again(&session->pull->machine, now);
+        pull_media(&session->pull->machine, now);
+    }
+    if (session->pull && session->source.publisher && is_slow(session, now)) {
+        fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
+        return;
+    }
     if (!session->pull) {
         if (now - session->left_at >= ENDING_MS)
             close_session(session);
@@ -562,8 +589,32 @@ static void kick(struct session *base, int error) {
         close_session(session);
 }
 
-static const struct session_type pull_session_type = {
-    .protocol = "rtsp", .pulls = true, .events = &events, .tick = tick, .drain = drain, .kick = kick};
+static bool publishes(const struct session *base) {
+    return ((const struct pull_session *)base)->source.publisher;
+}
+
+static size_t held(const struct session *base) {
+    const struct pull_session *session = (const struct pull_session *)base;
+    uint64_t frames;
+    return session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0;
+}
+
+/* The camera is not asked to end what it cannot be read for. */
+static void evict(struct session *base) {
+    struct pull_session *session = of(base);
+    fail(session, -ENOBUFS, "%s", publisher_error_text(-ENOBUFS));
+    close_session(session);
+}
+
+static const struct session_type pull_session_type = {.protocol = "rtsp",
+                                                      .pulls = true,
+                                                      .events = &events,
+                                                      .tick = tick,
+                                                      .drain = drain,
+                                                      .kick = kick,
+                                                      .publishes = publishes,
+                                                      .held = held,
+                                                      .evict = evict};
 
 int pull_session_start(struct pull *pull, int fd, const struct sockaddr_storage *peer, const struct rtsp_login *login,
                        struct pull_session **ret_session) {

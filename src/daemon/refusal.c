@@ -18,6 +18,7 @@ static const struct {
     [REFUSED_STREAMS] = {"max_streams", "as many streams as there may be", 503},
     [REFUSED_PROXY_HEADER] = {"proxy_from", "a PROXY header is required from this address", 400},
     [REFUSED_PLAYERS] = {"max_players", "as many players as the stream may have", 503},
+    [REFUSED_MEMORY] = {"memory", "memory is short, and this connection held the most", 503},
 };
 
 const char *refusal_name(enum refusal refusal) {

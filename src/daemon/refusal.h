@@ -11,6 +11,7 @@ enum refusal {
     REFUSED_STREAMS,      /* --max-streams */
     REFUSED_PLAYERS,      /* --max-players */
     REFUSED_PROXY_HEADER, /* --proxy-from: no PROXY header, or a malformed one */
+    REFUSED_MEMORY,       /* --memory: they held the most of it with what was not whole */
     REFUSALS,
 };
 

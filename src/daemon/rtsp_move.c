@@ -102,4 +102,5 @@ void rtsp_moved(struct session *base) {
             rtsp_handle(session, request);
         rtsp_read(session);
     }
+    session_account(base);
 }

@@ -170,14 +170,35 @@ bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
     return publisher && publisher_is_late(publisher, now);
 }
 
+/* An interleaved frame, or one of the media whose packets are coming. */
+static bool is_slow(struct rtsp_session *session, uint64_t received, uint64_t now) {
+    struct session *base = &session->base;
+    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    bool is_ours = budget_has_more(base) || base->held_up;
+    struct pace_look look = {
+        .mark = sluice_chain_consumed(chain),
+        .received = received,
+        .is_open = sluice_chain_length(chain) > 0 && !is_ours,
+        .most_ms = publisher_idle_ms(session->source.publisher),
+        .earns = true,
+    };
+    bool is_late = pace_is_late(&base->pace, &look, now);
+    look.is_open = rtp_input_blocks(session->source.input, &look.mark) > 0 && !is_ours;
+    return pace_is_late(&session->unit, &look, now) || is_late;
+}
+
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
+    bool is_late = is_slow(session, received, now);
+    bool is_silent = now - session->active_at >= publisher_idle_ms(session->source.publisher);
     if (received != session->received || budget_has_more(&session->base)) {
         session->received = received;
         session->active_at = now;
-    } else if (now - session->active_at >= publisher_idle_ms(session->source.publisher)) {
-        rtsp_publish_leave(session, -ETIMEDOUT);
+        is_silent = false;
+    }
+    if (is_silent || is_late) {
+        rtsp_publish_leave(session, is_silent ? -ETIMEDOUT : -EINPROGRESS);
         rtsp_end(session);
         return;
     }

@@ -17,6 +17,8 @@ enum {
     IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
     ENDING_MS = 2000,                       /* for the last reply to be taken, and the peer to close */
     PIPELINE_MOST = 65536,                  /* bytes of further requests that wait while an answer is owed */
+    BLOCK = 4096,                           /* bytes of those that are received into */
+    PARAMETERS_MOST = 4096,                 /* of a body that is no description */
 };
 
 static struct rtsp_session *of(struct session *session) {
@@ -240,7 +242,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     bool publishes = request->method_id == SLUICE_RTSP_ANNOUNCE;
     struct rtsp_target target;
     /* What is no URL is refused as such. */
-    if (!begins(session, request) || rtsp_play_read_target(request, &target) < 0)
+    if (session->is_granted || !begins(session, request) || rtsp_play_read_target(request, &target) < 0)
         return true;
     const struct access access = {worker->options, publishes ? RULE_PUBLISH : RULE_PLAY, target.name,
                                   &session->base.peer_address};
@@ -347,17 +349,47 @@ static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *re
     return asks != 0;
 }
 
+/* Whether requests are handled now: they wait while an answer is owed. */
+static bool is_reading(const struct rtsp_session *session) {
+    return !session->base.closing && !session->base.worker->draining && !session->moving && !session->base.hook &&
+           !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
+}
+
+/* Whether the request may come now, and with a body of that size; it has been answered where it may not. */
+static bool admit(struct rtsp_session *session, const sluice_rtsp_message *request) {
+    unsigned status = rtsp_admit(session->state, session->id, request);
+    if (!status && request->method_id != SLUICE_RTSP_ANNOUNCE && request->body_length > PARAMETERS_MOST)
+        status = 413;
+    if (status == 551)
+        refuse_option(session, request);
+    else if (status)
+        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
+    return status == 0;
+}
+
+/*
+ * The head of a message has come, and its body has not: whether it will be accepted is decided now, in the same way as
+ * of a message that comes at once. The body of one that is refused is dropped as it comes.
+ */
+static void judge_head(struct rtsp_session *session) {
+    sluice_rtsp_message *none;
+    const sluice_rtsp_message *head = sluice_rtsp_head(session->framer);
+    if (!head || session->is_judged)
+        return;
+    session->is_granted = false;
+    if (head->kind == SLUICE_RTSP_REQUEST && admit(session, head) && authorize(session, head))
+        session->is_judged = true;
+    if (session->is_judged || !is_reading(session))
+        return;
+    sluice_rtsp_drop_body(session->framer);
+    /* The part that has come; it is not whole, so that nothing can follow it. */
+    (void)sluice_rtsp_next(session->framer, sluice_conn_chain(session->base.conn), &none);
+}
+
 void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request) {
     session->active_at = worker_now(session->base.worker);
-    unsigned status = rtsp_admit(session->state, session->id, request);
-    if (status == 551) {
-        refuse_option(session, request);
+    if (!admit(session, request))
         return;
-    }
-    if (status) {
-        rtsp_refuse(session, status, request->cseq, sluice_rtsp_reason(status));
-        return;
-    }
     /* Who may and who is asked is looked at once, where the request is handled. */
     if (rtsp_move(session, request) || !authorize(session, request))
         return;
@@ -375,12 +407,6 @@ static void fail(struct rtsp_session *session, int error) {
     rtsp_end(session);
 }
 
-/* Whether requests are handled now: they wait while an answer is owed. */
-static bool is_reading(const struct rtsp_session *session) {
-    return !session->base.closing && !session->base.worker->draining && !session->moving && !session->base.hook &&
-           !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
-}
-
 void rtsp_read(struct rtsp_session *session) {
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
     sluice_rtsp_message *message;
@@ -394,6 +420,8 @@ void rtsp_read(struct rtsp_session *session) {
         result = sluice_rtsp_next(session->framer, chain, &message);
         if (result <= 0)
             break;
+        session->is_granted = session->is_judged;
+        session->is_judged = false;
         if (message->kind == SLUICE_RTSP_REQUEST)
             rtsp_handle(session, message);
         else if (message->kind == SLUICE_RTSP_INTERLEAVED)
@@ -402,10 +430,16 @@ void rtsp_read(struct rtsp_session *session) {
     }
     if (session->base.closing)
         return;
+    if (result == 0 && is_reading(session))
+        judge_head(session);
+    if (session->base.closing)
+        return;
+    /* Who does not publish is charged with what it sends as it comes. */
+    bool withholds = is_reading(session) && session->source.publisher;
     if (result < 0)
         fail(session, result);
     else if (!budget_end(&session->base, chain))
-        sluice_conn_set_need(session->base.conn, is_reading(session) ? sluice_rtsp_need(session->framer) : 0);
+        sluice_conn_set_need(session->base.conn, withholds ? sluice_rtsp_need(session->framer) : 0);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -417,6 +451,7 @@ static void on_data(sluice_conn *conn, void *user) {
         rtsp_read(session);
     else if (sluice_chain_length(chain) > PIPELINE_MOST)
         sluice_conn_pause(conn);
+    session_account(&session->base);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
@@ -524,8 +559,38 @@ static bool is_unauthorized_for_long(const struct rtsp_session *session, uint64_
            now - base->authorized_at - SESSION_UNAUTHORIZED_MS >= worker_wait_ms(base->worker, session->player->stream);
 }
 
+/* A request, or an interleaved frame of one who does not publish, is to be whole in time. */
+static bool is_slow(struct rtsp_session *session, uint64_t now) {
+    struct session *base = &session->base;
+    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const struct pace_look look = {
+        .mark = sluice_chain_consumed(chain),
+        .is_open = sluice_chain_length(chain) > 0 && is_reading(session) && !budget_has_more(base) && !base->held_up,
+        .most_ms = PACE_MESSAGE_MS,
+    };
+    return session->state != RTSP_RECORDING && pace_is_late(&base->pace, &look, now);
+}
+
+static void refuse_slow(struct rtsp_session *session) {
+    struct session *base = &session->base;
+    rtsp_publish_leave(session, -ETIMEDOUT);
+    rtsp_play_leave(session, "a request came too slowly");
+    denials_log_reason(&base->worker->denials, worker_now(base->worker), "rtsp", base->peer, &base->peer_address, 408,
+                       "the request did not come");
+    rtsp_respond(session, 408, -1);
+    rtsp_end(session);
+}
+
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
+    if (base->held_up)
+        session->active_at = session->state == RTSP_ENDING ? session->active_at : now;
+    if (base->held_up && session->source.publisher)
+        publisher_expect(session->source.publisher, now);
+    if (is_slow(session, now)) {
+        refuse_slow(session);
+        return;
+    }
     if (rtsp_publish_is_late(session, now)) {
         rtsp_publish_leave(session, -ETIME);
         rtsp_end(session);
@@ -555,20 +620,51 @@ static void tick(struct session *base, uint64_t now) {
     }
 }
 
+static bool publishes(const struct session *base) {
+    return ((const struct rtsp_session *)base)->source.publisher;
+}
+
+static size_t held(const struct session *base) {
+    const struct rtsp_session *session = (const struct rtsp_session *)base;
+    uint64_t frames;
+    size_t asking = session->asked ? session->asked->body_length + BLOCK : 0;
+    return asking + (session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0);
+}
+
+/* The answer that is owed is 503, or a reply to no request where none is and @always. */
+static void end_with_503(struct rtsp_session *session, bool always) {
+    bool asks = session->base.hook && session->asked;
+    bool owes = asks || session->state == RTSP_WAITING || rtsp_source_is_waiting(&session->source);
+    int64_t cseq = asks ? session->asked->cseq : owes ? session->asked_cseq : -1;
+    int error = always ? -ENOBUFS : -ESHUTDOWN;
+    rtsp_publish_leave(session, error);
+    rtsp_play_leave(session, publisher_error_text(error));
+    if (owes || always)
+        rtsp_respond(session, 503, cseq);
+    rtsp_end(session);
+}
+
 static void drain(struct session *base) {
     struct rtsp_session *session = of(base);
-    if (session->moving) {
+    if (session->moving)
+        rtsp_close(session);
+    else
+        end_with_503(session, false);
+}
+
+/* The framer is not needed any more, and may hold a request. */
+static void evict(struct session *base) {
+    struct rtsp_session *session = of(base);
+    if (session->moving || !session->writer) {
         rtsp_close(session);
         return;
     }
-    bool asks = session->base.hook && session->asked;
-    bool owes = asks || session->state == RTSP_WAITING || rtsp_source_is_waiting(&session->source);
-    int64_t cseq = asks ? session->asked->cseq : session->asked_cseq;
-    rtsp_publish_leave(session, -ESHUTDOWN);
-    rtsp_play_leave(session, "the server stops");
-    if (owes)
-        rtsp_respond(session, 503, cseq);
-    rtsp_end(session);
+    if (session->state == RTSP_ENDING)
+        return;
+    end_with_503(session, true);
+    session->asked = NULL;
+    sluice_rtsp_free(session->framer);
+    session->framer = NULL;
 }
 
 static void kick(struct session *base, int error) {
@@ -583,6 +679,9 @@ static const struct session_type rtsp_session_type = {.protocol = "rtsp",
                                                       .tick = tick,
                                                       .drain = drain,
                                                       .kick = kick,
+                                                      .publishes = publishes,
+                                                      .held = held,
+                                                      .evict = evict,
                                                       .moved = rtsp_moved,
                                                       .discard = discard};
 

@@ -33,6 +33,9 @@ struct rtsp_session {
     uint64_t received;  /* bytes, when the tick last looked */
     uint64_t reported_at;
     bool peer_ended;
+    bool is_judged;                    /* the head of the message that is waited for: its body may come */
+    bool is_granted;                   /* that was so of the message that is handled */
+    struct pace unit;                  /* publishing: of the frame whose packets are coming */
     const sluice_rtsp_message *moving; /* a request that another worker goes on with: the framer's; or NULL */
     const sluice_rtsp_message *asked;  /* while a hook is asked: the request, which is the framer's */
     char hooked[STREAM_NAME + 1];      /* what a hook has granted last */

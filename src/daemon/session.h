@@ -10,6 +10,8 @@
 #include "daemon/address.h"
 #include "daemon/budget.h"
 #include "daemon/cidr.h"
+#include "daemon/holdings.h"
+#include "daemon/pace.h"
 
 struct feed;
 struct hook_job;
@@ -37,6 +39,18 @@ struct session_type {
     /* It is sent away: end now. @error: why, as of publisher_error_text() */
     void (*kick)(struct session *session, int error);
 
+    /* Whether it publishes, with the right to do so: others send within a quota, see holdings.h. NULL: never */
+    bool (*publishes)(const struct session *session);
+
+    /* Bytes of blocks that it holds with what it has received, besides its connection's chain. NULL: none */
+    size_t (*held)(const struct session *session);
+
+    /*
+     * Memory is short, and it holds the most: the session ends, with an answer where one is possible. What its chain
+     * holds is dropped by the caller, the rest by this call. NULL: it is kicked.
+     */
+    void (*evict)(struct session *session);
+
     /* It has come to another worker, with its connection: see move.h. NULL for those that do not move. */
     void (*moved)(struct session *session);
 
@@ -60,6 +74,9 @@ struct session {
     bool is_authorized;     /* see session_authorize() */
     uint64_t authorized_at; /* loop time of the last session_authorize(), or of its beginning */
     struct budget budget;   /* of this turn */
+    struct holding holding; /* what it is charged with */
+    struct pace pace;       /* of the message, or frame, under way */
+    bool held_up;           /* since the tick before, it was not read for a while */
     struct hook_job *hook;  /* the answer that it waits for; or NULL */
     struct feed *seat;      /* among the players of a stream that another worker serves; or NULL: see feed.h */
 };

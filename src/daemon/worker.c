@@ -35,6 +35,7 @@ void worker_add(struct worker *worker, struct session *session) {
         session->next->prev = session;
     worker->sessions = session;
     worker->session_count++;
+    session_account(session);
 }
 
 void worker_remove(struct worker *worker, struct session *session) {
@@ -48,6 +49,7 @@ void worker_remove(struct worker *worker, struct session *session) {
         session->next->prev = session->prev;
     session->next = session->prev = NULL;
     worker->session_count--;
+    session_uncharge(session);
 }
 
 void worker_end_session(struct session *session) {
@@ -68,8 +70,11 @@ static void each_session(struct worker *worker, void (*call)(struct session *ses
 
 static void tick_session(struct session *session, uint64_t now) {
     hook_tick(session, now);
-    if (!session->closing)
-        session->type->tick(session, now);
+    if (session->closing)
+        return;
+    session->held_up = sluice_conn_was_held_up(session->conn);
+    session->type->tick(session, now);
+    session_account(session);
 }
 
 /*
@@ -285,6 +290,7 @@ static int make_pool(struct worker *worker) {
         .class_sizes = {SMALL_BYTES},
     };
     worker->site.most_lent = share / LENT_SHARE;
+    holdings_init(&worker->holdings, share);
     int error = sluice_pool_new(&pool, &worker->pool);
     if (error)
         LOG(LOG_ERROR, "cannot make the block pool", {"reason", strerror(-error)});
@@ -321,6 +327,8 @@ static int make_rest(struct worker *worker) {
         registry_record(worker->registry, &worker->recorders);
         error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);
     }
+    if (!error)
+        holdings_watch(worker);
     return error ? error : make_pulls(worker);
 }
 

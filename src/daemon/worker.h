@@ -44,6 +44,7 @@ struct worker {
     bool tick_posted; /* that call is: the tick is not over */
     uint32_t answers; /* responses begun, ever */
     struct denials denials;
+    struct holdings holdings;
     sluice_timer *ticker;
     uint64_t ticked_at;
     bool leaving; /* another process accepts in this one's place */

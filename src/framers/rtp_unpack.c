@@ -45,6 +45,8 @@ static void release_pieces(sluice_rtp_unpacker *unpacker, size_t from) {
     for (size_t i = from; i < unpacker->unit.piece_count; i++)
         sluice_slice_release(&unpacker->unit.pieces[i]);
     unpacker->unit.piece_count = from;
+    if (from == 0)
+        unpacker->blocks = 0;
 }
 
 static void drop_packet(sluice_rtp_unpacker *unpacker) {
@@ -134,6 +136,8 @@ int rtp_add_piece(sluice_rtp_unpacker *unpacker, size_t offset, size_t length) {
     error = sluice_slice_sub(&unpacker->payload, offset, length, &unit->pieces[unit->piece_count]);
     if (error)
         return error;
+    unpacker->blocks += sluice_slice_footprint(&unit->pieces[unit->piece_count],
+                                               unit->piece_count > 0 ? &unit->pieces[unit->piece_count - 1] : NULL);
     unit->piece_count++;
     unit->length += length;
     nal->count++;

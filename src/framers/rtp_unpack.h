@@ -31,6 +31,7 @@ struct sluice_rtp_unpacker {
     sluice_rtp_unit unit;
     sluice_rtp_nal *nals; /* what unit.nals shows */
     size_t nal_room, piece_room;
+    size_t blocks; /* of the pool, that the unit's pieces hold */
 };
 
 /* Adds a NAL unit or frame without pieces: 0, -EMSGSIZE, -ENOMEM. */

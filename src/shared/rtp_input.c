@@ -161,6 +161,16 @@ size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buf
     return length > 0 ? (size_t)length : 0;
 }
 
+size_t rtp_input_blocks(const struct rtp_input *input, uint64_t *ret_frames) {
+    *ret_frames = 0;
+    for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {
+        sluice_rtp_flv_stats stats;
+        if (sluice_rtp_flv_get_stats(input->flv, track, &stats) == 0)
+            *ret_frames += stats.frames + stats.dropped;
+    }
+    return sluice_rtp_flv_blocks(input->flv);
+}
+
 void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts) {
     struct rtp_input_counts counts = {0};
     for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {

@@ -65,6 +65,9 @@ bool rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *c
 /* Writes a receiver report about a media. Bytes; 0 when there is nothing to report. */
 size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]);
 
+/* Blocks that frames hold of which packets are still to come; and frames that have been delivered or dropped, ever. */
+size_t rtp_input_blocks(const struct rtp_input *input, uint64_t *ret_frames);
+
 void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts);
 
 /* The publisher has ended: what is not complete is taken as it is. */

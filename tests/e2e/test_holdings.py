@@ -1,0 +1,248 @@
+"""Bytes that are no frame yet are charged to the peer that sent them: nobody else loses a frame for want of their blocks.
+
+Beside each attack a stream is published and played, whose player has to get exactly what was published.
+"""
+
+import contextlib
+import os
+import resource
+import select
+import tempfile
+import time
+import unittest
+
+import flv
+import harness
+import rtsp
+from harness import Daemon, Steady
+
+KIB, MIB = 1024, 1048576
+BLOCK = 4096
+LISTEN = ("--flv", "127.0.0.1:0=beside/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+# By default as many as CI's descriptors allow beside everything else, in a pool that is as much smaller.
+CONNECTIONS = int(os.environ.get("SLUICE_TEST_HOSTILE", "400"))
+MEMORY = os.environ.get("SLUICE_TEST_HOSTILE_MEMORY", "16M")
+ANNOUNCE = ("ANNOUNCE %s RTSP/1.0\r\nCSeq: 1\r\n%sContent-Type: application/sdp\r\nContent-Length: %d\r\n\r\n")
+
+
+class Hostile:
+    """Connections that send a part of something each, as much as is taken, and never the rest."""
+
+    def __init__(self, daemon, protocol, count, data, more=b"", first=None):
+        self.peers = []
+        for _ in range(count):
+            peer = daemon.connect(protocol)
+            if first:
+                first(peer)
+            peer.setblocking(False)
+            self.peers.append(peer)
+        self._send(data)
+        if more:
+            self._send(more)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for peer in self.peers:
+            peer.close()
+
+    def _send(self, data):
+        for peer in self.peers:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                peer.send(data)
+
+    def trickle(self, byte=b"\0"):
+        self._send(byte)
+
+    def ended(self):
+        """How many the daemon has ended; what it has answered is read."""
+        count = 0
+        for peer in self.peers:
+            try:
+                while peer.recv(65536):
+                    pass
+                count += 1
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                count += 1
+        return count
+
+
+class HoldingsTest(unittest.TestCase):
+    def setUp(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.keys = os.path.join(folder.name, "keys")
+        with open(os.open(self.keys, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("k1:a secret\n")
+
+    @contextlib.contextmanager
+    def daemon(self, *options, memory=MEMORY):
+        """One that asks for a token, but of the stream beside."""
+        with Daemon("--token-keys", self.keys, "--rule=all beside/* allow", "--rule=play open/* allow",
+                    "--rule=publish slow/* allow", "--rule=all * token=k1", "--workers", "1", "--memory", memory,
+                    *options, listen=LISTEN) as daemon:
+            yield daemon
+
+    @contextlib.contextmanager
+    def beside(self, daemon):
+        with Steady(daemon, name="beside/a", size=2000) as steady:
+            yield steady
+            steady.go_on()
+        self.assertEqual([line for line in daemon.complaints() if line.message == "publisher ended" and
+                          line.fields["stream"] == "beside/a"], [])
+
+    def held(self, daemon):
+        return daemon.api()["pool"]["bytes_held"]
+
+    def budget(self, daemon):
+        return daemon.api("/api/v1/config")["settings"]["memory"]
+
+    def check_body(self, head, status, count=CONNECTIONS):
+        """An unfinished body of whom nothing allows it: answered by the head, and never held."""
+        with self.daemon() as daemon, self.beside(daemon) as steady:
+            with Hostile(daemon, "rtsp", count, head.encode(), b"a" * 60000) as hostile:
+                for peer in hostile.peers:
+                    peer.setblocking(True)
+                    self.assertIn(b" %d " % status, peer.recv(4096).split(b"\r\n")[0])
+                    peer.setblocking(False)
+                steady.go_on()
+                self.assertLess(self.held(daemon), self.budget(daemon) / 4)
+                self.assertEqual(daemon.api()["refused"]["memory"], 0)
+
+    def test_rtsp_bodies_without_a_right(self):
+        self.check_body(ANNOUNCE % ("rtsp://h/other/a", "", 65000), 401)
+
+    def test_rtsp_bodies_that_are_no_descriptions(self):
+        self.check_body("SET_PARAMETER rtsp://h/open/a RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 60000\r\n\r\n", 413, 20)
+
+    def test_a_refused_body_is_dropped_and_the_next_request_answered(self):
+        with self.daemon() as daemon, rtsp.Client(daemon, "other/a") as client:
+            head = ANNOUNCE % (client.url, "", 50000)
+            client.send_raw(head + "v" * 100)
+            self.assertEqual(client.reply().status, 401)
+            client.send_raw("v" * 49900 + "OPTIONS * RTSP/1.0\r\nCSeq: 2\r\n\r\n")
+            reply = client.reply()
+            self.assertEqual((reply.status, reply.headers["cseq"]), (200, "2"))
+
+    def test_rtsp_heads_and_frames(self):
+        """What may not be judged by its head is within the quota: the largest holders are told to go."""
+        for name, data in (("head", b"OPTIONS * RTSP/1.0\r\n" + b"A: %s\r\n" % (b"a" * 1000) * 15),
+                           ("interleaved", b"$\0\xff\xf0" + bytes(60000))):
+            with self.subTest(name), self.daemon() as daemon, self.beside(daemon) as steady:
+                with Hostile(daemon, "rtsp", CONNECTIONS, data) as hostile:
+                    harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                    steady.go_on()
+                    self.assertGreater(hostile.ended(), 0)
+                    refused = [line for line in daemon.complaints() if line.message == "request refused"]
+                    self.assertLessEqual(len(refused), 60)
+                    self.assertTrue(all(line.fields["status"] == "503" for line in refused), refused[:3])
+                metrics = daemon.request("GET", "/metrics", protocol="admin")[2].decode()
+                self.assertRegex(metrics, r'sluice_refused_total\{cause="memory"\} [1-9]')
+
+    def test_http_heads(self):
+        data = b"GET /open/a.flv HTTP/1.1\r\nHost: h\r\n" + b"A: %s\r\n" % (b"a" * 1000) * 6
+        with self.daemon(memory="8M") as daemon, self.beside(daemon) as steady:
+            with Hostile(daemon, "http", CONNECTIONS, data) as hostile:
+                harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                steady.go_on()
+                self.assertGreater(hostile.ended(), 0)
+
+    def test_the_quota(self):
+        """An eighth of the blocks, and not one more; whoever holds the most gives way, and others go on."""
+        with self.daemon() as daemon:
+            budget = self.budget(daemon)
+            quota = (budget - budget // 8) // 8
+            small = daemon.connect("rtsp")
+            small.sendall(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n")
+            large = b"$\0\xff\xf0" + bytes(60000)
+            # Of 15 or 16 blocks each, by how they come.
+            within = quota // (17 * BLOCK)
+            with Hostile(daemon, "rtsp", within, large):
+                harness.wait_until(lambda: self.held(daemon) >= within * 60000, "what they have sent")
+                self.assertEqual(daemon.api()["refused"]["memory"], 0)
+                with Hostile(daemon, "rtsp", quota // 60000 + 2 - within, large):
+                    harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                    self.assertLessEqual(self.held(daemon), quota + 2 * 16 * BLOCK)
+                small.sendall(b"\r\n")
+                self.assertTrue(small.recv(4096).startswith(b"RTSP/1.0 200 "))
+            small.close()
+
+    def test_websocket_messages(self):
+        """Nobody reads what players send: nothing of it is held; and one that is never whole ends in time."""
+        upgrade = (b"GET /beside/a.flv HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                   b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+        # 4000 bytes of a message of 4096.
+        message = b"\x82\xfe\x10\x00\0\0\0\0" + bytes(4000)
+        with self.daemon(memory="8M") as daemon, self.beside(daemon) as steady:
+            with Hostile(daemon, "http", 40, upgrade, message) as hostile:
+                steady.go_on()
+                for peer in hostile.peers:
+                    peer.settimeout(harness.PATIENCE)
+                    # A close frame: 1008, policy violation.
+                    self.assertIn(b"\x88\x02\x03\xf0", harness.read_to_end(peer)[-4:])
+
+    def test_rtsp_requests_that_are_never_whole(self):
+        with self.daemon() as daemon, daemon.connect("rtsp") as peer:
+            peer.sendall(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n")
+            answer = harness.read_to_end(peer)
+            self.assertTrue(answer.startswith(b"RTSP/1.0 408 "), answer)
+
+    def publish_part(self, peer, name, size, have):
+        peer.sendall(b"POST /%s.flv HTTP/1.1\r\nHost: h\r\n\r\n" % name.encode())
+        peer.sendall(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+        peer.sendall(flv.video_frame(0, True, 0, 1000).pack() + flv.video_frame(40, False, 1, size).pack()[:have])
+
+    def test_unfinished_frames_of_publishers(self):
+        """They hold more than there is, and trickle: the largest give way at once, the others for their pace."""
+        options = ("--frame-limit", "1M", "--idle", "3", "--idle", "beside/*=60")
+        with self.daemon(*options) as daemon, self.beside(daemon) as steady:
+            with contextlib.ExitStack() as stack:
+                peers = []
+                for number in range(28):
+                    peer = stack.enter_context(daemon.connect())
+                    peer.settimeout(0.5)
+                    peers.append(peer)
+                    with contextlib.suppress(OSError):
+                        self.publish_part(peer, "slow/%d" % number, MIB - 100, MIB - 500)
+                harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                steady.go_on()
+
+                def left():
+                    for peer in peers:
+                        with contextlib.suppress(OSError):
+                            peer.send(b"\0")
+                    return [stream["name"] for stream in daemon.api()["streams"] if stream["name"] != "beside/a"]
+                harness.wait_until(lambda: not left(), lambda: "their end: %s" % left(), 0.5)
+                steady.go_on()
+            reasons = {line.fields["reason"] for line in daemon.complaints() if line.message == "publisher ended"}
+            self.assertLessEqual({"out of blocks", "a frame came too slowly"}, reasons)
+
+    def test_pace(self):
+        """A frame that has begun comes at 1024 bytes a second at least, whatever the pauses up to --idle."""
+        with self.daemon("--idle", "3", "--first-data", "600") as daemon:
+            with daemon.connect() as slow, daemon.connect() as fast:
+                self.publish_part(slow, "slow/below", 200 * KIB, 1000)
+                self.publish_part(fast, "slow/above", 200 * KIB, 1000)
+                begun = time.monotonic()
+                ended = None
+                # Twice and half the least rate, until the slower one has to be gone.
+                while ended is None:
+                    fast.sendall(bytes(512))
+                    with contextlib.suppress(OSError):
+                        slow.sendall(bytes(128))
+                    if select.select([slow], [], [], 0.25)[0]:
+                        ended = time.monotonic() - begun
+                    self.assertEqual(select.select([fast], [], [], 0)[0], [])
+                self.assertEqual(harness.status_of(slow.recv(4096)), 408)
+                self.assertGreater(ended, 3)
+                self.assertEqual([stream["name"] for stream in daemon.api()["streams"]], ["slow/above"])
+
+
+if __name__ == "__main__":
+    unittest.main()
