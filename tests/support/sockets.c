@@ -203,6 +203,15 @@ void sockets_wait_delivered(int fd) {
     }
 }
 
+void sockets_wait_queued(int fd, unsigned connections) {
+    struct tcp_info info = {0};
+    while (info.tcpi_unacked < connections) {
+        socklen_t length = sizeof info;
+        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+        poll(NULL, 0, info.tcpi_unacked < connections);
+    }
+}
+
 void sockets_wait_readable(int fd) {
     struct pollfd watched = {.fd = fd, .events = POLLIN};
     while (poll(&watched, 1, -1) != 1)

@@ -80,6 +80,9 @@ void sockets_write(int fd, const void *bytes, size_t n);
 /* Waits until the other end's kernel has all that was written to a TCP socket, which may be later than the write. */
 void sockets_wait_delivered(int fd);
 
+/* Waits until so many connections of a listening TCP socket wait to be accepted; connect(2) returns a moment before. */
+void sockets_wait_queued(int fd, unsigned connections);
+
 /* Waits until a read, or an accept, would not wait. */
 void sockets_wait_readable(int fd);
 
