@@ -8,11 +8,12 @@
 #include "daemon/worker.h"
 
 enum {
-    QUOTA_SHARE = 8,    /* one part in so many of the blocks is for sessions that do not publish */
-    UNIT = 4096,        /* by which holdings are sorted */
-    SHORT_RESERVES = 2, /* fewer blocks than so many times the reserve are short */
-    MOST_STEPS = 8,     /* of reclaiming in one turn */
-    QUIET_MS = 10,      /* between two looks that find nothing to take */
+    QUOTA_SHARE = 8,         /* one part in so many of the blocks is for sessions that do not publish */
+    QUOTA_LEAST = 64 * 4096, /* but at least so many bytes: some requests at once, in a pool that is tiny */
+    UNIT = 4096,             /* by which holdings are sorted */
+    SHORT_RESERVES = 2,      /* fewer blocks than so many times the reserve are short */
+    MOST_STEPS = 8,          /* of reclaiming in one turn */
+    QUIET_MS = 10,           /* between two looks that find nothing to take */
 };
 
 void holdings_init(struct holdings *holdings, uint64_t bytes) {
@@ -105,6 +106,11 @@ static struct session *largest_charged(const struct holdings *holdings) {
     return holdings->first[HOLDINGS_SIZES - 1 - __builtin_clzll(holdings->sizes)];
 }
 
+static uint64_t quota_of(const struct holdings *holdings) {
+    uint64_t quota = holdings->bytes / QUOTA_SHARE;
+    return quota > QUOTA_LEAST ? quota : QUOTA_LEAST;
+}
+
 void session_account(struct session *session) {
     struct holdings *holdings = &session->worker->holdings;
     bool is_gone = session->closing || !session->conn;
@@ -113,7 +119,7 @@ void session_account(struct session *session) {
     charge_extra(holdings, session, extra);
     charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra);
     struct session *largest;
-    while (holdings->charged > holdings->bytes / QUOTA_SHARE && (largest = largest_charged(holdings)))
+    while (holdings->charged > quota_of(holdings) && (largest = largest_charged(holdings)))
         evict(largest);
 }
 
