@@ -381,6 +381,75 @@ static void nothing_is_kept_where_nothing_may_be(void **state) {
     rig_close(&rig);
 }
 
+/* Queues a packet as a stream does: behind the headers, where it is one, and in the cached group. */
+static void publish_one(player_rig *rig, enum packet_role role, uint32_t version) {
+    struct packet *packet = make(rig, role, rig->next * STEP, rig->next + 1);
+    packet->version = version;
+    if (role < PACKET_KEY_FRAME)
+        stream_headers_set(&rig->headers, packet);
+    gop_add(&rig->gop, packet, &rig->headers, UINT32_MAX);
+    if (rig->player.begun)
+        player_push(&rig->player, packet, &rig->headers, rig->has_video);
+    packet_unref(packet);
+    rig->next++;
+}
+
+/* What is queued, from the front: the role and the number of each packet. */
+static void assert_queued(const player_rig *rig, size_t count, const enum packet_role *roles, const unsigned *numbers) {
+    const struct player *player = &rig->player;
+    assert_int_equal(player->count, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct packet *packet = player->queue[(player->first + i) & (player->capacity - 1)];
+        uint8_t bytes[FRAME];
+        unsigned number;
+        assert_int_equal(slice_bytes(&packet->payload, bytes, sizeof bytes), FRAME);
+        memcpy(&number, bytes + sizeof bytes - sizeof number, sizeof number);
+        assert_int_equal(packet->role, roles[i]);
+        assert_int_equal(number, numbers[i]);
+    }
+}
+
+/* Without a cached group, neither sound nor picture is sent before a key frame; it comes with its header. */
+static void player_starts_at_a_key_frame(void **state) {
+    (void)state;
+    player_rig rig;
+    rig_open(&rig, true, 0);
+    start(&rig);
+    publish_one(&rig, PACKET_VIDEO, 0);
+    publish_one(&rig, PACKET_AUDIO, 0);
+    assert_int_equal(rig.player.count, 0);
+    assert_int_equal(rig.player.dropped[DROP_UNTIL_KEY], 2);
+    publish_one(&rig, PACKET_KEY_FRAME, 0);
+    publish_one(&rig, PACKET_AUDIO, 0);
+    assert_queued(&rig, 3, (enum packet_role[]){PACKET_VIDEO_HEADER, PACKET_KEY_FRAME, PACKET_AUDIO},
+                  (unsigned[]){0, 3, 4});
+    rig_close(&rig);
+    /* Without video there is nothing to wait for. */
+    rig_open(&rig, false, 0);
+    start(&rig);
+    publish_one(&rig, PACKET_AUDIO, 0);
+    assert_int_equal(rig.player.count, 1);
+    rig_close(&rig);
+}
+
+/* A header that came within the cached group is sent in its place; the frames before it have the one before. */
+static void cached_group_has_the_header_that_it_began_with(void **state) {
+    (void)state;
+    player_rig rig;
+    rig_open(&rig, true, 0);
+    publish_one(&rig, PACKET_VIDEO_HEADER, 1);
+    publish_one(&rig, PACKET_KEY_FRAME, 0);
+    publish_one(&rig, PACKET_VIDEO, 0);
+    publish_one(&rig, PACKET_VIDEO_HEADER, 2);
+    publish_one(&rig, PACKET_VIDEO, 0);
+    start(&rig);
+    assert_queued(
+        &rig, 5,
+        (enum packet_role[]){PACKET_VIDEO_HEADER, PACKET_KEY_FRAME, PACKET_VIDEO, PACKET_VIDEO_HEADER, PACKET_VIDEO},
+        (unsigned[]){1, 2, 3, 4, 5});
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(late_player_skips_to_the_newest_key_frame),
@@ -394,6 +463,8 @@ int main(void) {
         cmocka_unit_test(drops_do_not_make_a_player_keep_up),
         cmocka_unit_test(slow_players_are_ended_when_they_may_not_be_slow_for_longer),
         cmocka_unit_test(nothing_is_kept_where_nothing_may_be),
+        cmocka_unit_test(player_starts_at_a_key_frame),
+        cmocka_unit_test(cached_group_has_the_header_that_it_began_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
