@@ -260,6 +260,18 @@ class ErrorsTest(unittest.TestCase):
                 steady.go_on()
             daemon.blocks_settled()
 
+    def test_one_connection_too_many(self):
+        """64 are kept. One more ends the one that has been waited for longest, and no other one."""
+        with Daemon() as daemon, contextlib.ExitStack() as stack:
+            peers = [stack.enter_context(daemon.connect("admin")) for _ in range(65)]
+            # There was no deadline: the others are still there, whose heads began in the same moment.
+            with contextlib.suppress(ConnectionError):
+                self.assertEqual(peers[0].recv(1), b"")
+            for peer in peers[1:]:
+                peer.sendall(b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            for peer in peers[1:]:
+                self.assertEqual(harness.status_of(harness.read_to_end(peer)), 200)
+
     def test_pipelined(self):
         """Requests in one piece, some with bodies, one of which waits for the workers: an answer for each, in order."""
         body = b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
