@@ -140,6 +140,10 @@ static bool publishes(const struct session *base) {
     return !base->hook;
 }
 
+static size_t held(const struct session *base) {
+    return publisher_held(((const struct flv_session *)base)->publisher);
+}
+
 static void evict(struct session *base) {
     end(of(base), -ENOBUFS);
 }
@@ -159,6 +163,7 @@ static const struct session_type flv_session_type = {
     .drain = drain,
     .kick = kick,
     .publishes = publishes,
+    .held = held,
     .evict = evict,
 };
 

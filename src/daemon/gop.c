@@ -9,6 +9,9 @@ void stream_headers_set(struct stream_headers *headers, struct packet *packet) {
     if (place < 0)
         return;
     packet_ref(packet);
+    headers->blocks += packet->blocks;
+    if (headers->list[place])
+        headers->blocks -= headers->list[place]->blocks;
     packet_unref(headers->list[place]);
     headers->list[place] = packet;
 }
@@ -25,6 +28,7 @@ static void copy_headers(struct stream_headers *to, const struct stream_headers 
         to->list[i] = from->list[i] ? packet_ref(from->list[i]) : NULL;
         packet_unref(before);
     }
+    to->blocks = from->blocks;
 }
 
 static void empty(struct gop *gop) {
@@ -36,6 +40,7 @@ static void empty(struct gop *gop) {
 
 void gop_drop(struct gop *gop) {
     empty(gop);
+    stream_headers_clear(&gop->headers);
     gop->broken = true;
 }
 

@@ -16,6 +16,7 @@
  * Each may be NULL. */
 struct stream_headers {
     struct packet *list[TRACKS_HEADERS];
+    uint64_t blocks; /* that they hold */
 };
 
 /* A packet's place in the list, by its role and track; -1: it is no header. */

@@ -177,6 +177,13 @@ void http_record_free(struct http_session *session) {
     session->file = NULL;
 }
 
+size_t http_record_held(const struct http_session *session) {
+    const struct http_file *sending = session->file;
+    if (!sending)
+        return 0;
+    return sluice_slice_length(&sending->piece) + sluice_chain_footprint(sluice_file_chain(sending->file));
+}
+
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max) {
     struct http_file *sending = session->file;
     sluice_chain *chain = sluice_file_chain(sending->file);

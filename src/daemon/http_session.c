@@ -645,12 +645,21 @@ static void kick(struct session *base, int error) {
 
 static bool publishes(const struct session *base) {
     const struct http_session *session = (const struct http_session *)base;
-    return session->state == HTTP_CLAIMING || session->state == HTTP_PUBLISHING;
+    return session->state == HTTP_CLAIMING || session->state == HTTP_PUBLISHING || session->file;
 }
 
 static size_t held(const struct session *base) {
     const struct http_session *session = (const struct http_session *)base;
-    return session->payload ? sluice_chain_footprint(session->payload) : 0;
+    size_t pinned = publisher_held(session->publisher);
+    return pinned + http_record_held(session) + (session->payload ? sluice_chain_footprint(session->payload) : 0);
+}
+
+/* A recording's length has been promised: only the connection's end says that the rest does not come. */
+static void end_file(struct http_session *session) {
+    struct session *base = &session->base;
+    denials_log_reason(&base->worker->denials, worker_now(base->worker), "http", base->peer, &base->peer_address, 503,
+                       refusal_reason(REFUSED_MEMORY));
+    http_close(session);
 }
 
 /* Where it is about to answer, the answer ends the connection; further requests are dropped. */
@@ -671,6 +680,8 @@ static void evict(struct session *base) {
         break;
     case HTTP_RESPONDING:
         session->keep_alive = false;
+        if (session->file)
+            end_file(session);
         break;
     case HTTP_LINGERING:
         break;

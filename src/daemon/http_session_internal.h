@@ -180,6 +180,9 @@ void http_record_start(struct http_session *session, const sluice_http_request *
 /* What has been asked for, and may be had. */
 void http_record_look(struct http_session *session, const sluice_http_request *request, bool keep_alive);
 
+/* Bytes of blocks that a file holds which is being sent; 0: none is. */
+size_t http_record_held(const struct http_session *session);
+
 /* The body of a response that is a file: its pieces, and how far it has gone. True when that is all. */
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max);
 bool http_record_sent(struct http_session *session, size_t bytes);

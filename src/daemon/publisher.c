@@ -130,6 +130,13 @@ uint64_t publisher_idle_ms(const struct publisher *publisher) {
     return publisher->stream->policy.idle_ms;
 }
 
+size_t publisher_held(const struct publisher *publisher) {
+    if (!publisher)
+        return 0;
+    size_t first = publisher->first ? sluice_slice_length(&publisher->first->payload) : 0;
+    return first + (publisher->attached ? stream_pinned(publisher->stream) : 0);
+}
+
 size_t publisher_need(const struct publisher *publisher) {
     return sluice_flv_need(publisher->flv);
 }

@@ -67,6 +67,12 @@ uint64_t publisher_idle_ms(const struct publisher *publisher);
 size_t publisher_need(const struct publisher *publisher);
 
 /*
+ * Bytes of blocks that it holds besides the chain: a first tag that waits for the name, and what the stream has pinned.
+ * NULL: none
+ */
+size_t publisher_held(const struct publisher *publisher);
+
+/*
  * Ends and frees the publisher. @error: 0 for an end by the peer; @left: bytes of a tag that was cut short. Logs one
  * line: information after a regular end, a warning otherwise. NULL is allowed.
  * The error; where that was 0 also -EPIPE (a tag was cut short) and -ENODATA (there was none).

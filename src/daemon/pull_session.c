@@ -596,7 +596,8 @@ static bool publishes(const struct session *base) {
 static size_t held(const struct session *base) {
     const struct pull_session *session = (const struct pull_session *)base;
     uint64_t frames;
-    return session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0;
+    size_t pinned = publisher_held(session->source.publisher);
+    return pinned + (session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0);
 }
 
 /* The camera is not asked to end what it cannot be read for. */

@@ -39,7 +39,10 @@ struct session_type {
     /* It is sent away: end now. @error: why, as of publisher_error_text() */
     void (*kick)(struct session *session, int error);
 
-    /* Whether it publishes, with the right to do so: others send within a quota, see holdings.h. NULL: never */
+    /*
+     * Whether it publishes, or is sent a file, with the right to do so: others send within a quota, see holdings.h.
+     * NULL: never
+     */
     bool (*publishes)(const struct session *session);
 
     /* Bytes of blocks that it holds with what it has received, besides its connection's chain. NULL: none */

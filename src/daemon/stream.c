@@ -15,8 +15,10 @@
 
 enum {
     BUCKETS = 1024,
-    SETTLE_MS = 500,  /* of the stream's time: a claimed track that has not come by then is not coming */
-    SHED_ROUNDS = 64, /* tries to make room before a frame is given up */
+    SETTLE_MS = 500,          /* of the stream's time: a claimed track that has not come by then is not coming */
+    SHED_ROUNDS = 64,         /* tries to make room before a frame is given up */
+    PREVIOUS_MOST = 16 << 10, /* bytes of a frame that are held for the accounts of the next one */
+    HEADERS_FREE = 8,         /* blocks of headers that any stream may hold, now and at its group's beginning */
 };
 
 struct registry {
@@ -330,8 +332,7 @@ void registry_count_displaced(struct registry *registry) {
 static void forget_media(struct stream *stream) {
     gop_clear(&stream->gop);
     stream_headers_clear(&stream->headers);
-    packet_unref(stream->previous);
-    stream->previous = NULL;
+    sluice_slice_release(&stream->previous);
 }
 
 void stream_unref(struct stream *stream) {
@@ -472,6 +473,14 @@ static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *befo
     return (uint32_t)(views > blocks ? views : blocks);
 }
 
+/* What the next frame may share a block with. Of a large one its end: nothing else could give the rest up. */
+static void remember(struct stream *stream, const sluice_slice *payload) {
+    size_t length = sluice_slice_length(payload), from = length > PREVIOUS_MOST ? length - 1 : 0;
+    sluice_slice_release(&stream->previous);
+    if (length == 0 || sluice_slice_sub(payload, from, length - from, &stream->previous) < 0)
+        stream->previous = (sluice_slice){0};
+}
+
 static struct packet *new_packet(struct registry *registry, const sluice_flv_tag *tag, enum packet_role role,
                                  uint32_t time, sluice_slice *payload) {
     struct packet *packet = packet_new(registry->packets, tag, role, time, payload);
@@ -494,10 +503,8 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     packet->received_at = stream->received_at;
     packet->track = (uint8_t)place;
     packet->version = stream_header_version(stream, packet);
-    const sluice_slice *before = stream->previous ? &stream->previous->payload : NULL;
-    packet_account(packet, pool_share(&packet->payload, before), &stream->blocks_held);
-    packet_unref(stream->previous);
-    stream->previous = packet_ref(packet);
+    packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
+    remember(stream, &packet->payload);
     return packet;
 }
 
@@ -597,6 +604,11 @@ static void open_stream(struct stream *stream, struct packet *packet, uint8_t fl
     }
     if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || gop_blocks(stream) == 0 || stream->gop.blocks > gop_blocks(stream))
         gop_drop(&stream->gop);
+}
+
+size_t stream_pinned(const struct stream *stream) {
+    uint64_t blocks = stream->headers.blocks + stream->gop.headers.blocks;
+    return blocks > HEADERS_FREE ? blocks * stream->registry->block_size : 0;
 }
 
 void stream_lose(struct stream *stream) {

@@ -80,7 +80,7 @@ struct stream {
 
     struct stream_headers headers;
     struct gop gop;
-    struct packet *previous; /* the last packet, referenced: what the next one shares a block with */
+    sluice_slice previous; /* of the last packet: what the next one may share a block with */
     uint64_t blocks_held;
 
     struct tracks video, audio;
@@ -215,6 +215,9 @@ bool stream_is_main(const struct stream *stream, const struct packet *packet);
  * the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
  */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
+
+/* Bytes of blocks that large headers and metadata hold: nothing but the publisher's end gives them up. */
+size_t stream_pinned(const struct stream *stream);
 
 /* A frame is lost that was to be published: it is counted, and everybody goes on with the next key frame. */
 void stream_lose(struct stream *stream);

@@ -4,6 +4,7 @@ Beside each attack a stream is published and played, whose player has to get exa
 """
 
 import contextlib
+import json
 import os
 import resource
 import select
@@ -222,6 +223,48 @@ class HoldingsTest(unittest.TestCase):
                 steady.go_on()
             reasons = {line.fields["reason"] for line in daemon.complaints() if line.message == "publisher ended"}
             self.assertLessEqual({"out of blocks", "a frame came too slowly"}, reasons)
+
+    def test_what_streams_keep(self):
+        """Headers, metadata and last frames as large as frames may be: their publishers give way, and nobody else."""
+        kinds = {
+            "headers": lambda size: [flv.Tag(flv.VIDEO, 0, b"\x17\0\0\0\0" + bytes(size))],
+            "metadata": lambda size: [flv.Tag(flv.SCRIPT, 0, flv.first_tags()[0].payload + bytes(size))],
+            "tracks": lambda size: [flv.Tag(flv.VIDEO, 0, b"\x96\0hvc1%c" % track + bytes(size)) for track in range(6)],
+            "frames": lambda size: [flv.VIDEO_HEADER, flv.video_frame(0, True, 0, size)],
+        }
+        for kind, make in kinds.items():
+            with self.subTest(kind), self.daemon("--frame-limit", "3M") as daemon, self.beside(daemon) as steady:
+                with contextlib.ExitStack() as stack:
+                    for number in range(2 if kind == "tracks" else 8):
+                        peer = stack.enter_context(daemon.connect())
+                        with contextlib.suppress(ConnectionError):
+                            peer.sendall(b"POST /slow/%d.flv HTTP/1.1\r\nHost: h\r\n\r\n" % number + flv.header())
+                            for tag in make(2 * MIB):
+                                peer.sendall(tag.pack())
+                        steady.go_on()
+                    if kind != "frames":
+                        harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                    steady.go_on()
+
+    def test_recordings_that_are_read_slowly(self):
+        """What is read from files for those who do not take it: the largest of these give way."""
+        with tempfile.TemporaryDirectory() as folder, \
+                self.daemon("--record", "beside/r=" + folder, memory="8M") as daemon:
+            with harness.Publisher(daemon, "beside/r", protocol="http") as publisher:
+                tags = flv.first_tags() + [flv.video_frame(40 * i, True, i, 20000) for i in range(100)]
+                publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
+                publisher.finish()
+            daemon.wait_log("recorded")
+            path = json.loads(daemon.request("GET", "/recordings/beside/r")[2])["recordings"][0]["path"]
+            with self.beside(daemon) as steady:
+                with contextlib.ExitStack() as stack:
+                    for number in range(2 * CONNECTIONS):
+                        peer = stack.enter_context(daemon.connect(receive_buffer=4096))
+                        peer.sendall(b"GET %s HTTP/1.1\r\nHost: h\r\n\r\n" % path.encode())
+                        if number % 40 == 0:
+                            steady.go_on(1)
+                    harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+                    steady.go_on()
 
     def test_pace(self):
         """A frame that has begun comes at 1024 bytes a second at least, whatever the pauses up to --idle."""
