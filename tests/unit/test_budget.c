@@ -61,6 +61,25 @@ static void time_is_looked_at(void **state) {
     is_test_time = false;
 }
 
+/* Every eighth piece; and of a session without a budget, never: nothing bounds what is left of it at its end. */
+static void the_clock_is_looked_at_with_every_eighth(void **state) {
+    enum { LOOKS = 8 };
+    struct session session = {0};
+    (void)state;
+    is_test_time = true;
+    for (int i = 0; i < 2 * LOOKS; i++)
+        budget_charge(&session);
+    assert_false(budget_is_spent(&session));
+    budget_begin(&session);
+    now_ns += (uint64_t)BUDGET_US * 1000;
+    for (int i = 1; i < LOOKS; i++)
+        budget_charge(&session);
+    assert_false(budget_is_spent(&session));
+    budget_charge(&session);
+    assert_true(budget_is_spent(&session));
+    is_test_time = false;
+}
+
 typedef struct consumer {
     struct session session;
     bool works; /* and never gets done */
@@ -115,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_counted),
         cmocka_unit_test(time_is_looked_at),
+        cmocka_unit_test(the_clock_is_looked_at_with_every_eighth),
         FILES_ON_BOTH(a_backlog_pauses_receiving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
