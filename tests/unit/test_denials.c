@@ -103,6 +103,11 @@ static void told_with_the_next_one(void **state) {
     refuse(&denials, 100 + DENIALS_MS, "10.0.0.1");
     assert_int_equal(told, 7);
     assert_int_equal(logged, DENIALS_LOGGED + 1);
+    /* Also when the tick comes later than that. */
+    for (int i = 0; i < DENIALS_LOGGED; i++)
+        refuse(&denials, 100 + DENIALS_MS, "10.0.0.1");
+    denials_tick(&denials, 100 + 2 * DENIALS_MS + 1);
+    assert_int_equal(told, 8);
 }
 
 int main(void) {
