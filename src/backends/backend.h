@@ -129,12 +129,14 @@ struct sluice_io {
     bool cancel_due;     /* the cancel of its receive waits to be submitted: io_uring's alone */
     uint8_t group;       /* its blocks' size: which of those that the backend knows */
     uint16_t domain;     /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
+    bool promised;       /* its last completion says that more is there and will follow: io_uring's alone */
+    bool urgent;         /* a receive has stopped at an urgent byte: the next ones complete once; io_uring's alone */
     bool fragmented;     /* its chain's blocks are nearly empty: see backends/aim.h */
     size_t compacted;    /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
-    sluice_io *queue_next; /* in the queue of the waiting, the aimed, the stopping, or the cancelled */
+    sluice_io *queue_next; /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled */
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */
 };

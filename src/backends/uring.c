@@ -511,6 +511,9 @@ static int64_t may_wait(const sluice_backend *backend) {
     /* Without its read, a wake-up would not end the wait. */
     if (u->told || u->cancels_due || (u->enabled && !u->wake_armed) || (u->overdue && u->window.length > 0))
         return 0;
+    /* To be looked at, which the next turn does before it waits. */
+    if (u->promised.first)
+        return 0;
     int64_t wait = -1;
     for (uint32_t i = 0; i < u->ring_count; i++) {
         if (u->rings[i].waiting.count > 0)

@@ -162,7 +162,8 @@ static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
 
 /*
  * Whether one receive may complete many times. Not from AF_UNIX: where bytes and the end behind them come before the
- * ring's owner looks, such a receive brings the bytes and never the end (Linux 6.18; liburing's issue 1549).
+ * ring's owner looks, such a receive brings the bytes and never the end (Linux 6.18; liburing's issue 1549). Nor from
+ * TCP once it has stopped at an urgent byte: see look_at_promised().
  */
 static bool is_multishot(const uring *u, sluice_io *io) {
     int domain = 0;
@@ -170,7 +171,7 @@ static bool is_multishot(const uring *u, sluice_io *io) {
         io->domain = getsockopt(io->fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0
                          ? (uint16_t)domain
                          : AF_MAX;
-    return u->features.multishot && io->domain != AF_UNIX;
+    return u->features.multishot && io->domain != AF_UNIX && !io->urgent;
 }
 
 static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
@@ -205,8 +206,19 @@ static bool arm(uring *u, sluice_io *io, bool pressed) {
     return true;
 }
 
-/* In a queue no longer. */
+static void set_promised(uring *u, sluice_io *io, bool promised) {
+    if (promised == io->promised)
+        return;
+    io->promised = promised;
+    if (promised)
+        io_queue_push(&u->promised, io);
+    else
+        io_queue_remove(&u->promised, io);
+}
+
+/* In no other queue than that of the promised. */
 static void cancel_receive(uring *u, sluice_io *io) {
+    set_promised(u, io, false);
     io->receiving = IO_RECV_STOPPING;
     io->cancel_due = !uring_cancel(u, io, URING_TAG_RECEIVE);
     if (io->cancel_due)
@@ -274,7 +286,25 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
         u->told |= io_queue_break_deadlock(&u->base, ring->pool, &ring->waiting, &ring->starved_since);
 }
 
+/*
+ * A completion which says that more is there is not a receive's last one: the kernel goes on. But in front of an urgent
+ * byte (MSG_OOB) TCP receives nothing while a signal is pending, or work that another ring has for this thread (it is
+ * being closed): -EAGAIN, whatever is behind. A receive that completes many times takes that for an empty socket, and
+ * waits for a wake-up that has come already, so bytes and the end are lost (Linux 6.18). One that completes once asks
+ * whether the socket is ready before it waits. So where the urgent byte is what comes next, those take over for good.
+ */
+static void look_at_promised(uring *u) {
+    while (u->promised.first) {
+        sluice_io *io = u->promised.first;
+        set_promised(u, io, false);
+        io->urgent = sockatmark(io->fd) == 1;
+        if (io->urgent)
+            cancel_receive(u, io);
+    }
+}
+
 void uring_receive_prepare(uring *u) {
+    look_at_promised(u);
     for (uint32_t i = 0; i < u->ring_count; i++) {
         adapt_stock(&u->rings[i]);
         restock(&u->rings[i]);
@@ -428,6 +458,8 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         u->received += (uint32_t)result;
     }
 
+    bool promised = goes_on && result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY;
+    set_promised(u, io, promised && io->receiving == IO_RECV_MULTI);
     if (!goes_on) {
         io->starved = found_no_room(u, io, result);
         if (io->receiving == IO_RECV_AIMED)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,6 +376,69 @@ static void urgent_bytes_disturb_no_stream(void **state) {
     close(peer);
     close(other);
     loop_rig_close(&rig);
+}
+
+static size_t alarm_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    unsigned *due = user;
+    (void)conn, (void)max;
+    if (*due == 0)
+        return 0;
+    (*due)--;
+    iov[0] = (struct iovec){(void *)(uintptr_t) "!", 1};
+    return 1;
+}
+
+static void alarm_heard(int number) {
+    (void)number;
+}
+
+/* What comes at @fd has the kernel raise a signal to this thread, there and then. */
+static void raise_on_data(int fd) {
+    const struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
+    assert_int_equal(fcntl(fd, F_SETOWN_EX, &owner), 0);
+    assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC), 0);
+}
+
+/*
+ * A signal that a send of the same turn raises is pending while the kernel receives. TCP then receives nothing in front
+ * of an urgent byte, and does not say either that there is something.
+ */
+static void urgent_bytes_under_signals_hide_nothing(void **state) {
+    (void)state;
+    static const sluice_conn_events events = {.on_gather = alarm_gather};
+    const struct sigaction handler = {.sa_handler = alarm_heard};
+    struct sigaction before;
+    loop_rig rig;
+    receiver r = {.leaves = true};
+    sluice_conn *alarm;
+    unsigned due = 0;
+    int fds[2];
+    assert_int_equal(sigaction(SIGIO, &handler, &before), 0);
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    sockets_unix_pair(fds);
+    raise_on_data(fds[1]);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &due, &alarm), 0);
+    int peer = receiver_open(&r, &rig, sockets_tcp_pair);
+
+    /* Bytes behind the first urgent byte, then the end behind the second. */
+    sockets_write(peer, "abc", 3);
+    assert_int_equal(send(peer, "!", 1, MSG_OOB), 1);
+    sockets_write(peer, "def", 3);
+    due = 1;
+    sluice_conn_want_send(alarm);
+    turn_until_buffered(rig.loop, r.conn, 6);
+    assert_int_equal(send(peer, "!", 1, MSG_OOB), 1);
+    shutdown(peer, SHUT_WR);
+    due = 1;
+    sluice_conn_want_send(alarm);
+    turn_until(rig.loop, &r.told_end);
+    assert_int_equal(due, 0);
+    assert_int_equal(r.error, 0);
+    assert_int_equal(buffered(r.conn), 6);
+    close(peer);
+    close(fds[1]);
+    loop_rig_close(&rig);
+    assert_int_equal(sigaction(SIGIO, &before, NULL), 0);
 }
 
 static void non_blocking_descriptors_do_not_spin(void **state) {
@@ -1826,6 +1890,7 @@ int main(void) {
         cmocka_unit_test(an_end_without_bytes_is_no_data),
         cmocka_unit_test(a_reset_is_an_error),
         cmocka_unit_test(urgent_bytes_disturb_no_stream),
+        cmocka_unit_test(urgent_bytes_under_signals_hide_nothing),
         cmocka_unit_test(non_blocking_descriptors_do_not_spin),
         cmocka_unit_test(a_pause_stops_and_a_resume_goes_on),
         cmocka_unit_test(a_pause_before_the_first_turn_holds),
