@@ -19,7 +19,9 @@ enum {
     FRAME_PACKETS = 256,
     FRAME_PACKET_BYTES = 512,
     /* How the wall clock of reports follows the media. */
-    TOLERANCE_MS = 100, /* of frames' own unsteadiness; what eyes and ears do not notice */
+    TOLERANCE_MS = 500, /* by which it may be wrong: players need the tracks to agree, not the time of day */
+    STEP_MS = 1000,     /* beyond which it moves at once: players jump with it */
+    SLEW_MS = 1,        /* and short of which it moves by so much for each window */
     GAP_MS = 1000,      /* without a frame */
     WINDOW_MS = 3000,   /* in which no frame is in time */
 };
@@ -196,16 +198,28 @@ static void begin_window(struct rtp_output *output, uint64_t now) {
     output->least = INT64_MAX;
 }
 
+/* How far the clock moves when the least late frame of a window was @late. */
+static int64_t correction(int64_t late) {
+    const int64_t slew = ntp_of(SLEW_MS);
+    if (late > ntp_of(STEP_MS))
+        return late;
+    if (late > ntp_of(TOLERANCE_MS))
+        return slew;
+    return late < -ntp_of(TOLERANCE_MS) ? -slew : 0;
+}
+
 /*
  * Both tracks have one wall clock, which follows the media. A late frame may have been held up on its way. But if no
- * frame of a while was in time, then the time of the publisher has stood still or is slower than ours: the clock
- * moves by the lateness of the least late one. A frame ahead of the clock moves it at once.
+ * frame of a while was in time, then the time of the publisher has stood still (the clock moves by the lateness of the
+ * least late frame) or its clock differs from ours (it is followed by steps that nobody notices). A player that
+ * takes times from reports jumps when the clock does, so unsteady frames move nothing. A frame that is far ahead of
+ * the clock cannot have been held up, and moves it at once.
  */
 static void note_time(struct rtp_output *output, uint32_t timestamp) {
     uint64_t now = ntp_now();
     int64_t time = ntp_of(sluice_rtp_unwrap(&output->clock, timestamp));
     int64_t late = (int64_t)(now - output->ntp_zero - (uint64_t)time);
-    if (!output->has_clock || late < -ntp_of(TOLERANCE_MS)) {
+    if (!output->has_clock || late < -ntp_of(STEP_MS)) {
         output->has_clock = true;
         output->ntp_zero = now - (uint64_t)time;
         begin_window(output, now);
@@ -219,8 +233,7 @@ static void note_time(struct rtp_output *output, uint32_t timestamp) {
         output->least = late;
     if (now - output->window_at < (uint64_t)ntp_of(WINDOW_MS))
         return;
-    if (output->least > ntp_of(TOLERANCE_MS))
-        output->ntp_zero += (uint64_t)output->least;
+    output->ntp_zero += (uint64_t)correction(output->least);
     begin_window(output, now);
 }
 
