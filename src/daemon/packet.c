@@ -41,22 +41,28 @@ uint64_t packet_pool_bytes(const struct packet_pool *pool) {
     return pool->packets.bytes + pool->rtp.bytes + pool->charged;
 }
 
+/* RTP has this part of the memory whatever else there is. */
+static uint64_t rtp_least(const struct packet_pool *pool) {
+    return pool->most / 8;
+}
+
+/* For lists and copies of headers. */
+static uint64_t left_besides_rtp(const struct packet_pool *pool) {
+    uint64_t rtp = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
+    uint64_t bytes = pool->packets.bytes + pool->charged + rtp;
+    return bytes < pool->most ? pool->most - bytes : 0;
+}
+
 static size_t charge_of(size_t capacity) {
     return capacity > PACKET_LIST_FREE ? capacity * sizeof(struct packet *) : 0;
 }
 
 bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
     size_t before = charge_of(from), after = charge_of(to);
-    if (after > before && packet_pool_bytes(pool) + (after - before) > pool->most)
+    if (after > before && after - before > left_besides_rtp(pool))
         return false;
     pool->charged = pool->charged - before + after;
     return true;
-}
-
-/* What may be allocated where so many bytes may be in use. */
-static uint64_t left_of(const struct packet_pool *pool, uint64_t most) {
-    uint64_t bytes = packet_pool_bytes(pool);
-    return bytes < most ? most - bytes : 0;
 }
 
 /* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag header. */
@@ -111,7 +117,8 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload) {
     /* A quarter is for what comes of packets: copies of headers, RTP, and lists. */
-    struct packet *packet = batches_take(&pool->packets, left_of(pool, pool->most - pool->most / 4));
+    uint64_t bytes = packet_pool_bytes(pool), most = pool->most - pool->most / 4;
+    struct packet *packet = batches_take(&pool->packets, bytes < most ? most - bytes : 0);
     if (packet)
         fill(packet, pool, tag, role, timestamp, payload);
     return packet;
@@ -119,7 +126,7 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
 
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
     struct packet_pool *pool = source->pool;
-    struct packet *copy = batches_take(&pool->packets, left_of(pool, pool->most));
+    struct packet *copy = batches_take(&pool->packets, left_besides_rtp(pool));
     if (!copy)
         return NULL;
     sluice_slice payload;
@@ -154,14 +161,26 @@ struct packet *packet_ref(struct packet *packet) {
     return packet;
 }
 
-/* RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. */
+/*
+ * RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. When these and packets have
+ * taken more, it keeps what it has, or grows to its own eighth: long queues of players that do not read cost RTSP
+ * players no frame.
+ */
+static uint64_t most_rtp(const struct packet_pool *pool) {
+    uint64_t others = pool->packets.bytes + pool->charged, most = pool->most - pool->most / 8;
+    uint64_t rest = others < most ? most - others : 0;
+    uint64_t kept = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
+    if (rest < kept)
+        return kept;
+    return rest < pool->most / 2 ? rest : pool->most / 2;
+}
+
+/* No stream takes more than is left for the others. */
 static struct rtp_packet *take_rtp(struct packet_pool *pool, uint64_t of_stream) {
-    uint64_t most = pool->most / 2, cost = batches_cost(&pool->rtp);
-    uint64_t own = most > pool->rtp.bytes ? most - pool->rtp.bytes : 0;
-    uint64_t left = left_of(pool, pool->most - pool->most / 8);
+    uint64_t most = most_rtp(pool), cost = batches_cost(&pool->rtp);
     if ((pool->rtp.used + of_stream) * cost >= most)
         return NULL;
-    return batches_take(&pool->rtp, own < left ? own : left);
+    return batches_take(&pool->rtp, most > pool->rtp.bytes ? most - pool->rtp.bytes : 0);
 }
 
 struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account) {

@@ -40,9 +40,35 @@ static void descriptors_are_charged(void **state) {
     packet_pool_free(pool);
 }
 
+/* Packets of publishers and long queues of players that do not read take all that they may: RTP still has an eighth. */
+static void rtp_has_a_share_of_its_own(void **state) {
+    (void)state;
+    static struct packet *packets[MOST / sizeof(struct packet) + 1];
+    static uint64_t accounts[MOST / sizeof(struct packet) + 1];
+    struct packet_pool *pool;
+    size_t count = 0, list = 0, made = 0;
+    assert_int_equal(packet_pool_new(MOST, &pool), 0);
+    while (count < sizeof packets / sizeof *packets && (packets[count] = take(pool)))
+        count++;
+    for (size_t more = LIST; more > 0; more /= 2)
+        while (packet_pool_charge(pool, list, list + more))
+            list += more;
+    assert_true(list > PACKET_LIST_FREE);
+    assert_true(packet_pool_bytes(pool) <= MOST - MOST / 8);
+    while (made < count && packet_add_rtp(packets[made], &accounts[made]))
+        made++;
+    assert_true(made * sizeof(struct rtp_packet) >= MOST / 16);
+    assert_true(packet_pool_bytes(pool) <= MOST);
+    for (size_t i = 0; i < count; i++)
+        packet_unref(packets[i]);
+    assert_true(packet_pool_charge(pool, list, 0));
+    packet_pool_free(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_are_charged),
+        cmocka_unit_test(rtp_has_a_share_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
