@@ -3,17 +3,25 @@ budget. Players of HTTP and of RTSP, on all workers.
 
 SLUICE_LOAD="PUBLISHERS PLAYERS STALLED SECONDS" asks for another size than CI's (tools/load does); SLUICE_LOAD_OPTIONS for
 other options of the daemon. The figures are printed either way.
+
+HostileTest: the same beside clients of hostile.py. SLUICE_LOAD_HOSTILE="CONNECTIONS SECONDS PUBLISHERS PLAYERS" asks for
+another size (tools/load --hostile does); CONNECTIONS are those of each kind.
 """
 
+import collections
+import fcntl
 import json
 import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import flv
 import harness
+import hostile
 import rtsp
 import tool
 from harness import Daemon
@@ -21,9 +29,13 @@ from harness import Daemon
 SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD", "50 200 20 6").split()]
 # Two workers for each core of the test's machine would prove nothing more; one would leave out what they share.
 OPTIONS = os.environ.get("SLUICE_LOAD_OPTIONS", "--workers 2 --memory 64M").split()
+HOSTILE_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_HOSTILE", "20 10 10 40").split()]
+KEY = "hostile-key"
 RTSP_SHARE = 10  # Of the players, one in so many plays by RTSP.
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 RAMP = 8  # Seconds within which all begin, in a long run.
 MIB = 1 << 20
+CONNECTION = 8192  # Bytes of a connection besides --memory: RTSP's are the largest (tests/reports/faults.md).
 
 
 def sanitized():
@@ -58,7 +70,9 @@ class Usage:
         return int(line.split()[1]) * 1024
 
 
-class LoadTest(unittest.TestCase):
+class Load(unittest.TestCase):
+    """Publishers and players of sluice-push, and the memory of the daemon meanwhile."""
+
     def setUp(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -85,10 +99,15 @@ class LoadTest(unittest.TestCase):
         for key, value in (("blocks", blocks), ("described", described), ("held", state["pool"]["bytes_held"])):
             self.most[key] = max(self.most[key], value)
 
+    def note_players(self, state):
+        """For a test that asks more of them."""
+
     def finished(self, running, daemon, memory):
         """Waits for its end, looking at the memory meanwhile: its totals."""
         while running.process.poll() is None:
-            self.note_memory(daemon.api(), memory)
+            state = daemon.api()
+            self.note_memory(state, memory)
+            self.note_players(state)
             time.sleep(0.5)
         status, out, errors = running.wait()
         self.assertEqual(errors, "")
@@ -98,6 +117,8 @@ class LoadTest(unittest.TestCase):
             self.assertEqual(said["players"][what], 0, said["players"])
         return said
 
+
+class LoadTest(Load):
     def test_load(self):
         publishers, players, stalled, seconds = SIZE
         ramp = min(RAMP, seconds / 4)
@@ -155,6 +176,129 @@ class LoadTest(unittest.TestCase):
             "options": " ".join(OPTIONS),
         }
         print("\n".join("%-38s %s" % (name, json.dumps(value) if isinstance(value, dict) else value)
+                        for name, value in figures.items()), flush=True)
+
+
+class HostileTest(Load):
+    """Nobody else notices hostile clients of every kind, while nobody reads the log."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.keys = os.path.join(folder.name, "keys")
+        with open(os.open(self.keys, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+            file.write("k1:%s\n" % KEY)
+        self.dropped = {}
+
+    def note_players(self, state):
+        """Frames that the daemon dropped of healthy streams, or for players that read.
+
+        What is skipped until the first key frame is not lost: the player began when there was no cached group.
+        """
+        for stream in state["streams"]:
+            if stream["name"].startswith("load/") and stream["frames_dropped"]:
+                self.dropped[stream["name"]] = stream["frames_dropped"]
+        for player in state["players"]:
+            drops = {cause: count for cause, count in player["drops"].items() if count and cause != "until_key_frame"}
+            if drops and not player["address"].startswith(hostile.STALLED_ADDRESS + ":"):
+                self.dropped[player["id"]] = (player["stream"], drops)
+
+    def attack(self, daemon, connections, seconds, streams, memory):
+        """hostile.py, once all of it is there."""
+        options = {protocol: daemon.address(protocol) for protocol in ("http", "rtsp", "flv")}
+        # Of unfinished frames twice as much as there is memory, as far as a frame may be so large.
+        options.update(connections=connections, seconds=seconds, streams=streams, key=KEY, part=2 * memory // connections)
+        process = subprocess.Popen([sys.executable, hostile.__file__, json.dumps(options)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, text=True)
+
+        def end():
+            """After a failure: what may explain it."""
+            if process.poll() is None:
+                process.terminate()
+                print("hostile:", process.communicate(timeout=harness.PATIENCE)[0])
+                print("frames the daemon dropped:", self.dropped, flush=True)
+        self.addCleanup(end)
+        self.assertEqual(process.stdout.readline(), "up\n")
+        return process
+
+    def test_hostile(self):
+        connections, seconds, publishers, players = HOSTILE_SIZE
+        ramp = min(RAMP, seconds / 4)
+        by_rtsp = players // RTSP_SHARE
+        rules = ("--token-keys", self.keys, "--rule=all load/* allow", "--rule=all hostile/* secret=k1",
+                 "--rule=all * token=k1", "--log-rate", "0")
+        with Daemon(*rules, *OPTIONS, listen=LISTEN) as daemon:
+            fcntl.fcntl(daemon.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+            memory = daemon.api("/api/v1/config")["settings"]["memory"]
+            usage = Usage(daemon)
+            with daemon.unread_log():
+                attack = self.attack(daemon, connections, 2 * seconds + 2 * harness.PATIENCE, publishers, memory)
+                first = self.start("-n", publishers, "--players", players - by_rtsp, "--loop", "--duration", seconds,
+                                   "--ramp", ramp, self.media, daemon.url("load/%d"))
+                harness.wait_until(lambda: sum(stream["state"] == "live" and stream["name"].startswith("load/")
+                                               for stream in daemon.api()["streams"]) == publishers, "all publishers", 0.2)
+                second = self.start("-n", 0, "--streams", publishers, "--players", by_rtsp, "--duration",
+                                    max(seconds - 2 * ramp, 1), "--ramp", ramp / 4,
+                                    "rtsp://%s:%d/load/%%d" % daemon.address("rtsp"))
+                others = self.finished(second, daemon, memory)["players"]
+                said = self.finished(first, daemon, memory)
+                self.assertIsNone(attack.poll())
+                attack.terminate()
+                kinds = json.loads(attack.communicate(timeout=harness.PATIENCE)[0])
+                lost_lines = daemon.api()["log_lines_lost"]
+            self.report_hostile(daemon, kinds, said, others, usage, lost_lines)
+            self.assertEqual(self.dropped, {})
+            self.assertEqual(said["publishers"]["served"], publishers)
+            self.assertEqual(said["players"]["served"] + others["served"], players)
+            self.check_kinds(daemon, kinds, connections)
+            if not sanitized():
+                most = memory * 1.05 + connections * len(kinds) * CONNECTION
+                self.assertLessEqual(usage.most_memory() - usage.idle_memory, most)
+            daemon.blocks_settled()
+
+    def check_kinds(self, daemon, kinds, connections):
+        """The attack was what it is meant to be."""
+        for name, kind in kinds.items():
+            self.assertGreaterEqual(kind["opened"], connections, name)
+            self.assertEqual(kind["failed"], 0, name)
+        for name, status in (("RtspBodies", "401"), ("HttpPuts", "401"), ("WebSocketMessages", "101"), ("Rejected", "401"),
+                             ("RtspOptions", "200"), ("HttpKeepAlive", "204"), ("SameName", "409"), ("ManyAacFrames", "200")):
+            self.assertGreater(kinds[name]["answers"].get(status, 0), 0, (name, kinds[name]))
+        self.assertGreater(daemon.api()["refused"]["memory"], 0)
+
+    def report_hostile(self, daemon, kinds, said, others, usage, lost_lines):
+        causes = collections.Counter()
+        for line in daemon.request("GET", "/metrics", protocol="admin")[2].decode().splitlines():
+            if line.startswith("sluice_dropped_frames_total{"):
+                causes[line.split('"')[1]] += int(float(line.split()[-1]))
+        figures = {
+            "hostile connections": HOSTILE_SIZE[0] * len(kinds),
+            "publishers": said["publishers"]["count"],
+            "players": said["players"]["count"] + others["count"],
+            "of them by RTSP": others["count"],
+            "seconds": said["seconds"],
+            "in, Mbit/s": said["publishers"]["mbit_per_s"],
+            "out, Mbit/s": said["players"]["mbit_per_s"] + others["mbit_per_s"],
+            "frames players got": said["players"]["frames"] + others["frames"],
+            "frames players lost": said["players"]["lost"] + others["lost"],
+            "frames the daemon dropped of or for them": self.dropped,
+            "tags sent late by the load generator": said["publishers"]["late"],
+            "start-up ms, p50 and p99": (said["players"]["startup_ms"]["p50"], said["players"]["startup_ms"]["p99"]),
+            "latency ms, p50 and p99": (said["players"]["latency_ms"]["p50"], said["players"]["latency_ms"]["p99"]),
+            "daemon, cores": round(usage.processor(), 3),
+            "daemon, most resident MiB": round(usage.most_memory() / MIB, 1),
+            "daemon, idle MiB": round(usage.idle_memory / MIB, 1),
+            "blocks, most mapped MiB": round(self.most["blocks"] / MIB, 1),
+            "blocks, most held MiB": round(self.most["held"] / MIB, 1),
+            "packets, most MiB": round(self.most["described"] / MIB, 1),
+            "frames dropped for players that never read": dict(causes),
+            "rejected": daemon.api()["refused"],
+            "log lines lost": lost_lines,
+            "options": " ".join(OPTIONS),
+        }
+        figures.update(kinds)
+        print("\n".join("%-42s %s" % (name, json.dumps(value) if isinstance(value, dict) else value)
                         for name, value in figures.items()), flush=True)
 
 
