@@ -436,6 +436,26 @@ static void errors_are_counted(void **state) {
     free(text);
 }
 
+/* Also a gap of a single line is reported. */
+static void one_lost_line_is_reported(void **state) {
+    (void)state;
+    const uint64_t lost_before = log_lost();
+    capture();
+    assert_int_equal(log_start(), 0);
+    write_error = EIO;
+    log_numbers(0, 1);
+    while (log_lost() - lost_before < 1)
+        usleep(1000);
+    write_error = 0;
+    log_numbers(1, 1);
+    log_stop();
+    char *text = captured();
+    const char *report = strstr(text, "warning log lines lost lines=1\n");
+    assert_non_null(report);
+    assert_int_equal(check_numbers(report, 1), 1);
+    free(text);
+}
+
 /* Somebody else has made the open file non-blocking. */
 static void a_full_pipe_that_does_not_block(void **state) {
     (void)state;
@@ -485,6 +505,7 @@ int main(void) {
         cmocka_unit_test(what_is_logged_beside_the_report_is_not_lost),
         cmocka_unit_test(the_report_is_json),
         cmocka_unit_test(errors_are_counted),
+        cmocka_unit_test(one_lost_line_is_reported),
         cmocka_unit_test(a_full_pipe_that_does_not_block),
         cmocka_unit_test(the_end_is_not_waited_for),
     };

@@ -251,11 +251,31 @@ static void ranges(void **state) {
     assert_non_null(proxies_add(&proxies, "10.0.0.4"));
 }
 
+/* A byte of the signature that is another one is the last that is taken. */
+static void the_signature_is_checked_byte_by_byte(void **state) {
+    static const uint8_t local[] = "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+    (void)state;
+    expect(local, sizeof local - 1, NULL);
+    for (size_t i = 0; i < 12; i++) {
+        struct proxy_header header;
+        uint8_t bytes[sizeof local];
+        size_t used;
+        memcpy(bytes, local, sizeof local);
+        bytes[i] ^= 1;
+        assert_int_equal(feed(&header, bytes, sizeof local - 1, &used), -EPROTO);
+        assert_int_equal(used, i + 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version_1), cmocka_unit_test(version_2),
-        cmocka_unit_test(tlvs),      cmocka_unit_test(a_flipped_bit_is_seen_by_the_checksum),
-        cmocka_unit_test(anything),  cmocka_unit_test(ranges),
+        cmocka_unit_test(version_1),
+        cmocka_unit_test(version_2),
+        cmocka_unit_test(tlvs),
+        cmocka_unit_test(a_flipped_bit_is_seen_by_the_checksum),
+        cmocka_unit_test(anything),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(the_signature_is_checked_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
