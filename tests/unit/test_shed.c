@@ -14,6 +14,7 @@
 
 #include "daemon/log.h"
 #include "daemon/rtp_output.h"
+#include "daemon/shed.h"
 #include "support/feed.h"
 #include "support/publishing.h"
 #include "support/sockets.h"
@@ -207,6 +208,26 @@ static void caches_give_way_before_players_that_keep_up(void **state) {
     rig_close(&rig);
 }
 
+/* One at a time, the largest first, whichever stream it is of. */
+static void largest_cache_gives_way_first(void **state) {
+    static const unsigned counts[][STREAMS] = {{3, 9, 6}, {9, 6, 3}, {6, 3, 9}, {3, 6, 9}};
+    (void)state;
+    for (size_t round = 0; round < sizeof counts / sizeof *counts; round++) {
+        shed_rig rig;
+        rig_open(&rig, 1 << 20, 4 * BLOCKS);
+        for (unsigned i = 0; i < STREAMS; i++)
+            for (unsigned k = 0; k < counts[round][i]; k++)
+                publish(&rig, &rig.sources[i], FRAME, 1);
+        for (unsigned limit = 9; limit > 0; limit -= 3) {
+            assert_true(shed(rig.registry, SHED_FOR_BLOCKS));
+            for (unsigned i = 0; i < STREAMS; i++)
+                assert_int_equal(rig.sources[i].stream->gop.count, counts[round][i] < limit ? counts[round][i] : 0);
+        }
+        assert_false(shed(rig.registry, SHED_FOR_BLOCKS));
+        rig_close(&rig);
+    }
+}
+
 /* Tags of a few bytes: what describes them takes more than they do, and is bounded as well. */
 static void tiny_tags_do_not_take_more_memory_than_there_is(void **state) {
     (void)state;
@@ -334,6 +355,7 @@ int main(void) {
         cmocka_unit_test(slowest_player_gives_way_first),
         cmocka_unit_test(many_that_stalled_at_once_give_way_at_once),
         cmocka_unit_test(caches_give_way_before_players_that_keep_up),
+        cmocka_unit_test(largest_cache_gives_way_first),
         cmocka_unit_test(tiny_tags_do_not_take_more_memory_than_there_is),
         cmocka_unit_test(one_tag_of_tiny_nal_units_costs_no_other_stream_anything),
         cmocka_unit_test(a_stream_of_tiny_nal_units_leaves_rtp_to_others),

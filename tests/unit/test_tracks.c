@@ -407,6 +407,23 @@ static void payloads_of_tracks_share_blocks_for_their_headers(void **state) {
     rig_close(&rig);
 }
 
+/* A place that another track takes over has no header of the one before; one that comes back has its own. */
+static void a_place_taken_over_has_no_header(void **state) {
+    struct tracks tracks = {0};
+    (void)state;
+    for (int id = 1; id < TRACKS_MOST; id++) {
+        int place = tracks_take(&tracks, (uint8_t)id);
+        assert_int_equal(place, id); /* the first that is free */
+        tracks.list[place].header.version = (uint32_t)id;
+    }
+    tracks_begin(&tracks);
+    assert_int_equal(tracks_take(&tracks, 1), 1);
+    assert_int_equal(tracks.list[1].header.version, 1);
+    assert_int_equal(tracks_take(&tracks, 200), 2);
+    assert_int_equal(tracks.list[2].header.version, 0);
+    assert_int_equal(tracks.list[3].header.version, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_group_begins_with_the_header_of_its_key_frame),
@@ -417,6 +434,7 @@ int main(void) {
         cmocka_unit_test(a_player_that_waited_for_too_long_has_the_last_headers),
         cmocka_unit_test(a_player_that_waited_for_too_long_begins_each_track_with_its_key_frame),
         cmocka_unit_test(there_are_so_many_tracks),
+        cmocka_unit_test(a_place_taken_over_has_no_header),
         cmocka_unit_test(the_main_track_is_chosen_until_players_are_started),
         cmocka_unit_test(the_same_bytes_have_the_same_version),
         cmocka_unit_test(payloads_of_tracks_share_blocks_for_their_headers),
