@@ -437,16 +437,17 @@ static void cached_group_has_the_header_that_it_began_with(void **state) {
     (void)state;
     player_rig rig;
     rig_open(&rig, true, 0);
+    publish_one(&rig, PACKET_METADATA, 3);
     publish_one(&rig, PACKET_VIDEO_HEADER, 1);
     publish_one(&rig, PACKET_KEY_FRAME, 0);
     publish_one(&rig, PACKET_VIDEO, 0);
     publish_one(&rig, PACKET_VIDEO_HEADER, 2);
     publish_one(&rig, PACKET_VIDEO, 0);
     start(&rig);
-    assert_queued(
-        &rig, 5,
-        (enum packet_role[]){PACKET_VIDEO_HEADER, PACKET_KEY_FRAME, PACKET_VIDEO, PACKET_VIDEO_HEADER, PACKET_VIDEO},
-        (unsigned[]){1, 2, 3, 4, 5});
+    assert_queued(&rig, 6,
+                  (enum packet_role[]){PACKET_METADATA, PACKET_VIDEO_HEADER, PACKET_KEY_FRAME, PACKET_VIDEO,
+                                       PACKET_VIDEO_HEADER, PACKET_VIDEO},
+                  (unsigned[]){1, 2, 3, 4, 5, 6});
     rig_close(&rig);
 }
 
