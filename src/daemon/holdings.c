@@ -17,7 +17,8 @@ enum {
 };
 
 void holdings_init(struct holdings *holdings, uint64_t bytes) {
-    *holdings = (struct holdings){.bytes = bytes};
+    uint64_t quota = bytes / QUOTA_SHARE;
+    *holdings = (struct holdings){.bytes = bytes, .quota = quota > QUOTA_LEAST ? quota : QUOTA_LEAST};
 }
 
 static uint8_t size_of(size_t bytes) {
@@ -84,7 +85,7 @@ static size_t chain_footprint(const struct session *session) {
     return sluice_chain_footprint(sluice_conn_chain(session->conn));
 }
 
-static void evict(struct session *session) {
+void session_evict(struct session *session) {
     struct worker *worker = session->worker;
     /* Counted and logged before it goes; a publisher's end has a line of its own. */
     server_count_refusal(worker->server, REFUSED_MEMORY);
@@ -100,27 +101,46 @@ static void evict(struct session *session) {
     charge_extra(&worker->holdings, session, 0);
 }
 
+/*
+ * All of a list hold the same but those of the last one, for what is larger than its size. That is short: together
+ * they hold no more than the quota.
+ */
 static struct session *largest_charged(const struct holdings *holdings) {
     if (holdings->sizes == 0)
         return NULL;
-    return holdings->first[HOLDINGS_SIZES - 1 - __builtin_clzll(holdings->sizes)];
+    int size = HOLDINGS_SIZES - 1 - __builtin_clzll(holdings->sizes);
+    struct session *largest = holdings->first[size];
+    if (size < HOLDINGS_SIZES - 1)
+        return largest;
+    for (struct session *session = largest->holding.next; session; session = session->holding.next)
+        if (session->holding.charged > largest->holding.charged)
+            largest = session;
+    return largest;
 }
 
-static uint64_t quota_of(const struct holdings *holdings) {
-    uint64_t quota = holdings->bytes / QUOTA_SHARE;
-    return quota > QUOTA_LEAST ? quota : QUOTA_LEAST;
-}
-
-void session_account(struct session *session) {
+static void charge_now(struct session *session) {
     struct holdings *holdings = &session->worker->holdings;
     bool is_gone = session->closing || !session->conn;
     size_t extra = is_gone ? 0 : held_besides(session);
     bool is_free = is_gone || is_publisher(session);
     charge_extra(holdings, session, extra);
     charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra);
+}
+
+/*
+ * What one holds may be less than it was charged with: it became a publisher since, by a hook's answer, or has gone on
+ * where nothing came. Nobody is evicted for what it held once.
+ */
+void session_account(struct session *session) {
+    struct holdings *holdings = &session->worker->holdings;
     struct session *largest;
-    while (holdings->charged > quota_of(holdings) && (largest = largest_charged(holdings)))
-        evict(largest);
+    charge_now(session);
+    while (holdings->charged > holdings->quota && (largest = largest_charged(holdings))) {
+        size_t before = largest->holding.charged;
+        charge_now(largest);
+        if (largest->holding.charged >= before)
+            session_evict(largest);
+    }
 }
 
 void session_uncharge(struct session *session) {
@@ -151,7 +171,7 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
     uint64_t half = worker->holdings.bytes / 2;
     struct session *largest;
     if (stats.footprint + worker->holdings.extra > half && add_up(worker, &largest) > half) {
-        evict(largest);
+        session_evict(largest);
         return true;
     }
     if (!is_empty)
@@ -160,7 +180,7 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
         return true;
     add_up(worker, &largest);
     if (largest)
-        evict(largest);
+        session_evict(largest);
     return largest;
 }
 

@@ -29,6 +29,7 @@ struct holding {
 /* Of a worker. */
 struct holdings {
     uint64_t bytes;                                               /* of the worker's blocks */
+    uint64_t quota;                                               /* of those charged to it */
     uint64_t charged;                                             /* to the quota, of all sessions */
     uint64_t extra;                                               /* of all sessions */
     uint64_t sizes;                                               /* bit n: list n is not empty */
@@ -47,6 +48,9 @@ void holdings_watch(struct worker *worker);
  * quota is exceeded, the largest holder is evicted, which may be this one.
  */
 void session_account(struct session *session);
+
+/* It ends, for want of memory, and holds nothing any more. Not while it handles what came. */
+void session_evict(struct session *session);
 
 /* It leaves its worker's list. */
 void session_uncharge(struct session *session);

@@ -35,6 +35,7 @@ static void arrive(void *user) {
     } else {
         worker_add(worker, session);
         session->type->moved(session);
+        session_account(session);
     }
     free(move);
 }

@@ -89,6 +89,7 @@ static void on_data(sluice_conn *conn, void *user) {
             session->client = client;
         leave(session);
     }
+    session_account(&session->base);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {

@@ -102,5 +102,4 @@ void rtsp_moved(struct session *base) {
             rtsp_handle(session, request);
         rtsp_read(session);
     }
-    session_account(base);
 }

@@ -35,7 +35,6 @@ void worker_add(struct worker *worker, struct session *session) {
         session->next->prev = session;
     worker->sessions = session;
     worker->session_count++;
-    session_account(session);
 }
 
 void worker_remove(struct worker *worker, struct session *session) {

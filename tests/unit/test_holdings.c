@@ -193,15 +193,35 @@ static void the_largest_beyond_the_quota_goes(void **state) {
     assert_int_equal(evicted(), 0);
     hold(3, 1, 0);
     assert_int_equal(evicted(), 1);
-    /* Of the largest class the one that has held it for longest. */
-    assert_int_equal(rig.fakes[0].evicted, 1);
-    assert_int_equal(rig.fakes[0].chain, 0);
-    assert_int_equal(rig.denied, 1);
-    assert_int_equal(rig.worker.holdings.charged, QUOTA + 1 - 300 * KIB);
-    hold(3, 300 * KIB + 1, 0);
+    /* Two are in the last list: of that the largest, wherever it is. */
     assert_int_equal(rig.fakes[1].evicted, 1);
+    assert_int_equal(rig.fakes[1].chain, 0);
+    assert_int_equal(rig.denied, 1);
     assert_int_equal(rig.worker.holdings.extra, 0);
     assert_int_equal(rig.worker.holdings.charged, QUOTA + 1 - 500 * KIB);
+    hold(3, 500 * KIB + 1, 0);
+    assert_int_equal(rig.fakes[3].evicted, 1);
+    assert_int_equal(rig.worker.holdings.charged, QUOTA - 500 * KIB);
+}
+
+/* What is charged is what was held at the last look: nobody is evicted for what it does not hold any more. */
+static void a_stale_charge_evicts_nobody(void **state) {
+    (void)state;
+    hold(0, QUOTA / 2, 0);
+    hold(1, QUOTA / 2, 0);
+    rig.fakes[0].is_publisher = true;
+    hold(2, 1, 0);
+    assert_int_equal(evicted(), 0);
+    assert_int_equal(rig.worker.holdings.charged, QUOTA / 2 + 1);
+    rig.fakes[1].chain = 10;
+    hold(3, QUOTA / 2, 0);
+    assert_int_equal(evicted(), 0);
+    assert_int_equal(rig.worker.holdings.charged, QUOTA / 2 + 11);
+    /* One that holds more than it was charged with goes all the same. */
+    rig.fakes[3].chain = QUOTA;
+    hold(1, QUOTA / 2, 0);
+    assert_int_equal(rig.fakes[3].evicted, 1);
+    assert_int_equal(evicted(), 1);
 }
 
 static void a_tiny_pool_has_a_least_quota(void **state) {
@@ -363,6 +383,7 @@ static void without_blocks_somebody_gives_way(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_largest_beyond_the_quota_goes, begin),
+        cmocka_unit_test_setup(a_stale_charge_evicts_nobody, begin),
         cmocka_unit_test_setup(a_tiny_pool_has_a_least_quota, begin),
         cmocka_unit_test_setup(publishers_are_free, begin),
         cmocka_unit_test_setup(lists_are_what_is_held, begin),
