@@ -128,10 +128,10 @@ SLUICE_API int sluice_rtp_flv_report(sluice_rtp_flv *flv, unsigned track, uint32
                                      const char *cname, uint8_t *buffer, size_t size);
 
 /**
- * Blocks of the pool that the units under assembly hold, which end with packets that have not come. After a fragment
- * was lost it may count more than there are, until the unit's end.
+ * Blocks of the pool that a track's unit under assembly holds, which ends with packets that have not come. After a
+ * fragment was lost it may count more than there are, until the unit's end. 0 where there is no such track.
  */
-SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv);
+SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv, unsigned track);
 
 /** Reads a track's counters. @return 0, -EINVAL (no such track) */
 SLUICE_API int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned track, sluice_rtp_flv_stats *ret_stats);

@@ -551,7 +551,7 @@ static bool is_slow(struct pull_session *session, uint64_t now) {
         .most_ms = PULL_SILENCE_MS,
         .earns = true,
     };
-    look.is_open = rtp_input_blocks(session->source.input, &look.mark) > 0 && !budget_has_more(base) && !base->held_up;
+    look.is_open = rtp_input_is_inside(session->source.input, &look.mark) && !budget_has_more(base) && !base->held_up;
     return pace_is_late(&session->base.pace, &look, now);
 }
 
@@ -595,9 +595,8 @@ static bool publishes(const struct session *base) {
 
 static size_t held(const struct session *base) {
     const struct pull_session *session = (const struct pull_session *)base;
-    uint64_t frames;
     size_t pinned = publisher_held(session->source.publisher);
-    return pinned + (session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0);
+    return pinned + (session->source.input ? rtp_input_blocks(session->source.input) * BLOCK : 0);
 }
 
 /* The camera is not asked to end what it cannot be read for. */

@@ -183,7 +183,7 @@ static bool is_slow(struct rtsp_session *session, uint64_t received, uint64_t no
         .earns = true,
     };
     bool is_late = pace_is_late(&base->pace, &look, now);
-    look.is_open = rtp_input_blocks(session->source.input, &look.mark) > 0 && !is_ours;
+    look.is_open = rtp_input_is_inside(session->source.input, &look.mark) && !is_ours;
     return pace_is_late(&session->unit, &look, now) || is_late;
 }
 

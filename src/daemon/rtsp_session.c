@@ -626,10 +626,9 @@ static bool publishes(const struct session *base) {
 
 static size_t held(const struct session *base) {
     const struct rtsp_session *session = (const struct rtsp_session *)base;
-    uint64_t frames;
     size_t besides = publisher_held(session->source.publisher);
     besides += session->asked ? session->asked->body_length + BLOCK : 0;
-    return besides + (session->source.input ? rtp_input_blocks(session->source.input, &frames) * BLOCK : 0);
+    return besides + (session->source.input ? rtp_input_blocks(session->source.input) * BLOCK : 0);
 }
 
 /* The answer that is owed is 503, or a reply to no request where none is and @always. */

@@ -430,11 +430,8 @@ int sluice_rtp_flv_report(sluice_rtp_flv *flv, unsigned number, uint32_t ssrc, u
     return sluice_rtcp_write(buffer, size, &report) + sdes;
 }
 
-size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv) {
-    size_t blocks = 0;
-    for (unsigned i = 0; i < flv->track_count; i++)
-        blocks += flv->tracks[i].unpacker->blocks;
-    return blocks;
+size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv, unsigned number) {
+    return number < flv->track_count ? flv->tracks[number].unpacker->blocks : 0;
 }
 
 int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned number, sluice_rtp_flv_stats *ret_stats) {

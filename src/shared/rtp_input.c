@@ -161,14 +161,24 @@ size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buf
     return length > 0 ? (size_t)length : 0;
 }
 
-size_t rtp_input_blocks(const struct rtp_input *input, uint64_t *ret_frames) {
-    *ret_frames = 0;
+size_t rtp_input_blocks(const struct rtp_input *input) {
+    size_t blocks = 0;
+    for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++)
+        blocks += sluice_rtp_flv_blocks(input->flv, track);
+    return blocks;
+}
+
+bool rtp_input_is_inside(const struct rtp_input *input, uint64_t *ret_frame) {
+    size_t most = 0;
     for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {
+        size_t blocks = sluice_rtp_flv_blocks(input->flv, track);
         sluice_rtp_flv_stats stats;
-        if (sluice_rtp_flv_get_stats(input->flv, track, &stats) == 0)
-            *ret_frames += stats.frames + stats.dropped;
+        if (blocks <= most || sluice_rtp_flv_get_stats(input->flv, track, &stats) < 0)
+            continue;
+        most = blocks;
+        *ret_frame = (stats.frames + stats.dropped) * SLUICE_RTP_FLV_TRACKS + track;
     }
-    return sluice_rtp_flv_blocks(input->flv);
+    return most > 0;
 }
 
 void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts) {

@@ -65,8 +65,14 @@ bool rtp_input_rtcp(struct rtp_input *input, size_t media, const sluice_slice *c
 /* Writes a receiver report about a media. Bytes; 0 when there is nothing to report. */
 size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buffer[RTP_MAX_RECEIVER_REPORT]);
 
-/* Blocks that frames hold of which packets are still to come; and frames that have been delivered or dropped, ever. */
-size_t rtp_input_blocks(const struct rtp_input *input, uint64_t *ret_frames);
+/* Blocks that frames hold of which packets are still to come. */
+size_t rtp_input_blocks(const struct rtp_input *input);
+
+/*
+ * Whether a frame has begun of which packets are still to come, and which: a number that stays the same until that
+ * frame ends, whatever the other tracks bring meanwhile. Of several it is the one that holds the most.
+ */
+bool rtp_input_is_inside(const struct rtp_input *input, uint64_t *ret_frame);
 
 void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts);
 
