@@ -24,12 +24,13 @@
 #include "fuzz/wire.h"
 #include "loop/loop.h"
 
-enum { CONNECTIONS = 7, CAMERA = 6, NOBODY = 7, MOST_JOBS = 64, STEP_MS = 500, STEPS = 60 };
+enum { CONNECTIONS = 7, CAMERA = 6, NOBODY = 7, MOST_JOBS = 64, STEP_MS = 500, STEPS = 60, SCARCE_QUOTA = 3 * 4096 };
 
 /* Of the first byte, besides the options: */
 enum {
     BREAKS_OFF = 0x10, /* the server ends as after a failure */
     LOSES = 0x20,      /* some are slow, and little is kept: what is sent depends on what there was room for */
+    SCARCE = 0x40,     /* memory is: who gives way for others depends on how many blocks pieces take */
 };
 
 /* What a record does besides its bytes. */
@@ -68,17 +69,19 @@ static const struct options *make_options(unsigned choice) {
         "",
     };
     static const char *const kinds[] = {
-        "workers = 1; memory = \"64M\";",
-        "workers = 2; memory = \"64M\"; spread = 1; log-format = \"json\";",
-        "workers = 1; memory = \"64M\"; merge-window = 100; frame-limit = 2048;",
-        "workers = 1; memory = \"64M\"; player-buffer = 65536; pull = [\"rtsp://u:p@127.0.0.1:1/x=live/a\"];",
+        "workers = 1;",
+        "workers = 2; spread = 1; log-format = \"json\";",
+        "workers = 1; merge-window = 100; frame-limit = 2048;",
+        "workers = 1; player-buffer = 65536; pull = [\"rtsp://u:p@127.0.0.1:1/x=live/a\"];",
     };
     char user_path[64], key_path[64], text[1024];
     daemon_file(users, sizeof users - 1, user_path, sizeof user_path);
     daemon_file(keys, sizeof keys - 1, key_path, sizeof key_path);
     bool has_users = choice >> 2 & 1;
-    snprintf(text, sizeof text, "%s\n%s\n%s%s%s token-keys = \"%s\"; %s\n", kinds[choice & 3], rights[choice >> 2 & 3],
-             has_users ? "rtsp-users = \"" : "", has_users ? user_path : "", has_users ? "\";" : "", key_path,
+    /* Enough for pieces of one byte that hold a block each, or hardly any. */
+    snprintf(text, sizeof text, "%s\n%s\n%s%s%s token-keys = \"%s\"; memory = \"%s\"; %s\n", kinds[choice & 3],
+             rights[choice >> 2 & 3], has_users ? "rtsp-users = \"" : "", has_users ? user_path : "",
+             has_users ? "\";" : "", key_path, choice & SCARCE ? "4M" : "64M",
              choice & LOSES ? "gop-size = 3000;" : "");
     const struct options *options = daemon_options(text);
     daemon_file_close(user_path);
@@ -87,8 +90,8 @@ static const struct options *make_options(unsigned choice) {
 }
 
 static const struct options *choose_options(unsigned choice) {
-    static const struct options *made[64];
-    choice &= 15 | LOSES;
+    static const struct options *made[128];
+    choice &= 15 | LOSES | SCARCE;
     if (!made[choice])
         made[choice] = make_options(choice);
     return made[choice];
@@ -323,11 +326,17 @@ static void kick(world *w, const uint8_t *bytes, size_t size) {
         (void)command_run(server_worker(w->server, i), &command);
 }
 
-static void kick_all(world *w) {
+/* Or for want of memory. */
+static void kick_all(world *w, bool evicts) {
     for (uint32_t i = 0; i < w->workers; i++)
-        for (struct session *session = server_worker(w->server, i)->sessions; session; session = session->next)
-            if (!session->closing)
+        for (struct session *session = server_worker(w->server, i)->sessions; session; session = session->next) {
+            if (session->closing)
+                continue;
+            if (evicts)
+                session_evict(session);
+            else
                 session->type->kick(session, -ECANCELED);
+        }
 }
 
 static void drain(world *w) {
@@ -345,7 +354,7 @@ static void obey(world *w, unsigned order, const uint8_t *bytes, size_t size) {
         kick(w, bytes, size);
         break;
     case KICK_ALL:
-        kick_all(w);
+        kick_all(w, size % 2 == 1);
         break;
     case LOOK:
         look(w);
@@ -395,14 +404,19 @@ static void open_world(world *w, fuzz_run *run) {
     *w = (world){.run = run,
                  .workers = (uint32_t)options->workers,
                  .merge_window_ms = options->streams.all.merge_window_ms,
-                 .comparing = !(run->settings[0] & LOSES)};
+                 .comparing = !(run->settings[0] & (LOSES | SCARCE))};
     log_set_format((enum log_format)options->log_format);
     wire_begin(run);
     FUZZ_CHECK(server_new(options, &w->server) == 0);
     server_set_hook_asker(w->server, ask, w);
     server_set_connector(w->server, want, w);
-    for (uint32_t i = 0; i < w->workers; i++)
-        w->loops[i] = server_worker(w->server, i)->loop;
+    for (uint32_t i = 0; i < w->workers; i++) {
+        struct worker *worker = server_worker(w->server, i);
+        w->loops[i] = worker->loop;
+        /* Less than a daemon has: an input is short. */
+        if (run->settings[0] & SCARCE)
+            worker->holdings.quota = SCARCE_QUOTA;
+    }
 }
 
 /* It stops by itself, whatever goes on; then nothing is held by anybody. */
@@ -422,6 +436,8 @@ static void stop(world *w) {
         sluice_pool_stats stats;
         sluice_pool_get_stats(server_worker(w->server, i)->pool, &stats);
         FUZZ_CHECK(stats.held == 0 && stats.views == 0);
+        const struct holdings *holdings = &server_worker(w->server, i)->holdings;
+        FUZZ_CHECK(holdings->charged == 0 && holdings->extra == 0 && holdings->sizes == 0);
     }
 }
 

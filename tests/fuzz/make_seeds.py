@@ -331,6 +331,24 @@ def session():
                                                               "Session: " + SESSION.decode(), "") +
                    lines("TEARDOWN rtsp://h/live/a RTSP/1.0", "CSeq: 7", "Session: " + SESSION.decode(), ""))
              + say(2, b"", FINISH), settings)
+    # Memory is scarce: pieces of one byte hold a block each, and the largest holders give way.
+    for settings in (0x40, 0x41, 0x42, 0x43):
+        announced = published("flv-h264-aac", 3500, b"live/a").split(b"$", 1)[0]
+        seed("session", f"scarce-{settings}", say(2, announced) + say(2, packets()) + rtsp_play(3, "live/a")
+             + say(0, post) + say(0, chunked(media)[:300]) + say(1, "GET /live/a.flv HTTP/1.1\r\nA: " + "a" * 400)
+             + say(3, b"$\0\x0f\xff" + bytes(1000)) + say(5, websocket) + say(5, frame(2, bytes(300))[:200])
+             + say(2, packets(3)[:200]) + say(NOBODY, b"", LOOK) + say(NOBODY, b"\x05", WAIT_LONG) + say(2, packets(3)[200:])
+             + say(1, get) + say(3, lines("OPTIONS * RTSP/1.0", "CSeq: 9", "")) + say(0, chunked(media)[300:900])
+             + say(2, b"", FINISH), settings)
+    # All are evicted in the middle of what they do.
+    for settings in (0, 1):
+        announced = published("flv-h264-aac", 3500, b"live/a").split(b"$", 1)[0]
+        evict = say(NOBODY, b"!", KICK_ALL)
+        seed("session", f"evicted-{settings}", say(2, announced) + say(2, packets()) + rtsp_play(3, "live/a") + say(5, websocket)
+             + say(1, get) + say(2, packets(3)[:200]) + evict + say(2, announced[:-100]) + say(1, get[:20]) + say(3, lines(
+                 "DESCRIBE rtsp://h/live/c RTSP/1.0", "CSeq: 1", "Accept: application/sdp", "")) + evict + say(0, post)
+             + say(0, chunked(media)[:400]) + say(1, get) + say(3, b"$\0\x0f\xff" + bytes(50)) + say(4, media[:400]) + evict
+             + say(1, get) + say(2, announced) + say(2, packets()), settings)
     seed("session", "rtsp-wrong", say(2, lines("SETUP rtsp://h/live/a/0 RTSP/1.0", "CSeq: 1",
                                                "Transport: RTP/AVP;unicast;client_port=1-2", "") +
          lines("PLAY rtsp://h/live/a RTSP/1.0", "CSeq: 2", "Session: other", "") +
