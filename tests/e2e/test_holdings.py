@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import select
+import struct
 import tempfile
 import time
 import unittest
@@ -15,7 +16,9 @@ import unittest
 import flv
 import harness
 import rtsp
-from harness import Daemon, Steady
+from camera import Camera
+from harness import Daemon, Player, Steady
+from hook_server import Hook, reply
 
 KIB, MIB = 1024, 1048576
 BLOCK = 4096
@@ -86,7 +89,7 @@ class HoldingsTest(unittest.TestCase):
     def daemon(self, *options, memory=MEMORY):
         """One that asks for a token, but of the stream beside."""
         with Daemon("--token-keys", self.keys, "--rule=all beside/* allow", "--rule=play open/* allow",
-                    "--rule=publish slow/* allow", "--rule=all * token=k1", "--workers", "1", "--memory", memory,
+                    "--rule=all slow/* allow", "--rule=all * token=k1", "--workers", "1", "--memory", memory,
                     *options, listen=LISTEN) as daemon:
             yield daemon
 
@@ -285,6 +288,72 @@ class HoldingsTest(unittest.TestCase):
                 self.assertEqual(harness.status_of(slow.recv(4096)), 408)
                 self.assertGreater(ended, 3)
                 self.assertEqual([stream["name"] for stream in daemon.api()["streams"]], ["slow/above"])
+
+    def test_pace_of_frames_in_packets(self):
+        """The same of a frame whose packets come by RTSP, whatever small frames of another track come meanwhile."""
+        with self.daemon("--idle", "3", "--first-data", "600") as daemon, rtsp.Client(daemon, "slow/rtsp") as client:
+            client.record()
+            client.send_rtp(0, b"\x65" + bytes(100), 0, 0)
+            client.send_rtp(0, b"\x7c\x81" + bytes(1000), 1, 3600, marker=False)
+            number = 0
+            with contextlib.suppress(ConnectionError):
+                # Reports come meanwhile.
+                while not select.select([client.peer], [], [], 0.25)[0] or client.peer.recv(65536):
+                    number += 1
+                    client.send_rtp(2, struct.pack(">HH", 16, 8 << 3) + bytes(8), number, number * 11025, payload_type=97)
+                    self.assertLess(number, harness.PATIENCE * 4)
+            ended = daemon.wait_log("publisher ended", stream="slow/rtsp")
+            self.assertEqual(ended.fields["reason"], "a frame came too slowly")
+            self.assertGreater(number, 8)
+
+    def test_unfinished_bodies_of_cameras(self):
+        """Pulls are charged as others are until they publish: what cameras describe without an end is within the quota."""
+        camera = Camera(self, DESCRIBE=lambda request: Camera.reply(
+            request, 200, Content_Type="application/sdp", Content_Length=60000) + b"v=0\r\n" + b"a" * 50000).start()
+        pulls = ["--pull=%s=live/%d" % (camera.url("cam%d" % number), number) for number in range(60)]
+        with self.daemon(*pulls) as daemon, self.beside(daemon) as steady:
+            budget = self.budget(daemon)
+            harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+            daemon.wait_log("pull", state="waiting", reason="out of blocks")
+            steady.go_on()
+            own = 100 * BLOCK  # of the stream beside: its cached group, and frames on their way
+            self.assertLessEqual(self.held(daemon), (budget - budget // 8) // 8 + 16 * BLOCK + own)
+
+    def check_goes_on(self, daemon, peer, name, frames):
+        """A publisher that was not read for longer than it may be silent: all of its frames are played."""
+        with contextlib.closing(Player(daemon, name)) as player:
+            player.wait_frame(frames[-1])
+            more = flv.video_frame(40 * len(frames), True, 1000, 100)
+            peer.sendall(more.pack())
+            player.wait_frame(more)
+
+    def test_who_waits_for_a_hook_is_not_silent(self):
+        """A publisher that is asked about for long is not read meanwhile; that is not its silence."""
+        hook = Hook(self, reply(200), delay=4)
+        frames = [flv.video_frame(40 * number, number == 0, number, 10000) for number in range(20)]
+        with self.daemon("--idle", "1", "--first-data", "1", "--hook-publish", hook.url, "--hook-timeout", "60",
+                         "--wait", "60", "--gop-size", "1M") as daemon:
+            for protocol, name in (("flv", "beside/a"), ("http", "slow/http")):
+                with self.subTest(protocol), daemon.connect(protocol) as peer:
+                    if protocol == "http":
+                        peer.sendall(b"POST /slow/http.flv HTTP/1.1\r\nHost: h\r\n\r\n")
+                    peer.sendall(flv.header() + b"".join(tag.pack() for tag in flv.first_tags() + frames))
+                    self.check_goes_on(daemon, peer, name, frames)
+
+    def test_who_is_not_read_is_not_silent(self):
+        """The daemon stands still for longer than a publisher may be silent, or than its first data may take."""
+        with self.daemon("--idle", "2", "--first-data", "2", "--gop-size", "1M") as daemon:
+            frames = [flv.video_frame(40 * number, number == 0, number, 10000) for number in range(20)]
+            with daemon.connect("http") as peer:
+                with daemon.standing_still():
+                    peer.sendall(b"POST /slow/http.flv HTTP/1.1\r\nHost: h\r\n\r\n")
+                    peer.sendall(flv.header() + b"".join(tag.pack() for tag in flv.first_tags() + frames[:10]))
+                    time.sleep(4)
+                daemon.wait_stream("slow/http")
+                with daemon.standing_still():
+                    peer.sendall(b"".join(tag.pack() for tag in frames[10:]))
+                    time.sleep(4)
+                self.check_goes_on(daemon, peer, "slow/http", frames)
 
 
 if __name__ == "__main__":
