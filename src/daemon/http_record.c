@@ -28,6 +28,7 @@
 enum {
     OPEN_MS = 10000,        /* for the disk to say what there is */
     PIECE_MOST = 256 << 10, /* bytes that are taken from the file's chain at once */
+    UNDER_WAY = 16 << 10,   /* bytes of a read that has not come back, which nothing shows: about so many */
     HEAD_MOST = 1024,
     RETRY_S = 1, /* until others' lists may be done */
 };
@@ -181,7 +182,8 @@ size_t http_record_held(const struct http_session *session) {
     const struct http_file *sending = session->file;
     if (!sending)
         return 0;
-    return sluice_slice_length(&sending->piece) + sluice_chain_footprint(sluice_file_chain(sending->file));
+    return sluice_slice_length(&sending->piece) + sluice_chain_footprint(sluice_file_chain(sending->file)) +
+           (sending->ended ? 0 : UNDER_WAY);
 }
 
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max) {

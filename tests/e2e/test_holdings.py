@@ -264,7 +264,7 @@ class HoldingsTest(unittest.TestCase):
                     for number in range(2 * CONNECTIONS):
                         peer = stack.enter_context(daemon.connect(receive_buffer=4096))
                         peer.sendall(b"GET %s HTTP/1.1\r\nHost: h\r\n\r\n" % path.encode())
-                        if number % 40 == 0:
+                        if number % 5 == 0:
                             steady.go_on(1)
                     harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
                     steady.go_on()
