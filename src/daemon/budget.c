@@ -3,8 +3,6 @@
 #include "daemon/session.h"
 #include "shared/clock.h"
 
-enum { LOOKS = 8 /* pieces for each look at the clock */ };
-
 void budget_begin(struct session *session) {
     struct budget *budget = &session->budget;
     budget->until = clock_ns() + (uint64_t)BUDGET_US * 1000;
@@ -12,17 +10,8 @@ void budget_begin(struct session *session) {
     budget->spent = false;
 }
 
-void budget_charge(struct session *session) {
-    struct budget *budget = &session->budget;
-    budget->used++;
-    if (budget->used >= BUDGET_PIECES)
-        budget->spent = true;
-    else if (budget->until > 0 && budget->used % LOOKS == 0)
-        budget->spent |= clock_ns() >= budget->until;
-}
-
-bool budget_is_spent(const struct session *session) {
-    return session->budget.spent;
+bool budget_is_over(const struct budget *budget) {
+    return budget->until > 0 && clock_ns() >= budget->until;
 }
 
 bool budget_end(struct session *session, const sluice_chain *backlog) {

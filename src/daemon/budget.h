@@ -13,8 +13,9 @@
 struct session;
 
 enum {
-    BUDGET_PIECES = 256,    /* messages and frames that a session handles in one turn */
+    BUDGET_PIECES = 1024,   /* messages and frames that a session handles in one turn */
     BUDGET_US = 2000,       /* and for how long, microseconds */
+    BUDGET_LOOKS = 16,      /* pieces for each look at the clock */
     BUDGET_BACKLOG = 65536, /* bytes beyond which a session that has work left receives no more */
 };
 
@@ -30,11 +31,20 @@ struct budget {
 /* A new share: wherever a session begins to handle what it has received. */
 void budget_begin(struct session *session);
 
+/* The time, which is looked at now and then: true where there is none left. */
+bool budget_is_over(const struct budget *budget);
+
 /* A message, or a frame, has been handled. */
-void budget_charge(struct session *session);
+static inline void budget_charge(struct budget *budget) {
+    budget->used++;
+    if (budget->used >= BUDGET_PIECES || (budget->used % BUDGET_LOOKS == 0 && budget_is_over(budget)))
+        budget->spent = true;
+}
 
 /* Whether no further one may be in this turn. */
-bool budget_is_spent(const struct session *session);
+static inline bool budget_is_spent(const struct budget *budget) {
+    return budget->spent;
+}
 
 /*
  * Behind the last one. Where the budget is spent, there may be more: true, and on_data is called for it in a later

@@ -4,10 +4,7 @@
 
 enum { MAX_PACKETS = 32768 };
 
-void stream_headers_set(struct stream_headers *headers, struct packet *packet) {
-    int place = header_place(packet->role, packet->track);
-    if (place < 0)
-        return;
+void stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet) {
     packet_ref(packet);
     headers->blocks += packet->blocks;
     if (headers->list[place])

@@ -39,7 +39,14 @@ static inline struct packet *stream_headers_get(const struct stream_headers *hea
 }
 
 /* In place of the one before. What is no header is none. */
-void stream_headers_set(struct stream_headers *headers, struct packet *packet);
+void stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet);
+
+static inline void stream_headers_set(struct stream_headers *headers, struct packet *packet) {
+    int place = header_place(packet->role, packet->track);
+    if (place >= 0)
+        stream_headers_put(headers, (size_t)place, packet);
+}
+
 void stream_headers_clear(struct stream_headers *headers);
 
 struct gop {

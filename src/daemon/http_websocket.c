@@ -91,12 +91,12 @@ void http_websocket_read(struct http_session *session) {
     sluice_websocket_message *message;
     int result = 0;
     budget_begin(&session->base);
-    while (!websocket->closing && !session->base.closing && !budget_is_spent(&session->base) &&
+    while (!websocket->closing && !session->base.closing && !budget_is_spent(&session->base.budget) &&
            (result = sluice_websocket_next(websocket->framer, chain, &message)) > 0) {
         bool is_control = message->opcode >= SLUICE_WEBSOCKET_CLOSE;
         websocket->messages += message->last && !is_control;
         websocket->in_message = is_control ? websocket->in_message : !message->last;
-        budget_charge(&session->base);
+        budget_charge(&session->base.budget);
         if (message->opcode == SLUICE_WEBSOCKET_PING && session->player->begun)
             queue(session, sluice_websocket_write_pong(websocket->next, message, NULL));
         else if (message->opcode == SLUICE_WEBSOCKET_CLOSE)

@@ -75,7 +75,7 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
         return -EMSGSIZE;
     publisher->has_tags = true;
     publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
-    budget_charge(publisher->source.session);
+    budget_charge(&publisher->source.session->budget);
     /* A tag that finds no memory is lost and counted; the stream goes on. */
     (void)stream_publish(publisher->stream, tag, flags);
     return 0;
@@ -111,7 +111,7 @@ int publisher_feed(struct publisher *publisher, struct sluice_chain *chain) {
         if (error)
             return error > 0 ? 0 : error;
         tag = NULL;
-        if (budget_is_spent(publisher->source.session))
+        if (budget_is_spent(&publisher->source.session->budget))
             return 0;
     }
     return result;

@@ -453,7 +453,7 @@ static int handle_next(struct pull_session *session) {
     int result = sluice_rtsp_next(session->framer, sluice_conn_chain(session->base.conn), &message);
     if (result > 0) {
         handle(session, message);
-        budget_charge(&session->base);
+        budget_charge(&session->base.budget);
     }
     return result;
 }
@@ -461,7 +461,7 @@ static int handle_next(struct pull_session *session) {
 static void take_data(struct pull_session *session, sluice_conn *conn) {
     int result = 1;
     budget_begin(&session->base);
-    while (!session->base.closing && !budget_is_spent(&session->base) && result > 0)
+    while (!session->base.closing && !budget_is_spent(&session->base.budget) && result > 0)
         result = handle_next(session);
     if (session->base.closing)
         return;

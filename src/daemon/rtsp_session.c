@@ -412,7 +412,7 @@ void rtsp_read(struct rtsp_session *session) {
     sluice_rtsp_message *message;
     int result = 0;
     budget_begin(&session->base);
-    while (is_reading(session) && !budget_is_spent(&session->base)) {
+    while (is_reading(session) && !budget_is_spent(&session->base.budget)) {
         if (rtsp_source_has_more(&session->source)) {
             rtsp_publish_go_on(session);
             continue;
@@ -426,7 +426,7 @@ void rtsp_read(struct rtsp_session *session) {
             rtsp_handle(session, message);
         else if (message->kind == SLUICE_RTSP_INTERLEAVED)
             rtsp_publish_frame(session, message);
-        budget_charge(&session->base);
+        budget_charge(&session->base.budget);
     }
     if (session->base.closing)
         return;

@@ -25,7 +25,7 @@ static bool take_tag(sluice_flv_tag *tag, uint8_t flags, void *user) {
         from->error = publisher_publish(from->publisher, tag, flags);
         from->refused += from->error != 0;
     }
-    return !budget_is_spent(publisher_session(from->publisher));
+    return !budget_is_spent(&publisher_session(from->publisher)->budget);
 }
 
 static void lose_frame(void *user) {

@@ -205,10 +205,15 @@ void stream_detach(struct stream *stream, uint64_t now);
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 
 /* The tracks of audio or video. */
-struct tracks *stream_tracks(struct stream *stream, sluice_flv_type type);
+static inline struct tracks *stream_tracks(struct stream *stream, sluice_flv_type type) {
+    return type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio;
+}
 
 /* Whether the packet is of a main track, or of none. */
-bool stream_is_main(const struct stream *stream, const struct packet *packet);
+static inline bool stream_is_main(const struct stream *stream, const struct packet *packet) {
+    return packet->type == SLUICE_FLV_SCRIPT ||
+           packet->track == (packet->type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio)->main;
+}
 
 /*
  * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its track. @flags: of

@@ -2,48 +2,7 @@
 
 #include <errno.h>
 
-struct tracks *stream_tracks(struct stream *stream, sluice_flv_type type) {
-    return type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio;
-}
-
-bool stream_is_main(const struct stream *stream, const struct packet *packet) {
-    return packet->type == SLUICE_FLV_SCRIPT ||
-           packet->track == (packet->type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio)->main;
-}
-
-enum packet_role stream_role(const sluice_flv_tag *tag, bool is_metadata, bool is_main) {
-    const sluice_flv_view *view = &tag->view;
-    bool is_video = tag->type == SLUICE_FLV_VIDEO;
-    if (tag->type == SLUICE_FLV_SCRIPT)
-        return is_metadata ? PACKET_METADATA : PACKET_OTHER;
-    if (view->packet == SLUICE_FLV_SEQUENCE_HEADER)
-        return is_video ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
-    if (view->packet != SLUICE_FLV_FRAME)
-        return PACKET_OTHER;
-    if (is_video)
-        return view->key_frame && is_main ? PACKET_KEY_FRAME : PACKET_VIDEO;
-    return PACKET_AUDIO;
-}
-
-void stream_count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned place) {
-    bool is_frame = tag->view.packet == SLUICE_FLV_FRAME;
-    if (tag->type == SLUICE_FLV_SCRIPT)
-        return;
-    struct track *track = &stream_tracks(stream, tag->type)->list[place];
-    bool is_video = tag->type == SLUICE_FLV_VIDEO;
-    stream->seen |= is_video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO;
-    if (tag->view.codec)
-        track->codec = tag->view.codec;
-    track->channels = tag->view.channels;
-    track->frames += is_frame;
-    track->bytes += tag->size;
-    stream->video_frames += is_video && is_frame;
-    stream->audio_frames += !is_video && is_frame;
-}
-
-uint32_t stream_header_version(struct stream *stream, const struct packet *packet) {
-    if (packet->role >= PACKET_KEY_FRAME)
-        return 0;
+uint32_t stream_take_header(struct stream *stream, const struct packet *packet) {
     struct track_header *header = packet->role == PACKET_METADATA
                                       ? &stream->metadata_header
                                       : &stream_tracks(stream, packet->type)->list[packet->track].header;

@@ -34,7 +34,7 @@ static int find(struct tracks *tracks, uint8_t id) {
     return spare >= 0 ? spare : former;
 }
 
-int tracks_take(struct tracks *tracks, uint8_t id) {
+int tracks_place(struct tracks *tracks, uint8_t id) {
     int place = find(tracks, id);
     if (place < 0)
         return -1;

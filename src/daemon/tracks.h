@@ -48,7 +48,12 @@ struct tracks {
 void tracks_begin(struct tracks *tracks);
 
 /* The place of a track of which something has come; -1: there are as many as there may be. */
-int tracks_take(struct tracks *tracks, uint8_t id);
+int tracks_place(struct tracks *tracks, uint8_t id);
+
+/* The same; at once for a publisher's only track, of which most tags are. */
+static inline int tracks_take(struct tracks *tracks, uint8_t id) {
+    return id == 0 && tracks->list[0].seen ? 0 : tracks_place(tracks, id);
+}
 
 /* Players are started: the main track stays what it is, or the first that comes where none has. */
 void tracks_settle(struct tracks *tracks);
