@@ -212,14 +212,15 @@ static int64_t correction(int64_t late) {
  * Both tracks have one wall clock, which follows the media. A late frame may have been held up on its way. But if no
  * frame of a while was in time, then the time of the publisher has stood still (the clock moves by the lateness of the
  * least late frame) or its clock differs from ours (it is followed by steps that nobody notices). A player that
- * takes times from reports jumps when the clock does, so unsteady frames move nothing. A frame that is far ahead of
- * the clock cannot have been held up, and moves it at once.
+ * takes times from reports jumps when the clock does, so unsteady frames move nothing. A frame ahead of the clock
+ * cannot have been held up: it moves the clock at once, if it is far ahead, or no report has shown the clock yet.
  */
 static void note_time(struct rtp_output *output, uint32_t timestamp) {
     uint64_t now = ntp_now();
     int64_t time = ntp_of(sluice_rtp_unwrap(&output->clock, timestamp));
     int64_t late = (int64_t)(now - output->ntp_zero - (uint64_t)time);
-    if (!output->has_clock || late < -ntp_of(STEP_MS)) {
+    bool is_free = !output->has_clock || (!output->is_reported && late < 0);
+    if (is_free || late < -ntp_of(STEP_MS)) {
         output->has_clock = true;
         output->ntp_zero = now - (uint64_t)time;
         begin_window(output, now);
@@ -337,10 +338,11 @@ int rtp_output_write_sdp(const struct rtp_output *output, const char *name, cons
     return sluice_sdp_write_end(&writer);
 }
 
-size_t rtp_output_write_report(const struct rtp_output *output, unsigned number, uint8_t buffer[RTP_MAX_REPORT]) {
+size_t rtp_output_write_report(struct rtp_output *output, unsigned number, uint8_t buffer[RTP_MAX_REPORT]) {
     const struct rtp_track *track = &output->tracks[number];
     if (!track->present || !output->has_clock)
         return 0;
+    output->is_reported = true;
     int length = sluice_flv_rtp_report(track->rtp, output->ntp_zero, ntp_now(), "sluiced", buffer, RTP_MAX_REPORT);
     return length > 0 ? (size_t)length : 0;
 }

@@ -31,7 +31,7 @@ struct rtp_output {
     struct rtp_track tracks[PACKET_TRACKS];
     uint64_t id;          /* of the session description */
     uint32_t description; /* another number where players would have to be told anew what the tracks are */
-    bool has_clock;
+    bool has_clock, is_reported;
     uint64_t ntp_zero;      /* wall clock at the stream's time 0 */
     sluice_rtp_clock clock; /* the stream's time, milliseconds */
     uint64_t noted_at;      /* wall clock when the last frame was noted */
@@ -78,6 +78,6 @@ int rtp_output_write_sdp(const struct rtp_output *output, const char *name, cons
                          size_t size);
 
 /* Writes a sender report of a track. Bytes, at most RTP_MAX_REPORT; 0 before there is anything to say. */
-size_t rtp_output_write_report(const struct rtp_output *output, unsigned track, uint8_t buffer[RTP_MAX_REPORT]);
+size_t rtp_output_write_report(struct rtp_output *output, unsigned track, uint8_t buffer[RTP_MAX_REPORT]);
 
 #endif

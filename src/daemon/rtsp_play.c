@@ -310,7 +310,7 @@ static void write_rtp_info(struct rtsp_session *session, struct rtsp_reply *repl
 
 static void send_reports(struct rtsp_session *session, uint64_t now) {
     uint8_t buffer[RTP_MAX_REPORT];
-    const struct rtp_output *output = stream_of(session)->rtp;
+    struct rtp_output *output = stream_of(session)->rtp;
     session->reported_at = now;
     for (unsigned i = 0; i < PACKET_TRACKS && output; i++)
         if (session->player->form.tracks[i])

@@ -193,6 +193,7 @@ static void the_clock_creeps_up_to_a_second(void **state) {
         output_rig rig;
         rig_open(&rig, 5000);
         frames(&rig, 5000, STEP);
+        assert_int_equal(ahead(&rig), 0);
         wall += signs[i] * (JUMP - 1);
         int before = signs[i] * (JUMP - 1);
         for (int window = 0; window < 20; window++) {
@@ -215,6 +216,9 @@ static void the_clock_follows_a_burst_at_once(void **state) {
     (void)state;
     rig_open(&rig, 5000);
     frames(&rig, 1000, STEP);
+    /* No report has shown the clock yet: any frame ahead of it moves it. */
+    frames(&rig, 2 * STEP, 0);
+    assert_int_equal(ahead(&rig), 0);
     frames(&rig, JUMP, 0);
     assert_int_equal(ahead(&rig), -JUMP);
     frames(&rig, STEP, 0);
@@ -255,17 +259,17 @@ static void a_cached_group_ends_now(void **state) {
     output_rig rig;
     (void)state;
     rig_open(&rig, 5000);
-    struct packet *cached[250];
-    for (size_t i = 0; i < 250; i++)
+    struct packet *cached[237];
+    for (size_t i = 0; i < 237; i++)
         cached[i] = make(&rig);
     rig.stream.gop.packets = cached;
-    rig.stream.gop.count = 250;
+    rig.stream.gop.count = 237;
     rtp_output_begin(rig.output, &rig.stream);
-    rig.last = cached[249]->rtp.timestamp;
+    rig.last = cached[236]->rtp.timestamp;
     assert_int_equal(ahead(&rig), 0);
     frames(&rig, STEP, STEP);
     assert_int_equal(ahead(&rig), 0);
-    for (size_t i = 0; i < 250; i++)
+    for (size_t i = 0; i < 237; i++)
         packet_unref(cached[i]);
     rig.stream.gop.count = 0;
     rig_close(&rig);
