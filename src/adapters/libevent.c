@@ -12,8 +12,7 @@ struct sluice_libevent {
     struct event *timer;
     int error;
     bool turning;
-    bool retried; /* the last turn came because there was no memory for a timer */
-    bool freed;   /* by a call from inside the turn: the memory goes after it */
+    bool freed; /* by a call from inside the turn: the memory goes after it */
 };
 
 static void discard(sluice_libevent *libevent) {
@@ -44,13 +43,12 @@ static int set_timer(sluice_libevent *libevent) {
 }
 
 /*
- * Without memory for a timer there is another turn at once, which tries again; and after that with the next event. No
- * reason to end a run that goes on well otherwise.
+ * Without memory for a timer there is another turn at once, which tries again, behind a look at the base's other
+ * descriptors. No reason to end a run that goes on well otherwise.
  */
 static void retry(sluice_libevent *libevent) {
-    if (!libevent->retried)
-        event_active(libevent->timer, EV_TIMEOUT, 0);
-    libevent->retried = true;
+    event_active(libevent->timer, EV_TIMEOUT, 0);
+    event_base_loopcontinue(libevent->base);
 }
 
 static void turn(evutil_socket_t fd, short what, void *user) {
@@ -65,9 +63,7 @@ static void turn(evutil_socket_t fd, short what, void *user) {
     }
     if (error)
         stop(libevent, error);
-    else if (set_timer(libevent) == 0)
-        libevent->retried = false;
-    else
+    else if (set_timer(libevent) < 0)
         retry(libevent);
 }
 
