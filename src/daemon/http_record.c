@@ -23,6 +23,7 @@
 #include "daemon/http_session_internal.h"
 #include "daemon/log.h"
 #include "daemon/record_files.h"
+#include "daemon/server.h"
 #include "shared/json.h"
 
 enum {
@@ -30,7 +31,8 @@ enum {
     PIECE_MOST = 256 << 10, /* bytes that are taken from the file's chain at once */
     UNDER_WAY = 16 << 10,   /* bytes of a read that has not come back, which nothing shows: about so many */
     HEAD_MOST = 1024,
-    RETRY_S = 1, /* until others' lists may be done */
+    READS_SHARE = 4, /* one part in so many of the blocks is for what downloads have read and not sent */
+    RETRY_S = 1,     /* until others' lists, or downloads, may be done */
 };
 
 static const char prefix[] = "/recordings/";
@@ -268,6 +270,18 @@ static int open_body(struct http_session *session, struct http_record *record, c
     return 0;
 }
 
+/* Downloads that are taken slowly hold what was read for them: further ones wait until those are done. */
+static bool is_too_much(const struct worker *worker) {
+    return worker->holdings.extra >= worker->holdings.bytes / READS_SHARE;
+}
+
+static void refuse_download(struct http_session *session) {
+    const struct http_reply reply = {
+        .status = 503, .reason = "too many recordings are being read", .retry_after = RETRY_S};
+    server_count_refusal(session->base.worker->server, REFUSED_MEMORY);
+    http_refuse_with(session, &reply);
+}
+
 static void answer_file(struct http_session *session, struct http_record *record) {
     struct http_resource resource;
     http_resource_describe(&resource, (uint64_t)record->status.st_size, record->status.st_mtim.tv_sec,
@@ -305,8 +319,11 @@ static void answer(struct http_session *session, struct http_record *record) {
                                          .reason = missing ? "no such recording" : strerror(-record->error),
                                          .keep_alive = record->keep_alive};
         http_respond(session, &reply);
+    } else if (*record->path && is_too_much(session->base.worker)) {
+        refuse_download(session);
     } else if (*record->path) {
         answer_file(session, record);
+        session_account(&session->base);
     } else {
         const struct http_reply reply = {.status = 200,
                                          .type = "application/json",
