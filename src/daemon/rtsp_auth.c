@@ -137,7 +137,7 @@ static bool is_granted(const struct rtsp_auth *auth, const struct access *access
 }
 
 static void grant(struct rtsp_auth *auth, const struct access *access) {
-    if (access->stream.length > STREAM_NAME)
+    if (access->stream.length == 0 || access->stream.length > STREAM_NAME)
         return;
     memcpy(auth->stream, access->stream.text, access->stream.length);
     auth->stream[access->stream.length] = '\0';
