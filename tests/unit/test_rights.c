@@ -142,8 +142,8 @@ static void test_wrong_rules(void **state) {
         "play, * allow",
         "record * allow",
         "play a?b allow",
-        "play * from 1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,"
-        "1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1 allow",
+        ("play * from 1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,"
+         "1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1,1.1.1.1 allow"),
         "play * user,user,user,user,user,user,user,user,user,user,user,user,user,user,user,user,user",
     };
     struct rules rules = {0};
