@@ -270,7 +270,10 @@ static int open_body(struct http_session *session, struct http_record *record, c
     return 0;
 }
 
-/* Downloads that are taken slowly hold what was read for them: further ones wait until those are done. */
+/*
+ * Downloads that are taken slowly hold what was read for them: further ones wait until those are done. What publishers
+ * hold besides their chains counts as well.
+ */
 static bool is_too_much(const struct worker *worker) {
     return worker->holdings.extra >= worker->holdings.bytes / READS_SHARE;
 }
