@@ -44,14 +44,15 @@ if(SLUICE_CONSOLE_PLAYER)
     sluice_fetch_mpegts()
 endif()
 
-set(sources "${PROJECT_SOURCE_DIR}/src/daemon")
+set(sources "${PROJECT_SOURCE_DIR}/src/daemon/admin")
 set(assets "${sources}/openapi.json" "${sources}/console/console.html" "${sources}/console/console.js"
     "${sources}/console/console.css")
 set(definitions "SLUICED_SOURCES=\"${sources}\"")
 if(mpegts_js)
     list(APPEND assets "${mpegts_js}")
     list(APPEND definitions "SLUICED_MPEGTS_JS=\"${mpegts_js}\"")
-    install(FILES "${mpegts_license}" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.mpegts.js)
+    install(FILES "${mpegts_license}" DESTINATION "${CMAKE_INSTALL_DATAROOTDIR}/doc/sluiced" RENAME LICENSE.mpegts.js
+        COMPONENT sluiced)
 endif()
 set_source_files_properties("${sources}/admin_asset.c" PROPERTIES
     COMPILE_DEFINITIONS "${definitions}"

@@ -68,3 +68,23 @@ function(sluice_link target)
         target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now)
     endif()
 endfunction()
+
+# The static library that is installed, libNAME.a: one object, in which everything is local but what the headers declare, so
+# that no name of ours meets one of the program's. The objects have a section for each function: with --gc-sections a program
+# has only what it calls. Instrumented objects are for our own programs.
+function(sluice_archive name objects)
+    if(SLUICE_SANITIZE OR SLUICE_INSTRUMENT_FLAGS)
+        return()
+    endif()
+    target_compile_options(${objects} PRIVATE -ffunction-sections -fdata-sections)
+    set(archive "${PROJECT_BINARY_DIR}/lib${name}.a")
+    add_custom_command(OUTPUT "${archive}"
+        COMMAND "${CMAKE_C_COMPILER}" -r -nostdlib -o ${name}.o $<TARGET_OBJECTS:${objects}>
+        COMMAND "${CMAKE_OBJCOPY}" --localize-hidden --strip-debug ${name}.o
+        COMMAND "${CMAKE_COMMAND}" -E rm -f "${archive}"
+        COMMAND "${CMAKE_AR}" rcs "${archive}" ${name}.o
+        DEPENDS ${objects} $<TARGET_OBJECTS:${objects}>
+        COMMAND_EXPAND_LISTS
+        VERBATIM)
+    add_custom_target(${name}_archive ALL DEPENDS "${archive}")
+endfunction()

@@ -20,18 +20,22 @@ def _git(root, *arguments):
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def describe(root, perf):
+def describe(root, perf, seconds):
+    """A line of the machine file, for recordings of runs of so many seconds."""
     commit = _git(root, "rev-parse", "HEAD")
     changed = _git(root, "status", "--porcelain", "--untracked-files=no", "--", "src", "include", "bench", "cmake",
-                   "CMakeLists.txt")
+                   "CMakeLists.txt", ":(exclude)bench/results", ":(exclude)bench/README.md")
+    now = datetime.datetime.now(datetime.timezone.utc)
     return {
+        "sitting": f"{now:%Y%m%dT%H%M%S}",
+        "date": now.isoformat(timespec="seconds"),
+        "commit": (commit or "unknown") + (" with changes" if changed else ""),
+        "seconds": f"{seconds:g}",
+        "load": f"{os.getloadavg()[0]:.2f}",
         "processor": _field("/proc/cpuinfo", "model name"),
         "processors": os.cpu_count(),
         "virtual": "hypervisor" in _field("/proc/cpuinfo", "flags").split(),
         "memory": _field("/proc/meminfo", "MemTotal"),
         "kernel": platform.release(),
-        "commit": (commit or "unknown") + (" with changes" if changed else ""),
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "counters": perf.describe(),
-        "load": os.getloadavg()[0],
     }

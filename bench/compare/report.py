@@ -1,7 +1,4 @@
-"""What is shown and kept: the table, the JSON file, the plot."""
-
-import json
-import os
+"""What is shown of a recording: the table, the plot."""
 
 from compare import plot, scenarios, statistics
 
@@ -115,34 +112,17 @@ def show(scenario, rounds, counted):
     return "\n".join(lines) + "\n"
 
 
-def write(folder, scenario, rounds, counted, machine, settings):
-    """SCENARIO.json and SCENARIO.svg."""
-    content = {
-        "scenario": scenario.name,
-        "title": scenario.title,
-        "machine": machine,
-        "settings": settings,
-        "variants": {name: {"median": figures, "rounds": rounds[name], "counted": counted.get(name, {})}
-                     for name, figures in summary(rounds, counted).items()},
-        "figure": scenario.figure,
-        "ratios": statistics.ratios(scenario, rounds),
-        "targets": statistics.judge(scenario, rounds, counted),
-    }
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, scenario.name + ".json"), "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
+def draw(scenario, rounds):
+    """The plot of a recording, as SVG."""
     parts, what = PARTS[scenario.figure]
     rows = []
     for name, runs in rounds.items():
         each = [run[scenario.figure] for run in runs]
-        median = content["variants"][name]["median"]
+        median = statistics.medians(runs)
         rows.append((name, scenario.is_ours(name), [median[part] for part in parts], min(each), max(each)))
-    unit = f"{what}; range of {settings['rounds']} rounds. "
-    drawn = (draw_curve(scenario, unit + "Lower is better.", rows) or
-             plot.bars(scenario.title, unit + "Shorter is better.", rows))
-    with open(os.path.join(folder, scenario.name + ".svg"), "w", encoding="utf-8") as file:
-        file.write(drawn)
+    unit = f"{what}; range of {max(map(len, rounds.values()))} rounds. "
+    return (draw_curve(scenario, unit + "Lower is better.", rows) or
+            plot.bars(scenario.title, unit + "Shorter is better.", rows))
 
 
 def draw_curve(scenario, unit, rows):

@@ -370,4 +370,10 @@ SWEEPS = {
                       ("saturated", "fat", "network-good", "many")),
     "batch": (settings("batch", (500, 1000, 2000, 5000, 10000)), ("paced", "many", "network-worst")),
 }
+SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def swept(sweep, name):
+    """What the recording of a scenario in a sweep is called."""
+    return f"sweep-{sweep}/{name}"

@@ -105,7 +105,8 @@ typedef struct buffered_file {
 } buffered_file;
 
 static void open_library(buffered_file *file) {
-    const sluice_pool_options options = {.block_size = FILL, .slab_blocks = 8, .max_blocks = 64};
+    const sluice_pool_options options = {
+        .size = sizeof options, .block_size = FILL, .slab_blocks = 8, .max_blocks = 64};
     file->fd = make_file();
     work_check("pool", sluice_pool_new(&options, &file->pool));
     work_check("chain", sluice_chain_new(file->pool, &file->chain));

@@ -124,7 +124,7 @@ static void take_slice(packet_run *run, stream *s, sluice_slice *slice) {
     }
     sluice_slice *place = &s->kept_slices[index % run->work->keep];
     sluice_slice_release(place);
-    work_check("keep", sluice_slice_keep(slice, place));
+    work_check("keep", sluice_slice_take(slice, place));
 }
 
 /* As readv(2) does: behind the stream's last bytes, then into fresh blocks. */
@@ -163,7 +163,7 @@ static void feed_flv(packet_run *run, stream *s, const uint8_t *bytes, size_t si
 
 static void run_library(const bench_work *work, uint64_t operations, bool flv) {
     packet_run run = {0};
-    const sluice_pool_options options = {.max_blocks = 1 << 17};
+    const sluice_pool_options options = {.size = sizeof options, .max_blocks = 1 << 17};
     prepare(&run, work, flv);
     work_check("pool", sluice_pool_new(&options, &run.pool));
     for (uint32_t i = 0; i < STREAMS; i++) {

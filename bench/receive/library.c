@@ -53,7 +53,8 @@ static void on_closed(sluice_conn *conn, void *user) {
     free(s);
 }
 
-static const sluice_conn_events events = {.on_data = on_data, .on_end = on_loop_ended, .on_closed = on_closed};
+static const sluice_conn_events events = {
+    .size = sizeof events, .on_data = on_data, .on_end = on_loop_ended, .on_closed = on_closed};
 
 static void accepted(sluice_loop *loop, int fd) {
     stream *s = calloc(1, sizeof *s);

@@ -46,8 +46,8 @@ static void listen_anywhere(void) {
 }
 
 static void print_detail(void) {
-    sluice_loop_stats did;
-    sluice_pool_stats has;
+    sluice_loop_stats did = {.size = sizeof did};
+    sluice_pool_stats has = {.size = sizeof has};
     sluice_loop_get_stats(loop, &did);
     sluice_pool_get_stats(pool, &has);
     printf("detail {\"backend\": \"%s\", \"features\": \"%s\", \"turns\": %" PRIu64 ", \"enters\": %" PRIu64
@@ -63,11 +63,13 @@ void on_loop_run(sluice_backend_choice backend, const receive_options *options,
                  void (*accepted)(sluice_loop *loop, int fd)) {
     take_accepted = accepted;
     sluice_pool_options pool_options = {
+        .size = sizeof pool_options,
         .block_size = options->block_size,
         .max_blocks = options->max_blocks,
         .no_huge_pages = options->small_pages,
     };
     sluice_loop_options loop_options = {
+        .size = sizeof loop_options,
         .batch_us = options->batch_us,
         .stock_bytes = options->stock_bytes,
         .no_low_water = options->plain,

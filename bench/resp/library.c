@@ -62,7 +62,7 @@ static void give_set(sluice_resp_client *client) {
 }
 
 static void run(resp_work *work, sluice_backend_choice backend, void (*give)(sluice_resp_client *)) {
-    const sluice_loop_options options = {.backend = backend};
+    const sluice_loop_options options = {.size = sizeof options, .backend = backend};
     sluice_pool *pool;
     sluice_resp_client *client;
     the_work = work;

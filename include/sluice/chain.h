@@ -86,7 +86,7 @@ SLUICE_API int sluice_chain_commit(sluice_chain *chain, size_t n);
  * Appends a slice's bytes by reference. The slice stays the caller's.
  *
  * It may be of another pool, and on this thread be what another pool's owner has handed over. Then its blocks stand in
- * the chain as the user's memory does (see sluice_chain_append_memory(): each counts as a view, and sluice_slice_keep()
+ * the chain as the user's memory does (see sluice_chain_append_memory(): each counts as a view, and sluice_slice_take()
  * never refuses it), are counted as held by their own pool, and go home when the last reference is gone.
  * @return 0, -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
  */
@@ -105,7 +105,7 @@ typedef void sluice_memory_released_fn(const void *memory, size_t n, void *user)
  * when the last reference of a chain or a slice is gone. The library does not write to it; only a WebSocket server's
  * framer does, which unmasks in place.
  *
- * It takes no block of the pool: sluice_slice_keep() never refuses a slice that consists of such memory alone. Each
+ * It takes no block of the pool: sluice_slice_take() never refuses a slice that consists of such memory alone. Each
  * piece counts as one view, of which a pool has a limited number.
  * @param memory   may be NULL when @p n is 0; then nothing is appended, and @p released is called before this returns
  * @param released may be NULL, for memory that lasts

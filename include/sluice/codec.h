@@ -69,8 +69,8 @@ SLUICE_API int sluice_codec_init(sluice_codec_config *config, uint32_t codec, ui
 /**
  * The same by what an rtpmap attribute of SDP says; sluice_codec_read_fmtp() then takes what fmtp says.
  * @param name    the encoding's: as sluice_codec_by_rtp_name() knows it, or MP4A-LATM, which is AAC too
- * @param options which of the two is written there
- * @return 0, -EOPNOTSUPP (another encoding)
+ * @param options which of the two is written there; its size is set by the caller
+ * @return 0, -EOPNOTSUPP (another encoding), -EINVAL (the size)
  */
 SLUICE_API int sluice_codec_read_rtpmap(sluice_codec_config *config, sluice_http_text name, uint32_t clock_rate,
                                         uint8_t channels, sluice_rtp_unpacker_options *options);

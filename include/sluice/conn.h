@@ -36,6 +36,8 @@ typedef struct sluice_conn sluice_conn;
  * sluice_conn_receive_into() that is under way).
  */
 typedef struct sluice_conn_events {
+    size_t size; /**< sizeof(sluice_conn_events). */
+
     /** The chain has grown, and holds at least what sluice_conn_set_need() said. */
     void (*on_data)(sluice_conn *conn, void *user);
 
@@ -71,7 +73,7 @@ typedef struct sluice_conn_events {
 /**
  * Takes over a connected stream socket and begins to receive. The descriptor belongs to the connection on success.
  * @param events  must outlive the connection
- * @return 0, -ENOMEM, -EINVAL
+ * @return 0, -ENOMEM, -EINVAL (no descriptor, no events, or their size was not set)
  */
 SLUICE_API int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user,
                                sluice_conn **ret_conn);
@@ -92,8 +94,14 @@ SLUICE_API sluice_loop *sluice_conn_loop(const sluice_conn *conn);
 /** The descriptor, for socket options and names; the connection's. */
 SLUICE_API int sluice_conn_fd(const sluice_conn *conn);
 
-/** Exchanges the events and their user value, for a connection that changes its protocol. */
-SLUICE_API void sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user);
+/** The pointer that the connection's events get. */
+SLUICE_API void *sluice_conn_user(const sluice_conn *conn);
+
+/**
+ * Exchanges the events and their user value, for a connection that changes its protocol.
+ * @return 0, -EINVAL (no events, or a size that was not set; nothing has changed)
+ */
+SLUICE_API int sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user);
 
 /**
  * on_data is not called before the chain holds @p bytes, or the peer has finished; 0 and 1 mean any. Stays until
@@ -233,6 +241,24 @@ SLUICE_API bool sluice_conn_is_sending(const sluice_conn *conn);
 /** Tells the peer that nothing more will be sent. For after the last on_sent. @return 0, -errno of shutdown(2) */
 SLUICE_API int sluice_conn_finish(sluice_conn *conn);
 
+/** What a connection has done since it was made, in all the loops that it has been in. */
+typedef struct sluice_conn_stats {
+    size_t size;             /**< sizeof(sluice_conn_stats), set by the caller. */
+    uint64_t received_bytes; /**< Bytes received, into blocks and into the user's memory. */
+    uint64_t receives;       /**< Receives that brought them: completions on io_uring, calls on epoll. */
+    uint64_t starved;        /**< Times that it had to wait for a block, because there was none (-ENOBUFS). */
+    uint64_t sent_bytes;     /**< Bytes that the kernel has taken. */
+    uint64_t sends;          /**< Sends by which it took them. */
+    uint64_t blocked;        /**< Sends that found no room in the socket and had to wait for it. */
+} sluice_conn_stats;
+
+/**
+ * Reads the counters. While the connection exists: in on_closed too.
+ * @param ret_stats its size is set by the caller, and stays
+ * @return 0, -EINVAL (a size that was not set; nothing is written)
+ */
+SLUICE_API int sluice_conn_get_stats(const sluice_conn *conn, sluice_conn_stats *ret_stats);
+
 /**
  * A connection between two loops: what sluice_conn_detach() gives and sluice_conn_adopt() takes. Whoever has it owns
  * the descriptor and the slice, and may carry it to another thread.
@@ -243,9 +269,14 @@ typedef struct sluice_conn_handover {
         received;      /**< What was received and not consumed; its blocks are of the pool of the loop that it left. */
     uint64_t consumed; /**< Bytes consumed before: sluice_chain_consumed() goes on from here. */
     uint64_t stream;   /**< Which stream it is: by this, framers that come along know it again. 0: another one. */
-    bool ended;        /**< Nothing more will be received. */
-    bool told;         /**< and on_end has said so. */
-    int error;         /**< What the connection has failed with, or 0. */
+    uint64_t receives; /**< Its counters, which go on: see sluice_conn_stats. */
+    uint64_t starved;  /**< The same. */
+    uint64_t sent_bytes; /**< The same. */
+    uint64_t sends;      /**< The same. */
+    uint64_t blocked;    /**< The same. */
+    bool ended;          /**< Nothing more will be received. */
+    bool told;           /**< and on_end has said so. */
+    int error;           /**< What the connection has failed with, or 0. */
 } sluice_conn_handover;
 
 /**
@@ -317,6 +348,9 @@ SLUICE_API int sluice_listener_adopt(sluice_loop *loop, int fd, sluice_listener_
  * stopped or freed.
  */
 SLUICE_API int sluice_listener_fd(const sluice_listener *listener);
+
+/** The pointer that the listener's callbacks get. */
+SLUICE_API void *sluice_listener_user(const sluice_listener *listener);
 
 /** What a listener that has stopped calls, once. */
 typedef void sluice_listener_stopped_fn(void *user);

@@ -31,6 +31,7 @@ typedef struct sluice_file sluice_file;
 
 /** Settings of a file. Zero in any field means its default. */
 typedef struct sluice_file_options {
+    size_t size;         /**< sizeof(sluice_file_options). */
     uint64_t offset;     /**< Where in the file to begin, bytes. Default 0. */
     uint64_t length;     /**< Most bytes to read from there. Default: to the file's end. */
     uint32_t read_ahead; /**< The window: most bytes in the chain behind its first block, or under way, as long as
@@ -45,6 +46,8 @@ typedef struct sluice_file_options {
  * call other than sluice_file_fill(), and after sluice_file_close() only on_closed is.
  */
 typedef struct sluice_file_events {
+    size_t size; /**< sizeof(sluice_file_events). */
+
     /** The chain has grown, and holds at least what sluice_file_set_need() said. */
     void (*on_data)(sluice_file *file, void *user);
 
@@ -84,8 +87,18 @@ SLUICE_API void sluice_file_close(sluice_file *file);
 /** What has been read and not consumed. The file's. */
 SLUICE_API sluice_chain *sluice_file_chain(sluice_file *file);
 
+/**
+ * Bytes of the pool's memory that the file keeps from others: whole blocks, of what is in its chain
+ * (sluice_chain_footprint()) and of reads under way, wanted or not. What has been taken from the chain is not the
+ * file's. A file begins to read with the next turn: before that, 0. Constant time.
+ */
+SLUICE_API size_t sluice_file_footprint(const sluice_file *file);
+
 /** The loop of the file. */
 SLUICE_API sluice_loop *sluice_file_loop(const sluice_file *file);
+
+/** The pointer that the file's events get. */
+SLUICE_API void *sluice_file_user(const sluice_file *file);
 
 /** The descriptor; the file's. */
 SLUICE_API int sluice_file_fd(const sluice_file *file);

@@ -35,6 +35,7 @@ enum {
 
 /** Settings of a writer. Zero in any field means its default. */
 typedef struct sluice_file_writer_options {
+    size_t size;     /**< sizeof(sluice_file_writer_options). */
     uint64_t offset; /**< Where in the file the first byte goes. Default 0. */
     size_t limit;    /**< Most bytes queued, those that are being written included. Default 8,388,608. */
     size_t gather;   /**< Fewer bytes than these are not written before sluice_file_writer_flush(), or before something
@@ -46,6 +47,8 @@ typedef struct sluice_file_writer_options {
  * sluice_file_writer_ call, and after sluice_file_writer_close() only on_closed is.
  */
 typedef struct sluice_file_writer_events {
+    size_t size; /**< sizeof(sluice_file_writer_events). */
+
     /** Something has been done, so that there may be room in the queue. Once a turn at most. */
     void (*on_progress)(sluice_file_writer *writer, void *user);
 
@@ -81,7 +84,7 @@ SLUICE_API int sluice_file_writer_new(sluice_loop *loop, int fd, const sluice_fi
 /**
  * Queues a slice, whose references move to the writer on success; they are dropped as the bytes are written. An empty
  * slice is allowed.
- * @return 0, -ENOBUFS (the queue has no room for it now), -EMSGSIZE (it is larger than the limit), -ENOMEM, -EPIPE
+ * @return 0, -EAGAIN (the queue has no room for it now), -EMSGSIZE (it is larger than the limit), -ENOMEM, -EPIPE
  *         (closed, or finishing); on failure the slice stays the caller's
  */
 SLUICE_API int sluice_file_writer_slice(sluice_file_writer *writer, sluice_slice *slice);
@@ -89,17 +92,17 @@ SLUICE_API int sluice_file_writer_slice(sluice_file_writer *writer, sluice_slice
 /**
  * Queues a copy of a few bytes, such as a header.
  * @param size at most SLUICE_FILE_WRITER_COPY_MAX
- * @return 0, -EMSGSIZE, -ENOBUFS, -ENOMEM, -EPIPE, as sluice_file_writer_slice()
+ * @return 0, -EMSGSIZE, -EAGAIN, -ENOMEM, -EPIPE, as sluice_file_writer_slice()
  */
 SLUICE_API int sluice_file_writer_copy(sluice_file_writer *writer, const void *data, size_t size);
 
 /**
  * What is queued from now on is written at this place.
- * @return 0, -EINVAL (a place that no file has), -ENOBUFS, -ENOMEM, -EPIPE
+ * @return 0, -EINVAL (a place that no file has), -EAGAIN, -ENOMEM, -EPIPE
  */
 SLUICE_API int sluice_file_writer_seek(sluice_file_writer *writer, uint64_t offset);
 
-/** What has been written so far is to be on the disk (fdatasync(2)). @return 0, -ENOBUFS, -ENOMEM, -EPIPE */
+/** What has been written so far is to be on the disk (fdatasync(2)). @return 0, -EAGAIN, -ENOMEM, -EPIPE */
 SLUICE_API int sluice_file_writer_sync(sluice_file_writer *writer);
 
 /**
@@ -107,7 +110,7 @@ SLUICE_API int sluice_file_writer_sync(sluice_file_writer *writer);
  * that, it is not asked to).
  * @param directory descriptor that both names begin at; the caller's, open until this is done
  * @param from, to  copied
- * @return 0, -ENOBUFS, -ENOMEM, -EPIPE
+ * @return 0, -EAGAIN, -ENOMEM, -EPIPE
  */
 SLUICE_API int sluice_file_writer_rename(sluice_file_writer *writer, int directory, const char *from, const char *to);
 
@@ -120,7 +123,7 @@ typedef int sluice_file_writer_run_fn(int fd, void *user);
 /**
  * Queues such a call. It may be made again after it has failed, and is made to its end when the writer is closed
  * meanwhile: what it uses must last until on_closed.
- * @return 0, -ENOBUFS, -ENOMEM, -EPIPE
+ * @return 0, -EAGAIN, -ENOMEM, -EPIPE
  */
 SLUICE_API int sluice_file_writer_run(sluice_file_writer *writer, sluice_file_writer_run_fn *run, void *user);
 

@@ -109,7 +109,7 @@ typedef struct sluice_flv_tag {
     uint32_t size;        /**< Bytes of payload. */
     bool trailer_ok;      /**< The PreviousTagSize behind the tag is 11 + size; a wrong one is only a warning. */
     sluice_flv_view view; /**< What the payload is. */
-    sluice_slice payload; /**< The payload. The framer's: valid until its next call; sluice_slice_keep() to hold it. */
+    sluice_slice payload; /**< The payload. The framer's: valid until its next call; sluice_slice_take() to hold it. */
 } sluice_flv_tag;
 
 /** One track of a multitrack payload (Enhanced RTMP v2). */
@@ -150,7 +150,7 @@ SLUICE_API void sluice_flv_free(sluice_flv *flv);
 /**
  * Takes the next tag out of the chain. Nothing is consumed until a tag is whole (the file header likewise); then the
  * tag leaves the chain with its trailer. Empty tags and tags of unknown types are skipped, without being buffered.
- * Releases the payload of the tag before, unless it was moved out with sluice_slice_keep().
+ * Releases the payload of the tag before, unless it was moved out with sluice_slice_take().
  *
  * @param ret_tag the tag; untouched unless 1 is returned. It lies in the framer, valid until the framer's next call,
  *                and the framer sees whether its payload was moved out: keep the payload of this tag, never of a copy.

@@ -39,6 +39,7 @@ enum {
 
 /** Settings of a track. */
 typedef struct sluice_flv_rtp_options {
+    size_t size;          /**< sizeof(sluice_flv_rtp_options). */
     sluice_flv_type type; /**< SLUICE_FLV_VIDEO or SLUICE_FLV_AUDIO: the tags that the track takes. */
     uint8_t payload_type; /**< 0 to 127. */
     uint8_t track;        /**< The id of the track of that type, where tags name theirs; those of others are not taken.
@@ -64,6 +65,7 @@ typedef struct sluice_flv_rtp_packet {
 
 /** What a track has sent. */
 typedef struct sluice_flv_rtp_stats {
+    size_t size;      /**< sizeof(sluice_flv_rtp_stats), set by the caller. */
     uint64_t packets; /**< RTP packets. */
     uint64_t octets;  /**< Payload, bytes. */
 } sluice_flv_rtp_stats;
@@ -124,8 +126,8 @@ SLUICE_API uint32_t sluice_flv_rtp_timestamp(const sluice_flv_rtp *rtp, int64_t 
 SLUICE_API int sluice_flv_rtp_report(const sluice_flv_rtp *rtp, uint64_t zero, uint64_t now, const char *cname,
                                      uint8_t *buffer, size_t size);
 
-/** Reads the counters. */
-SLUICE_API void sluice_flv_rtp_get_stats(const sluice_flv_rtp *rtp, sluice_flv_rtp_stats *ret_stats);
+/** Reads the counters. @return 0, -EINVAL (a size that was not set; nothing is written) */
+SLUICE_API int sluice_flv_rtp_get_stats(const sluice_flv_rtp *rtp, sluice_flv_rtp_stats *ret_stats);
 
 #ifdef __cplusplus
 }

@@ -23,6 +23,7 @@ extern "C" {
 
 /** Limits of a header block. Zero in any field means its default. */
 typedef struct sluice_headers_options {
+    size_t size;        /**< sizeof(sluice_headers_options). */
     uint32_t max_count; /**< Most lines: 1 to 10,000. Default 100. */
     uint32_t max_key;   /**< Longest key, bytes. Default 256. */
     uint32_t max_value; /**< Longest value, bytes. Default 8192. */

@@ -1,10 +1,13 @@
 /**
  * @file http.h
- * HTTP/1.x requests on a chain: heads and bodies.
+ * HTTP/1.x requests and responses on a chain: heads and bodies.
  *
- * Source: RFC 9110 and RFC 9112. Strict where leniency has been used for request smuggling: a request with both
+ * Source: RFC 9110 and RFC 9112. Strict where leniency has been used for request smuggling: a message with both
  * Transfer-Encoding and Content-Length, a bare LF, a space before a colon, a folded header line, a bad chunk size is
  * refused.
+ *
+ * A server reads requests with sluice_http_next(), a client reads responses with sluice_http_next_response(). Both then
+ * read the body with sluice_http_body_next(), piece by piece as it comes.
  *
  * Threads: the chain's.
  */
@@ -23,14 +26,14 @@ extern "C" {
 #endif
 
 enum {
-    SLUICE_HTTP_MAX_HEAD = 8192,      /**< Longest head: request line, headers and the empty line, bytes. */
+    SLUICE_HTTP_MAX_HEAD = 8192,      /**< Longest head: start line, headers and the empty line, bytes. */
     SLUICE_HTTP_MAX_METHOD = 64,      /**< Longest method, bytes. */
     SLUICE_HTTP_MAX_TARGET = 2048,    /**< Longest request target, bytes. */
     SLUICE_HTTP_MAX_HEADERS = 100,    /**< Most header lines. */
     SLUICE_HTTP_MAX_CHUNK_LINE = 256, /**< Longest chunk size line with its extensions and CRLF, bytes. */
 };
 
-/** Text inside a request's head: not terminated by NUL. */
+/** Text inside a head: not terminated by NUL. */
 typedef struct sluice_http_text {
     const char *text; /**< The first character. */
     size_t length;    /**< Bytes. */
@@ -42,12 +45,14 @@ typedef struct sluice_http_header {
     sluice_http_text value; /**< Without the space around it. */
 } sluice_http_header;
 
-/** How a request's body is delimited (RFC 9112, section 6.3). */
+/** How a body is delimited (RFC 9112, section 6.3). */
 typedef enum sluice_http_body_kind {
-    SLUICE_HTTP_BODY_NONE,        /**< No Content-Length, no Transfer-Encoding. */
+    SLUICE_HTTP_BODY_NONE,        /**< A request without Content-Length and Transfer-Encoding, or a response that has no
+                                       body by its status or its request. */
     SLUICE_HTTP_BODY_LENGTH,      /**< Content-Length. */
     SLUICE_HTTP_BODY_CHUNKED,     /**< Transfer-Encoding: chunked. */
-    SLUICE_HTTP_BODY_UNTIL_CLOSE, /**< Until the peer closes: only by sluice_http_body_begin(), never by a request. */
+    SLUICE_HTTP_BODY_UNTIL_CLOSE, /**< Until the peer closes: a response without Content-Length and
+                                       Transfer-Encoding; a request by sluice_http_body_begin() only. */
 } sluice_http_body_kind;
 
 /** A request's head. The texts are the framer's: valid until its next call. */
@@ -67,7 +72,22 @@ typedef struct sluice_http_request {
     size_t header_count;               /**< Headers. */
 } sluice_http_request;
 
-/** A framer for request heads: the state of one connection; opaque. */
+/** A response's head. The texts are the framer's: valid until its next call. */
+typedef struct sluice_http_response {
+    uint16_t status;            /**< 100 to 999. An unknown one stands for the x00 of its class, and from 600 on for
+                                  500 (RFC 9110, section 15). */
+    sluice_http_text reason;    /**< Behind the status, or empty: any bytes but CR, LF and NUL, for people alone. */
+    uint8_t minor_version;      /**< 0 for HTTP/1.0, 1 for HTTP/1.1. */
+    bool interim;               /**< 1xx but not 101: the response to the same request is still to come. */
+    bool switched;              /**< 101, or 2xx to CONNECT: what follows the head is another protocol's. */
+    bool keep_alive;            /**< The connection may carry a further response, behind the body. */
+    sluice_http_body_kind body; /**< What follows the head. */
+    uint64_t content_length;    /**< For SLUICE_HTTP_BODY_LENGTH, bytes. */
+    const sluice_http_header *headers; /**< In order. */
+    size_t header_count;               /**< Headers. */
+} sluice_http_response;
+
+/** A framer for heads, of either requests or responses: the state of one connection's receiving side; opaque. */
 typedef struct sluice_http sluice_http;
 
 /** Makes a framer. The caller owns it. @return 0, -ENOMEM */
@@ -92,8 +112,27 @@ SLUICE_API void sluice_http_free(sluice_http *http);
 SLUICE_API int sluice_http_next(sluice_http *http, sluice_chain *chain, sluice_http_request *ret_request);
 
 /**
- * Gives back the block in which the last head was read in place; that request's texts are no longer valid. For
- * connections that go on for long after their head; the next sluice_http_next() does it too.
+ * Takes the next response's head out of the chain, as sluice_http_next() does for requests: nothing is consumed until
+ * the head is complete, each byte is searched once, and bytes that cannot become a response are refused before the rest
+ * arrives, and stay in the chain. The texts have the same lifetime. Empty lines before a head are refused.
+ *
+ * Interim responses may precede the response to a request. Each is returned; call again until one is not interim. The
+ * caller limits their number and time.
+ *
+ * The body's kind follows RFC 9112, section 6.3: none for 1xx, 204 and 304, for any response to HEAD, and for 2xx to
+ * CONNECT, whatever the headers say; else chunked, by length, or until close.
+ * @param method       of the request that is answered, for which "HEAD" and "CONNECT" matter; NULL: another one
+ * @param ret_response the response; untouched unless 1 is returned
+ * @return 1 (a head), 0 (more bytes are needed), or for good: -EPROTO (malformed), -EMSGSIZE (over a limit of head,
+ *         headers), -EPROTONOSUPPORT (an HTTP version other than 1.0 and 1.1), -EOPNOTSUPP (a transfer coding other
+ *         than chunked)
+ */
+SLUICE_API int sluice_http_next_response(sluice_http *http, sluice_chain *chain, const char *method,
+                                         sluice_http_response *ret_response);
+
+/**
+ * Gives back the block in which the last head was read in place; that head's texts are no longer valid. For connections
+ * that go on for long after their head; the next sluice_http_next() or sluice_http_next_response() does it too.
  */
 SLUICE_API void sluice_http_release(sluice_http *http);
 
@@ -105,6 +144,9 @@ SLUICE_API unsigned sluice_http_error_status(int error);
 
 /** The first header of that name, whatever its case; NULL when there is none. */
 SLUICE_API const sluice_http_header *sluice_http_find(const sluice_http_request *request, const char *name);
+
+/** The same of a response. */
+SLUICE_API const sluice_http_header *sluice_http_response_find(const sluice_http_response *response, const char *name);
 
 /** Where a body is; a value without resources. The fields are the library's. */
 typedef struct sluice_http_body {
@@ -123,6 +165,9 @@ typedef struct sluice_http_body {
  */
 SLUICE_API void sluice_http_body_begin(sluice_http_body *body, const sluice_http_request *request, bool until_close);
 
+/** Begins to read a response's body. */
+SLUICE_API void sluice_http_body_begin_response(sluice_http_body *body, const sluice_http_response *response);
+
 /**
  * Moves what is there of the body to the end of another chain, by reference; payload is not copied. Chunk lines and
  * trailers are checked and dropped. Behind the body's end the chain is left alone.
@@ -133,9 +178,9 @@ SLUICE_API void sluice_http_body_begin(sluice_http_body *body, const sluice_http
 SLUICE_API int sluice_http_body_next(sluice_http_body *body, sluice_chain *chain, sluice_chain *to);
 
 /**
- * The HTTP status to answer the error with that sluice_http_body_next() has returned: 413 for what is too long of a
- * body, but 431 for too long a trailer, whose lines are fields like a header's; 400 for a malformed one, 503 where
- * memory or views have run out.
+ * The HTTP status to answer the error with that sluice_http_body_next() has returned for a request: 413 for what is
+ * too long of a body, but 431 for too long a trailer, whose lines are fields like a header's; 400 for a malformed one,
+ * 503 where memory or views have run out.
  */
 SLUICE_API unsigned sluice_http_body_error_status(const sluice_http_body *body);
 

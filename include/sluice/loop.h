@@ -37,6 +37,7 @@ typedef enum sluice_backend_choice {
 
 /** Settings of a loop. Zero in any field means its default. */
 typedef struct sluice_loop_options {
+    size_t size;          /**< sizeof(sluice_loop_options). */
     uint32_t batch_us;    /**< Batching window, microseconds, 0 to 100,000: while traffic flows, completions are
                                collected for so long before they are handled. Fewer wake-ups, more latency; a first
                                event after silence is never delayed, and the work of a turn is within the window.
@@ -57,6 +58,7 @@ typedef struct sluice_loop_options {
 
 /** What a loop has done since it was made. */
 typedef struct sluice_loop_stats {
+    size_t size;          /**< sizeof(sluice_loop_stats), set by the caller. */
     const char *backend;  /**< Name of the backend: "io_uring" or "epoll". */
     const char *features; /**< What of it is in use, words separated by spaces; "fixed-buffers" once a slab is
                                registered. The loop's. */
@@ -215,11 +217,17 @@ SLUICE_API uint64_t sluice_loop_now(const sluice_loop *loop);
  */
 SLUICE_API void sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user);
 
+/** Gives the loop a pointer of the user's, which sluice_loop_user() returns. NULL at first. */
+SLUICE_API void sluice_loop_set_user(sluice_loop *loop, void *user);
+
+/** What sluice_loop_set_user() has set. */
+SLUICE_API void *sluice_loop_user(const sluice_loop *loop);
+
 /** The loop's pool. */
 SLUICE_API sluice_pool *sluice_loop_pool(const sluice_loop *loop);
 
-/** Reads the counters. */
-SLUICE_API void sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
+/** Reads the counters. @return 0, -EINVAL (a size that was not set; nothing is written) */
+SLUICE_API int sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
 
 /** A timer of a loop; opaque. */
 typedef struct sluice_timer sluice_timer;
@@ -235,6 +243,9 @@ SLUICE_API void sluice_timer_start(sluice_timer *timer, uint64_t ms);
 
 /** Stops a timer; one that is stopped stays so. */
 SLUICE_API void sluice_timer_stop(sluice_timer *timer);
+
+/** The pointer that the timer's callback gets. */
+SLUICE_API void *sluice_timer_user(const sluice_timer *timer);
 
 /** Stops and frees a timer. NULL is allowed. */
 SLUICE_API void sluice_timer_free(sluice_timer *timer);

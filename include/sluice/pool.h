@@ -37,11 +37,12 @@ enum {
 
 /** Settings of a pool. Zero in any field means its default. */
 typedef struct sluice_pool_options {
+    size_t size;             /**< sizeof(sluice_pool_options). */
     uint32_t block_size;     /**< Bytes per block: a power of two, 512 to 1,048,576. Default 4096. */
     uint32_t slab_blocks;    /**< Blocks per slab, the step by which the pool grows: 8 to 65,536. Default 1024. */
     uint32_t max_blocks;     /**< Most blocks ever: slab_blocks to 4,194,304, in at most 65,535 slabs.
                                   Default 16,384 (64 MiB of 4 KiB blocks). */
-    uint32_t reserve_blocks; /**< Blocks that sluice_slice_keep() leaves for receiving: below max_blocks.
+    uint32_t reserve_blocks; /**< Blocks that sluice_slice_take() leaves for receiving: below max_blocks.
                                   Default a sixteenth of max_blocks. */
     bool no_huge_pages;      /**< Do not ask for huge pages. */
     uint32_t class_sizes[SLUICE_POOL_CLASSES]; /**< Block sizes that sluice_pool_class() offers besides block_size: each
@@ -55,6 +56,7 @@ typedef struct sluice_pool_options {
  * are those of all sizes together.
  */
 typedef struct sluice_pool_stats {
+    size_t size;           /**< sizeof(sluice_pool_stats), set by the caller. */
     uint32_t block_size;   /**< Bytes per block. */
     uint32_t max;          /**< Most blocks ever, if all of the budget became blocks of this size. */
     uint32_t total;        /**< Blocks that exist now. */
@@ -62,7 +64,7 @@ typedef struct sluice_pool_stats {
     uint32_t kernel;       /**< Published to the kernel for receiving. */
     uint32_t held;         /**< Referenced by chains and slices. */
     uint32_t peak_held;    /**< The largest @c held that a take has seen. */
-    uint32_t reserve;      /**< Blocks that sluice_slice_keep() leaves. */
+    uint32_t reserve;      /**< Blocks that sluice_slice_take() leaves. */
     uint32_t views;        /**< Views (parts of blocks) in use; they own no memory of their own. */
     uint32_t foreign;      /**< Pieces of the user's own memory in use: see sluice_chain_append_memory(). */
     uint32_t slabs;        /**< Slabs mapped. */
@@ -107,13 +109,14 @@ SLUICE_API void sluice_pool_free(sluice_pool *pool);
 /**
  * Reads the counts of a pool's blocks, or a class's, after taking in what other threads have released. Owner's thread
  * only.
+ * @return 0, -EINVAL (a size that was not set; nothing is written)
  */
-SLUICE_API void sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
+SLUICE_API int sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
 
 /**
  * Blocks that receiving can still get: free, with the kernel, or in slabs not mapped yet or not used by another class.
  * Owner's thread only.
- * Below the reserve, sluice_slice_keep() refuses.
+ * Below the reserve, sluice_slice_take() refuses.
  */
 SLUICE_API uint32_t sluice_pool_available(sluice_pool *pool);
 

@@ -61,6 +61,8 @@ SLUICE_API void sluice_reader_reset(sluice_reader *reader, sluice_chain *chain);
  * consume from the chain, nor call the reader.
  */
 typedef struct sluice_reader_source {
+    size_t size; /**< sizeof(sluice_reader_source). */
+
     /**
      * Waits until the chain has grown, best until it holds @p need bytes; or until the deadline. One that reads from a
      * descriptor has room for that by sluice_chain_reserve().
@@ -86,8 +88,9 @@ typedef struct sluice_reader_source {
  * Gives the reader a source. Not while a call is under way.
  * @param source must outlive its use; NULL for none: the reader never waits
  * @param user   what its functions are called with
+ * @return 0, -EINVAL (the source's size; nothing has changed)
  */
-SLUICE_API void sluice_reader_set_source(sluice_reader *reader, const sluice_reader_source *source, void *user);
+SLUICE_API int sluice_reader_set_source(sluice_reader *reader, const sluice_reader_source *source, void *user);
 
 /**
  * How long each call may wait in all, from the moment when it first has to; then it returns -ETIMEDOUT. For sources
@@ -217,7 +220,7 @@ SLUICE_API int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value);
  * @param scratch  room for @p n bytes, used (and the copy counted) only where the bytes straddle blocks;
  *                 NULL to refuse a copy
  * @param ret_view into the block where the bytes are contiguous, else @p scratch
- * @return 0, -ENOBUFS (they straddle blocks and scratch is NULL), -EAGAIN or what else the source says
+ * @return 0, -EXDEV (they straddle blocks and scratch is NULL), -EAGAIN or what else the source says
  */
 SLUICE_API int sluice_reader_peek(sluice_reader *reader, size_t n, void *scratch, const uint8_t **ret_view);
 
@@ -285,7 +288,7 @@ SLUICE_API int sluice_reader_read_into(sluice_reader *reader, void *memory, size
  * @param scratch  room for a line that straddles blocks (then copied and counted); it is also the limit
  * @param size     bytes of scratch: the longest line, without its end
  * @param ret_line into the block, or scratch; not terminated by NUL
- * @return 0, -EMSGSIZE (no line end within the limit), -ENOBUFS (the line straddles blocks and scratch is NULL),
+ * @return 0, -EMSGSIZE (no line end within the limit), -EXDEV (the line straddles blocks and scratch is NULL),
  *         -EAGAIN or what else the source says; on failure nothing is consumed
  */
 SLUICE_API int sluice_reader_line(sluice_reader *reader, char *scratch, size_t size, const char **ret_line,

@@ -84,12 +84,13 @@ typedef struct sluice_resp_reply {
     sluice_resp_value value;   /**< The reply itself. */
     sluice_resp_walk elements; /**< Over an aggregate's elements; empty for others. Copy it, then walk. */
     sluice_slice bytes;        /**< The reply as it came, attributes and line ends included. The framer's: valid until
-                                    its next call; sluice_slice_keep() to hold it, and with it the value, its text and
+                                    its next call; sluice_slice_take() to hold it, and with it the value, its text and
                                     its walks, of which copies may be made. */
 } sluice_resp_reply;
 
 /** What a framer accepts. Zero in any field means its default. */
 typedef struct sluice_resp_limits {
+    size_t size;   /**< sizeof(sluice_resp_limits). */
     size_t bulk;   /**< Longest bulk string (also error, verbatim) in bytes, up to SIZE_MAX / 4. */
     size_t reply;  /**< Longest reply in bytes, all included. Default 128 MiB, or twice @c bulk where that is more. */
     uint32_t line; /**< Longest simple string, error or big number in bytes. */
@@ -120,7 +121,7 @@ SLUICE_API void sluice_resp_reset(sluice_resp *resp);
  * Takes the next reply, or push, out of the chain. Nothing is consumed until it is whole. How far it has been looked
  * through is remembered, so each byte is looked at once, in however many pieces it comes; bytes that somebody else
  * takes out of the chain meanwhile make the search begin again, and so does another chain.
- * Releases the bytes of the reply before, unless they were moved out with sluice_slice_keep().
+ * Releases the bytes of the reply before, unless they were moved out with sluice_slice_take().
  *
  * @param ret_reply the reply; untouched unless 1 is returned. It lies in the framer, valid until the framer's next
  *                  call, and the framer sees whether its bytes were moved out: keep those of this reply, never of a
@@ -147,7 +148,7 @@ SLUICE_API void sluice_resp_walk_skip(sluice_resp_walk *walk);
 
 /**
  * Holds a value's text beyond the life of the reply's bytes, with references of its own. Refused when the pool has no
- * more than its reserve left, as by sluice_slice_keep(). Pool owner's thread only.
+ * more than its reserve left, as by sluice_slice_take(). Pool owner's thread only.
  * @return 0, or -ENOBUFS (@p ret_kept untouched)
  */
 SLUICE_API int sluice_resp_keep(const sluice_resp_value *value, sluice_slice *ret_kept);
@@ -213,7 +214,7 @@ SLUICE_API size_t sluice_resp_command_size(const sluice_resp_arg *args, size_t c
 /**
  * Writes a command: an array of bulk strings. The first argument is its name.
  * @param ret_length bytes written
- * @return 0, -EINVAL (no argument), -ENOBUFS (@p size is too small; nothing is written)
+ * @return 0, -EINVAL (no argument), -EMSGSIZE (@p size is too small; nothing is written)
  */
 SLUICE_API int sluice_resp_write_command(void *buffer, size_t size, const sluice_resp_arg *args, size_t count,
                                          size_t *ret_length);
@@ -227,7 +228,7 @@ SLUICE_API size_t sluice_resp_command_header_size(const sluice_resp_arg *args, s
  * @param args    the arguments before the last
  * @param payload bytes of the last
  * @param ret_length bytes written
- * @return 0, -EINVAL (no argument before the last), -ENOBUFS (@p size is too small; nothing is written)
+ * @return 0, -EINVAL (no argument before the last), -EMSGSIZE (@p size is too small; nothing is written)
  */
 SLUICE_API int sluice_resp_write_command_header(void *buffer, size_t size, const sluice_resp_arg *args, size_t count,
                                                 uint64_t payload, size_t *ret_length);

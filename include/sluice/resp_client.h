@@ -52,6 +52,7 @@ enum {
 
 /** Settings of a client. Zero in any field means its default. */
 typedef struct sluice_resp_client_options {
+    size_t size;           /**< sizeof(sluice_resp_client_options). */
     uint32_t max_commands; /**< Most commands that wait for an answer, 1 to SLUICE_RESP_CLIENT_MAX_COMMANDS. Their
                                 places are allocated by sluice_resp_client_new(), under 100 bytes each. */
     size_t max_queued;     /**< Most bytes of commands that wait to be sent; lent memory and slices count. */
@@ -61,13 +62,16 @@ typedef struct sluice_resp_client_options {
     bool resp3;            /**< Begin with "HELLO 3". Commands may be given at once. A server that refuses ends the
                                 connection (-EPROTONOSUPPORT). Who must give a name and a password with it, or wants to
                                 go on with RESP2, gives HELLO by sluice_resp_client_command() before all else. */
-    sluice_resp_limits limits; /**< Of replies. A whole reply lies in the pool's blocks: @c reply is by default at most
-                                    half of the pool, and may be all of it. Values that go into the caller's memory
-                                    are not limited by this. */
+    const sluice_resp_limits *limits; /**< Of replies; read within the call. A whole reply
+                                         lies in the pool's blocks: @c reply is by default at most half of the pool,
+                                         and may be all of it. Values that go into the caller's memory are not limited
+                                         by this. */
 } sluice_resp_client_options;
 
 /** What a client calls besides the commands' callbacks. Any may be NULL, and any may close or free the client. */
 typedef struct sluice_resp_client_events {
+    size_t size; /**< sizeof(sluice_resp_client_events). */
+
     /**
      * Something came out of turn: a push of RESP3, or with RESP2 a message on a channel. The first element says what.
      * The reply is lent as to sluice_resp_reply_fn. Without this call they are dropped.
@@ -86,17 +90,17 @@ typedef struct sluice_resp_client_events {
  * A command is done. Any callback may give commands, and may close or free the client.
  * @param error 0, or why there is no answer: see the head of this file
  * @param reply the answer, which may be an error of the server's; NULL when @p error is not 0. It is lent, until the
- *              callback returns; sluice_slice_keep(&reply->bytes, ...) moves it out, and sluice_resp_keep() holds the
+ *              callback returns; sluice_slice_take(&reply->bytes, ...) moves it out, and sluice_resp_keep() holds the
  *              text of one value
  */
 typedef void sluice_resp_reply_fn(sluice_resp_client *client, int error, sluice_resp_reply *reply, void *user);
 
 /**
  * A command is done whose answer was to go into the caller's memory, which is the caller's again.
- * @param error  0; -ENOBUFS (the value is longer than the memory, into which nothing was written; it is dropped as it
+ * @param error  0; -EFBIG (the value is longer than the memory, into which nothing was written; it is dropped as it
  *               comes, without being gathered, and the connection goes on); or why there is no answer: see the head of
  *               this file. Then the memory may have been written to, and what it holds is undefined
- * @param length bytes of the value: written when @p error is 0, and what they would be with -ENOBUFS; otherwise 0
+ * @param length bytes of the value: written when @p error is 0, and what they would be with -EFBIG; otherwise 0
  * @param reply  NULL when the answer was a string; otherwise the answer, such as null or an error of the server's, of
  *               which nothing was written. It is lent as to sluice_resp_reply_fn
  */
@@ -149,7 +153,7 @@ typedef struct sluice_resp_client_arg {
  * @param count 1 to INT32_MAX
  * @param fn    may be NULL, for an answer that nobody wants and memory that lasts
  * @return 0, -EINVAL (no argument; a command that is refused), -EMSGSIZE (more than max_queued: it never fits),
- *         -ENOBUFS (as many commands wait as may, or as many bytes), -EPIPE (the connection is closed or has failed),
+ *         -EAGAIN (as many commands wait as may, or as many bytes), -EPIPE (the connection is closed or has failed),
  *         -ENOMEM; on failure nothing is queued, and the callback is not called
  */
 SLUICE_API int sluice_resp_client_command(sluice_resp_client *client, const sluice_resp_client_arg *args, size_t count,
@@ -161,7 +165,7 @@ SLUICE_API int sluice_resp_client_command(sluice_resp_client *client, const slui
  * straight into the memory.
  * @param memory where to; until the callback it is the client's, and the kernel may write to it. May be NULL when
  *               @p size is 0
- * @param size   bytes of it. Fewer than the value has: see -ENOBUFS of sluice_resp_into_fn
+ * @param size   bytes of it. Fewer than the value has: see -EFBIG of sluice_resp_into_fn
  * @param fn     must not be NULL
  * @return as sluice_resp_client_command()
  */

@@ -222,6 +222,7 @@ typedef enum sluice_rtp_format {
 
 /** Settings of an unpacker. Zero in any field means its default. */
 typedef struct sluice_rtp_unpacker_options {
+    size_t size;                /**< sizeof(sluice_rtp_unpacker_options). */
     uint32_t max_unit;          /**< Longest access unit, bytes. Default 8 MiB. */
     uint32_t max_pieces;        /**< Most pieces of an access unit: to 65,536. Default 16,384. */
     uint32_t max_nals;          /**< Most NAL units of an access unit: to 65,536. Default 1024. */
@@ -289,7 +290,7 @@ SLUICE_API int sluice_rtp_unpacker_push(sluice_rtp_unpacker *unpacker, const slu
 /**
  * Takes the next access unit. Video ends with the marker or before another timestamp; a timestamp's change costs the
  * delay of a packet. Audio is delivered frame by frame. The unit before is released, but for pieces that were moved out
- * with sluice_slice_keep().
+ * with sluice_slice_take().
  *
  * @param ret_unit the unit; untouched unless 1 is returned. It lies in the unpacker, valid until its next call
  * @return 1 (a unit), 0 (there is none), or, with the packet dropped and its access unit damaged: -EPROTO (malformed,

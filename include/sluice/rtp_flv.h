@@ -42,6 +42,7 @@ enum {
 
 /** What has come of a track. */
 typedef struct sluice_rtp_flv_stats {
+    size_t size;         /**< sizeof(sluice_rtp_flv_stats), set by the caller. */
     uint64_t packets;    /**< Received, without duplicates. */
     uint64_t lost;       /**< Missing. */
     uint64_t reordered;  /**< Came late; what they belonged to was lost with them. */
@@ -107,7 +108,7 @@ SLUICE_API int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned track, con
  * begins with its sequence header and a key picture, audio with its sequence header; when parameter sets change, there
  * is another one. Sequence headers that SDP has told come before the first packet, at time 0.
  * @param ret_tag the tag; untouched unless 1 is returned. It lies in the session, valid until its next call, and the
- *                session sees whether its payload was moved out with sluice_slice_keep().
+ *                session sees whether its payload was moved out with sluice_slice_take().
  * @return 1 (a tag), 0 (there is none), or with a frame dropped: -ENOBUFS, -ENOMEM, -EMSGSIZE (it was over a limit of
  *         the unpacker's options, or of FLV); the next call goes on
  */

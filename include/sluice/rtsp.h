@@ -57,6 +57,7 @@ typedef enum sluice_rtsp_method {
 
 /** Limits of a framer. Zero in any field means its default. */
 typedef struct sluice_rtsp_options {
+    size_t size;          /**< sizeof(sluice_rtsp_options). */
     uint32_t max_head;    /**< Start line, headers and the empty line, bytes: to 1,048,576. Default 16,384. */
     uint32_t max_url;     /**< Bytes: to 1,048,576. Default 2048. */
     uint32_t max_headers; /**< Lines, continued ones counted each: to 10,000. Default 255. */
@@ -88,7 +89,7 @@ typedef struct sluice_rtsp_message {
     size_t header_count;               /**< Text: headers. */
     size_t skipped;                    /**< Bytes before this message that belonged to none; CR and LF not counted. */
     sluice_slice payload;              /**< Text: the body, by Content-Length. Interleaved: the packet. The framer's:
-                                            valid until its next call; sluice_slice_keep() to hold it. */
+                                            valid until its next call; sluice_slice_take() to hold it. */
     size_t body_length;                /**< Text: the body's bytes by Content-Length, also before it has come. */
 } sluice_rtsp_message;
 
@@ -111,7 +112,7 @@ SLUICE_API void sluice_rtsp_set_channels(sluice_rtsp *rtsp, uint16_t channels);
 /**
  * Takes the next message out of the chain. Nothing of a message is consumed until it is whole with its body; the search
  * for a head's end goes over each byte once. What cannot become a message is refused as early as its start line shows.
- * Releases the payload of the message before, unless it was moved out with sluice_slice_keep().
+ * Releases the payload of the message before, unless it was moved out with sluice_slice_take().
  *
  * A head that lies in one block is read in place, and the framer holds that block until its next call. One that
  * straddles blocks, or has folded lines (which are unfolded), is copied into the framer: text, not payload.
@@ -145,6 +146,12 @@ SLUICE_API const sluice_rtsp_message *sluice_rtsp_head(const sluice_rtsp *rtsp);
  * goes on behind it. Nothing of it is held. Without such a message it does nothing.
  */
 SLUICE_API void sluice_rtsp_drop_body(sluice_rtsp *rtsp);
+
+/**
+ * Gives back the blocks of the last message, of its head and of its payload; its texts and payload are no longer valid.
+ * For servers that answer it much later. The next sluice_rtsp_next() does it too.
+ */
+SLUICE_API void sluice_rtsp_release(sluice_rtsp *rtsp);
 
 /** Bytes that the chain must hold before sluice_rtsp_next() can say anything new; at least 1. */
 SLUICE_API size_t sluice_rtsp_need(const sluice_rtsp *rtsp);

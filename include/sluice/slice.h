@@ -36,14 +36,14 @@ static inline size_t sluice_slice_length(const sluice_slice *slice) {
 }
 
 /**
- * Keeps a frame's slice beyond the moment at which its framer would release it: moves the references from @p slice,
- * which becomes empty, to @p ret_kept. Refused when the pool has no more than its reserve left, or no more than an
- * eighth of its views (see SLUICE_POOL_VIEWS_PER_BLOCK), so that consumers who keep frames by this call never hold what
- * receiving and framing need; but not for a slice of the user's own memory alone, which holds none. Pool owner's thread
- * only.
+ * Takes a frame's slice over, to have it beyond the moment at which its framer would release it: moves the references
+ * from @p slice, which becomes empty, to @p ret_taken; no count changes. Refused when the pool has no more than its
+ * reserve left, or no more than an eighth of its views (see SLUICE_POOL_VIEWS_PER_BLOCK), so that consumers that hold
+ * frames by this call never have what receiving and framing need; but not for a slice of the user's own memory alone,
+ * which holds none. Pool owner's thread only.
  * @return 0, or -ENOBUFS (both slices unchanged: use the bytes now, or drop older slices and try again)
  */
-SLUICE_API int sluice_slice_keep(sluice_slice *slice, sluice_slice *ret_kept);
+SLUICE_API int sluice_slice_take(sluice_slice *slice, sluice_slice *ret_taken);
 
 /** A second slice over the same bytes, with references of its own; blocks that are held already cost no reserve. */
 SLUICE_API void sluice_slice_ref(const sluice_slice *slice, sluice_slice *ret_ref);

@@ -9,6 +9,8 @@
 #include <sluice/chain.h>
 #include <sluice/codec.h>
 #include <sluice/conn.h>
+#include <sluice/connect.h>
+#include <sluice/errors.h>
 #include <sluice/file.h>
 #include <sluice/file_writer.h>
 #include <sluice/flv.h>

@@ -42,6 +42,7 @@ typedef struct sluice_stream sluice_stream;
 
 /** Settings of a stream. Zero in any field means its default. */
 typedef struct sluice_stream_options {
+    size_t size;         /**< sizeof(sluice_stream_options). */
     uint32_t timeout_ms; /**< As sluice_stream_set_timeout() has it. Default 0: none. */
     uint32_t read_ahead; /**< Received bytes that may wait to be read before receiving pauses; more where a call needs
                               more at one time. What is on its way to the stream then comes on top. Default 262,144. */
@@ -103,7 +104,7 @@ SLUICE_API void sluice_stream_set_timeout(sluice_stream *stream, uint32_t millis
  * the connection is closed: the peer has got a part, and nothing can follow. What had been received can still be read.
  * @param ret_done bytes that the kernel has taken, also on failure; may be NULL
  * @return 0 (all of them), -ETIMEDOUT, -EINTR (sluice_loop_stop()), -EBUSY (inside a call of the loop: nothing has
- *         been done), -ENOBUFS (too many items are queued: nothing has been done), -ENOMEM (the same), -ECANCELED (the
+ *         been done), -EAGAIN (too many items are queued: nothing has been done), -ENOMEM (the same), -ECANCELED (the
  *         connection was closed), or what it has failed with, such as -EPIPE or -ECONNRESET
  */
 SLUICE_API int sluice_stream_write(sluice_stream *stream, const void *memory, size_t n, size_t *ret_done);

@@ -69,6 +69,7 @@ enum {
 
 /** Settings of a framer. Zero in any field means its default. */
 typedef struct sluice_websocket_options {
+    size_t size; /**< sizeof(sluice_websocket_options). */
     /** Longest payload of one data frame, bytes. Default: what the message may still have. */
     uint64_t max_frame;
     /** Longest message, all its frames together, bytes. Default SLUICE_WEBSOCKET_DEFAULT_LIMIT; none with @c pieces. */
@@ -87,7 +88,7 @@ typedef struct sluice_websocket_message {
     bool last;                      /**< The message ends here. Always true but for pieces. */
     uint16_t close_code;            /**< SLUICE_WEBSOCKET_CLOSE: why, SLUICE_WEBSOCKET_NO_STATUS if not said. Else 0. */
     sluice_slice payload;           /**< The payload, unmasked; of a close frame the reason, UTF-8. The framer's: valid
-                                         until its next call; sluice_slice_keep() to hold it. */
+                                         until its next call; sluice_slice_take() to hold it. */
 } sluice_websocket_message;
 
 /** A WebSocket framer: the receiving side of one connection behind its upgrade; opaque. */
@@ -110,7 +111,7 @@ SLUICE_API void sluice_websocket_free(sluice_websocket *websocket);
 /**
  * Takes the next message or control frame out of the chain. The frames of a message are joined by reference; control
  * frames between them are delivered as they come. Nothing of a frame is consumed until it is whole (with pieces: until
- * there is a piece). Releases the payload of the message before, unless it was moved out with sluice_slice_keep().
+ * there is a piece). Releases the payload of the message before, unless it was moved out with sluice_slice_take().
  *
  * A server's framer unmasks in place, in the chain's blocks: of a frame that is not whole, too. So the bytes that are
  * not consumed must be writable and the chain's alone, as received ones are, and nobody else may read them; a chain to

@@ -54,6 +54,7 @@ typedef void sluice_writer_released_fn(const void *data, size_t size, void *user
 
 /** What a writer holds, and what it has sent. */
 typedef struct sluice_writer_stats {
+    size_t size;         /**< sizeof(sluice_writer_stats), set by the caller. */
     size_t limit;        /**< Most bytes queued. */
     size_t queued_bytes; /**< Bytes queued that the kernel has not taken. */
     size_t queued_items; /**< Items that they are made of. */
@@ -83,7 +84,7 @@ SLUICE_API void sluice_writer_free(sluice_writer *writer);
  * Queues a copy: for headers and other framing, which is small and has no memory that lasts. Copies that follow each
  * other lie together and leave as one piece. Payload is queued by the other two calls.
  * @param data free for other use after the call; may be NULL when @p size is 0, and then nothing is queued
- * @return 0, -EMSGSIZE (over SLUICE_WRITER_COPY_MAX, or over the limit: it never fits), -ENOBUFS (no room now),
+ * @return 0, -EMSGSIZE (over SLUICE_WRITER_COPY_MAX, or over the limit: it never fits), -EAGAIN (no room now),
  *         -EPIPE (the connection is closed or has failed), -ENOMEM; on failure nothing is queued
  */
 SLUICE_API int sluice_writer_copy(sluice_writer *writer, const void *data, size_t size);
@@ -91,7 +92,7 @@ SLUICE_API int sluice_writer_copy(sluice_writer *writer, const void *data, size_
 /**
  * Queues a slice, with references of its own: @p slice stays the caller's and may be released at once. The references
  * go as the kernel takes the bytes, block by block.
- * @return 0, -EMSGSIZE (over the limit: it never fits), -ENOBUFS (no room now), -EPIPE (the connection is closed or has
+ * @return 0, -EMSGSIZE (over the limit: it never fits), -EAGAIN (no room now), -EPIPE (the connection is closed or has
  *         failed), -ENOMEM; on failure nothing is queued. Nothing is queued of an empty slice either
  */
 SLUICE_API int sluice_writer_slice(sluice_writer *writer, const sluice_slice *slice);
@@ -103,7 +104,7 @@ SLUICE_API int sluice_writer_slice(sluice_writer *writer, const sluice_slice *sl
  * before is sent.
  * @param data     may be NULL when @p size is 0
  * @param released may be NULL, for memory that lasts
- * @return 0, -EMSGSIZE (over the limit: it never fits), -ENOBUFS (no room now), -EPIPE (the connection is closed or has
+ * @return 0, -EMSGSIZE (over the limit: it never fits), -EAGAIN (no room now), -EPIPE (the connection is closed or has
  *         failed), -ENOMEM; on failure nothing is queued and @p released is not called
  */
 SLUICE_API int sluice_writer_borrow(sluice_writer *writer, const void *data, size_t size,
@@ -133,8 +134,8 @@ SLUICE_API size_t sluice_writer_queued(const sluice_writer *writer);
 /** Bytes that can be queued now: 0 when full, by bytes or by items. To be asked after sluice_writer_sent(). */
 SLUICE_API size_t sluice_writer_room(const sluice_writer *writer);
 
-/** Reads the counters. */
-SLUICE_API void sluice_writer_get_stats(const sluice_writer *writer, sluice_writer_stats *ret_stats);
+/** Reads the counters. @return 0, -EINVAL (a size that was not set; nothing is written) */
+SLUICE_API int sluice_writer_get_stats(const sluice_writer *writer, sluice_writer_stats *ret_stats);
 
 #ifdef __cplusplus
 }

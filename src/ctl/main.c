@@ -15,44 +15,51 @@
 
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NO_SERVER = 3 };
 
-static const char help[] =
-    "Usage: sluicectl [OPTION]... COMMAND\n"
-    "Looks at a running sluiced, and has it do things, by its administration.\n"
-    "\n"
-    "Commands:\n"
-    "  status                     how much there is of everything (the default)\n"
-    "  streams, players, publishers, pulls, recordings\n"
-    "                             what there is; ids are in the lists\n"
-    "  stream NAME                one stream and its players\n"
-    "  kick player ID             send a player away\n"
-    "  kick publisher ID          send a publisher away; players wait for the next one\n"
-    "  kick stream NAME           send a stream's publisher and all of its players away\n"
-    "  record NAME on|off|rule    record a stream or do not, whatever the rules say; or as they do, again\n"
-    "  reload                     read the configuration file again\n"
-    "  upgrade                    have the program that is installed now take over from the one that runs\n"
-    "  config, version, workers   as JSON\n"
-    "  top                        all of it on the whole screen, each second; q ends it\n"
-    "\n"
-    "Options:\n"
-    "  --admin ADDR:PORT|unix:PATH\n"
-    "                             where the administration listens (default: the environment's SLUICED_ADMIN, or\n"
-    "                             127.0.0.1:8081)\n"
-    "  --token-file FILE          what is in the first line lets us in, where the server asks for a token\n"
-    "  --ban SECONDS              with kick: for so long the publisher's host may not publish the stream again\n"
-    "  --slow                     with players: only those who are slow\n"
-    "  --interval SECONDS         with top: between two looks (default 1)\n"
-    "  --count N                  with top: end after N looks\n"
-    "  --json                     what the server says, as it is\n"
-    "  --help                     show this text\n"
-    "  --version                  show the version\n"
-    "\n"
-    "Exit status: 0; 1 when the server refuses, of status when a worker does not answer, or when what it says cannot\n"
-    "be written; 2 for a wrong command line; 3 when no server answers.\n";
+static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
+                           "Inspect and control a running sluiced through its administration.\n"
+                           "\n"
+                           "Commands:\n"
+                           "  status                     Show the totals of everything (the default)\n"
+                           "  streams, players, publishers, pulls, recordings\n"
+                           "                             List them with their ids\n"
+                           "  stream NAME                Show one stream and its players\n"
+                           "  kick player ID             Disconnect a player\n"
+                           "  kick publisher ID          Disconnect a publisher; players wait for the next\n"
+                           "  kick stream NAME           Disconnect a stream's publisher and all its players\n"
+                           "  record NAME on|off|rule    Record a stream, do not record it, or follow the\n"
+                           "                             rules again\n"
+                           "  pull URL NAME              Fetch a stream; with - the URL is read from\n"
+                           "                             standard input\n"
+                           "  unpull NAME                End a pull that was started by pull\n"
+                           "  reload                     Reload the configuration file\n"
+                           "  upgrade                    Replace the server by the program now installed\n"
+                           "  config, version, workers   Print them as JSON\n"
+                           "  top                        Show everything on the full screen; q quits\n"
+                           "\n"
+                           "Options:\n"
+                           "  --admin ADDR:PORT|unix:PATH\n"
+                           "                             Set the address of the administration (default:\n"
+                           "                             environment SLUICED_ADMIN, or 127.0.0.1:8081)\n"
+                           "  --token-file FILE          Send the token in the first line of FILE\n"
+                           "  --ban SECONDS              With kick: ban the publisher's host from the stream\n"
+                           "  --ttl SECONDS              With pull: end it after this time\n"
+                           "  --on-demand                With pull: connect while there are players only\n"
+                           "  --slow                     With players: list slow players only\n"
+                           "  --interval SECONDS         With top: set the time between updates (default 1)\n"
+                           "  --count N                  With top: quit after N updates\n"
+                           "  --json                     Print the server's response unchanged\n"
+                           "  --help                     Print this help and exit\n"
+                           "  --version                  Print the version and exit\n"
+                           "\n"
+                           "Exit status: 0 success; 1 the server rejects the request, a worker does not\n"
+                           "respond (status), or output cannot be written; 2 wrong usage; 3 no server\n"
+                           "responds.\n";
 
 struct command_line {
     struct ctl_server server;
     const char *ban;
-    bool slow, json;
+    unsigned ttl; /* seconds; 0: none */
+    bool on_demand, slow, json;
     double interval;
     unsigned count;
     char **words;
@@ -83,11 +90,14 @@ static int refused(const struct ctl_answer *answer) {
     return EXIT_REFUSED;
 }
 
-/* Asks; where that went well, @ret_document is the caller's (NULL where there is none). An exit status. */
-static int ask(const struct command_line *line, const char *method, const char *path, json_t **ret_document) {
+/*
+ * Asks; where that went well, @ret_document is the caller's (NULL where there is none). @body: or NULL. An exit status.
+ */
+static int ask_with(const struct command_line *line, const char *method, const char *path, const char *body,
+                    json_t **ret_document) {
     struct ctl_answer answer;
     char error[CTL_ERROR];
-    if (ctl_ask(&line->server, method, path, &answer, error) < 0) {
+    if (ctl_ask(&line->server, method, path, body, &answer, error) < 0) {
         fprintf(stderr, "sluicectl: %s\n", error);
         return EXIT_NO_SERVER;
     }
@@ -98,6 +108,10 @@ static int ask(const struct command_line *line, const char *method, const char *
     int status = refused(&answer);
     json_decref(answer.document);
     return status;
+}
+
+static int ask(const struct command_line *line, const char *method, const char *path, json_t **ret_document) {
+    return ask_with(line, method, path, NULL, ret_document);
 }
 
 /* A name as a part of a path. NULL when memory is short. */
@@ -217,6 +231,60 @@ static int run_record(const struct command_line *line) {
     return wrong("record: expected \"NAME on\", \"NAME off\" or \"NAME rule\"");
 }
 
+static int post_pull(const struct command_line *line, const char *url) {
+    json_t *created = NULL;
+    json_t *request = json_pack("{s:s, s:s, s:b}", "url", url, "stream", line->words[2], "on_demand", line->on_demand);
+    if (request && line->ttl > 0)
+        json_object_set_new(request, "ttl", json_integer(line->ttl));
+    char *body = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    json_decref(request);
+    if (!body)
+        return wrong("pull: the URL or the name is no UTF-8 text");
+    int status = ask_with(line, "POST", "/api/v1/pulls", body, &created);
+    if (status == EXIT_SUCCESS && line->json && created)
+        ctl_print_json(stdout, created);
+    json_decref(created);
+    explicit_bzero(body, strlen(body));
+    free(body);
+    return status;
+}
+
+static int run_pull(const struct command_line *line) {
+    char error[CTL_ERROR], *url = NULL;
+    if (line->word_count != 3)
+        return wrong("pull: expected \"URL NAME\"");
+    if (strcmp(line->words[1], "-") != 0)
+        return post_pull(line, line->words[1]);
+    if (ctl_read_line("-", &url, error) < 0) {
+        fprintf(stderr, "sluicectl: %s\n", error);
+        return EXIT_USAGE;
+    }
+    int status = post_pull(line, url);
+    explicit_bzero(url, strlen(url));
+    free(url);
+    return status;
+}
+
+static int run_unpull(const struct command_line *line) {
+    json_t *document = NULL, *pull;
+    char id[32] = "";
+    size_t index;
+    if (line->word_count != 2)
+        return wrong("unpull: expected a stream's name");
+    int status = ask(line, "GET", "/api/v1/pulls", &document);
+    if (status != EXIT_SUCCESS)
+        return status;
+    json_array_foreach(ctl_member(document, "pulls"), index, pull) {
+        if (strcmp(ctl_text(pull, "stream"), line->words[1]) == 0)
+            snprintf(id, sizeof id, "%lld", (long long)json_integer_value(ctl_member(pull, "id")));
+    }
+    json_decref(document);
+    if (*id)
+        return run_named(line, "DELETE", "pulls", id, "");
+    fputs("sluicectl: there is no pull of that stream\n", stderr);
+    return EXIT_REFUSED;
+}
+
 static int run_reload(const struct command_line *line) {
     json_t *document = NULL, *change;
     size_t index;
@@ -264,6 +332,10 @@ static int run(const struct command_line *line) {
         return run_kick(line);
     if (strcmp(command, "record") == 0)
         return run_record(line);
+    if (strcmp(command, "pull") == 0)
+        return run_pull(line);
+    if (strcmp(command, "unpull") == 0)
+        return run_unpull(line);
     if (strcmp(command, "stream") == 0)
         return line->word_count == 2 ? run_named(line, "GET", "streams", line->words[1], "")
                                      : wrong("stream: expected a name");
@@ -281,12 +353,14 @@ static int run(const struct command_line *line) {
     return wrong("%s: no such command", command);
 }
 
-enum option_id { ADMIN = 256, TOKEN_FILE, BAN, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
+enum option_id { ADMIN = 256, TOKEN_FILE, BAN, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
 
 static const struct option long_options[] = {
     {"admin", required_argument, NULL, ADMIN},
     {"token-file", required_argument, NULL, TOKEN_FILE},
     {"ban", required_argument, NULL, BAN},
+    {"ttl", required_argument, NULL, TTL},
+    {"on-demand", no_argument, NULL, ON_DEMAND},
     {"slow", no_argument, NULL, SLOW},
     {"interval", required_argument, NULL, INTERVAL},
     {"count", required_argument, NULL, COUNT},
@@ -304,13 +378,21 @@ static int set(struct command_line *line, int id, const char *value) {
         line->server.address = value;
         return 0;
     case TOKEN_FILE:
-        if (ctl_read_token(value, &line->server.token, error) == 0)
+        if (ctl_read_line(value, &line->server.token, error) == 0)
             return 0;
         fprintf(stderr, "sluicectl: %s\n", error);
         return EXIT_USAGE;
     case BAN:
         line->ban = value;
         return *value && strspn(value, "0123456789") == strlen(value) ? 0 : wrong("--ban: expected seconds");
+    case TTL:
+        line->ttl = (unsigned)strtoul(value, &end, 10);
+        return *end || strspn(value, "0123456789") > 9 || line->ttl == 0 || !strchr("123456789", *value)
+                   ? wrong("--ttl: expected seconds from 1")
+                   : 0;
+    case ON_DEMAND:
+        line->on_demand = true;
+        return 0;
     case SLOW:
         line->slow = true;
         return 0;

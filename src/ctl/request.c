@@ -108,13 +108,15 @@ static int send_all(int fd, const char *text, size_t size) {
     return 0;
 }
 
-static int send_request(int fd, const struct ctl_server *server, const char *method, const char *path) {
+static int send_request(int fd, const struct ctl_server *server, const char *method, const char *path,
+                        const char *body) {
     char *text;
     bool is_unix = strncmp(server->address, "unix:", 5) == 0;
     /* Of HTTP/1.0: the answer ends with the connection, and has no chunks. */
-    int size = asprintf(&text, "%s %s HTTP/1.0\r\nHost: %s\r\nContent-Length: 0\r\n%s%s%s\r\n", method, path,
-                        is_unix ? "localhost" : server->address, server->token ? "Authorization: Bearer " : "",
-                        server->token ? server->token : "", server->token ? "\r\n" : "");
+    int size = asprintf(&text, "%s %s HTTP/1.0\r\nHost: %s\r\n%sContent-Length: %zu\r\n%s%s%s\r\n%s", method, path,
+                        is_unix ? "localhost" : server->address, body ? "Content-Type: application/json\r\n" : "",
+                        body ? strlen(body) : 0, server->token ? "Authorization: Bearer " : "",
+                        server->token ? server->token : "", server->token ? "\r\n" : "", body ? body : "");
     if (size < 0)
         return -1;
     int result = send_all(fd, text, (size_t)size);
@@ -161,8 +163,8 @@ static int take_answer(const char *text, struct ctl_answer *ret_answer) {
     return 0;
 }
 
-int ctl_ask(const struct ctl_server *server, const char *method, const char *path, struct ctl_answer *ret_answer,
-            char error[CTL_ERROR]) {
+int ctl_ask(const struct ctl_server *server, const char *method, const char *path, const char *body,
+            struct ctl_answer *ret_answer, char error[CTL_ERROR]) {
     static const char prefix[] = "unix:";
     const struct timeval patience = {.tv_sec = CHANGE_S};
     const char *address = server->address;
@@ -173,7 +175,7 @@ int ctl_ask(const struct ctl_server *server, const char *method, const char *pat
         return -1;
     if (strcmp(method, "GET") != 0)
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    char *text = send_request(fd, server, method, path) == 0 ? read_all(fd) : NULL;
+    char *text = send_request(fd, server, method, path, body) == 0 ? read_all(fd) : NULL;
     int result = 0;
     if (!text)
         result = fail(error, address, reason_of(errno));
@@ -184,19 +186,21 @@ int ctl_ask(const struct ctl_server *server, const char *method, const char *pat
     return result;
 }
 
-int ctl_read_token(const char *path, char **ret_token, char error[CTL_ERROR]) {
+int ctl_read_line(const char *path, char **ret_line, char error[CTL_ERROR]) {
     char *line = NULL;
     size_t size = 0;
-    FILE *file = fopen(path, "re");
-    if (!file || getline(&line, &size, file) < 0) {
-        fail(error, path, file ? "there is no token in it" : strerror(errno));
+    const bool is_input = strcmp(path, "-") == 0;
+    FILE *file = is_input ? stdin : fopen(path, "re");
+    bool good = file && getline(&line, &size, file) >= 0;
+    if (!good) {
+        fail(error, is_input ? "standard input" : path, file ? "no line to be read" : strerror(errno));
         free(line);
-        if (file)
-            fclose(file);
-        return -1;
     }
-    fclose(file);
+    if (file && !is_input)
+        fclose(file);
+    if (!good)
+        return -1;
     line[strcspn(line, "\r\n")] = '\0';
-    *ret_token = line;
+    *ret_line = line;
     return 0;
 }

@@ -19,11 +19,11 @@ struct ctl_answer {
 
 enum { CTL_ERROR = 256 };
 
-/* 0, or -1 with a text that says what went wrong: there has been no answer then. */
-int ctl_ask(const struct ctl_server *server, const char *method, const char *path, struct ctl_answer *ret_answer,
-            char error[CTL_ERROR]);
+/* @body: JSON, or NULL. 0, or -1 with a text that says what went wrong: there has been no answer then. */
+int ctl_ask(const struct ctl_server *server, const char *method, const char *path, const char *body,
+            struct ctl_answer *ret_answer, char error[CTL_ERROR]);
 
-/* Reads the first line of a file. 0, or -1 with a text. */
-int ctl_read_token(const char *path, char **ret_token, char error[CTL_ERROR]);
+/* Reads the first line of a file; of "-", that of standard input. 0, or -1 with a text. */
+int ctl_read_line(const char *path, char **ret_line, char error[CTL_ERROR]);
 
 #endif

@@ -83,7 +83,7 @@ static int look(const struct ctl_server *server, char error[CTL_ERROR]) {
     unsigned rows, columns;
     char *text = NULL;
     size_t size;
-    if (ctl_ask(server, "GET", "/api/v1/snapshot", &answer, error) < 0)
+    if (ctl_ask(server, "GET", "/api/v1/snapshot", NULL, &answer, error) < 0)
         return -ENOTCONN;
     ctl_make_shown(answer.document);
     if (answer.status != 200) {

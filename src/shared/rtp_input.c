@@ -32,7 +32,7 @@ static int add_track(struct rtp_input *input, const sluice_sdp_media *media) {
     for (size_t i = 0; i < media->format_count; i++) {
         const sluice_sdp_format *format = &media->formats[i];
         sluice_codec_config config;
-        sluice_rtp_unpacker_options options = {.max_unit = input->max_frame};
+        sluice_rtp_unpacker_options options = {.size = sizeof options, .max_unit = input->max_frame};
         uint8_t channels = format->channels <= UINT8_MAX ? (uint8_t)format->channels : 0;
         if (sluice_codec_read_rtpmap(&config, format->encoding, format->clock_rate, channels, &options) < 0 ||
             sluice_codec_read_fmtp(&config, format->fmtp, &options) < 0)
@@ -172,7 +172,7 @@ bool rtp_input_is_inside(const struct rtp_input *input, uint64_t *ret_frame) {
     size_t most = 0;
     for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {
         size_t blocks = sluice_rtp_flv_blocks(input->flv, track);
-        sluice_rtp_flv_stats stats;
+        sluice_rtp_flv_stats stats = {.size = sizeof stats};
         if (blocks <= most || sluice_rtp_flv_get_stats(input->flv, track, &stats) < 0)
             continue;
         most = blocks;
@@ -184,7 +184,7 @@ bool rtp_input_is_inside(const struct rtp_input *input, uint64_t *ret_frame) {
 void rtp_input_get_counts(const struct rtp_input *input, struct rtp_input_counts *ret_counts) {
     struct rtp_input_counts counts = {0};
     for (unsigned track = 0; track < SLUICE_RTP_FLV_TRACKS; track++) {
-        sluice_rtp_flv_stats stats;
+        sluice_rtp_flv_stats stats = {.size = sizeof stats};
         if (sluice_rtp_flv_get_stats(input->flv, track, &stats) < 0)
             continue;
         counts.packets += stats.packets;

@@ -4,17 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "shared/text.h"
 
 enum { HASHED = 8192 };
 
-static bool is_word(sluice_http_text text, const char *word) {
-    return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
-}
-
 bool rtsp_digest_algorithm(sluice_http_text name, bool *ret_sha256) {
-    *ret_sha256 = is_word(name, "SHA-256");
-    return *ret_sha256 || name.length == 0 || is_word(name, "MD5");
+    *ret_sha256 = text_folds_to(name, "SHA-256");
+    return *ret_sha256 || name.length == 0 || text_folds_to(name, "MD5");
 }
 
 /* The hash of a text, as lower-case hexadecimal digits. */

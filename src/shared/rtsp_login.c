@@ -3,21 +3,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/random.h>
 
 #include <sluice/sdp.h>
 
 #include "shared/rtsp_digest.h"
+#include "shared/text.h"
 
 enum { STALE_MOST = 3 };
 
 /* Of a challenge. */
 enum { BASIC = 1, DIGEST_MD5, DIGEST_SHA256 };
-
-static bool is_word(sluice_http_text text, const char *word) {
-    return text.length == strlen(word) && strncasecmp(text.text, word, text.length) == 0;
-}
 
 static void copy_text(char *to, sluice_http_text text) {
     memcpy(to, text.text, text.length);
@@ -26,28 +22,18 @@ static void copy_text(char *to, sluice_http_text text) {
 
 /* Whether a list such as "auth,auth-int" has "auth". */
 static bool has_auth(sluice_http_text list) {
-    while (list.length > 0) {
-        const char *comma = memchr(list.text, ',', list.length);
-        size_t length = comma ? (size_t)(comma - list.text) : list.length;
-        sluice_http_text word = {list.text, length};
-        while (word.length > 0 && (*word.text == ' ' || *word.text == '\t'))
-            word = (sluice_http_text){word.text + 1, word.length - 1};
-        while (word.length > 0 && (word.text[word.length - 1] == ' ' || word.text[word.length - 1] == '\t'))
-            word.length--;
-        if (is_word(word, "auth"))
+    while (list.length > 0)
+        if (text_folds_to(text_trimmed(text_split(&list, ',')), "auth"))
             return true;
-        length += comma != NULL;
-        list = (sluice_http_text){list.text + length, list.length - length};
-    }
     return false;
 }
 
 /* How good a challenge is: 0 for one that cannot be answered. */
 static unsigned worth(const sluice_rtsp_auth *challenge) {
     bool sha256;
-    if (is_word(challenge->scheme, "Basic"))
+    if (text_folds_to(challenge->scheme, "Basic"))
         return BASIC;
-    if (!is_word(challenge->scheme, "Digest") || !rtsp_digest_algorithm(challenge->algorithm, &sha256) ||
+    if (!text_folds_to(challenge->scheme, "Digest") || !rtsp_digest_algorithm(challenge->algorithm, &sha256) ||
         challenge->nonce.length == 0 || challenge->nonce.length > RTSP_LOGIN_NONCE ||
         challenge->realm.length > RTSP_LOGIN_REALM || challenge->opaque.length > RTSP_LOGIN_NONCE ||
         (challenge->qop.length > 0 && !has_auth(challenge->qop)))
@@ -61,12 +47,12 @@ static unsigned choose(struct rtsp_login *login, const sluice_rtsp_message *repl
     unsigned most = 0;
     for (size_t i = 0; i < reply->header_count; i++) {
         const sluice_http_header *header = &reply->headers[i];
-        if (!is_word(header->name, name))
+        if (!text_folds_to(header->name, name))
             continue;
         sluice_http_text rest = header->value;
         sluice_rtsp_auth challenge;
         while (sluice_rtsp_next_auth(&rest, &challenge) > 0) {
-            login->has_digest |= is_word(challenge.scheme, "Digest");
+            login->has_digest |= text_folds_to(challenge.scheme, "Digest");
             if (worth(&challenge) <= most)
                 continue;
             most = worth(&challenge);
@@ -83,7 +69,7 @@ void rtsp_login_begin(struct rtsp_login *login) {
 static bool is_refused(const struct rtsp_login *login, const sluice_rtsp_auth *challenge) {
     if (login->scheme == RTSP_LOGIN_NONE)
         return false;
-    if (is_word(challenge->scheme, "Basic"))
+    if (text_folds_to(challenge->scheme, "Basic"))
         return login->scheme == RTSP_LOGIN_BASIC || login->answered > 0;
     if (login->scheme == RTSP_LOGIN_DIGEST && challenge->nonce.length == strlen(login->nonce) &&
         memcmp(challenge->nonce.text, login->nonce, challenge->nonce.length) == 0)
@@ -120,7 +106,7 @@ int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply) 
         return -EPROTO;
     if (is_refused(login, &challenge))
         return -EACCES;
-    bool digest = is_word(challenge.scheme, "Digest");
+    bool digest = text_folds_to(challenge.scheme, "Digest");
     int error = digest ? take_digest(login, &challenge) : 0;
     if (error)
         return error;

@@ -17,6 +17,7 @@ static int make_pool(int fd, struct media *media) {
     if (status.st_size / BLOCK > (1 << 22) - SPARE)
         return -EFBIG;
     const sluice_pool_options options = {
+        .size = sizeof options,
         .block_size = BLOCK,
         .slab_blocks = SLAB,
         .max_blocks = (uint32_t)(status.st_size / BLOCK) + SPARE,

@@ -1,10 +1,10 @@
 #include "tools/play.h"
 
-int play_new(sluice_loop *loop, int fd, const struct target *target, uint32_t timeout_ms,
-             const struct play_events *events, void *user, struct play **ret_play) {
+int play_new(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, const struct play_events *events,
+             void *user, struct play **ret_play) {
     const struct play_type *type = target->kind == TARGET_RTSP ? &play_rtsp : &play_http;
     struct play *play;
-    int error = type->create(loop, fd, target, timeout_ms, &play);
+    int error = type->create(conn, target, timeout_ms, &play);
     if (error)
         return error;
     /* Nothing is called before the loop's next turn. */

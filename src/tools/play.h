@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include <sluice/chain.h>
+#include <sluice/conn.h>
 #include <sluice/flv.h>
-#include <sluice/loop.h>
 
 #include "tools/target.h"
 
@@ -34,11 +34,11 @@ struct play_counts {
 };
 
 /*
- * @fd: connected to the target; the player's, or on failure still the caller's. @timeout_ms: what nothing may come for.
+ * @conn: to the target; the player's, or on failure still the caller's. @timeout_ms: what nothing may come for.
  * 0, -ENOMEM, -EMSGSIZE
  */
-int play_new(sluice_loop *loop, int fd, const struct target *target, uint32_t timeout_ms,
-             const struct play_events *events, void *user, struct play **ret_play);
+int play_new(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, const struct play_events *events,
+             void *user, struct play **ret_play);
 
 /* Ends it, by RTSP with a TEARDOWN: ended() follows, from in here or later. */
 void play_stop(struct play *play);
@@ -53,7 +53,7 @@ void play_get_counts(const struct play *play, struct play_counts *ret_counts);
 
 /* The rest is between play.c and the two kinds of players. */
 struct play_type {
-    int (*create)(sluice_loop *loop, int fd, const struct target *target, uint32_t timeout_ms, struct play **ret_play);
+    int (*create)(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, struct play **ret_play);
     void (*stop)(struct play *play);
     void (*stall)(struct play *play);
     void (*tick)(struct play *play, uint64_t now);

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include <sluice/conn.h>
-#include <sluice/sdp.h>
+#include <sluice/http.h>
 
-#include "tools/http_response.h"
 #include "tools/play.h"
 
 enum { REQUEST_MOST = 2 * TARGET_PATH };
@@ -15,7 +14,8 @@ enum { REQUEST_MOST = 2 * TARGET_PATH };
 struct http_play {
     struct play base;
     sluice_conn *conn;
-    struct http_response response;
+    sluice_http *http; /* until the head has come */
+    sluice_http_body delimiter;
     sluice_chain *body; /* without chunk lines */
     sluice_flv *flv;
     bool begun, stalled;
@@ -50,18 +50,26 @@ static int take_tags(struct http_play *play) {
 /* The head, once it is there. 1 (there is a body), 0 (more is needed, or it has ended) */
 static int take_head(struct http_play *play) {
     char reason[128];
-    int result = http_response_next(&play->response);
+    sluice_http_response response;
+    int result;
+    do
+        result = sluice_http_next_response(play->http, sluice_conn_chain(play->conn), "GET", &response);
+    while (result > 0 && response.interim);
     if (result < 0) {
         end(play, result, "what answers is no HTTP server");
         return 0;
     }
     if (result == 0)
         return 0;
-    if (play->response.status != 200) {
-        snprintf(reason, sizeof reason, "the server answered %u %s", play->response.status, play->response.reason);
-        end(play, play->response.status == 404 ? -ENOENT : -ECONNREFUSED, reason);
+    if (response.status != 200) {
+        snprintf(reason, sizeof reason, "the server answered %u %.*s", response.status, (int)response.reason.length,
+                 response.reason.text);
+        end(play, response.status == 404 ? -ENOENT : -ECONNREFUSED, reason);
         return 0;
     }
+    sluice_http_body_begin_response(&play->delimiter, &response);
+    sluice_http_free(play->http);
+    play->http = NULL;
     play->begun = true;
     play->base.events->begun(play->base.user);
     return !play->base.ended;
@@ -70,7 +78,7 @@ static int take_head(struct http_play *play) {
 static void take(struct http_play *play) {
     if (play->stalled || (!play->begun && !take_head(play)))
         return;
-    int result = sluice_http_body_next(&play->response.body, sluice_conn_chain(play->conn), play->body);
+    int result = sluice_http_body_next(&play->delimiter, sluice_conn_chain(play->conn), play->body);
     int flv = result < 0 ? 0 : take_tags(play);
     if (play->base.ended)
         return;
@@ -99,7 +107,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         end(play, error, strerror(-error));
         return;
     }
-    if (!play->begun || sluice_http_body_end(&play->response.body) < 0)
+    if (!play->begun || sluice_http_body_end(&play->delimiter) < 0)
         end(play, -ECONNRESET, "the server has ended the connection");
     else
         end(play, sluice_chain_length(play->body) > 0 ? -ECONNRESET : 0, "the server has ended the stream");
@@ -125,13 +133,14 @@ static void on_closed(sluice_conn *conn, void *user) {
     (void)conn;
     play_ended(&play->base, -ECANCELED, "stopped");
     sluice_flv_free(play->flv);
-    http_response_clear(&play->response);
+    sluice_http_free(play->http);
     sluice_chain_free(play->body);
     explicit_bzero(play->request, sizeof play->request);
     free(play);
 }
 
 static const sluice_conn_events events = {
+    .size = sizeof events,
     .on_data = on_data,
     .on_end = on_end,
     .on_gather = on_gather,
@@ -139,45 +148,31 @@ static const sluice_conn_events events = {
     .on_closed = on_closed,
 };
 
-static int write_request(struct http_play *play, const struct target *target) {
-    char place[TARGET_HOST + 16], plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8] = "";
-    target_place(target, place, sizeof place);
-    if (*target->user) {
-        int length = snprintf(plain, sizeof plain, "%s:%s", target->user, target->password);
-        if (sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0)
-            return -EMSGSIZE;
-    }
-    int length = snprintf(
-        play->request, sizeof play->request,
-        "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice\r\nAccept: */*\r\n%s%s%sConnection: close\r\n\r\n",
-        target->path, place, *login ? "Authorization: Basic " : "", login, *login ? "\r\n" : "");
-    explicit_bzero(plain, sizeof plain);
-    explicit_bzero(login, sizeof login);
-    play->request_size = (size_t)length;
-    return length < (int)sizeof play->request ? 0 : -EMSGSIZE;
-}
-
-static int create(sluice_loop *loop, int fd, const struct target *target, uint32_t timeout_ms, struct play **ret_play) {
+static int create(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, struct play **ret_play) {
     struct http_play *play = calloc(1, sizeof *play);
     if (!play)
         return -ENOMEM;
     play->base.type = &play_http;
-    int error = write_request(play, target);
+    int length = target_http_head(target, "GET", "Accept: */*\r\nConnection: close\r\n", play->request,
+                                  sizeof play->request);
+    int error = length < 0 ? length : 0;
+    play->request_size = error ? 0 : (size_t)length;
     if (!error)
         error = sluice_flv_new(SLUICE_FLV_MAX_PAYLOAD, &play->flv);
     if (!error)
-        error = sluice_chain_new(sluice_loop_pool(loop), &play->body);
+        error = sluice_chain_new(sluice_loop_pool(sluice_conn_loop(conn)), &play->body);
     if (!error)
-        error = sluice_conn_new(loop, fd, &events, play, &play->conn);
+        error = sluice_http_new(&play->http);
     if (error) {
+        sluice_http_free(play->http);
         sluice_chain_free(play->body);
         sluice_flv_free(play->flv);
         free(play);
         return error;
     }
-    /* What is short of memory now ends with the first bytes that come. */
-    (void)http_response_init(&play->response, sluice_conn_chain(play->conn));
-    (void)sluice_conn_set_timeout(play->conn, timeout_ms);
+    play->conn = conn;
+    sluice_conn_set_events(conn, &events, play);
+    (void)sluice_conn_set_timeout(conn, timeout_ms);
     sluice_conn_want_send(play->conn);
     *ret_play = &play->base;
     return 0;

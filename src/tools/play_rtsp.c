@@ -183,13 +183,13 @@ static void on_closed(void *user) {
 static const struct rtsp_client_events events = {
     .answered = answered, .frame = on_frame, .ended = on_ended, .closed = on_closed};
 
-static int create(sluice_loop *loop, int fd, const struct target *target, uint32_t timeout_ms, struct play **ret_play) {
+static int create(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, struct play **ret_play) {
     struct rtsp_play *play = calloc(1, sizeof *play);
     if (!play)
         return -ENOMEM;
     play->base.type = &play_rtsp;
     play->timeout_ms = timeout_ms;
-    int error = rtsp_client_new(loop, fd, target, WRITER, &events, play, &play->client);
+    int error = rtsp_client_new(conn, target, WRITER, &events, play, &play->client);
     if (error) {
         free(play);
         return error;

@@ -1,11 +1,11 @@
 #include "tools/publish.h"
 
-int publish_new(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+int publish_new(sluice_conn *conn, const struct target *target, const struct media *media,
                 const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready) {
     const struct publish_type *type = target->kind == TARGET_RTSP ? &publish_rtsp : &publish_flv;
     struct publish *publish;
     bool ready = false;
-    int error = type->create(loop, fd, target, media, &publish, &ready);
+    int error = type->create(conn, target, media, &publish, &ready);
     if (error)
         return error;
     /* Nothing is called before the loop's next turn. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <sluice/loop.h>
+#include <sluice/conn.h>
 
 #include "tools/media.h"
 #include "tools/target.h"
@@ -27,13 +27,13 @@ struct publish_events {
 };
 
 /*
- * @fd: connected to the target; the publisher's, or on failure still the caller's. @ret_ready: whether tags may be sent
+ * @conn: to the target; the publisher's, or on failure still the caller's. @ret_ready: whether tags may be sent
  * at once: raw FLV and HTTP do not wait to be asked. 0, -ENOMEM, -EMSGSIZE, -EOPNOTSUPP (RTSP cannot carry the media)
  */
-int publish_new(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+int publish_new(sluice_conn *conn, const struct target *target, const struct media *media,
                 const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready);
 
-/* 0, -ENOBUFS (no room now: see room()), or what it has failed with, of which ended() tells. */
+/* 0, -EAGAIN (no room now: see room()), or what it has failed with, of which ended() tells. */
 int publish_tag(struct publish *publish, const struct media_tag *tag, uint32_t timestamp);
 
 /* Sends what is queued, and the end: ended() follows. */
@@ -50,7 +50,7 @@ uint64_t publish_bytes(const struct publish *publish);
 
 /* The rest is between publish.c and the kinds of publishers. */
 struct publish_type {
-    int (*create)(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+    int (*create)(sluice_conn *conn, const struct target *target, const struct media *media,
                   struct publish **ret_publish, bool *ret_ready);
     int (*tag)(struct publish *publish, const struct media_tag *tag, uint32_t timestamp);
     void (*finish)(struct publish *publish);

@@ -6,11 +6,10 @@
 
 #include <sluice/conn.h>
 #include <sluice/flv.h>
-#include <sluice/sdp.h>
+#include <sluice/http.h>
 #include <sluice/writer.h>
 
 #include "shared/writer_text.h"
-#include "tools/http_response.h"
 #include "tools/publish.h"
 
 enum { HEAD_MOST = 2 * TARGET_PATH, FRAMING = 64 };
@@ -19,8 +18,8 @@ struct flv_publish {
     struct publish base;
     sluice_conn *conn;
     sluice_writer *writer;
-    struct http_response response;
-    bool http, finishing, finished;
+    sluice_http *http; /* NULL: raw on the connection */
+    bool finishing, finished;
 };
 
 static struct flv_publish *of(struct publish *base) {
@@ -39,13 +38,20 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
         return;
     }
-    int result = http_response_next(&publish->response);
+    sluice_http_response response;
+    int result;
+    do
+        result = sluice_http_next_response(publish->http, sluice_conn_chain(conn), "POST", &response);
+    while (result > 0 && response.interim);
     if (result == 0)
         return;
-    snprintf(reason, sizeof reason, "the server answered %u %s", publish->response.status, publish->response.reason);
-    if (result < 0)
+    if (result < 0) {
         end(publish, result, "what answers is no HTTP server");
-    else if (publish->response.status >= 300)
+        return;
+    }
+    snprintf(reason, sizeof reason, "the server answered %u %.*s", response.status, (int)response.reason.length,
+             response.reason.text);
+    if (response.status >= 300)
         end(publish, -ECONNREFUSED, reason);
     else
         end(publish, publish->finished ? 0 : -ECONNRESET, publish->finished ? reason : "answered before the end");
@@ -91,11 +97,12 @@ static void on_closed(sluice_conn *conn, void *user) {
     (void)conn;
     publish_ended(&publish->base, -ECANCELED, "stopped");
     sluice_writer_free(publish->writer);
-    http_response_clear(&publish->response);
+    sluice_http_free(publish->http);
     free(publish);
 }
 
 static const sluice_conn_events events = {
+    .size = sizeof events,
     .on_data = on_data,
     .on_end = on_end,
     .on_gather = on_gather,
@@ -103,26 +110,11 @@ static const sluice_conn_events events = {
     .on_closed = on_closed,
 };
 
-/* The request's head, up to where the body's first chunk begins. */
-static int write_head(const struct target *target, char *head, size_t size) {
-    char place[TARGET_HOST + 16], plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8] = "";
-    target_place(target, place, sizeof place);
-    int length = snprintf(plain, sizeof plain, "%s:%s", target->user, target->password);
-    if (*target->user && sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0)
-        return -EMSGSIZE;
-    length = snprintf(head, size,
-                      "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice\r\nContent-Type: video/x-flv\r\n%s%s%s"
-                      "Transfer-Encoding: chunked\r\n\r\n",
-                      target->path, place, *login ? "Authorization: Basic " : "", login, *login ? "\r\n" : "");
-    explicit_bzero(plain, sizeof plain);
-    explicit_bzero(login, sizeof login);
-    return length < (int)size ? length : -EMSGSIZE;
-}
-
 static int begin(struct flv_publish *publish, const struct target *target, const struct media *media) {
     char head[HEAD_MOST];
     uint8_t header[SLUICE_FLV_HEADER_SIZE];
-    int length = publish->http ? write_head(target, head, sizeof head) : 0;
+    static const char headers[] = "Content-Type: video/x-flv\r\nTransfer-Encoding: chunked\r\n";
+    int length = publish->http ? target_http_head(target, "POST", headers, head, sizeof head) : 0;
     int error = length < 0 ? length : writer_text(publish->writer, head, (size_t)length);
     sluice_flv_write_header(header, (uint8_t)((media->has[MEDIA_VIDEO] ? SLUICE_FLV_HAS_VIDEO : 0) |
                                               (media->has[MEDIA_AUDIO] ? SLUICE_FLV_HAS_AUDIO : 0)));
@@ -136,28 +128,24 @@ static int begin(struct flv_publish *publish, const struct target *target, const
     return error;
 }
 
-static int create(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+static int create(sluice_conn *conn, const struct target *target, const struct media *media,
                   struct publish **ret_publish, bool *ret_ready) {
     struct flv_publish *publish = calloc(1, sizeof *publish);
     if (!publish)
         return -ENOMEM;
     publish->base.type = &publish_flv;
-    publish->http = target->kind == TARGET_HTTP;
-    int error = sluice_conn_new(loop, fd, &events, publish, &publish->conn);
-    if (error) {
-        free(publish);
-        return error;
-    }
+    publish->conn = conn;
     /* From here on the connection owns it; what fails is told as an end. */
-    error = sluice_writer_new(publish->conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
-    if (!error && publish->http)
-        error = http_response_init(&publish->response, sluice_conn_chain(publish->conn));
+    sluice_conn_set_events(conn, &events, publish);
+    int error = sluice_writer_new(conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
+    if (!error && target->kind == TARGET_HTTP)
+        error = sluice_http_new(&publish->http);
     if (!error)
         error = begin(publish, target, media);
     *ret_publish = &publish->base;
     *ret_ready = !error;
     if (error)
-        sluice_conn_close(publish->conn);
+        sluice_conn_close(conn);
     return 0;
 }
 
@@ -170,7 +158,7 @@ static int send_tag(struct publish *base, const struct media_tag *tag, uint32_t 
         return -EPIPE;
     size_t queued = sluice_writer_queued(publish->writer);
     if (queued > 0 && queued + size > PUBLISH_QUEUE)
-        return -ENOBUFS;
+        return -EAGAIN;
     int length = publish->http ? snprintf(framing, sizeof framing, "%x\r\n",
                                           size + SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE)
                                : 0;
@@ -209,7 +197,7 @@ static void stop(struct publish *base) {
 
 static uint64_t bytes(const struct publish *base) {
     const struct flv_publish *publish = (const struct flv_publish *)base;
-    sluice_writer_stats stats = {0};
+    sluice_writer_stats stats = {.size = sizeof stats};
     if (publish->writer)
         sluice_writer_get_stats(publish->writer, &stats);
     return stats.sent_bytes;

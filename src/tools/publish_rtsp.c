@@ -62,6 +62,7 @@ static int make_track(struct rtsp_publish *publish, const struct media *media, e
     track->number = publish->track_count++;
     track->present = true;
     const sluice_flv_rtp_options options = {
+        .size = sizeof options,
         .type = kind == MEDIA_VIDEO ? SLUICE_FLV_VIDEO : SLUICE_FLV_AUDIO,
         .payload_type = payload_type(&media->config[kind], track->number),
         .ssrc = random.ssrc,
@@ -168,7 +169,7 @@ static void on_closed(void *user) {
 static const struct rtsp_client_events events = {
     .answered = answered, .frame = on_frame, .sent = on_sent, .ended = on_ended, .closed = on_closed};
 
-static int create(sluice_loop *loop, int fd, const struct target *target, const struct media *media,
+static int create(sluice_conn *conn, const struct target *target, const struct media *media,
                   struct publish **ret_publish, bool *ret_ready) {
     struct rtsp_publish *publish = calloc(1, sizeof *publish);
     if (!publish)
@@ -176,7 +177,7 @@ static int create(sluice_loop *loop, int fd, const struct target *target, const 
     publish->base.type = &publish_rtsp;
     int error = describe(publish, media);
     if (!error)
-        error = rtsp_client_new(loop, fd, target, PUBLISH_QUEUE + 2 * SLUICE_FLV_MAX_PAYLOAD, &events, publish,
+        error = rtsp_client_new(conn, target, PUBLISH_QUEUE + 2 * SLUICE_FLV_MAX_PAYLOAD, &events, publish,
                                 &publish->client);
     if (error) {
         on_closed(publish);
@@ -217,7 +218,7 @@ static int send_tag(struct publish *base, const struct media_tag *tag, uint32_t 
         return 0;
     queued = sluice_writer_queued(publish->client->writer);
     if (queued > 0 && queued + size > PUBLISH_QUEUE)
-        return -ENOBUFS;
+        return -EAGAIN;
     if (!publish->has_clock && tag->frame) {
         publish->ntp_zero = ntp_now() - ((uint64_t)(timestamp / 1000) << 32) -
                             ((uint64_t)(timestamp % 1000) << 32) / 1000;
@@ -258,7 +259,7 @@ static void tick(struct publish *base, uint64_t now) {
 
 static uint64_t bytes(const struct publish *base) {
     const struct rtsp_publish *publish = (const struct rtsp_publish *)base;
-    sluice_writer_stats stats = {0};
+    sluice_writer_stats stats = {.size = sizeof stats};
     if (publish->client->writer)
         sluice_writer_get_stats(publish->client->writer, &stats);
     return stats.sent_bytes;

@@ -228,6 +228,7 @@ static void on_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events events = {
+    .size = sizeof events,
     .on_data = on_data,
     .on_end = on_end,
     .on_gather = on_gather,
@@ -235,9 +236,10 @@ static const sluice_conn_events events = {
     .on_closed = on_closed,
 };
 
-int rtsp_client_new(sluice_loop *loop, int fd, const struct target *target, size_t limit,
+int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit,
                     const struct rtsp_client_events *client_events, void *user, struct rtsp_client **ret_client) {
-    const sluice_rtsp_options limits = {.max_body = SLUICE_SDP_MAX_SIZE, .max_skip = SKIP_MOST, .channels = 4};
+    const sluice_rtsp_options limits = {
+        .size = sizeof limits, .max_body = SLUICE_SDP_MAX_SIZE, .max_skip = SKIP_MOST, .channels = 4};
     struct rtsp_client *client = malloc(sizeof *client);
     if (!client)
         return -ENOMEM;
@@ -248,14 +250,13 @@ int rtsp_client_new(sluice_loop *loop, int fd, const struct target *target, size
     int error = target_url(target, client->url);
     if (!error)
         error = sluice_rtsp_new(&limits, &client->framer);
-    if (!error)
-        error = sluice_conn_new(loop, fd, &events, client, &client->conn);
     if (error) {
-        sluice_rtsp_free(client->framer);
         free(client);
         return error;
     }
     /* From here on the connection owns it. Its user is not told before the loop's next turn. */
+    client->conn = conn;
+    sluice_conn_set_events(conn, &events, client);
     client->ended = false;
     *ret_client = client;
     error = sluice_writer_new(client->conn, limit, &client->writer);

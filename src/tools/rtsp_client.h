@@ -64,7 +64,7 @@ struct rtsp_client {
  * @target: copied. @limit: most bytes that wait to be sent. The descriptor is the client's, or on failure still the
  * caller's. 0, -ENOMEM, -EMSGSIZE (too long a URL)
  */
-int rtsp_client_new(sluice_loop *loop, int fd, const struct target *target, size_t limit,
+int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit,
                     const struct rtsp_client_events *events, void *user, struct rtsp_client **ret_client);
 
 /* Asks; what goes wrong ends the client, so that nothing may be done with it after the call but return. */

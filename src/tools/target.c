@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <sluice/sdp.h>
+
 static const struct {
     const char *name;
     enum target_kind kind;
@@ -132,6 +134,19 @@ int target_read(const char *text, struct target *ret_target) {
 void target_place(const struct target *target, char *text, size_t size) {
     bool brackets = strchr(target->host, ':');
     snprintf(text, size, "%s%s%s:%u", brackets ? "[" : "", target->host, brackets ? "]" : "", target->port);
+}
+
+int target_http_head(const struct target *target, const char *method, const char *headers, char *head, size_t size) {
+    char place[TARGET_HOST + 16], plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8] = "";
+    target_place(target, place, sizeof place);
+    int length = snprintf(plain, sizeof plain, "%s:%s", target->user, target->password);
+    if (*target->user && sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0)
+        return -EMSGSIZE;
+    length = snprintf(head, size, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice\r\n%s%s%s%s\r\n", method,
+                      target->path, place, *login ? "Authorization: Basic " : "", login, *login ? "\r\n" : "", headers);
+    explicit_bzero(plain, sizeof plain);
+    explicit_bzero(login, sizeof login);
+    return length < (int)size ? length : -EMSGSIZE;
 }
 
 int target_url(const struct target *target, char url[RTSP_URL + 1]) {

@@ -29,6 +29,12 @@ int target_read(const char *text, struct target *ret_target);
 /* HOST:PORT, an IPv6 address in brackets. */
 void target_place(const struct target *target, char *text, size_t size);
 
+/*
+ * A request's head by HTTP/1.1, with name and password where there are any. @headers: further lines, each with its end.
+ * Bytes, -EMSGSIZE
+ */
+int target_http_head(const struct target *target, const char *method, const char *headers, char *head, size_t size);
+
 /* The URL without name and password. 0, -EMSGSIZE */
 int target_url(const struct target *target, char url[RTSP_URL + 1]);
 

@@ -52,7 +52,7 @@ int main(void) {
         error = read_message(chain);
     sluice_chain_free(chain);
 
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     sluice_pool_free(pool);
     printf("sluice %s, %u blocks held\n", SLUICE_VERSION, stats.held);

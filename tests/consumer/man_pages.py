@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what --help says against the man page and the completions: every option of each is in all of them.
+"""Compares --help with the man page and the completions: every option of each is in all of them. --help fits 80 columns.
 
 Usage: man_pages.py SOURCE_DIR BUILD_DIR [PREFIX]
 
@@ -21,11 +21,13 @@ def read(path):
         return file.read()
 
 
-def of_help(program):
+def of_help(program, wrong):
     """The options that a program's --help has, each at the beginning of a line."""
     text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
     options = set()
     for line in text.splitlines():
+        if len(line) > 80:
+            wrong.append("%s --help has a line of more than 80 columns: %s" % (program, line))
         match = re.match(r"  ((?:-\w, )?--[a-z][a-z-]*)", line)
         if match:
             options |= set(match.group(1).split(", "))
@@ -99,7 +101,7 @@ class Check:
 
 def look_at(check, page, source, build, prefix):
     name, _, section = os.path.basename(page).rpartition(".")
-    expected = of_help(os.path.join(build, name))
+    expected = of_help(os.path.join(build, name), check.wrong)
     if len(expected) < 3:
         check.wrong.append("%s --help names no options" % name)
     places = {kind: os.path.join(source, "src", "completions", kind, file) for kind, file in (

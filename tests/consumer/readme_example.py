@@ -1,4 +1,4 @@
-"""Compiles the README's example exactly as it stands there, by the line that stands there, and has ffmpeg send it a stream.
+"""Compiles the program of which the README shows a part, by the line that stands there, and has ffmpeg send it a stream.
 
 Usage: readme_example.py README LIBDIR BUILD-DIR
 """
@@ -12,32 +12,35 @@ import subprocess
 import sys
 import time
 
-MARKER = "/* example: FLV tags from a socket */"
+PROGRAM = "flv_tags.c"
 SECONDS = 60
 
 
 def example(readme):
+    """The program of which the README shows a part."""
+    program = os.path.join(os.path.dirname(readme), "src", "examples", PROGRAM)
     with open(readme, encoding="utf-8") as file:
         blocks = re.findall(r"^```c\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
-    marked = [block for block in blocks if block.split("\n", 1)[0].strip() == MARKER]
-    if not marked:
-        sys.exit(f"{readme}: no ```c block that begins with {MARKER}")
-    return marked[0]
+    with open(program, encoding="utf-8") as file:
+        text = file.read()
+    if len(blocks) != 1 or blocks[0] not in text:
+        sys.exit(f"{readme}: not one ```c block that is a part of {program}")
+    return text
 
 
 def compiling(readme, libdir):
     """The line by which it is compiled, for where the library has been installed."""
     with open(readme, encoding="utf-8") as file:
-        lines = [line.strip() for line in file if line.startswith("    cc example.c ")]
+        lines = [line.strip() for line in file if line.startswith("    cc " + PROGRAM + " ")]
     if len(lines) != 1 or "PREFIX/lib" not in lines[0]:
-        sys.exit(f"{readme}: not one line that compiles example.c: {lines}")
+        sys.exit(f"{readme}: not one line that compiles {PROGRAM}: {lines}")
     return lines[0].replace("PREFIX/lib", libdir)
 
 
 def compile_example(text, line, build):
     shutil.rmtree(build, ignore_errors=True)
     os.makedirs(build)
-    source = os.path.join(build, "example.c")
+    source = os.path.join(build, PROGRAM)
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_RUN_PATH")}

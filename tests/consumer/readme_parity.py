@@ -1,4 +1,5 @@
-"""The tables of the reader and of the daemon, in their READMEs, name calls, options and tests that exist.
+"""The tables of the reader and of the daemon, in their READMEs, name calls, options and tests that exist; and what the
+documents quote of options is an option.
 
 Usage: readme_parity.py ROOT
 """
@@ -14,19 +15,25 @@ def read(path):
         return file.read()
 
 
+def options_of(root):
+    """The daemon's options: those of the man page, which tools/settings-docs writes from the table of settings."""
+    options = re.findall(r"^\.BI? ([a-z\\-]+)", read(os.path.join(root, "src", "man", "sluiced.8")), re.MULTILINE)
+    return {option.replace("\\", "").strip("-") for option in options}
+
+
 def section_of(root, folder, title):
     return read(os.path.join(root, "src", folder, "README.md")).split("## " + title, 1)[1].split("\n## ", 1)[0]
 
 
 def check_daemon(root, wrong):
     """How many rows the daemon's tables have."""
-    section = section_of(root, "daemon", "The daemon, row by row")
-    settings = read(os.path.join(root, "src", "daemon", "setting.c"))
+    section = section_of(root, "daemon", "Features and tests")
+    settings = options_of(root)
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
     rows = [row for row in rows if row[2].strip() != "test"]
     for promise, here, tests in rows:
         for option in re.findall(r"`--([a-z-]+)`", here):
-            if '{"%s",' % option not in settings:
+            if option not in settings:
                 wrong.append("%s: no option --%s" % (promise.strip(), option))
         if not tests.strip() and "not yet" not in here:
             wrong.append("%s: no test" % promise.strip())
@@ -39,9 +46,27 @@ def check_daemon(root, wrong):
     return len(rows)
 
 
+# Options of other programs that the documents quote, and a prefix.
+OTHERS = {"gc-sections", "static", "no-demo", "seconds", "variants", "max-"}
+
+
+def check_options(root, wrong):
+    """How many options README.md, SECURITY.md and the documents of the daemon quote."""
+    known = options_of(root) | OTHERS
+    count = 0
+    documents = [os.path.join(root, name) for name in ("README.md", "SECURITY.md")]
+    for path in documents + sorted(glob.glob(os.path.join(root, "src", "daemon", "**", "*.md"), recursive=True)):
+        # Code spans, and lines that call the daemon.
+        quoted = re.findall(r"`[^`]*`", read(path)) + re.findall(r"^    .*sluiced -.*$", read(path), re.MULTILINE)
+        options = re.findall(r"(?<![\w-])--([a-z][a-z-]*)", " ".join(quoted))
+        wrong += ["%s: no option --%s" % (os.path.relpath(path, root), option) for option in sorted(set(options) - known)]
+        count += len(options)
+    return count
+
+
 def main(root):
     headers = "".join(read(path) for path in glob.glob(os.path.join(root, "include", "sluice", "*.h")))
-    section = section_of(root, "reader", "The reader, row by row")
+    section = section_of(root, "libsluice/reader", "Calls and tests")
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")][1:]
     wrong = []
     for promise, calls, tests in rows:
@@ -54,9 +79,9 @@ def main(root):
             for case in [""] + re.findall(r"`(\w+)`", cases):
                 if not found or not re.search(r"\b%s\b" % case, found):
                     wrong.append("%s: no test %s: %s" % (promise.strip(), file, case))
-    daemon_rows = check_daemon(root, wrong)
-    print("%d and %d rows, %d wrong" % (len(rows), daemon_rows, len(wrong)), *wrong, sep="\n")
-    return 1 if wrong or len(rows) < 25 or daemon_rows < 30 else 0
+    daemon_rows, options = check_daemon(root, wrong), check_options(root, wrong)
+    print("%d and %d rows, %d options, %d wrong" % (len(rows), daemon_rows, options, len(wrong)), *wrong, sep="\n")
+    return 1 if wrong or len(rows) < 25 or daemon_rows < 30 or options < 100 else 0
 
 
 if __name__ == "__main__":

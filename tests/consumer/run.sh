@@ -32,6 +32,11 @@ mkdir -p "$build"
 "$cmake" --build "$build/cmake"
 check 'find_package' "$build/cmake/consumer"
 expected=$expected_libevent check 'find_package, libevent' "$build/cmake/consumer-libevent"
+expected=$expected_libevent check 'find_package, libevent, static' "$build/cmake/consumer-libevent-static"
+if readelf -d "$build/cmake/consumer-libevent-static" | grep -q libsluice; then
+    echo "sluice::libevent-static is a shared library" >&2
+    exit 1
+fi
 
 # Moved to another place, the prefix still works, and only what the .pc file says is needed.
 cp -a "$prefix" "$build/moved"
@@ -45,6 +50,22 @@ check 'pkg-config' env "LD_LIBRARY_PATH=$moved" "$build/by-pkg-config"
 read -ra flags <<<"$(pkg-config --cflags --libs sluice-libevent libevent_core)"
 "$cc" -Wall -Wextra -Werror "$source/libevent.c" "${flags[@]}" -o "$build/libevent-by-pkg-config"
 expected=$expected_libevent check 'pkg-config, libevent' env "LD_LIBRARY_PATH=$moved" "$build/libevent-by-pkg-config"
+
+# The examples compile as they are installed, by the lines of their README.
+examples=$build/moved/share/doc/libsluice-dev/examples
+count=0
+for example in "$examples"/*.c; do
+    modules=(sluice)
+    case ${example##*/} in
+    in_libevent.c) modules=(sluice-libevent libevent) ;;
+    tls_server.c) modules=(sluice libssl libcrypto) ;;
+    esac
+    read -ra flags <<<"$(pkg-config --cflags --libs "${modules[@]}")"
+    "$cc" -Wall -Wextra -Wno-unused-parameter -Werror "$example" "${flags[@]}" -o "$build/example"
+    count=$((count + 1))
+done
+((count >= 7))
+printf '%s examples: as expected\n' "$count"
 
 [[ $("$build/moved/bin/sluiced" --version) == *"$version"* ]]
 [[ -e $libdir/libsluice.so.0 ]]

@@ -60,7 +60,7 @@ def check_imports(root, build, wrong):
     if "getrandom" not in imported:
         wrong.append("nm says too little of sluiced")
     wrong += ["sluiced calls %s()" % name for name in sorted(imported & set(FORBIDDEN))]
-    starts = {os.path.basename(path) for path in glob.glob(os.path.join(root, "src", "daemon", "*.c"))
+    starts = {os.path.basename(path) for path in glob.glob(os.path.join(root, "src", "daemon", "**", "*.c"), recursive=True)
               if "posix_spawn" in read(path)}
     if starts != STARTS:
         wrong.append("programs are started in %s" % ", ".join(sorted(starts)))
@@ -70,7 +70,7 @@ def check_secrets(root, wrong):
     """The sample sets no secret, and what is shown by clients is compared in constant time."""
     for setting in SECRETS.findall(read(os.path.join(root, "src", "daemon", "sluiced.conf"))):
         wrong.append("sluiced.conf sets %s" % setting)
-    for path in glob.glob(os.path.join(root, "src", "daemon", "*.c")):
+    for path in glob.glob(os.path.join(root, "src", "daemon", "**", "*.c"), recursive=True):
         for line in read(path).splitlines():
             if re.search(r"\b(strn?cmp|memcmp)\(.*\b(password|token|expected|mac|secret)\b", line) and \
                     "strncmp(token, version" not in line and not re.search(r"\b[ab]->password|one->password", line):

@@ -7,7 +7,7 @@
 
 #include <sluice/conn.h>
 
-#include "daemon/packet.h"
+#include "daemon/relay/packet.h"
 
 enum { PIECES = 64, SCRATCH = 1 << 20 };
 

@@ -37,9 +37,13 @@ SANITIZED = "asan" in BUILD_DIR or "tsan" in BUILD_DIR
 BACKEND = os.environ.get("SLUICE_TEST_BACKEND", "")
 # And with any number of workers; empty for what the test is about, or the daemon's own choice.
 WORKERS = os.environ.get("SLUICE_TEST_WORKERS", "")
+# What the daemon logs, where a test does not say it: its end is shown with each failure.
+LOG_LEVEL = os.environ.get("SLUICE_TEST_LOG_LEVEL", "")
 
 # Seconds after which a test file is ended that does not end by itself, so that it can be seen where it hangs; empty for never.
 LIMIT = os.environ.get("SLUICE_TEST_LIMIT", "")
+# The cases to run, as for unittest's -k: a part of the name, or a pattern with *.
+CASE = os.environ.get("SLUICE_TEST_CASE", "")
 
 # The longest that any condition is waited for, seconds. Far beyond what is needed: its end means a failure.
 PATIENCE = 60
@@ -101,7 +105,17 @@ def main():
         timer = threading.Timer(float(LIMIT), _end_hanging)
         timer.daemon = True
         timer.start()
-    unittest.main(verbosity=2, testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
+    run_cases()
+
+
+def run_cases():
+    """Runs the cases of a test file: all, those that the arguments name, or those that SLUICE_TEST_CASE matches."""
+    arguments = [*sys.argv, "-k", CASE] if CASE else sys.argv
+    program = unittest.main(argv=arguments, verbosity=2, exit=False,
+                            testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
+    if CASE and program.result.testsRun == 0:
+        sys.exit("no case matches SLUICE_TEST_CASE=%s" % CASE)
+    sys.exit(not program.result.wasSuccessful())
 
 
 class Patience:
@@ -191,6 +205,8 @@ class Daemon:
             options = (*options, "--admin", "127.0.0.1:0")
         if WORKERS and "--workers" not in options:
             options = (*options, "--workers", WORKERS)
+        if LOG_LEVEL and "--log-level" not in options:
+            options = (*options, "--log-level", LOG_LEVEL)
         self.process = subprocess.Popen([*within, SLUICED, *listen, *options], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         env=dict(os.environ, **(environment or {})), **popen)
@@ -327,13 +343,15 @@ class Daemon:
         host, port = self.address("http", at)
         return "http://%s:%d/%s.flv" % ("[%s]" % host if ":" in host else host, port, name)
 
-    def connect(self, protocol="http", at=0, receive_buffer=0):
-        """A socket that is connected to a listener."""
+    def connect(self, protocol="http", at=0, receive_buffer=0, source=None):
+        """A socket that is connected to a listener; from that address of this host."""
         host, port = self.address(protocol, at)
         peer = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         peer.settimeout(PATIENCE)
+        if source:
+            peer.bind((source, 0))
         peer.connect((host, port))
         return peer
 

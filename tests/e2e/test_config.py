@@ -104,6 +104,28 @@ def settings():
     return re.findall(r"^  --([a-z-]+)", text, re.MULTILINE)
 
 
+# What the help of an option begins with.
+VERBS = set("""Accept Add Allow Ask Check Choose Collect Disconnect Drop Fetch Keep Let Limit Print Read Record Repair Report
+    Require Reserve Select Serve Set Spread Start Wait""".split())
+
+
+class HelpTest(unittest.TestCase):
+    def test_form(self):
+        """It fits a terminal of 80 columns; each option lies below a heading, and its text begins with a verb."""
+        lines = harness.run_daemon("--help")[1].splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        options = [i for i, line in enumerate(lines) if line.startswith("  --")]
+        headings = [i for i, line in enumerate(lines) if i and not lines[i - 1] and i + 1 in options]
+        self.assertGreater(len(headings), 5)
+        self.assertEqual(headings[0] + 1, options[0])
+        for i in headings:
+            self.assertRegex(lines[i], r"\A[A-Z].*:\Z")
+        for i in options:
+            with self.subTest(lines[i]):
+                text = lines[i][30:] if lines[i][29:30] == " " and lines[i][30:] else lines[i + 1].strip()
+                self.assertIn(text.split()[0], VERBS)
+
+
 class SampleTest(FileCase):
     def test_names(self):
         """No setting is in one place alone."""
@@ -429,7 +451,7 @@ class ReloadTest(FileCase):
         other = self.LISTEN + 'memory = "8M";\nstall = 9;\nframe-limit = "2M";\nworkers = 2;'
         self.assertEqual(
             self.reload(daemon, other + "batch = 5;"),
-            ["workers: 3 -> 2 (needs a restart)", 'memory: \\"256M\\" -> \\"8M\\" (needs a restart)',
+            ['memory: \\"256M\\" -> \\"8M\\" (needs a restart)', "workers: 3 -> 2 (needs a restart)",
              "batch: 2 -> 5 (needs a restart)", 'frame-limit: \\"8M\\" -> \\"2M\\" (for those who come)',
              "stall: 30 -> 9 (now)"])
         state = daemon.api()
@@ -469,7 +491,7 @@ class ReloadTest(FileCase):
                 self.assertEqual(harness.read_head(peer)[0], 404)
             self.assertEqual(daemon.request("GET", "/nothing")[0], 404)
             self.reload(daemon, more.replace('"127.0.0.1:0", ', ""))
-            self.assertEqual(daemon.wait_log("listening no more").fields["address"], "127.0.0.1:%d" % port)
+            self.assertEqual(daemon.wait_log("listener closed").fields["address"], "127.0.0.1:%d" % port)
             harness.wait_until(lambda: self.refuses(port), "the port is closed")
             steady.go_on()
         daemon.blocks_settled()
@@ -506,7 +528,7 @@ class ReloadTest(FileCase):
             reasons = self.reload(daemon, 'http = ["127.0.0.2:0", "%s"];\nmax-connections = 1;' % address,
                                   "configuration refused")
             self.assertEqual(reasons, ["cannot listen at %s: Address already in use" % address])
-            gone = daemon.wait_log("listening no more").fields["address"]
+            gone = daemon.wait_log("listener closed").fields["address"]
             self.assertTrue(gone.startswith("127.0.0.2:"))
         for protocol in ("flv", "http", "rtsp"):
             daemon.connect(protocol).close()

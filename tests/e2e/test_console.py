@@ -12,7 +12,7 @@ import harness
 from harness import Daemon, Player, Publisher, Steady
 
 if not browser.find():
-    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps test")
+    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps browser")
 
 TEXTS = "return [...document.querySelectorAll(arguments[0])].map((row) => row.innerText)"
 

@@ -14,7 +14,7 @@ import harness
 from harness import Daemon, Publisher, Steady
 
 if not browser.find():
-    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps test")
+    harness.skip_file("chromium and chromedriver are not installed: tools/install-deps browser")
 
 LISTEN = ("--flv", "127.0.0.1:0=live/raw", "--http", "127.0.0.1:0")
 PLAYER = "https://player.example"

@@ -152,7 +152,7 @@ class KillTest(unittest.TestCase):
         # One that was killed before a frame was on the disk is nothing.
         repaired = lambda: len(self.daemon.log("recording repaired"))
         harness.wait_until(
-            lambda: repaired() + len(self.daemon.log("recording without a frame removed")) >= self.STREAMS,
+            lambda: repaired() + len(self.daemon.log("empty recording removed")) >= self.STREAMS,
             lambda: "the parts' repair: %s" % (self.daemon.log(levels=("error", "warning")), ))
         paths = glob.glob(self.folder + "/live/*/*.flv")
         self.assertGreaterEqual(len(paths), repaired())

@@ -67,7 +67,7 @@ class HardenedTest(unittest.TestCase):
         write("")
         with Daemon("--config", config, "--record", "live/*=" + self.state, listen=(), within=self.within(), environment=NO_LEAKS) as daemon:
             self.check_restricted(daemon.process.pid)
-            self.assertEqual(daemon.log("loop made")[0].fields["backend"],
+            self.assertEqual(daemon.log("loop created")[0].fields["backend"],
                              {"epoll": "epoll"}.get(harness.BACKEND, "io_uring"))
             with Steady(daemon, name=None) as steady:
                 write('pull = ["rtsp://localhost:%d/%s=pulled/a"];\n' % (daemon.address("rtsp")[1], steady.name))
@@ -118,7 +118,7 @@ class HardenedTest(unittest.TestCase):
                 with Daemon("--backend", "auto", within=within, environment=NO_LEAKS) as daemon:
                     complaint, = daemon.check_complaints(1)
                     self.assertEqual((complaint.message, complaint.fields["reason"]),
-                                     ("cannot use io_uring, using epoll", reason))
+                                     ("io_uring unavailable", reason))
                     with Steady(daemon) as steady:
                         steady.go_on(50)
                     daemon.blocks_settled()
@@ -135,7 +135,7 @@ class HardenedTest(unittest.TestCase):
         with Daemon("--backend", "auto", within=within, environment=NO_LEAKS) as daemon:
             with open("/proc/%d/limits" % daemon.process.pid, encoding="ascii") as limits:
                 self.assertRegex(limits.read(), r"Max locked memory +0 +0 ")
-            made = daemon.log("loop made")[0].fields
+            made = daemon.log("loop created")[0].fields
             self.assertTrue(made["backend"] == "epoll" or "fixed-buffers" not in made["features"].split(), made)
             self.assertLessEqual(len(daemon.complaints()), 1)
             with Steady(daemon) as steady:

@@ -17,7 +17,7 @@ import flv
 import harness
 import rtsp
 from camera import Camera
-from harness import Daemon, Player, Steady
+from harness import Daemon, Player, Publisher, Steady
 from hook_server import Hook, reply
 
 KIB, MIB = 1024, 1048576
@@ -32,10 +32,10 @@ ANNOUNCE = ("ANNOUNCE %s RTSP/1.0\r\nCSeq: 1\r\n%sContent-Type: application/sdp\
 class Hostile:
     """Connections that send a part of something each, as much as is taken, and never the rest."""
 
-    def __init__(self, daemon, protocol, count, data, more=b"", first=None):
+    def __init__(self, daemon, protocol, count, data, more=b"", first=None, source=None):
         self.peers = []
         for _ in range(count):
-            peer = daemon.connect(protocol)
+            peer = daemon.connect(protocol, source=source)
             if first:
                 first(peer)
             peer.setblocking(False)
@@ -123,7 +123,7 @@ class HoldingsTest(unittest.TestCase):
         self.check_body(ANNOUNCE % ("rtsp://h/other/a", "", 65000), 401)
 
     def test_rtsp_bodies_that_are_no_descriptions(self):
-        self.check_body("SET_PARAMETER rtsp://h/open/a RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 60000\r\n\r\n", 413, 20)
+        self.check_body("SET_PARAMETER rtsp://h/open/a RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 65000\r\n\r\n", 413, 20)
 
     def test_a_refused_body_is_dropped_and_the_next_request_answered(self):
         with self.daemon() as daemon, rtsp.Client(daemon, "other/a") as client:
@@ -133,6 +133,14 @@ class HoldingsTest(unittest.TestCase):
             client.send_raw("v" * 49900 + "OPTIONS * RTSP/1.0\r\nCSeq: 2\r\n\r\n")
             reply = client.reply()
             self.assertEqual((reply.status, reply.headers["cseq"]), (200, "2"))
+
+    def test_what_is_granted_to_a_head_is_for_its_message(self):
+        """A body that is accepted by its head, and comes later, grants nothing to the request behind it."""
+        with self.daemon() as daemon, rtsp.Client(daemon, "other/a") as client:
+            client.send_raw("SET_PARAMETER %s RTSP/1.0\r\nCSeq: 1\r\nContent-Length: 10\r\n\r\n12345" % client.url)
+            harness.wait_until(lambda: self.held(daemon) > 0, "the head")
+            client.send_raw("67890DESCRIBE %s RTSP/1.0\r\nCSeq: 2\r\n\r\n" % client.url)
+            self.assertEqual([client.reply().status, client.reply().status], [451, 401])
 
     def test_rtsp_heads_and_frames(self):
         """What may not be judged by its head is within the quota: the largest holders are told to go."""
@@ -176,6 +184,42 @@ class HoldingsTest(unittest.TestCase):
                 small.sendall(b"\r\n")
                 self.assertTrue(small.recv(4096).startswith(b"RTSP/1.0 200 "))
             small.close()
+
+    def test_small_heads_of_another_address(self):
+        """The quota is full of heads of a block each, of one address: heads of two blocks of another one get in."""
+        with self.daemon(memory="8M") as daemon:
+            refused = lambda: daemon.api()["refused"]["memory"]
+            # At 8M the quota is 224 blocks.
+            with Hostile(daemon, "rtsp", 260, b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n", source="127.0.0.2"):
+                harness.wait_until(lambda: refused() > 0, "an eviction")
+                before = refused()
+                head = b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n" + b"A: %s\r\n" % (b"a" * 1000) * 5
+                with Hostile(daemon, "rtsp", 10, head) as honest:
+                    harness.wait_until(lambda: refused() >= before + 10, "further evictions")
+                    for peer in honest.peers:
+                        peer.settimeout(harness.PATIENCE)
+                        with contextlib.suppress(ConnectionError):
+                            peer.sendall(b"\r\n")
+                        self.assertEqual(peer.recv(4096).split(b"\r\n")[0], b"RTSP/1.0 200 OK")
+
+    def test_publishers_that_come_at_once(self):
+        """Half of them have to go to another worker. What has come of their bodies by then is no reason to refuse them."""
+        options = ("--workers", "2", "--memory", "4M", "--gop-size", "0")
+        names = ["live/%d" % number for number in range(32)]
+        sent = b"".join(tag.pack() for tag in (*flv.first_tags(), flv.video_frame(0, True, 0, 40000)))
+        with Daemon(*options, listen=LISTEN) as daemon, contextlib.ExitStack() as stack:
+            with daemon.standing_still():
+                for name in names:
+                    publisher = stack.enter_context(Publisher(daemon, name, "http"))
+                    publisher.send(flv.header() + sent)
+
+            def seen():
+                everything = daemon.api()
+                frames = sum(stream["frames"]["video"] for stream in everything["streams"])
+                return everything if frames == len(names) or everything["refused"]["memory"] else None
+
+            everything = harness.wait_until(seen, "their frames")
+            self.assertEqual((everything["refused"]["memory"], daemon.complaints()), (0, []))
 
     def test_websocket_messages(self):
         """Nobody reads what players send: nothing of it is held; and one that is never whole ends in time."""
@@ -249,16 +293,39 @@ class HoldingsTest(unittest.TestCase):
                         harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
                     steady.go_on()
 
+    def recording(self, daemon):
+        """The path of one of 2 MB of the stream beside/r."""
+        with harness.Publisher(daemon, "beside/r", protocol="http") as publisher:
+            tags = flv.first_tags() + [flv.video_frame(40 * i, True, i, 20000) for i in range(100)]
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
+            publisher.finish()
+        daemon.wait_log("recorded")
+        return json.loads(daemon.request("GET", "/recordings/beside/r")[2])["recordings"][0]["path"]
+
+    def test_downloads_beside_publishers_that_hold_much(self):
+        """What publishers hold is no download's: it makes none fail, though it is more than all downloads may hold."""
+        with tempfile.TemporaryDirectory() as folder, \
+                self.daemon("--record", "beside/r=" + folder, "--frame-limit", "3M") as daemon:
+            path = self.recording(daemon)
+            budget = self.budget(daemon)
+            share = (budget - budget // 8) // 4
+            with contextlib.ExitStack() as stack:
+                for number in range(2):
+                    peer = stack.enter_context(daemon.connect())
+                    peer.sendall(b"POST /slow/%d.flv HTTP/1.1\r\nHost: h\r\n\r\n" % number + flv.header() +
+                                 flv.Tag(flv.VIDEO, 0, b"\x17\0\0\0\0" + bytes(2 * MIB)).pack())
+                harness.wait_until(lambda: self.held(daemon) > share, "what the publishers hold")
+                for _ in range(3):
+                    status, _, body = daemon.request("GET", path)
+                    self.assertEqual(status, 200)
+                    self.assertGreater(len(body), 100 * 20000)
+                self.assertEqual(daemon.api()["refused"]["memory"], 0)
+
     def test_recordings_that_are_read_slowly(self):
         """What is read from files for those who do not take it: the largest of these give way."""
         with tempfile.TemporaryDirectory() as folder, \
                 self.daemon("--record", "beside/r=" + folder, memory="8M") as daemon:
-            with harness.Publisher(daemon, "beside/r", protocol="http") as publisher:
-                tags = flv.first_tags() + [flv.video_frame(40 * i, True, i, 20000) for i in range(100)]
-                publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
-                publisher.finish()
-            daemon.wait_log("recorded")
-            path = json.loads(daemon.request("GET", "/recordings/beside/r")[2])["recordings"][0]["path"]
+            path = self.recording(daemon)
             with self.beside(daemon) as steady:
                 with contextlib.ExitStack() as stack:
                     for number in range(2 * CONNECTIONS):
@@ -327,6 +394,20 @@ class HoldingsTest(unittest.TestCase):
             peer.sendall(more.pack())
             player.wait_frame(more)
 
+    def test_requests_that_wait_for_a_hook(self):
+        """A request waits in its block, which is charged: at 8M more than 224 of them are evicted, and nobody else."""
+        requests = {"http": b"GET /open/a.flv HTTP/1.1\r\nHost: h\r\n\r\n",
+                    "rtsp": b"DESCRIBE rtsp://h/open/a RTSP/1.0\r\nCSeq: 1\r\n\r\n"}
+        for protocol, request in requests.items():
+            hook = Hook(self, None)
+            with self.subTest(protocol), self.daemon("--hook-play", hook.url, "--hook-timeout", "60", "--wait", "60",
+                                                     memory="8M") as daemon:
+                with Hostile(daemon, protocol, 200, request):
+                    harness.wait_until(lambda: self.held(daemon) >= 200 * BLOCK, "what they wait in")
+                    self.assertEqual(daemon.api()["refused"]["memory"], 0)
+                    with Hostile(daemon, protocol, 60, request):
+                        harness.wait_until(lambda: daemon.api()["refused"]["memory"] > 0, "an eviction")
+
     def test_who_waits_for_a_hook_is_not_silent(self):
         """A publisher that is asked about for long is not read meanwhile; that is not its silence."""
         hook = Hook(self, reply(200), delay=4)
@@ -357,4 +438,4 @@ class HoldingsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    harness.main()

@@ -24,7 +24,7 @@ DATA = flv.stream(30)[0]
 
 def lost(daemon, count, **fields):
     """Waits until the log says that so many could not be told."""
-    return daemon.wait_log("a hook could not be told", count, **fields)
+    return daemon.wait_log("hook delivery failed", count, **fields)
 
 
 def counts(daemon, event):
@@ -290,7 +290,7 @@ class FailureTest(NoticeCase):
         daemon.blocks_settled()
         daemon.stop()
         # The steady stream, its player, 50 players, and the last publisher.
-        self.assertEqual(len(daemon.log("a hook could not be told", reason="the server stops")), 53)
+        self.assertEqual(len(daemon.log("hook delivery failed", reason="the server stops")), 53)
 
     def test_nobody_is_there(self):
         # A port that is taken, where nobody listens.
@@ -313,7 +313,7 @@ class FailureTest(NoticeCase):
         for thread in threads:
             thread.join()
         self.assertEqual(counts(daemon, "unpublish"), (0, 0, 4200 - 4096))
-        daemon.check_log(4200 - 4096, "a hook could not be told", reason="too much is to be told")
+        daemon.check_log(4200 - 4096, "hook delivery failed", reason="the queue is full")
         daemon.stop(signal.SIGINT)
 
     def test_answers_of_all_kinds(self):

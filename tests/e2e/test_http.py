@@ -510,6 +510,24 @@ class RefusedTest(unittest.TestCase):
                 self.assertNotIn(method, headers["Allow"])
             daemon.blocks_settled()
 
+    def test_methods_of_paths(self):
+        """OPTIONS and 405 name the methods of the path; a path that is not served, and "*", those of all paths."""
+        stream, recording = "GET, HEAD, POST, PUT", "GET, HEAD"
+        preflight = {"Origin": "http://example.com", "Access-Control-Request-Method": "GET"}
+        with tempfile.TemporaryDirectory() as folder:
+            with Daemon("--record", "*=" + folder, "--allow-origin", "*") as daemon:
+                for path, wrong, expected in ((STREAM_PATH, "DELETE", stream), ("/recordings/live/a", "PUT", recording),
+                                              ("/recordings/live/a/1.flv", "POST", recording), ("/none", None, stream),
+                                              ("*", None, stream)):
+                    status, headers, _ = daemon.request("OPTIONS", path, headers=preflight)
+                    self.assertEqual((status, headers["Allow"]), (204, expected + ", OPTIONS"), path)
+                    self.assertEqual(headers["Access-Control-Allow-Methods"], expected)
+                    if wrong:
+                        status, headers, _ = daemon.request(wrong, path)
+                        self.assertEqual((status, headers["Allow"]), (405, expected + ", OPTIONS"), path)
+                self.assertEqual(daemon.request("DELETE", "/none")[0], 404)
+                daemon.blocks_settled()
+
     def test_refused_body_is_no_request(self):
         """What follows a refused request's head is its body, however it looks."""
         with Daemon() as daemon:

@@ -6,6 +6,9 @@ other options of the daemon. The figures are printed either way.
 
 HostileTest: the same beside clients of hostile.py. SLUICE_LOAD_HOSTILE="CONNECTIONS SECONDS PUBLISHERS PLAYERS" asks for
 another size (tools/load --hostile does); CONNECTIONS are those of each kind.
+
+FramesTest, DownloadsTest: beside publishers whose frames trickle, and beside downloads that nobody takes. In the same way
+SLUICE_LOAD_FRAMES and SLUICE_LOAD_DOWNLOADS (tools/load --frames, --downloads).
 """
 
 import collections
@@ -30,6 +33,8 @@ SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD", "50 200 20 6").split
 # Two workers for each core of the test's machine would prove nothing more; one would leave out what they share.
 OPTIONS = os.environ.get("SLUICE_LOAD_OPTIONS", "--workers 2 --memory 64M").split()
 HOSTILE_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_HOSTILE", "20 10 10 40").split()]
+FRAMES_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_FRAMES", "28 6 5 10").split()]
+DOWNLOADS_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_DOWNLOADS", "200 6 5 10").split()]
 KEY = "hostile-key"
 RTSP_SHARE = 10  # Of the players, one in so many plays by RTSP.
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
@@ -300,6 +305,78 @@ class HostileTest(Load):
         figures.update(kinds)
         print("\n".join("%-42s %s" % (name, json.dumps(value) if isinstance(value, dict) else value)
                         for name, value in figures.items()), flush=True)
+
+
+class AloneTest(HostileTest):
+    """Beside hostile clients of one kind."""
+
+    test_hostile = None
+
+    def attack_alone(self, daemon, connections, seconds, kind, recording=""):
+        options = {protocol: daemon.address(protocol) for protocol in ("http", "rtsp", "flv")}
+        options.update(connections=connections, seconds=seconds + 2 * harness.PATIENCE, streams=1, key=KEY, part=hostile.FRAME,
+                       kinds=[kind], recording=recording)
+        process = subprocess.Popen([sys.executable, hostile.__file__, json.dumps(options)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: process.poll() is None and (process.kill(), process.wait()))
+        self.addCleanup(process.stdout.close)
+        self.assertEqual(process.stdout.readline(), "up\n")
+        return process
+
+    def check(self, daemon, kind, size, recording=""):
+        """The attack comes when all publishers and players are there; the figures are printed whatever came of it."""
+        connections, seconds, publishers, players = size
+        healthy = self.start("-n", publishers, "--players", players, "--loop", "--duration", seconds, self.media,
+                             daemon.url("load/%d"))
+        harness.wait_until(lambda: sum(player["stream"].startswith("load/") for player in daemon.api()["players"]) == players,
+                           "all players", 0.2)
+        attack = self.attack_alone(daemon, connections, seconds, kind, recording)
+        most = 0
+        while healthy.process.poll() is None:
+            state = daemon.api()
+            self.note_players(state)
+            most = max(most, state["pool"]["bytes_held"])
+            time.sleep(0.2)
+        status, out, errors = healthy.wait()
+        said = tool.lines(out)[-1] if out.strip() else {}
+        attack.terminate()
+        kinds = json.loads(attack.communicate(timeout=harness.PATIENCE)[0])
+        ended = collections.Counter(line.fields["reason"] for line in daemon.log("publisher ended")
+                                    if line.fields["stream"].startswith("load/") and line.level != "info")
+        figures = {"publishers, players, seconds": (publishers, players, seconds), "status": (status, errors.strip()),
+                   "publishers": said.get("publishers"), "players": said.get("players"), "failures": said.get("failures"),
+                   "healthy publishers that the daemon ended": ended,
+                   "frames the daemon dropped of or for them": self.dropped, "most held, MiB": round(most / MIB, 1),
+                   "refused": daemon.api().get("refused"), "options": " ".join(OPTIONS), **kinds}
+        print("\n".join("%-42s %s" % (name, json.dumps(value)) for name, value in figures.items()), flush=True)
+        self.assertEqual((status, errors, said["failures"], ended, self.dropped), (0, "", [], {}, {}))
+        self.assertEqual((said["publishers"]["served"], said["players"]["served"]), (publishers, players))
+        for what in ("failed", "reconnects", "lost", "unmatched", "timestamps_back"):
+            self.assertEqual(said["players"][what], 0, said["players"])
+        self.assertEqual(kinds[kind]["failed"], 0)
+        self.assertGreater(daemon.api()["refused"]["memory"], 0)
+
+
+class FramesTest(AloneTest):
+    def test_trickling_frames(self):
+        """Authorized publishers, each with a frame that is not whole, and a byte of it every five seconds."""
+        rules = ("--token-keys", self.keys, "--rule=all load/* allow", "--rule=all * secret=k1")
+        with Daemon(*rules, *OPTIONS, listen=LISTEN) as daemon:
+            self.check(daemon, "TricklingFrames", FRAMES_SIZE)
+
+
+class DownloadsTest(AloneTest):
+    def test_downloads(self):
+        """One recording, asked for by many clients at once, which take none of it."""
+        with tempfile.TemporaryDirectory() as folder, \
+                Daemon("--record", "recorded/a=" + folder, *OPTIONS, listen=LISTEN) as daemon:
+            with harness.Publisher(daemon, "recorded/a", protocol="http") as publisher:
+                tags = flv.first_tags() + [flv.video_frame(40 * i, True, i, 20000) for i in range(200)]
+                publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
+                publisher.finish()
+            daemon.wait_log("recorded")
+            path = json.loads(daemon.request("GET", "/recordings/recorded/a")[2])["recordings"][0]["path"]
+            self.check(daemon, "Downloads", DOWNLOADS_SIZE, path)
 
 
 if __name__ == "__main__":

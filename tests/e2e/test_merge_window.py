@@ -52,7 +52,7 @@ class MergeWindowTest(unittest.TestCase):
             time.sleep(0.005)
 
     def check_gathered(self, video, audio):
-        """What comes does not change; that it comes in one send a window is test_merge.c's, which has a clock."""
+        """What comes does not change; that it comes in one send a window is test_coalesce.c's, which has a clock."""
         with self.playing("--merge-window", str(WINDOW), players=3, video=video, audio=audio) as (
                 daemon, publisher, players, sent, source):
             self.publish_slowly(publisher, source, sent, 150)

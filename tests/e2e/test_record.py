@@ -357,7 +357,7 @@ class CrashTest(RecordCase):
         self.assertGreaterEqual(len(parts), 1)
         with self.daemon() as daemon:
             harness.wait_until(lambda: len(daemon.log("recording repaired") + daemon.log(
-                "recording without a frame removed") + daemon.log("recording damaged")) == len(parts), "all parts' repair")
+                "empty recording removed") + daemon.log("recording damaged")) == len(parts), "all parts' repair")
             self.assertEqual(self.files("live/*", ".part"), [])
             # What ends within its first frame has a byte of media: it is kept, and there is nothing to play.
             for line in daemon.complaints():
@@ -397,7 +397,7 @@ class CrashTest(RecordCase):
             file.write(b"nobody's business")
         with self.daemon() as daemon:
             daemon.wait_log("recording repaired", 6)
-            daemon.wait_log("recording without a frame removed", 5)
+            daemon.wait_log("empty recording removed", 5)
         files = self.files("live/cam")
         self.assertEqual([int(os.path.basename(path)[17:19]) for path in files], [0, 1, 2, 3, 4, 5])
         for path in files:
@@ -502,7 +502,7 @@ class CrashTest(RecordCase):
         gone = {10: good[:ends[2]], 11: good[:ends[2] + 11], 12: good[:ends[0] - 5], 13: good[:13], 14: bytes(100)}
         paths = {number: self.leave(number, content) for number, content in {**kept, **gone}.items()}
         self.leave(1, b"an earlier one", ".flv.damaged".replace(".flv", ""))
-        self.assertEqual(self.repair(len(kept) + len(gone), "recording damaged", "recording without a frame removed"),
+        self.assertEqual(self.repair(len(kept) + len(gone), "recording damaged", "empty recording removed"),
                          {"repaired": 0, "damaged": len(kept), "empty": len(gone)})
         self.assertEqual(self.files("live/cam"), [])
         self.assertEqual(read(paths[1] + ".damaged"), b"an earlier one")
@@ -557,7 +557,7 @@ class DiskTest(RecordCase):
                 self.assertEqual(recording()["error"], "No space left on device")
                 self.assertLessEqual(recording()["queued_bytes"], (1 << 20) + (100 << 10))  # And the room for an index.
                 subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
-                daemon.wait_log("recording goes on")
+                daemon.wait_log("recording resumed")
                 harness.wait_until(lambda: recording()["state"] == "recording", "recording")
                 steady.go_on(100)
                 dropped = recording()["frames_dropped"]
@@ -689,7 +689,7 @@ class PlaybackTest(RecordCase):
             harness.read_head(peer)
             os.truncate(self.path, 1000)
             self.assertLess(len(harness.read_to_end(peer)), 64 << 20)
-        self.running.wait_log("cannot read a recording")
+        self.running.wait_log("cannot read recording")
 
     def test_the_list(self):
         for path in ("/recordings/live/cam", "/recordings/live/cam/"):

@@ -365,7 +365,7 @@ class UseTest(RightsCase):
         def told():
             """So many are told of one by one, and of how many more."""
             return len(daemon.log("request refused")), [int(line.fields["count"]) for line in
-                                                        daemon.log("requests refused, not logged")]
+                                                        daemon.log("refusals not logged")]
         harness.wait_until(lambda: told()[0] + sum(told()[1]) == count, lambda: "all to be told of: %s" % (told(), ))
         # Twenty in ten seconds: a busy machine may need more than those for all.
         one_by_one, more = told()

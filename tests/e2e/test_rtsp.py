@@ -129,10 +129,10 @@ class PlayTest(unittest.TestCase):
                for number in range(20)]
         mp3 = [flv.Tag(flv.AUDIO, 40 * number, b"\x2f" + bytes(99)) for number in range(20)]
         for tags, flags, reason in (
-                (vp6, flv.HAS_VIDEO, "video/vp6 is not supported by RTP"),
+                (vp6, flv.HAS_VIDEO, "video/vp6f is not supported by RTP"),
                 (mp3, flv.HAS_AUDIO, "audio/mp3 is not supported by RTP"),
                 ([tag for pair in zip(vp6, mp3) for tag in pair], flv.HAS_VIDEO | flv.HAS_AUDIO,
-                 "video/vp6, audio/mp3 are not supported by RTP")):
+                 "video/vp6f, audio/mp3 are not supported by RTP")):
             with Publisher(self.daemon, "live/b", "http") as publisher, Client(self.daemon, "live/b") as client:
                 publisher.send(flv.header(flags) + b"".join(tag.pack() for tag in tags))
                 self.daemon.wait_stream("live/b")

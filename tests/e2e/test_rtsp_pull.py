@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -416,6 +417,10 @@ class RefusalTest(unittest.TestCase):
     def cases(self):
         closed = Camera(self)
         closed.close()
+        # Bound, so that the port is given to no other camera, and refused, since nobody listens.
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind((closed.host, closed.port))
         sdp = "v=0\r\ns=-\r\nm=%s\r\na=rtpmap:96 %s/90000\r\n"
         return {
             "404": (Camera(self, DESCRIBE=404), "DESCRIBE answered 404 Not Found"),

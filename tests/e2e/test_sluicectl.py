@@ -135,7 +135,7 @@ class SluicectlTest(unittest.TestCase):
             self.assertRegex(err, r"\Asluicectl: [^\n]+\n\Z")
         status, out, err = run(None, "--help")
         self.assertEqual((status, err), (0, ""))
-        self.assertLessEqual(max(map(len, out.splitlines())), 120)
+        self.assertIn("Usage: sluicectl", out)
         self.assertRegex(run(None, "--version")[1], r"\Asluicectl \d+\.\d+\.\d+\n\Z")
 
     def test_nobody_can_read_it(self):

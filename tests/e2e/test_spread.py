@@ -279,7 +279,7 @@ class LifeTest(SpreadTest):
                                "the replica to go")
         first.wait_frame(sent[-1])
         harness.check_same(first.tags, flv.first_tags() + sent, "tags")
-        daemon.check_log(2, "a stream's players spread")
+        daemon.check_log(2, "replica created")
         self.assertEqual(publisher.finish(), 200)
 
     def test_stop_in_full_swing(self):

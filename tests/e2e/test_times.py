@@ -44,7 +44,7 @@ class JumpTest(unittest.TestCase):
                 self.check_length(player.frames, jumps)
                 if count:
                     self.check_compositions(player.frames)
-                    daemon.check_log(len(JUMPS), "timestamps jump", stream=NAME)
+                    daemon.check_log(len(JUMPS), "timestamps jumped", stream=NAME)
                     metrics = daemon.admin("GET", "/metrics")[2].decode()
                     self.assertIn("\nsluice_timestamp_jumps_total %d\n" % len(JUMPS), metrics)
                 source.close()
@@ -107,7 +107,7 @@ class JumpTest(unittest.TestCase):
             source.send(10)
             wait_number(player, 19)
             self.assertEqual(player.frames[-1].timestamp, 100019 * 40)
-            self.assertEqual(daemon.log("timestamps jump"), [])
+            self.assertEqual(daemon.log("timestamps jumped"), [])
 
 
 class FirstDataTest(unittest.TestCase):

@@ -94,6 +94,13 @@ class WaitTest(unittest.TestCase):
             self.settled(daemon)
             daemon.stop()
 
+    def test_what_they_hold(self):
+        """However long they wait, they hold no block: not that of their request either."""
+        daemon = self.daemon("--wait", "3600")
+        players = self.several(daemon)
+        self.all_there(daemon, len(players))
+        harness.wait_until(lambda: daemon.api()["pool"]["blocks_held"] == 0, "no block held")
+
     def test_leaving(self):
         """Who goes before a publisher comes, in whatever way, leaves nothing."""
         daemon = self.daemon("--wait", "3600")

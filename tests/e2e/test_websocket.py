@@ -375,4 +375,4 @@ if __name__ == "__main__":
         harness.skip_file("no Python package websockets")
     if not os.access(ECHO, os.X_OK):
         harness.skip_file("no program at %s (environment variable WEBSOCKET_ECHO)" % ECHO)
-    unittest.main(verbosity=2)
+    harness.run_cases()

@@ -368,7 +368,7 @@ class FailureTest(unittest.TestCase):
             daemon.wait_log("connections refused")
             for peer in peers:
                 peer.close()
-            daemon.wait_log("connections accepted again")
+            daemon.wait_log("accepting resumed")
             harness.wait_until(lambda: self.answers(daemon), "an answer")
             daemon.blocks_settled()
 

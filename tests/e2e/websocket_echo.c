@@ -180,7 +180,7 @@ static void send_data(struct session *session, sluice_websocket_message *message
     const uint8_t *mask = new_mask(key);
     struct output *output = queue(session);
     sluice_websocket_opcode opcode = message->first ? message->opcode : SLUICE_WEBSOCKET_CONTINUATION;
-    check(sluice_slice_keep(&message->payload, &output->payload), "keep");
+    check(sluice_slice_take(&message->payload, &output->payload), "keep");
     size_t length = sluice_slice_length(&output->payload);
     output->head_size = (size_t)sluice_websocket_write_header(output->head, opcode, message->last, length, mask);
     if (mask)
@@ -320,7 +320,7 @@ static void read_response(struct session *session) {
     if (result == -EAGAIN)
         return;
     if (result == 0 && session->accepted && length == 0) {
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(sluice_loop_pool(program.loop), &stats);
         program.copied = stats.bytes_copied;
         open_messages(session, program.target);
@@ -396,8 +396,12 @@ static void on_closed(sluice_conn *conn, void *user) {
         sluice_loop_stop(program.loop);
 }
 
-static const sluice_conn_events events = {
-    .on_data = on_data, .on_end = on_end, .on_gather = on_gather, .on_sent = on_sent, .on_closed = on_closed};
+static const sluice_conn_events events = {.size = sizeof events,
+                                          .on_data = on_data,
+                                          .on_end = on_end,
+                                          .on_gather = on_gather,
+                                          .on_sent = on_sent,
+                                          .on_closed = on_closed};
 
 static struct session *open_session(int fd) {
     const int on = 1;
@@ -463,13 +467,14 @@ static int usage(void) {
 
 int main(int argc, char **argv) {
     sluice_pool *pool;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_listener *listener = NULL;
     pthread_t thread;
     bool is_server = argc > 1 && strcmp(argv[1], "serve") == 0;
     int option = is_server ? 2 : 4;
     if (argc < option || (!is_server && strcmp(argv[1], "connect") != 0))
         return usage();
+    program.options.size = sizeof program.options;
     for (; option < argc; option++) {
         if (strcmp(argv[option], "--pieces") == 0)
             program.options.pieces = true;
@@ -478,8 +483,11 @@ int main(int argc, char **argv) {
         else
             return usage();
     }
-    check(sluice_pool_new(&(sluice_pool_options){.max_blocks = 65536}, &pool), "pool");
-    check(sluice_loop_new(pool, &(sluice_loop_options){.backend = backend()}, &program.loop), "loop");
+    check(sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .max_blocks = 65536}, &pool),
+          "pool");
+    check(sluice_loop_new(pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = backend()},
+                          &program.loop),
+          "loop");
     program.role = is_server ? SLUICE_WEBSOCKET_SERVER : SLUICE_WEBSOCKET_CLIENT;
     if (is_server) {
         listener = serve();

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
+#include "daemon/base/log.h"
 #include "fuzz/fuzz.h"
 
 static bool watching;
@@ -42,12 +42,12 @@ const struct options *daemon_options(const char *extra) {
     static const char always[] = "flv = []; http = []; rtsp = []; admin = []; backend = \"epoll\"; batch = 0;\n"
                                  "log-level = \"debug\"; log-rate = 0;\n";
     char *text, path[64];
-    struct problems problems = {0};
+    struct config_errors errors = {0};
     FUZZ_CHECK(asprintf(&text, "%s%s", always, extra) > 0);
     daemon_file(text, strlen(text), path, sizeof path);
     const struct command_line line = {.config = path};
-    const struct options *options = options_load(&line, NULL, kept, NULL, &problems);
-    problems_each(&problems, show_problem, NULL);
+    const struct options *options = options_load(&line, NULL, kept, NULL, &errors);
+    config_errors_each(&errors, show_problem, NULL);
     FUZZ_CHECK(options);
     daemon_file_close(path);
     free(text);

@@ -2,7 +2,7 @@
 #ifndef SLUICE_TESTS_FUZZ_DAEMON_H
 #define SLUICE_TESTS_FUZZ_DAEMON_H
 
-#include "daemon/options_load.h"
+#include "daemon/config/options_load.h"
 
 /* A file in memory that nobody else may read, and its path. */
 void daemon_file(const void *text, size_t n, char *ret_path, size_t size);

@@ -263,7 +263,7 @@ void fuzz_keep(fuzz_run *run, sluice_slice *slice) {
     fuzz_held *held = &run->held[fuzz_random(run, FUZZ_HELD)];
     uint64_t hash = fuzz_hash(slice);
     let_go(held);
-    if (sluice_slice_keep(slice, &held->slice) == 0) {
+    if (sluice_slice_take(slice, &held->slice) == 0) {
         held->hash = hash;
         FUZZ_CHECK(sluice_slice_length(slice) == 0);
     }
@@ -307,7 +307,8 @@ static const uint32_t block_sizes[POOLS] = {512, 2048, 16384};
 static sluice_pool *pools[POOLS];
 
 static sluice_pool *take_pool(unsigned which) {
-    const sluice_pool_options options = {.block_size = block_sizes[which],
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = block_sizes[which],
                                          .slab_blocks = SLAB / block_sizes[which],
                                          .max_blocks = MOST_SLABS * (SLAB / block_sizes[which]),
                                          .reserve_blocks = 8,
@@ -321,7 +322,7 @@ static sluice_pool *take_pool(unsigned which) {
 
 /* Everything must have come back. */
 static void put_pool(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     FUZZ_CHECK(stats.held == 0);
     FUZZ_CHECK(stats.views == 0);

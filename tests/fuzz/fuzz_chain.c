@@ -253,7 +253,7 @@ static void sub(machine *m, call c) {
 
 static void keep(machine *m, call c) {
     sluice_slice kept = {0};
-    if (sluice_slice_keep(&m->slices[c.b], &kept) == 0) {
+    if (sluice_slice_take(&m->slices[c.b], &kept) == 0) {
         check_slice(&m->slices[c.b], &(model){0});
         m->slices[c.b] = kept;
     }
@@ -288,7 +288,7 @@ static void release(machine *m, call c) {
 
 /* The pool's counts agree with each other; at most what was lent has come back. */
 static void check_pool(machine *m) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(m->pool, &stats);
     FUZZ_CHECK(stats.total == stats.free + stats.kernel + stats.held);
     FUZZ_CHECK(stats.foreign == m->lent - m->returned);
@@ -300,7 +300,8 @@ static void (*const calls[])(machine *m, call c) = {append_block, append_memory,
                                                     release,      keep,          reserve, commit};
 
 static sluice_pool *pool_of(const fuzz_run *run) {
-    const sluice_pool_options options = {.block_size = 512,
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = 512,
                                          .slab_blocks = 8,
                                          .max_blocks = 8u << run->settings[0] % 8,
                                          .reserve_blocks = 1 + run->settings[1] % 7,
@@ -333,7 +334,7 @@ void fuzz_target(fuzz_run *run) {
         sluice_chain_free(m.chains[i]);
     sluice_block_release(m.receiving);
     check_pool(&m);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(m.pool, &stats);
     FUZZ_CHECK(stats.held == 0 && stats.views == 0 && stats.foreign == 0 && m.lent == m.returned);
     sluice_pool_free(m.pool);

@@ -87,7 +87,7 @@ void fuzz_target(fuzz_run *run) {
                                       SLUICE_CODEC_OPUS, SLUICE_CODEC_PCMA, SLUICE_CODEC_PCMU};
     uint32_t codec = codecs[run->settings[0] % 6];
     sluice_codec_config config;
-    sluice_rtp_unpacker_options options = {0};
+    sluice_rtp_unpacker_options options = {.size = sizeof options};
     int result = 0;
     memset(&config, 0, sizeof config);
     FUZZ_CHECK(sluice_codec_init(&config, codec, 0, 0) == 0);

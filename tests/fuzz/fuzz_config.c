@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/users.h"
+#include "daemon/access/users.h"
 #include "fuzz/daemon.h"
 #include "fuzz/fuzz.h"
 
@@ -19,12 +19,12 @@ static void check_line(const char *line, void *user) {
 }
 
 /* All that is wrong is told; nothing where nothing is. */
-static void check_problems(struct problems *problems, bool wrong) {
+static void check_problems(struct config_errors *errors, bool wrong) {
     size_t told = 0;
-    FUZZ_CHECK((problems->count > 0) == wrong);
-    problems_each(problems, check_line, &told);
+    FUZZ_CHECK((errors->count > 0) == wrong);
+    config_errors_each(errors, check_line, &told);
     FUZZ_CHECK(!wrong || told > 0);
-    problems_clear(problems);
+    config_errors_clear(errors);
 }
 
 static void kept(const struct setting *setting, const char *from, const char *to, void *user) {
@@ -39,11 +39,11 @@ static void changed(const struct setting *setting, const char *from, const char 
 
 static const struct options *load(const void *text, size_t n, const struct options *in_force) {
     char path[64];
-    struct problems problems = {0};
+    struct config_errors errors = {0};
     daemon_file(text, n, path, sizeof path);
     const struct command_line line = {.config = path};
-    const struct options *options = options_load(&line, in_force, kept, NULL, &problems);
-    check_problems(&problems, !options);
+    const struct options *options = options_load(&line, in_force, kept, NULL, &errors);
+    check_problems(&errors, !options);
     daemon_file_close(path);
     return options;
 }
@@ -60,20 +60,21 @@ static void check_printed(const struct options *options) {
     size_t size;
     FILE *out = open_memstream(&text, &size);
     FUZZ_CHECK(out);
-    for (size_t i = 0; i < settings_count; i++) {
-        char *value = settings[i].kind == SETTING_COMMAND ? NULL : options_value(options, &settings[i]);
-        if (value && is_shown_whole(&settings[i], value))
-            fprintf(out, "%s = %s;\n", settings[i].name, value);
+    const struct setting *setting;
+    for (size_t i = 0; (setting = setting_at(i)); i++) {
+        char *value = setting->kind == SETTING_COMMAND ? NULL : options_value(options, setting);
+        if (value && is_shown_whole(setting, value))
+            fprintf(out, "%s = %s;\n", setting->name, value);
         free(value);
     }
     FUZZ_CHECK(fclose(out) == 0);
     const struct options *again = load(text, size, NULL);
     FUZZ_CHECK(again);
-    for (size_t i = 0; i < settings_count; i++) {
-        if (settings[i].kind == SETTING_COMMAND)
+    for (size_t i = 0; (setting = setting_at(i)); i++) {
+        if (setting->kind == SETTING_COMMAND)
             continue;
-        char *value = options_value(options, &settings[i]), *other = options_value(again, &settings[i]);
-        FUZZ_CHECK(value && other && (!is_shown_whole(&settings[i], value) || strcmp(value, other) == 0));
+        char *value = options_value(options, setting), *other = options_value(again, setting);
+        FUZZ_CHECK(value && other && (!is_shown_whole(setting, value) || strcmp(value, other) == 0));
         free(value);
         free(other);
     }
@@ -110,15 +111,15 @@ static void fuzz_words(const fuzz_run *run) {
     for (char *rest = text, *word; count <= MOST_WORDS && (word = strsep(&rest, "\n"));)
         if (*word)
             words[count++] = word;
-    struct problems problems = {0};
+    struct config_errors errors = {0};
     struct command_line line;
-    bool good = command_line_parse(count, words, &problems, &line);
-    check_problems(&problems, !good);
+    bool good = command_line_parse(count, words, &errors, &line);
+    check_problems(&errors, !good);
     /* No file of this machine is to be read. */
     line.config = NULL;
-    const struct options *options = good ? options_load(&line, NULL, kept, NULL, &problems) : NULL;
+    const struct options *options = good ? options_load(&line, NULL, kept, NULL, &errors) : NULL;
     if (good)
-        check_problems(&problems, !options);
+        check_problems(&errors, !options);
     options_unref(options);
     command_line_clear(&line);
     free(text);
@@ -140,7 +141,7 @@ static void fuzz_users(const fuzz_run *run) {
 }
 
 static void fuzz_pulls(const fuzz_run *run) {
-    char path[64], error[PRIVATE_FILE_ERROR] = "";
+    char path[64], error[SECRET_FILE_ERROR] = "";
     struct pull_options pulls = {0};
     daemon_file(run->bytes, run->size, path, sizeof path);
     int result = pull_options_load(&pulls, path, error);

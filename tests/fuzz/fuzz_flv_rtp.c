@@ -64,7 +64,7 @@ static size_t need(const void *state) {
 
 static void show_track(fuzz_run *run, const sluice_flv_rtp *rtp) {
     const sluice_codec_config *config = sluice_flv_rtp_config(rtp);
-    sluice_flv_rtp_stats stats;
+    sluice_flv_rtp_stats stats = {.size = sizeof stats};
     uint8_t report[400];
     sluice_flv_rtp_get_stats(rtp, &stats);
     fuzz_show_bytes(run, "stats", &stats, sizeof stats);
@@ -87,7 +87,8 @@ void fuzz_target(fuzz_run *run) {
     player p = {.max_packet = limits[run->settings[0] % 4]};
     FUZZ_CHECK(sluice_flv_new(0, &p.flv) == 0);
     for (unsigned i = 0; i < 2; i++) {
-        const sluice_flv_rtp_options options = {.type = i ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
+        const sluice_flv_rtp_options options = {.size = sizeof options,
+                                                .type = i ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
                                                 .payload_type = 96,
                                                 .ssrc = 1,
                                                 .sequence = 65530,

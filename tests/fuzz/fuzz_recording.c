@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* For what its thread does: whether that is done cannot be seen from outside. */
-#include "daemon/record_repair.c" // NOLINT(bugprone-suspicious-include)
+#include "daemon/recording/recovery.c" // NOLINT(bugprone-suspicious-include)
 
 #include "fuzz/daemon.h"
 #include "fuzz/fuzz.h"
@@ -93,7 +93,7 @@ static bool has_frame(const uint8_t *bytes, size_t n) {
 void fuzz_target(fuzz_run *run) {
     static uint8_t once[MOST], twice[MOST];
     const struct record_root root = {.fd = folder()};
-    struct record_repairs repairs = {.root = &root};
+    struct recovery repairs = {.root = &root};
     if (!run->whole || run->size >= MOST / 2)
         return;
     daemon_watch_log();

@@ -127,7 +127,7 @@ static void write_command(fuzz_run *run) {
         args[i] = (sluice_resp_arg){run->bytes + i * each, each};
     size_t size = sluice_resp_command_size(args, count);
     char *buffer = fuzz_copy("", 0);
-    FUZZ_CHECK(sluice_resp_write_command(buffer, 0, args, count, &length) == -ENOBUFS);
+    FUZZ_CHECK(sluice_resp_write_command(buffer, 0, args, count, &length) == -EMSGSIZE);
     free(buffer);
     buffer = malloc(size);
     FUZZ_CHECK(buffer && sluice_resp_write_command(buffer, size, args, count, &length) == 0 && length == size);
@@ -149,10 +149,10 @@ static void write_command(fuzz_run *run) {
 
 void fuzz_target(fuzz_run *run) {
     static const sluice_resp_limits limits[] = {
-        {0},
-        {.bulk = 20, .line = 10, .elements = 5, .depth = 2},
-        {.reply = 60},
-        {.depth = SLUICE_RESP_MAX_DEPTH, .elements = 100},
+        {.size = sizeof(sluice_resp_limits)},
+        {.size = sizeof(sluice_resp_limits), .bulk = 20, .line = 10, .elements = 5, .depth = 2},
+        {.size = sizeof(sluice_resp_limits), .reply = 60},
+        {.size = sizeof(sluice_resp_limits), .depth = SLUICE_RESP_MAX_DEPTH, .elements = 100},
     };
     uint8_t how = run->settings[0];
     replies r = {.opens = how & 4, .drops = how & 8};

@@ -132,12 +132,19 @@ static void say(session *s) {
 }
 
 void fuzz_target(fuzz_run *run) {
-    static const sluice_resp_client_events events = {.on_push = pushed, .on_closed = closed};
+    static const sluice_resp_client_events events = {.size = sizeof events, .on_push = pushed, .on_closed = closed};
     static session s;
     s = (session){.run = run};
     int fds[2];
-    sluice_resp_client_options options = {.resp3 = run->settings[0] & 1, .max_commands = 16, .limits = {.reply = 4000}};
-    FUZZ_CHECK(sluice_loop_new(run->pool, &(sluice_loop_options){.backend = SLUICE_BACKEND_EPOLL}, &s.loop) == 0);
+    sluice_resp_client_options options = {
+        .size = sizeof options,
+        .resp3 = run->settings[0] & 1,
+        .max_commands = 16,
+        .limits = &(sluice_resp_limits){.size = sizeof(sluice_resp_limits), .reply = 4000}};
+    FUZZ_CHECK(
+        sluice_loop_new(run->pool,
+                        &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_EPOLL},
+                        &s.loop) == 0);
     FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     s.peer = fds[1];
     FUZZ_CHECK(sluice_resp_client_new(s.loop, fds[0], &options, &events, &s, &s.client) == 0);

@@ -134,7 +134,7 @@ static void show_report(fuzz_run *run, receiver *r) {
 
 void fuzz_target(fuzz_run *run) {
     uint8_t how = run->settings[0], sizes = run->settings[1];
-    receiver r = {.options = {.latm = how & 4}};
+    receiver r = {.options = {.size = sizeof r.options, .latm = how & 4}};
     if (how & 8)
         r.options.max_unit = 200;
     if (how & 16)

@@ -69,7 +69,7 @@ static void add_tracks(fuzz_run *run, session *s) {
                                       SLUICE_CODEC_OPUS, SLUICE_CODEC_PCMA, SLUICE_CODEC_PCMU};
     for (unsigned i = 0; i < SLUICE_RTP_FLV_TRACKS; i++) {
         sluice_codec_config config;
-        sluice_rtp_unpacker_options options = {.latm = run->settings[i] & 64};
+        sluice_rtp_unpacker_options options = {.size = sizeof options, .latm = run->settings[i] & 64};
         unsigned codec = run->settings[i] % 6;
         FUZZ_CHECK(sluice_codec_init(&config, codecs[codec], codec > 3 ? 8000 : 0, 1 + (run->settings[i] >> 7)) == 0);
         if (run->done < run->size && run->bytes[run->done] == 'f') {
@@ -89,7 +89,7 @@ static void add_tracks(fuzz_run *run, session *s) {
 
 static void show_end(fuzz_run *run, session *s) {
     for (unsigned i = 0; i < SLUICE_RTP_FLV_TRACKS; i++) {
-        sluice_rtp_flv_stats stats;
+        sluice_rtp_flv_stats stats = {.size = sizeof stats};
         uint8_t report[SLUICE_RTP_FLV_REPORT_SIZE];
         if (sluice_rtp_flv_get_stats(s->flv, i, &stats) != 0)
             continue;

@@ -130,10 +130,16 @@ static size_t need(const void *state) {
 
 void fuzz_target(fuzz_run *run) {
     static const sluice_rtsp_options options[] = {
-        {0},
-        {.max_skip = 100},
-        {.max_skip = 1 << 20, .channels = 4},
-        {.max_head = 200, .max_url = 30, .max_headers = 5, .max_key = 12, .max_value = 40, .max_body = 50},
+        {.size = sizeof(sluice_rtsp_options)},
+        {.size = sizeof(sluice_rtsp_options), .max_skip = 100},
+        {.size = sizeof(sluice_rtsp_options), .max_skip = 1 << 20, .channels = 4},
+        {.size = sizeof(sluice_rtsp_options),
+         .max_head = 200,
+         .max_url = 30,
+         .max_headers = 5,
+         .max_key = 12,
+         .max_value = 40,
+         .max_body = 50},
     };
     sluice_rtsp *rtsp;
     FUZZ_CHECK(sluice_rtsp_new(&options[run->settings[0] % 4], &rtsp) == 0);

@@ -44,7 +44,7 @@ static void show_decoded(fuzz_run *run, sluice_http_text text) {
 
 static void show_config(fuzz_run *run, const sluice_sdp_format *format) {
     sluice_codec_config config;
-    sluice_rtp_unpacker_options options = {0};
+    sluice_rtp_unpacker_options options = {.size = sizeof options};
     int result = sluice_codec_read_rtpmap(&config, format->encoding, format->clock_rate, (uint8_t)format->channels,
                                           &options);
     fuzz_show(run, "codec", result);

@@ -11,14 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/admin_api.h"
-#include "daemon/admin_metrics.h"
-#include "daemon/command.h"
-#include "daemon/flv_session.h"
-#include "daemon/http_session.h"
-#include "daemon/log.h"
-#include "daemon/rtsp_session.h"
-#include "daemon/server.h"
+#include "daemon/admin/admin_api.h"
+#include "daemon/admin/admin_metrics.h"
+#include "daemon/base/log.h"
+#include "daemon/control/worker_command.h"
+#include "daemon/protocols/flv/flv_session.h"
+#include "daemon/protocols/http/http_session.h"
+#include "daemon/protocols/rtsp/rtsp_session.h"
+#include "daemon/pull/pull.h"
+#include "daemon/server/server.h"
 #include "fuzz/daemon.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/wire.h"
@@ -47,7 +48,7 @@ typedef struct world {
     uint64_t merge_window_ms;
     wire_peer *peers[CONNECTIONS];
     bool upgraded[CONNECTIONS]; /* to WebSocket */
-    struct hook_job *asked[MOST_JOBS];
+    struct hook_query *asked[MOST_JOBS];
     size_t asked_count;
     struct connect_job *wanted; /* the pull's connection */
     bool comparing;             /* what is sent follows from what came */
@@ -100,7 +101,7 @@ static const struct options *choose_options(unsigned choice) {
 /* ---- Who answers the data plane ---- */
 
 static void come_back(void *user) {
-    struct hook_job *job = user;
+    struct hook_query *job = user;
     job->done(job);
 }
 
@@ -112,8 +113,8 @@ static void answer(world *w, bool granted) {
     w->asked_count = 0;
 }
 
-static void ask(void *asker, struct hook_job *job) {
-    world *w = asker;
+static void ask(void *worker_query, struct hook_query *job) {
+    world *w = worker_query;
     if (w->asked_count == MOST_JOBS)
         answer(w, false);
     w->asked[w->asked_count++] = job;
@@ -161,16 +162,13 @@ static bool is_rtsp(unsigned which) {
 
 /* As the server does with one that it has accepted. */
 static int begin(struct worker *worker, int fd, unsigned which) {
-    static const struct listener_option listener = {.stream = "live/raw", .merge_window_ms = OPTIONS_MERGE_UNSET};
-    const struct sockaddr_storage peer = address_of(which);
-    sluice_conn_handover connection = {.fd = fd, .told = true};
-    if (worker->draining)
-        return -ESHUTDOWN;
-    if (which == 4)
-        return flv_session_start(worker, &connection, &peer, &listener);
-    if (is_rtsp(which))
-        return rtsp_session_start(worker, &connection, &peer, &listener);
-    return http_session_start(worker, &connection, &peer, &listener);
+    const struct protocol *protocol = which == 4 ? &flv_protocol : is_rtsp(which) ? &rtsp_protocol : &http_protocol;
+    struct handover handover = {
+        .connection = {.fd = fd, .told = true},
+        .peer = address_of(which),
+        .listener = {protocol, .stream = "live/raw", .merge_window_ms = OPTIONS_MERGE_UNSET},
+    };
+    return worker->draining ? -ESHUTDOWN : session_start(protocol->session, worker, &handover, NULL);
 }
 
 /* The connection's peer, connected anew where it has gone; NULL where it cannot be. */
@@ -319,11 +317,11 @@ static void look(world *w) {
 }
 
 static void kick(world *w, const uint8_t *bytes, size_t size) {
-    struct command command = {.kind = COMMAND_KICK_STREAM, .ban_ms = size % 2 * 10000};
+    struct worker_command command = {.kind = COMMAND_KICK_STREAM, .ban_ms = size % 2 * 10000};
     size_t length = size < STREAM_NAME ? size : STREAM_NAME;
     memcpy(command.stream, bytes, length);
     for (uint32_t i = 0; i < w->workers; i++)
-        (void)command_run(server_worker(w->server, i), &command);
+        (void)worker_command_run(server_worker(w->server, i), &command);
 }
 
 /* Or for want of memory. */
@@ -409,7 +407,7 @@ static void open_world(world *w, fuzz_run *run) {
     wire_begin(run);
     FUZZ_CHECK(server_new(options, &w->server) == 0);
     server_set_hook_asker(w->server, ask, w);
-    server_set_connector(w->server, want, w);
+    FUZZ_CHECK(pulls_register(w->server, want, w) == 0);
     for (uint32_t i = 0; i < w->workers; i++) {
         struct worker *worker = server_worker(w->server, i);
         w->loops[i] = worker->loop;
@@ -433,11 +431,11 @@ static void stop(world *w) {
     }
     FUZZ_CHECK(stopped[0] && (stopped[1] || w->workers == 1));
     for (uint32_t i = 0; i < w->workers; i++) {
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(server_worker(w->server, i)->pool, &stats);
         FUZZ_CHECK(stats.held == 0 && stats.views == 0);
         const struct holdings *holdings = &server_worker(w->server, i)->holdings;
-        FUZZ_CHECK(holdings->charged == 0 && holdings->extra == 0 && holdings->sizes == 0);
+        FUZZ_CHECK(holdings->charged == 0 && holdings->extra == 0 && holdings->reads == 0 && !holdings->tree);
     }
 }
 

@@ -4,8 +4,8 @@
 
 #include <sluice/sdp.h>
 
-#include "framers/base64.h"
-#include "framers/utf8.h"
+#include "framers/text/base64.h"
+#include "framers/text/utf8.h"
 #include "fuzz/fuzz.h"
 
 /* Characters by the table of Unicode, section 3.9: bytes of the first one, 0 when it is none or not whole. */

@@ -71,8 +71,10 @@ void fuzz_target(fuzz_run *run) {
     static const uint64_t limits[] = {0, 0, 10, 300};
     uint8_t how = run->settings[0];
     end e = {.pieces = how & 2};
-    const sluice_websocket_options options = {
-        .max_frame = limits[how >> 2 & 3], .max_message = limits[how >> 4 & 3], .pieces = e.pieces};
+    const sluice_websocket_options options = {.size = sizeof options,
+                                              .max_frame = limits[how >> 2 & 3],
+                                              .max_message = limits[how >> 4 & 3],
+                                              .pieces = e.pieces};
     FUZZ_CHECK(
         sluice_websocket_new(how & 1 ? SLUICE_WEBSOCKET_CLIENT : SLUICE_WEBSOCKET_SERVER, &options, &e.websocket) == 0);
     fuzz_drive(run, &(fuzz_framer){next, need}, &e);

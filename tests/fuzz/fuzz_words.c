@@ -11,16 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/access.h"
-#include "daemon/address.h"
-#include "daemon/admin_option.h"
-#include "daemon/cidr.h"
-#include "daemon/hook_url.h"
-#include "daemon/http_range.h"
-#include "daemon/log.h"
-#include "daemon/pull_option.h"
-#include "daemon/record_files.h"
-#include "daemon/token.h"
+#include "daemon/access/authorize.h"
+#include "daemon/access/token.h"
+#include "daemon/admin/admin_pull.h"
+#include "daemon/base/address.h"
+#include "daemon/base/cidr.h"
+#include "daemon/base/hook_url.h"
+#include "daemon/base/log.h"
+#include "daemon/config/admin_option.h"
+#include "daemon/config/pull_option.h"
+#include "daemon/protocols/http/http_range.h"
+#include "daemon/recording/record_files.h"
 #include "fuzz/daemon.h"
 #include "fuzz/fuzz.h"
 #include "shared/rtsp_url.h"
@@ -149,7 +150,32 @@ static void read_name(const word *w) {
         FUZZ_CHECK(isalnum((unsigned char)w->text[i]) || strchr("._-/", w->text[i]));
 }
 
+/* What is written is read as the same pull. */
+static void check_written(const struct pull_option *pull) {
+    struct pull_options again = {0};
+    char text[PULL_OPTION_TEXT];
+    pull_option_format(pull, text);
+    FUZZ_CHECK(!pull_options_add(&again, text));
+    FUZZ_CHECK(pull_option_equal(&again.list[0], pull));
+    pull_options_clear(&again);
+}
+
+/* A body of the API. */
+static void read_pull_request(const word *w) {
+    struct pull *pull = NULL;
+    const char *wrong = NULL;
+    int error = admin_pull_read(w->text, w->length, &pull, &wrong);
+    FUZZ_CHECK((error == 0) == (pull != NULL) && (error == -EINVAL) == (wrong != NULL));
+    if (pull)
+        check_written(pull->option);
+    pull_free(pull);
+}
+
 static void read_pull(const word *w) {
+    if (*w->text == '{') {
+        read_pull_request(w);
+        return;
+    }
     struct pull_options pulls = {0};
     const char *wrong = pull_options_add(&pulls, w->text);
     FUZZ_CHECK((wrong == NULL) == (pulls.count == 1));
@@ -160,6 +186,7 @@ static void read_pull(const word *w) {
                    stream_name_is_valid(pull->name, strlen(pull->name)));
         FUZZ_CHECK(!pull->has_user || !strpbrk(pull->user, ":\"\\\r\n"));
         FUZZ_CHECK(!strpbrk(pull->password, "\r\n"));
+        check_written(pull);
     }
     pull_options_clear(&pulls);
 }
@@ -191,9 +218,9 @@ static void read_address(const word *w) {
 }
 
 static void read_query(const word *w) {
-    char token[ACCESS_TOKEN];
-    if (access_query_token((sluice_http_text){w->text, w->length}, token))
-        FUZZ_CHECK(*token && strlen(token) < ACCESS_TOKEN && strlen(token) <= w->length);
+    char token[AUTHORIZE_TOKEN];
+    if (authorize_query_token((sluice_http_text){w->text, w->length}, token))
+        FUZZ_CHECK(*token && strlen(token) < AUTHORIZE_TOKEN && strlen(token) <= w->length);
     if (record_file_name_is_valid(w->text, w->length))
         FUZZ_CHECK(!strchr(w->text, '/') && *w->text != '.' && w->length < RECORD_FILE);
 }

@@ -116,6 +116,18 @@ def http():
         "Sec-WebSocket-Protocol: superchat, chat", ""))
 
 
+def http_response():
+    length = lines("HTTP/1.1 200 OK", "Server: x", "Content-Length: 5", "") + "12345"
+    chunked = lines("HTTP/1.1 200 OK", "Transfer-Encoding: chunked", "", "5;a=b", "hello", "00A", "0123456789", "0", "A: b", "")
+    seed("http_response", "length", lines("HTTP/1.1 100 Continue", "") + length + chunked + length)
+    seed("http_response", "bare", lines("HTTP/1.1 200 OK", "Content-Length: 5", "") + lines("HTTP/1.1 304", "ETag: x", "") +
+         lines("HTTP/1.1 204 No Content", "") + chunked, 1)
+    seed("http_response", "connect", lines("HTTP/1.0 407 Login", "Connection: keep-alive", "Content-Length: 0", "") +
+         lines("HTTP/1.1 200 Connected", "Content-Length: 5", "") + "tunnel", 10, 1)
+    seed("http_response", "switched", lines("HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "") + "\x81\0")
+    seed("http_response", "close", lines("HTTP/1.0 404 Not Found", "Connection: close", "") + "all the rest", 3)
+
+
 def frame(opcode, payload, masked=True, last=True, width=0):
     head = bytes([opcode | (0x80 if last else 0)])
     mask = 0x80 if masked else 0
@@ -404,6 +416,9 @@ def words():
     seed("words", "more", b"".join(record(i, t) for i, t in (
         (0, b"all * allow;x"), (2, b"::/0;1.2.3.4"), (2, b"::ffff:0:0/96;1.2.3.4"), (4, b"bytes=-5"), (4, b"bytes=0-"),
         (5, b"live/../a"), (5, b"a/b/c/d"), (8, b"unix:/run/x"), (9, b"2026-11-21T20-15-03.123Z.flv"), (10, b"\xff\0x"))))
+    seed("words", "pull-requests", b"".join(record(6, t) for t in (
+        b'{"url":"rtsp://u:p%3d@h/a","stream":"live/a","on_demand":true,"ttl":60}', b'{"stream":"a","url":"rtsp:\\/\\/h\\u002fa","ttl":null}',
+        b' { "url" : "rtsp://h/\\"\\\\" , "stream" : "\\ud83d\\ude00" } ', b'{"a":[1]}', b'{"url":1,"stream":-2.5}')))
 
 
 def recording():
@@ -424,7 +439,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, websocket, resp, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target

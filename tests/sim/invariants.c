@@ -44,7 +44,7 @@ void check_blocks(sluice_loop *loop) {
     bool is_thorough = check_is_thorough();
     for (uint32_t i = 0; i < u->ring_count; i++) {
         const buffer_ring *ring = &u->rings[i];
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         uint32_t filled = is_thorough ? count_filled(ring) : ring->count;
         sluice_pool_get_stats(ring->pool, &stats);
         uint32_t published = rings_published(&u->ring, i);
@@ -60,7 +60,7 @@ void check_blocks(sluice_loop *loop) {
 }
 
 void check_nothing_held(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     WORLD_CHECK(stats.bytes_held == 0, "%llu bytes of blocks are held at the end",
                 (unsigned long long)stats.bytes_held);

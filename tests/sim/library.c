@@ -109,6 +109,7 @@ static void make_pool(void) {
     static const uint32_t sizes[] = {512, 1024, 4096};
     uint32_t block_size = sizes[world_random(3)], slab_blocks = 65536 / block_size;
     const sluice_pool_options options = {
+        .size = sizeof options,
         .block_size = block_size,
         .slab_blocks = slab_blocks,
         .max_blocks = slab_blocks * world_between(1, 8),
@@ -120,6 +121,7 @@ static void make_pool(void) {
 
 static void make_loop(void) {
     const sluice_loop_options options = {
+        .size = sizeof options,
         .batch_us = world_one_in(2) ? 0 : world_between(100, 5000),
         .stock_bytes = world_one_in(2) ? 0 : world_between(1, 65536),
         .no_fixed = world_one_in(3),

@@ -96,7 +96,8 @@ static void on_closed(sluice_file *file, void *at) {
     reading->closed = true;
 }
 
-static const sluice_file_events events = {.on_data = on_data, .on_end = on_end, .on_closed = on_closed};
+static const sluice_file_events events = {
+    .size = sizeof events, .on_data = on_data, .on_end = on_end, .on_closed = on_closed};
 
 static int make_file(struct reading *reading) {
     static uint32_t made;
@@ -117,7 +118,8 @@ struct reading *reading_new(sluice_loop *loop) {
     static const uint32_t sizes[] = {0, 512, 4096, 16384};
     struct reading *reading = world_allocate(sizeof *reading);
     reading->size = world_between(1, 600000);
-    const sluice_file_options options = {.read_ahead = world_one_in(2) ? 0 : world_between(1, 100000),
+    const sluice_file_options options = {.size = sizeof options,
+                                         .read_ahead = world_one_in(2) ? 0 : world_between(1, 100000),
                                          .block_size = sizes[world_random(4)]};
     int fd = make_file(reading);
     if (fd < 0 || sluice_file_new(loop, fd, &options, &events, reading, &reading->file) < 0) {

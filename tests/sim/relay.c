@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/options.h"
-#include "daemon/server.h"
+#include "daemon/config/options.h"
+#include "daemon/protocols/flv/flv_session.h"
+#include "daemon/protocols/http/http_session.h"
+#include "daemon/protocols/rtsp/rtsp_session.h"
+#include "daemon/server/server.h"
 #include "sim/invariants.h"
 #include "sim/peers.h"
 #include "sim/scenario.h"
@@ -46,7 +49,7 @@ static struct relay {
 
 /* What the daemon is told */
 
-static void add_listener(struct options *options, enum listener_protocol protocol, uint16_t port, const char *stream) {
+static void add_listener(struct options *options, const struct protocol *protocol, uint16_t port, const char *stream) {
     struct listener_option *listener = &options->listeners[options->listener_count++];
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -58,10 +61,10 @@ static void add_listener(struct options *options, enum listener_protocol protoco
 static struct options *choose_options(void) {
     static const char *const names[PEERS_STREAMS] = {"live/0", "live/1", "live/2", "live/3"};
     struct options *options = options_new();
-    add_listener(options, LISTENER_HTTP, PEERS_HTTP_PORT, "");
-    add_listener(options, LISTENER_RTSP, PEERS_RTSP_PORT, "");
+    add_listener(options, &http_protocol, PEERS_HTTP_PORT, "");
+    add_listener(options, &rtsp_protocol, PEERS_RTSP_PORT, "");
     for (uint16_t i = 0; i < PEERS_STREAMS; i++)
-        add_listener(options, LISTENER_FLV, PEERS_FLV_PORT + i, names[i]);
+        add_listener(options, &flv_protocol, PEERS_FLV_PORT + i, names[i]);
     options->workers = 1;
     options->memory = world_one_in(4) ? (4 << 20) + world_between(1, 512) * 4096 : world_between(32, 512) * 4096;
     options->streams.all.player_buffer = options->memory / world_between(2, 8);

@@ -6,9 +6,9 @@
 
 #include <sluice/pool.h>
 
-#include "daemon/log.h"
-#include "daemon/record_files.h"
-#include "daemon/record_repair.h"
+#include "daemon/base/log.h"
+#include "daemon/recording/record_files.h"
+#include "daemon/recording/recovery.h"
 #include "sim/invariants.h"
 #include "sim/kernel.h"
 #include "sim/world.h"
@@ -101,26 +101,26 @@ int __wrap_faccessat(int folder, const char *path, int mode, int flags) {
 
 /* What is left behind stays as it is, and is looked at in the end. */
 
-int __wrap_record_repairs_new(struct record_repairs **ret_repairs);
-int __wrap_record_repairs_new(struct record_repairs **ret_repairs) {
+int __wrap_recovery_new(struct recovery **ret_repairs);
+int __wrap_recovery_new(struct recovery **ret_repairs) {
     *ret_repairs = NULL;
     return 0;
 }
 
-void __wrap_record_repairs_free(struct record_repairs *repairs);
-void __wrap_record_repairs_free(struct record_repairs *repairs) {
+void __wrap_recovery_free(struct recovery *repairs);
+void __wrap_recovery_free(struct recovery *repairs) {
     (void)repairs;
 }
 
-void __wrap_record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user);
-void __wrap_record_repairs_tell(struct record_repairs *repairs, record_done_fn *done, void *user) {
+void __wrap_recovery_tell(struct recovery *repairs, record_done_fn *done, void *user);
+void __wrap_recovery_tell(struct recovery *repairs, record_done_fn *done, void *user) {
     (void)repairs;
     (void)done;
     (void)user;
 }
 
-int __wrap_record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path);
-int __wrap_record_repairs_add(struct record_repairs *repairs, const struct record_root *root, const char *path) {
+int __wrap_recovery_add(struct recovery *repairs, const struct record_root *root, const char *path);
+int __wrap_recovery_add(struct recovery *repairs, const struct record_root *root, const char *path) {
     (void)repairs, (void)root;
     if (path)
         world_trace("to be repaired", 0, 0, 0);

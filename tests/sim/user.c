@@ -312,8 +312,12 @@ static void on_closed(sluice_conn *conn, void *at) {
     user->closed = true;
 }
 
-static const sluice_conn_events events = {
-    .on_data = on_data, .on_end = on_end, .on_gather = on_gather, .on_sent = on_sent, .on_closed = on_closed};
+static const sluice_conn_events events = {.size = sizeof events,
+                                          .on_data = on_data,
+                                          .on_end = on_end,
+                                          .on_gather = on_gather,
+                                          .on_sent = on_sent,
+                                          .on_closed = on_closed};
 
 void user_accepted(struct user *user, int fd) {
     if (sluice_timer_new(user->loop, on_time, user, &user->timer) < 0 ||

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/record_files.h"
+#include "daemon/recording/record_files.h"
 #include "sim/kernel.h"
 #include "sim/peers.h"
 #include "sim/world.h"

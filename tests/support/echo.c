@@ -81,8 +81,12 @@ static void echo_closed(sluice_conn *conn, void *user) {
     free(echo);
 }
 
-static const sluice_conn_events echo_events = {
-    .on_data = echo_data, .on_end = echo_end, .on_gather = echo_gather, .on_sent = echo_sent, .on_closed = echo_closed};
+static const sluice_conn_events echo_events = {.size = sizeof echo_events,
+                                               .on_data = echo_data,
+                                               .on_end = echo_end,
+                                               .on_gather = echo_gather,
+                                               .on_sent = echo_sent,
+                                               .on_closed = echo_closed};
 
 static void accepted(sluice_listener *listener, int fd, void *user) {
     echo_server *server = user;
@@ -141,7 +145,8 @@ static void client_closed(sluice_conn *conn, void *user) {
     client->closed++;
 }
 
-static const sluice_conn_events client_events = {.on_data = client_data,
+static const sluice_conn_events client_events = {.size = sizeof client_events,
+                                                 .on_data = client_data,
                                                  .on_end = client_end,
                                                  .on_gather = client_gather,
                                                  .on_sent = client_sent,

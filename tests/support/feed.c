@@ -91,7 +91,7 @@ size_t feed_cuts_apart(void) {
 }
 
 void feed_assert_returned(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.held, 0);
     assert_int_equal(stats.views, 0);

@@ -7,15 +7,15 @@
 
 #include <cmocka.h>
 
-const sluice_loop_options files_uring = {.backend = SLUICE_BACKEND_URING};
-const sluice_loop_options files_epoll = {.backend = SLUICE_BACKEND_EPOLL};
+const sluice_loop_options files_uring = {.size = sizeof files_uring, .backend = SLUICE_BACKEND_URING};
+const sluice_loop_options files_epoll = {.size = sizeof files_epoll, .backend = SLUICE_BACKEND_EPOLL};
 
 void files_rig_open(loop_rig *rig, const sluice_pool_options *pool, void **state) {
     loop_rig_open(rig, pool, *state, FILES_GUARD);
 }
 
 void files_rig_close(loop_rig *rig) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig->pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
     loop_rig_close(rig);
@@ -69,8 +69,10 @@ static void consumer_closed(sluice_file *file, void *user) {
     consumer->closed++;
 }
 
-const sluice_file_events file_consumer_events = {
-    .on_data = consumer_data, .on_end = consumer_end, .on_closed = consumer_closed};
+const sluice_file_events file_consumer_events = {.size = sizeof file_consumer_events,
+                                                 .on_data = consumer_data,
+                                                 .on_end = consumer_end,
+                                                 .on_closed = consumer_closed};
 
 void file_consumer_open(file_consumer *consumer, const loop_rig *rig, int fd, const sluice_file_options *options) {
     consumer->place = options ? options->offset : 0;
@@ -78,14 +80,14 @@ void file_consumer_open(file_consumer *consumer, const loop_rig *rig, int fd, co
 }
 
 uint32_t files_held(const loop_rig *rig) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig->pool, &stats);
     return stats.held;
 }
 
 void files_settle(const loop_rig *rig) {
     for (unsigned quiet = 0; quiet < 5;) {
-        sluice_loop_stats before, after;
+        sluice_loop_stats before = {.size = sizeof before}, after = {.size = sizeof after};
         sluice_loop_get_stats(rig->loop, &before);
         assert_int_equal(sluice_loop_turn(rig->loop, 1), 0);
         sluice_loop_get_stats(rig->loop, &after);

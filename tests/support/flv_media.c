@@ -121,7 +121,7 @@ void flv_media_compare(const flv_media *media, const flv_media *out, size_t unse
 }
 
 static void begin_track(flv_media_track *track, const char *name, unsigned rate, unsigned channels) {
-    *track = (flv_media_track){0};
+    *track = (flv_media_track){.unpacker.size = sizeof track->unpacker};
     uint32_t codec = sluice_codec_by_rtp_name((sluice_http_text){name, strlen(name)});
     assert_int_equal(sluice_codec_init(&track->config, codec, rate, (uint8_t)channels), 0);
 }

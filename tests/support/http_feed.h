@@ -18,8 +18,11 @@
 
 /* A pool of small slabs, as every test needs one. */
 static inline sluice_pool *http_feed_pool(uint32_t block_size, uint32_t max_blocks) {
-    const sluice_pool_options options = {
-        .block_size = block_size, .slab_blocks = 8, .max_blocks = max_blocks, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = block_size,
+                                         .slab_blocks = 8,
+                                         .max_blocks = max_blocks,
+                                         .no_huge_pages = true};
     sluice_pool *pool;
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     return pool;
@@ -27,7 +30,7 @@ static inline sluice_pool *http_feed_pool(uint32_t block_size, uint32_t max_bloc
 
 /* Every block and view is back, and nothing has been copied; the pool goes. */
 static inline void http_feed_pool_done(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.held, 0);
     assert_int_equal(stats.views, 0);

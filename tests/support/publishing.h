@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stream.h"
+#include "daemon/relay/stream.h"
 #include "support/feed.h"
 
 /* Takes the stream, for video; the chain begins with FLV's header. Both are the caller's to free. */

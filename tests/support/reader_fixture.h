@@ -16,7 +16,8 @@ typedef struct fixture {
 
 static inline fixture reader_fixture_open(uint32_t max_blocks) {
     fixture f;
-    sluice_pool_options options = {.block_size = 512, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 1};
+    sluice_pool_options options = {
+        .size = sizeof options, .block_size = 512, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 1};
     assert_int_equal(sluice_pool_new(&options, &f.pool), 0);
     assert_int_equal(sluice_chain_new(f.pool, &f.chain), 0);
     assert_int_equal(sluice_reader_new(f.chain, &f.reader), 0);

@@ -50,7 +50,7 @@ static sluice_backend_choice backend_of_environment(void) {
 }
 
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds) {
-    sluice_loop_options options = {0};
+    sluice_loop_options options = {.size = sizeof options};
     if (loop)
         options = *loop;
     if (options.backend == SLUICE_BACKEND_AUTO)
@@ -61,23 +61,24 @@ void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_
 }
 
 void loop_rig_open_small(loop_rig *rig, uint32_t block_size, uint32_t blocks, uint32_t reserve, unsigned seconds) {
-    const sluice_pool_options pool = {.block_size = block_size,
+    const sluice_pool_options pool = {.size = sizeof pool,
+                                      .block_size = block_size,
                                       .slab_blocks = blocks / 8,
                                       .max_blocks = blocks,
                                       .reserve_blocks = reserve,
                                       .no_huge_pages = true};
-    const sluice_loop_options loop = {.stock_bytes = 8 * block_size};
+    const sluice_loop_options loop = {.size = sizeof loop, .stock_bytes = 8 * block_size};
     loop_rig_open(rig, &pool, &loop, seconds);
 }
 
 bool loop_rig_is_uring(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return strcmp(stats.backend, "io_uring") == 0;
 }
 
 void pool_close(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.kernel, 0);

@@ -2,7 +2,7 @@
 #ifndef SLUICE_TESTS_SUPPORT_TAKING_H
 #define SLUICE_TESTS_SUPPORT_TAKING_H
 
-#include "daemon/player.h"
+#include "daemon/relay/player.h"
 
 static inline void take_queued(struct player *player) {
     struct iovec pieces[64];

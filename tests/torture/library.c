@@ -201,13 +201,17 @@ void torture_show_slice(torture *t, const sluice_slice *slice) {
 }
 
 int torture_pool(sluice_pool **ret_pool) {
-    const sluice_pool_options options = {
-        .block_size = 512, .slab_blocks = 64, .max_blocks = 1024, .reserve_blocks = 8, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = 512,
+                                         .slab_blocks = 64,
+                                         .max_blocks = 1024,
+                                         .reserve_blocks = 8,
+                                         .no_huge_pages = true};
     return sluice_pool_new(&options, ret_pool);
 }
 
 void torture_pool_done(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     if (!pool)
         return;
     sluice_pool_get_stats(pool, &stats);

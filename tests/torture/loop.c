@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <sluice/conn.h>
+#include <sluice/connect.h>
 #include <sluice/file.h>
 #include <sluice/file_writer.h>
 #include <sluice/reader.h>
@@ -41,7 +42,7 @@ static uint64_t milliseconds(void) {
 }
 
 static int rig_open(rig *r, torture *t) {
-    const sluice_loop_options options = {.backend = t->backend};
+    const sluice_loop_options options = {.size = sizeof options, .backend = t->backend};
     *r = (rig){.t = t, .end = milliseconds() + (t->patient ? PATIENT_MS : IMPATIENT_MS)};
     int error = torture_pool(&r->pool);
     return error ? error : sluice_loop_new(r->pool, &options, &r->loop);
@@ -135,8 +136,12 @@ static void pair_closed(sluice_conn *conn, void *user) {
         p->to = NULL;
 }
 
-static const sluice_conn_events pair_events = {
-    .on_data = pair_data, .on_end = pair_end, .on_gather = pair_gather, .on_sent = pair_sent, .on_closed = pair_closed};
+static const sluice_conn_events pair_events = {.size = sizeof pair_events,
+                                               .on_data = pair_data,
+                                               .on_end = pair_end,
+                                               .on_gather = pair_gather,
+                                               .on_sent = pair_sent,
+                                               .on_closed = pair_closed};
 
 static void pair_called(void *user) {
     pair *p = user;
@@ -306,7 +311,8 @@ static int converse(torture *t, sluice_stream *stream, int peer) {
 }
 
 static int streams(torture *t) {
-    const sluice_stream_options options = {.timeout_ms = t->patient ? PATIENT_MS : IMPATIENT_MS};
+    const sluice_stream_options options = {.size = sizeof options,
+                                           .timeout_ms = t->patient ? PATIENT_MS : IMPATIENT_MS};
     sluice_stream *stream = NULL;
     int fds[2];
     rig r;
@@ -361,8 +367,8 @@ static void file_end(sluice_file *file, int error, void *user) {
 }
 
 static int read_file(torture *t) {
-    static const sluice_file_events events = {.on_data = file_data, .on_end = file_end};
-    const sluice_file_options options = {.read_ahead = 2048};
+    static const sluice_file_events events = {.size = sizeof events, .on_data = file_data, .on_end = file_end};
+    const sluice_file_options options = {.size = sizeof options, .read_ahead = 2048};
     uint8_t bytes[FILE_BYTES];
     sluice_file *file = NULL;
     rig r;
@@ -437,7 +443,8 @@ static void show_file(torture *t) {
 }
 
 static int write_file(torture *t) {
-    static const sluice_file_writer_events events = {.on_error = write_failed, .on_closed = write_closed};
+    static const sluice_file_writer_events events = {
+        .size = sizeof events, .on_error = write_failed, .on_closed = write_closed};
     sluice_file_writer *writer = NULL;
     rig r;
     int folder = open_file(t, ".", O_RDONLY | O_DIRECTORY), fd = open_file(t, "part", O_WRONLY | O_CREAT | O_TRUNC);
@@ -521,9 +528,43 @@ static int clients(torture *t) {
     return error;
 }
 
+/* ---- Connecting ---- */
+
+static void connected(sluice_conn *conn, int error, void *user) {
+    rig *r = user;
+    TORTURE_CHECK((conn != NULL) == (error == 0));
+    if (conn)
+        torture_show(r->t, "connected", 9);
+    rig_done(r, error);
+}
+
+static int connects(torture *t) {
+    static const sluice_conn_events silent = {.size = sizeof silent};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, local = address;
+    socklen_t length = sizeof address;
+    rig r;
+    int error = rig_open(&r, t);
+    if (error)
+        return rig_close(&r, error);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    TORTURE_CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 4) == 0);
+    TORTURE_CHECK(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
+    const sluice_connect_options options = {
+        .size = sizeof options,
+        .address = (struct sockaddr *)&address,
+        .length = length,
+        .local = (struct sockaddr *)&local,
+        .local_length = sizeof local,
+        .timeout_ms = t->patient ? PATIENT_MS : IMPATIENT_MS,
+    };
+    error = sluice_connect(r.loop, &options, &silent, connected, &r, NULL);
+    error = rig_close(&r, error ? error : rig_run(&r));
+    close(fd);
+    return error;
+}
+
 const scenario scenarios_of_loop[] = {
-    {"connections", connections, true}, {"moves", moves, true},
-    {"listeners", listeners, true},     {"streams", streams, true},
-    {"read_file", read_file, true},     {"write_file", write_file, true},
-    {"clients", clients, true},         {NULL, NULL, false},
+    {"connections", connections, true}, {"moves", moves, true},         {"listeners", listeners, true},
+    {"streams", streams, true},         {"read_file", read_file, true}, {"write_file", write_file, true},
+    {"clients", clients, true},         {"connects", connects, true},   {NULL, NULL, false},
 };

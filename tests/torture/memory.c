@@ -52,7 +52,7 @@ static int cut(torture *t, store *s) {
     if (!error)
         error = sluice_slice_sub(&slice, 100, 700, &part);
     if (!error)
-        error = sluice_slice_keep(&slice, &kept);
+        error = sluice_slice_take(&slice, &kept);
     if (!error)
         error = sluice_chain_append_slice(s->other, &part);
     if (!error)
@@ -206,7 +206,7 @@ static const char rtsp_text[] =
     "SETUP rtsp://h/live/a/trackID=0 RTSP/1.0\r\nCSeq: 2\r\nTransport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n";
 
 static int rtsp_frames(torture *t, store *s) {
-    const sluice_rtsp_options options = {0};
+    const sluice_rtsp_options options = {.size = sizeof options};
     sluice_rtsp *rtsp = NULL;
     sluice_rtsp_message *message;
     int result = sluice_rtsp_new(&options, &rtsp), count = 0;
@@ -238,7 +238,7 @@ static int resp_frames(torture *t, store *s) {
         count++;
         torture_show_slice(t, &reply->bytes);
         if (count == 1)
-            result = sluice_slice_keep(&reply->bytes, &kept);
+            result = sluice_slice_take(&reply->bytes, &kept);
     }
     torture_show_slice(t, &kept);
     sluice_slice_release(&kept);
@@ -296,8 +296,9 @@ typedef struct relay {
 } relay;
 
 static int relay_open(relay *r, const void *bytes, size_t n) {
-    static const sluice_flv_rtp_options options[2] = {{.type = SLUICE_FLV_VIDEO, .payload_type = 96, .max_packet = 200},
-                                                      {.type = SLUICE_FLV_AUDIO, .payload_type = 97}};
+    static const sluice_flv_rtp_options options[2] = {
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_VIDEO, .payload_type = 96, .max_packet = 200},
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_AUDIO, .payload_type = 97}};
     *r = (relay){.numbers = {-1, -1}};
     int error = store_open(&r->s);
     if (!error)

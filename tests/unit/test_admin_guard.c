@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/address.h"
-#include "daemon/admin_guard.h"
-#include "daemon/ban.h"
+#include "daemon/access/ban.h"
+#include "daemon/admin/admin_guard.h"
+#include "daemon/base/address.h"
 
 static unsigned check(const struct admin_guard *guard, struct admin_request request) {
     const char *reason = NULL;
@@ -73,7 +73,7 @@ static void test_token(void **state) {
     assert_int_equal(check(&guard, forged), 403);
 }
 
-static void test_origin(void **state) {
+static void test_cors(void **state) {
     (void)state;
     struct admin_options options = listen_on("[::1]:8081");
     const struct admin_guard guard = {&options.listeners[0], NULL};
@@ -142,7 +142,7 @@ int main(void) {
         cmocka_unit_test(test_unix_asks_nothing),
         cmocka_unit_test(test_open_unix_asks_for_the_token),
         cmocka_unit_test(test_token),
-        cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_cors),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_bans),
         cmocka_unit_test(test_most_bans),

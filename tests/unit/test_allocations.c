@@ -127,7 +127,7 @@ static void relay_read(relay *r) {
     sluice_flv_tag *tag;
     int result = 1;
     while (r->count < QUEUE && (result = sluice_flv_next(r->flv, chain, &tag)) > 0) {
-        int error = sluice_slice_keep(&tag->payload, &r->queue[(r->first + r->count) % QUEUE]);
+        int error = sluice_slice_take(&tag->payload, &r->queue[(r->first + r->count) % QUEUE]);
         if (error)
             r->error = error;
         else
@@ -200,8 +200,9 @@ static void out_end(sluice_conn *conn, int error, void *user) {
     r->error = error ? error : r->error;
 }
 
-static const sluice_conn_events in_events = {.on_data = in_data, .on_end = in_end};
-static const sluice_conn_events out_events = {.on_gather = out_gather, .on_sent = out_sent, .on_end = out_end};
+static const sluice_conn_events in_events = {.size = sizeof in_events, .on_data = in_data, .on_end = in_end};
+static const sluice_conn_events out_events = {
+    .size = sizeof out_events, .on_gather = out_gather, .on_sent = out_sent, .on_end = out_end};
 
 static void relay_stream(void) {
     loop_rig rig;

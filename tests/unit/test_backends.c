@@ -40,19 +40,19 @@ static const sluice_backend_choice both[] = {SLUICE_BACKEND_URING, SLUICE_BACKEN
 static const char *const names[] = {[SLUICE_BACKEND_URING] = "io_uring", [SLUICE_BACKEND_EPOLL] = "epoll"};
 
 static sluice_loop_stats stats_of(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats;
 }
 
 static uint32_t held(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats.held;
 }
 
 static void rig_open(loop_rig *rig, const sluice_pool_options *pool, sluice_backend_choice backend) {
-    loop_rig_open(rig, pool, &(sluice_loop_options){.backend = backend}, GUARD);
+    loop_rig_open(rig, pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = backend}, GUARD);
     assert_string_equal(stats_of(rig->loop).backend, names[backend]);
 }
 
@@ -150,7 +150,8 @@ static void framed_end(sluice_conn *conn, int error, void *user) {
     f->error = f->error ? f->error : error;
 }
 
-static const sluice_conn_events framed_events = {.on_data = framed_data, .on_end = framed_end};
+static const sluice_conn_events framed_events = {
+    .size = sizeof framed_events, .on_data = framed_data, .on_end = framed_end};
 
 /* A thread that writes given bytes in pieces of random size, then says that it has finished. */
 typedef struct stream_writer {
@@ -204,11 +205,15 @@ static void carry(const transport *t, sluice_backend_choice backend, uint32_t se
 
 static void frames_are_the_same_on_both(void **state) {
     (void)state;
-    const sluice_pool_options roomy = {.block_size = BLOCK, .no_huge_pages = true};
+    const sluice_pool_options roomy = {.size = sizeof roomy, .block_size = BLOCK, .no_huge_pages = true};
     /* The largest tag is pressure: small pieces may fill half of the blocks poorly, and it just fits the other half. */
-    const sluice_pool_options tight = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 32, .reserve_blocks = 2, .no_huge_pages = true};
-    const sluice_pool_options small = {.block_size = 512, .no_huge_pages = true};
+    const sluice_pool_options tight = {.size = sizeof tight,
+                                       .block_size = BLOCK,
+                                       .slab_blocks = 8,
+                                       .max_blocks = 32,
+                                       .reserve_blocks = 2,
+                                       .no_huge_pages = true};
+    const sluice_pool_options small = {.size = sizeof small, .block_size = 512, .no_huge_pages = true};
     const transport transports[] = {
         {sockets_tcp_pair, roomy, 100000}, {sockets_tcp_pair, roomy, 1500}, {sockets_unix_pair, roomy, 20000},
         {sockets_tcp_pair, tight, 2000},   {sockets_tcp_pair, small, 5000},
@@ -260,11 +265,13 @@ static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
     (void)state;
     enum { SLAB = 1024, FURTHER = SLAB / 2 - SLAB / 8 + 1 };
     static sluice_block *blocks[SLAB + FURTHER];
-    const sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = SLAB, .no_huge_pages = true};
+    const sluice_pool_options options = {
+        .size = sizeof options, .block_size = BLOCK, .slab_blocks = SLAB, .no_huge_pages = true};
     for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
-        const sluice_loop_options loop = {.backend = both[k], .no_fixed = true, .stock_bytes = BLOCK};
+        const sluice_loop_options loop = {
+            .size = sizeof loop, .backend = both[k], .no_fixed = true, .stock_bytes = BLOCK};
         loop_rig rig;
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         struct iovec slab;
         loop_rig_open(&rig, &options, &loop, GUARD);
         turn_through(rig.loop, 2);
@@ -293,9 +300,10 @@ static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
 static void a_slab_that_nobody_receives_into_is_not_touched_as_a_whole(void **state) {
     (void)state;
     enum { SMALL = 512 };
-    const sluice_pool_options options = {.block_size = BLOCK, .class_sizes = {SMALL}, .no_huge_pages = true};
+    const sluice_pool_options options = {
+        .size = sizeof options, .block_size = BLOCK, .class_sizes = {SMALL}, .no_huge_pages = true};
     for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
-        const sluice_loop_options loop = {.backend = both[k]};
+        const sluice_loop_options loop = {.size = sizeof loop, .backend = both[k]};
         loop_rig rig;
         sluice_pool *small;
         sluice_block *block;
@@ -323,15 +331,16 @@ static void note_length(sluice_conn *conn, void *user) {
 static void receiving_registers_nothing(void **state) {
     (void)state;
     enum { PIECES = 64 };
-    const sluice_pool_options options = {.block_size = BLOCK, .no_huge_pages = true};
-    static const sluice_conn_events keeping = {.on_data = note_length};
+    const sluice_pool_options options = {.size = sizeof options, .block_size = BLOCK, .no_huge_pages = true};
+    static const sluice_conn_events keeping = {.size = sizeof keeping, .on_data = note_length};
     for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
         loop_rig rig;
         sluice_conn *conn;
         struct iovec slab;
         size_t length = 0;
         int fds[2];
-        loop_rig_open(&rig, &options, &(sluice_loop_options){.backend = both[k]}, GUARD);
+        loop_rig_open(&rig, &options, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = both[k]},
+                      GUARD);
         sockets_tcp_pair(fds);
         assert_int_equal(sluice_conn_new(rig.loop, fds[0], &keeping, &length, &conn), 0);
         for (unsigned i = 0; i < PIECES; i++) {
@@ -353,9 +362,9 @@ static void a_loop_ends_while_a_slab_is_made_ready(void **state) {
     enum { TAKEN = 950 };
     static sluice_block *blocks[TAKEN];
     for (size_t k = 0; k < sizeof both / sizeof *both; k++) {
-        const sluice_loop_options loop = {.backend = both[k]};
+        const sluice_loop_options loop = {.size = sizeof loop, .backend = both[k]};
         loop_rig rig;
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         loop_rig_open(&rig, NULL, &loop, GUARD);
         for (size_t i = 0; i < TAKEN; i++)
             assert_int_equal(sluice_block_get(rig.pool, &blocks[i]), 0);
@@ -376,7 +385,10 @@ static void a_choice_is_kept(void **state) {
     assert_int_equal(sluice_pool_new(NULL, &pool), 0);
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
         sluice_loop *loop;
-        assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.backend = both[i]}, &loop), 0);
+        assert_int_equal(
+            sluice_loop_new(pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = both[i]},
+                            &loop),
+            0);
         assert_string_equal(stats_of(loop).backend, names[both[i]]);
         assert_int_equal(stats_of(loop).fallback_error, 0);
         assert_true(strlen(stats_of(loop).features) > 0);
@@ -388,7 +400,7 @@ static void a_choice_is_kept(void **state) {
 /* This machine has it: the test before has used it. */
 static void auto_prefers_io_uring(void **state) {
     (void)state;
-    static const sluice_loop_options options = {.batch_us = 100};
+    static const sluice_loop_options options = {.size = sizeof options, .batch_us = 100};
     sluice_pool *pool;
     assert_int_equal(sluice_pool_new(NULL, &pool), 0);
     for (int i = 0; i < 2; i++) {
@@ -404,10 +416,10 @@ static void auto_prefers_io_uring(void **state) {
 static void wrong_settings_are_refused_by_all(void **state) {
     (void)state;
     static const sluice_loop_options wrong[] = {
-        {.batch_us = 100001},
-        {.batch_us = 100001, .backend = SLUICE_BACKEND_URING},
-        {.batch_us = 100001, .backend = SLUICE_BACKEND_EPOLL},
-        {.backend = SLUICE_BACKEND_EPOLL + 1},
+        {.size = sizeof(sluice_loop_options), .batch_us = 100001},
+        {.size = sizeof(sluice_loop_options), .batch_us = 100001, .backend = SLUICE_BACKEND_URING},
+        {.size = sizeof(sluice_loop_options), .batch_us = 100001, .backend = SLUICE_BACKEND_EPOLL},
+        {.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_EPOLL + 1},
     };
     sluice_pool *pool;
     sluice_loop *const untouched = (sluice_loop *)(void *)&pool;
@@ -418,8 +430,15 @@ static void wrong_settings_are_refused_by_all(void **state) {
     assert_ptr_equal(loop, untouched);
     /* Nor does a pool that is in use make a fallback. */
     for (sluice_backend_choice choice = SLUICE_BACKEND_AUTO; choice <= SLUICE_BACKEND_EPOLL; choice++) {
-        assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.backend = SLUICE_BACKEND_EPOLL}, &loop), 0);
-        assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.backend = choice}, &second), -EBUSY);
+        assert_int_equal(sluice_loop_new(pool,
+                                         &(sluice_loop_options){.size = sizeof(sluice_loop_options),
+                                                                .backend = SLUICE_BACKEND_EPOLL},
+                                         &loop),
+                         0);
+        assert_int_equal(sluice_loop_new(pool,
+                                         &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = choice},
+                                         &second),
+                         -EBUSY);
         assert_ptr_equal(second, untouched);
         sluice_loop_free(loop);
     }
@@ -444,7 +463,7 @@ static void count_bytes(sluice_conn *conn, void *user) {
 
 /* The loop receives. */
 static bool is_alive(sluice_loop *loop) {
-    static const sluice_conn_events events = {.on_data = count_bytes};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = count_bytes};
     sluice_conn *conn;
     size_t count = 0;
     int fds[2];
@@ -460,10 +479,12 @@ static bool is_alive(sluice_loop *loop) {
 static const char *what_is_wrong(int error) {
     sluice_pool *pool;
     sluice_loop *loop = NULL;
-    if (sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool) < 0)
+    if (sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool) < 0)
         return "no pool";
     unsigned descriptors = open_descriptors();
-    if (sluice_loop_new(pool, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, &loop) != error)
+    if (sluice_loop_new(pool,
+                        &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING},
+                        &loop) != error)
         return "the choice of io_uring does not fail as it should";
     if (loop)
         return "a result was written on failure";
@@ -478,7 +499,9 @@ static const char *what_is_wrong(int error) {
         return "the fallback does not receive";
     sluice_loop_free(loop);
 
-    if (sluice_loop_new(pool, &(sluice_loop_options){.backend = SLUICE_BACKEND_EPOLL}, &loop) < 0)
+    if (sluice_loop_new(pool,
+                        &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_EPOLL},
+                        &loop) < 0)
         return "the choice of epoll fails";
     if (stats_of(loop).fallback_error != 0)
         return "a choice is called a fallback";
@@ -592,7 +615,7 @@ static void listening_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events listening_events = {
-    .on_data = listening_data, .on_end = listening_end, .on_closed = listening_closed};
+    .size = sizeof listening_events, .on_data = listening_data, .on_end = listening_end, .on_closed = listening_closed};
 
 static void fire(sluice_timer *timer, void *user) {
     (void)timer;
@@ -747,7 +770,7 @@ static void drain(int fd) {
 static void room_to_send_may_close_a_rival(void **state) {
     (void)state;
     static const sluice_conn_events events = {
-        .on_gather = blocked_gather, .on_sent = blocked_sent, .on_closed = blocked_closed};
+        .size = sizeof events, .on_gather = blocked_gather, .on_sent = blocked_sent, .on_closed = blocked_closed};
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
         loop_rig rig;
         blocked b[2] = {{.rival = &b[1]}, {.rival = &b[0]}};

@@ -1,5 +1,5 @@
 /* Hosts that are sent away, and what counts as one: an IPv4 address, an IPv6 network of 64 bits. */
-#include "daemon/ban.h"
+#include "daemon/access/ban.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Base64: the vectors of RFC 4648, every length both ways, and what is none. */
-#include "framers/base64.h"
+#include "framers/text/base64.h"
 
 #include <errno.h>
 #include <setjmp.h>

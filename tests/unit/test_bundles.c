@@ -106,18 +106,19 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     sluice_conn_close(conn);
 }
 
-static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end};
+static const sluice_conn_events events = {.size = sizeof events, .on_data = on_data, .on_end = on_end};
 
 /* Whether bundles are in use on a kernel with this fault; bytes arrive as they were sent in any case. */
 static bool has_bundles(enum fault with) {
     loop_rig rig;
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     socket_writer writer;
     stream s = {0};
     int fds[2];
     fault = with;
     probed = NULL;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
+    loop_rig_open(&rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
     fault = NONE;
     sluice_loop_get_stats(rig.loop, &stats);
     assert_non_null(strstr(stats.features, "multishot"));

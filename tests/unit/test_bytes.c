@@ -171,8 +171,8 @@ static void a_slice_is_gathered_and_counted(void **state) {
     (void)state;
     sluice_pool *pool;
     sluice_chain *chain;
-    sluice_pool_stats stats;
-    sluice_pool_options options = {.block_size = 512, .slab_blocks = 8, .max_blocks = 4096};
+    sluice_pool_stats stats = {.size = sizeof stats};
+    sluice_pool_options options = {.size = sizeof options, .block_size = 512, .slab_blocks = 8, .max_blocks = 4096};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     assert_int_equal(sluice_chain_new(pool, &chain), 0);
     uint64_t copied = 0;

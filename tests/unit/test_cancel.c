@@ -69,14 +69,16 @@ static void on_detached(const sluice_conn_handover *handover, void *user) {
     rig->handover = *handover;
 }
 
-static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end, .on_closed = on_closed};
+static const sluice_conn_events events = {
+    .size = sizeof events, .on_data = on_data, .on_end = on_end, .on_closed = on_closed};
 
 /* A connection whose receive is armed. */
 static void rig_open(cancel_rig *rig, void **state) {
     const sluice_backend_choice *backend = *state;
     int fds[2];
     *rig = (cancel_rig){0};
-    loop_rig_open(&rig->loop, NULL, &(sluice_loop_options){.backend = *backend}, GUARD);
+    loop_rig_open(&rig->loop, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = *backend},
+                  GUARD);
     sockets_tcp_pair(fds);
     rig->peer = fds[1];
     assert_int_equal(sluice_conn_new(rig->loop.loop, fds[0], &events, rig, &rig->conn), 0);

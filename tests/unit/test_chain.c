@@ -27,13 +27,13 @@ static const char text[TEXT + 1] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
 static sluice_pool *new_pool(uint32_t max_blocks) {
     sluice_pool *pool;
     sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 1};
+        .size = sizeof options, .block_size = BLOCK, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 1};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     return pool;
 }
 
 static sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     return stats;

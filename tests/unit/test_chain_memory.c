@@ -56,14 +56,18 @@ static void lend(sluice_chain *chain, lent *l, const void *bytes, size_t n) {
 
 static sluice_pool *new_pool(uint32_t max_blocks) {
     sluice_pool *pool;
-    sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 4, .no_huge_pages = true};
+    sluice_pool_options options = {.size = sizeof options,
+                                   .block_size = BLOCK,
+                                   .slab_blocks = 8,
+                                   .max_blocks = max_blocks,
+                                   .reserve_blocks = 4,
+                                   .no_huge_pages = true};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     return pool;
 }
 
 static sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     return stats;
@@ -239,8 +243,8 @@ static void keeping_it_costs_no_reserve(void **state) {
     assert_int_equal(sluice_pool_available(pool), 4);
     assert_int_equal(sluice_chain_take(chain, 12, &alone), 0);
     assert_int_equal(sluice_chain_take(chain, 9, &mixed), 0);
-    assert_int_equal(sluice_slice_keep(&mixed, &kept), -ENOBUFS);
-    assert_int_equal(sluice_slice_keep(&alone, &kept), 0);
+    assert_int_equal(sluice_slice_take(&mixed, &kept), -ENOBUFS);
+    assert_int_equal(sluice_slice_take(&alone, &kept), 0);
     assert_int_equal(sluice_slice_length(&alone), 0);
     assert_slice(&kept, text, 12);
     sluice_slice_release(&mixed);
@@ -466,7 +470,7 @@ static void the_flv_framer_over_what_is_pushed_in(void **state) {
                 for (uint32_t i = 0; i < 2; i++) {
                     assert_int_equal(sluice_flv_next(flv, chain, &tag), 1);
                     assert_int_equal(tag->timestamp, 40 * i);
-                    assert_int_equal(sluice_slice_keep(&tag->payload, &kept[i]), 0);
+                    assert_int_equal(sluice_slice_take(&tag->payload, &kept[i]), 0);
                 }
                 assert_int_equal(sluice_flv_next(flv, chain, &tag), 0);
                 sluice_flv_free(flv);
@@ -510,7 +514,7 @@ static void sent_from_where_it_lies(void **state) {
     (void)state;
     enum { SIZE = 1 << 20 };
     static const sluice_conn_events events = {
-        .on_gather = sender_gather, .on_sent = sender_sent, .on_closed = sender_closed};
+        .size = sizeof events, .on_gather = sender_gather, .on_sent = sender_sent, .on_closed = sender_closed};
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
         loop_rig rig;
         sender s = {0};
@@ -519,7 +523,8 @@ static void sent_from_where_it_lies(void **state) {
         sluice_slice slice;
         socket_reader reader;
         int fds[2];
-        loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = both[i]}, GUARD);
+        loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = both[i]},
+                      GUARD);
         sockets_unix_pair(fds);
         assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &s, &conn), 0);
         assert_int_equal(sluice_writer_new(conn, SIZE, &s.writer), 0);

@@ -31,8 +31,12 @@ typedef struct filled {
 } filled;
 
 static void open_filled(filled *f, uint32_t max_blocks) {
-    const sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 4, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BLOCK,
+                                         .slab_blocks = 8,
+                                         .max_blocks = max_blocks,
+                                         .reserve_blocks = 4,
+                                         .no_huge_pages = true};
     *f = (filled){0};
     assert_int_equal(sluice_pool_new(&options, &f->pool), 0);
     assert_int_equal(sluice_chain_new(f->pool, &f->chain), 0);
@@ -45,7 +49,7 @@ static void close_filled(filled *f) {
 }
 
 static uint32_t held(const filled *f) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(f->pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     return stats.held;
@@ -220,7 +224,7 @@ static void a_connections_chain_is_not_for_that(void **state) {
     sluice_conn *conn;
     struct iovec room;
     bool closed = false;
-    const sluice_conn_events events = {.on_closed = on_closed};
+    const sluice_conn_events events = {.size = sizeof events, .on_closed = on_closed};
     loop_rig_open(&rig, NULL, NULL, 60);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &closed, &conn), 0);

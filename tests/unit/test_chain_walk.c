@@ -102,7 +102,7 @@ static void guests_count_as_at_home(void **state) {
         sluice_slice_release(&slice);
         assert_int_equal(sluice_chain_footprint(other), 10 * BLOCK);
         assert_true(chain_is_sound(other));
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(home, &stats);
         assert_int_equal(stats.views, 0);
         assert_int_equal(sluice_chain_take(other, 160, &slice), 0);

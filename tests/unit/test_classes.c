@@ -33,13 +33,16 @@ enum {
 static const uint32_t sizes[SIZES] = {4096, 16384, 65536};
 
 /* A budget of a mebibyte in eight slabs. */
-static const sluice_pool_options small_pool = {
-    .block_size = 4096, .slab_blocks = SLAB / 4096, .max_blocks = MOST, .no_huge_pages = true};
+static const sluice_pool_options small_pool = {.size = sizeof small_pool,
+                                               .block_size = 4096,
+                                               .slab_blocks = SLAB / 4096,
+                                               .max_blocks = MOST,
+                                               .no_huge_pages = true};
 
 static const sluice_backend_choice both[] = {SLUICE_BACKEND_URING, SLUICE_BACKEND_EPOLL};
 
 static sluice_pool_stats stats_of(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats;
 }
@@ -124,7 +127,8 @@ static void sizes_are_checked(void **state) {
         assert_int_equal(sluice_pool_new(&options, &pool), -EINVAL);
     }
     /* More blocks to a slab than there may be. */
-    const sluice_pool_options many = {.block_size = 1 << 20, .max_blocks = 1024, .class_sizes = {512}};
+    const sluice_pool_options many = {
+        .size = sizeof many, .block_size = 1 << 20, .max_blocks = 1024, .class_sizes = {512}};
     assert_int_equal(sluice_pool_new(&many, &pool), -EINVAL);
     assert_ptr_equal(pool, untouched);
 
@@ -165,7 +169,8 @@ static void sizes_can_be_chosen(void **state) {
     pool_done(pool);
 
     /* Of the usual ones there are those that the slabs can hold. */
-    options = (sluice_pool_options){.block_size = 512, .slab_blocks = 32, .max_blocks = 64};
+    options = (sluice_pool_options){
+        .size = sizeof(sluice_pool_options), .block_size = 512, .slab_blocks = 32, .max_blocks = 64};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     assert_int_equal(sluice_pool_class(pool, 16384, &class), 0);
     assert_int_equal(sluice_pool_class(pool, 65536, &class), -EINVAL);
@@ -320,13 +325,13 @@ static void what_is_kept_leaves_a_reserve_in_each_class(void **state) {
     assert_int_equal(sluice_chain_take(chain, 10, &slice), 0);
     assert_int_equal(stats_of(class).reserve, THERE / SHARE);
     while (sluice_pool_available(class) > THERE / SHARE) {
-        assert_int_equal(sluice_slice_keep(&slice, &kept), 0);
+        assert_int_equal(sluice_slice_take(&slice, &kept), 0);
         slice = kept;
         assert_true(hoard_one(&own, class));
     }
-    assert_int_equal(sluice_slice_keep(&slice, &kept), -ENOBUFS);
+    assert_int_equal(sluice_slice_take(&slice, &kept), -ENOBUFS);
     hoard_release(&h, 0);
-    assert_int_equal(sluice_slice_keep(&slice, &kept), 0);
+    assert_int_equal(sluice_slice_take(&slice, &kept), 0);
     sluice_slice_release(&kept);
     hoard_release(&own, 0);
     sluice_chain_free(chain);
@@ -474,7 +479,7 @@ static void receiver_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events receiver_events = {
-    .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
+    .size = sizeof receiver_events, .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
 
 static int receiver_open(receiver *r, sluice_loop *loop, uint32_t size) {
     int fds[2];
@@ -489,7 +494,10 @@ static int receiver_open(receiver *r, sluice_loop *loop, uint32_t size) {
 static void rig_open(loop_rig *rig, void **state, const sluice_pool_options *pool) {
     const sluice_backend_choice *backend = *state;
     clock_stop();
-    loop_rig_open(rig, pool, &(sluice_loop_options){.backend = *backend, .stock_bytes = pool ? SLAB / 2 : 0}, GUARD);
+    loop_rig_open(rig, pool,
+                  &(sluice_loop_options){
+                      .size = sizeof(sluice_loop_options), .backend = *backend, .stock_bytes = pool ? SLAB / 2 : 0},
+                  GUARD);
 }
 
 static void rig_close(loop_rig *rig) {
@@ -499,7 +507,7 @@ static void rig_close(loop_rig *rig) {
 }
 
 static sluice_loop_stats loop_stats(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats;
 }
@@ -582,8 +590,13 @@ static void a_loop_can_be_made_for_a_class(void **state) {
     hang_guard(GUARD);
     assert_int_equal(sluice_pool_new(&small_pool, &pool), 0);
     assert_int_equal(sluice_pool_class(pool, 16384, &class), 0);
-    assert_int_equal(sluice_loop_new(class, &(sluice_loop_options){.backend = *backend}, &loop), 0);
-    assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.backend = *backend}, &second), -EBUSY);
+    assert_int_equal(
+        sluice_loop_new(class, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = *backend}, &loop),
+        0);
+    assert_int_equal(sluice_loop_new(pool,
+                                     &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = *backend},
+                                     &second),
+                     -EBUSY);
     assert_ptr_equal(sluice_loop_pool(loop), class);
     int peer = receiver_open(&r, loop, 0);
     receive_in(&r, loop, peer, 16384);

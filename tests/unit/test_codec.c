@@ -280,7 +280,7 @@ static void what_the_codec_alone_says(void **state) {
 static void parameters_of_sdp(void **state) {
     (void)state;
     sluice_codec_config config;
-    sluice_rtp_unpacker_options options = {0};
+    sluice_rtp_unpacker_options options = {.size = sizeof options};
     assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_H264, 0, 0), 0);
     /* Blanks, unknown parameters, sets that are none. */
     assert_int_equal(
@@ -348,7 +348,7 @@ static void two_configurations_are_not_mixed(void **state) {
 }
 
 static int read_latm(sluice_codec_config *config, sluice_rtp_unpacker_options *options, const char *fmtp) {
-    *options = (sluice_rtp_unpacker_options){0};
+    *options = (sluice_rtp_unpacker_options){.size = sizeof(sluice_rtp_unpacker_options)};
     assert_int_equal(sluice_codec_read_rtpmap(config, (sluice_http_text){"mp4a-latm", 9}, 48000, 0, options), 0);
     assert_true(config->codec == SLUICE_CODEC_AAC && options->latm);
     return read_fmtp(config, fmtp, options);
@@ -374,7 +374,7 @@ static void latm_configurations(void **state) {
         {"cpresent=0;config=400023240000FF00", "11920000", 1024, 2},
     };
     sluice_codec_config config;
-    sluice_rtp_unpacker_options options;
+    sluice_rtp_unpacker_options options = {.size = sizeof options};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         char hex[64] = "";
         assert_int_equal(read_latm(&config, &options, good[i].fmtp), 0);

@@ -69,7 +69,7 @@ static void receiver_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events receiver_events = {
-    .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
+    .size = sizeof receiver_events, .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
 
 /* Makes a connection of a new pair; the peer's descriptor comes back. */
 static int receiver_open(receiver *r, const loop_rig *rig, void pair(int fds[2])) {
@@ -84,7 +84,7 @@ static size_t buffered(sluice_conn *conn) {
 }
 
 static sluice_loop_stats stats_of(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats;
 }
@@ -155,12 +155,15 @@ static void tcp_streams_arrive_unchanged(void **state) {
 
 static void unix_streams_arrive_unchanged(void **state) {
     (void)state;
-    receive_streams(sockets_unix_pair, 2 << 20, &(sluice_loop_options){.no_fixed = true});
+    receive_streams(sockets_unix_pair, 2 << 20,
+                    &(sluice_loop_options){.size = sizeof(sluice_loop_options), .no_fixed = true});
 }
 
 static void streams_arrive_unchanged_in_batches(void **state) {
     (void)state;
-    receive_streams(sockets_tcp_pair, 1 << 20, &(sluice_loop_options){.batch_us = 2000, .stock_bytes = 65536});
+    receive_streams(
+        sockets_tcp_pair, 1 << 20,
+        &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 2000, .stock_bytes = 65536});
 }
 
 /* The backend of a loop that has not turned yet may be told to do without what the kernel has. */
@@ -176,7 +179,9 @@ static void streams_arrive_unchanged_without_features(void **state) {
         loop_rig rig;
         receiver r = {.seed = SEED};
         socket_writer writer;
-        loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
+        loop_rig_open(&rig, NULL,
+                      &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING},
+                      GUARD);
         backend_of(&rig)->features = less[i];
         int peer = receiver_open(&r, &rig, sockets_tcp_pair);
         socket_writer_start(&writer, peer, SEED, 4 << 20, 1, 50000);
@@ -198,7 +203,8 @@ static void blocks_need_not_be_filled_to_their_end(void **state) {
     loop_rig rig;
     receiver r = {.seed = SEED};
     socket_writer writer;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, GUARD);
+    loop_rig_open(&rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
     turn_through(rig.loop, 1);
     buffer_ring *buffers = &backend_of(&rig)->rings[0];
     assert_true(buffers->count > 8);
@@ -293,7 +299,7 @@ static void halve(sluice_conn *conn, void *user) {
 
 static void a_need_that_falls_in_on_data_is_met(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_data = halve, .on_closed = receiver_closed};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = halve, .on_closed = receiver_closed};
     loop_rig rig;
     receiver r = {.seed = SEED};
     int fds[2];
@@ -405,7 +411,7 @@ static void raise_on_data(int fd) {
  */
 static void urgent_bytes_under_signals_hide_nothing(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_gather = alarm_gather};
+    static const sluice_conn_events events = {.size = sizeof events, .on_gather = alarm_gather};
     const struct sigaction handler = {.sa_handler = alarm_heard};
     struct sigaction before;
     loop_rig rig;
@@ -548,7 +554,7 @@ static void fidget_data(sluice_conn *conn, void *user) {
 static void a_pause_and_a_resume_in_one_turn_lose_nothing(void **state) {
     (void)state;
     static const sluice_conn_events events = {
-        .on_data = fidget_data, .on_end = receiver_end, .on_closed = receiver_closed};
+        .size = sizeof events, .on_data = fidget_data, .on_end = receiver_end, .on_closed = receiver_closed};
     loop_rig rig;
     fidget f = {.receiver.seed = SEED};
     socket_writer writer;
@@ -577,7 +583,7 @@ static void second_data(sluice_conn *conn, void *user) {
 }
 
 static void first_data(sluice_conn *conn, void *user) {
-    static const sluice_conn_events second_events = {.on_data = second_data};
+    static const sluice_conn_events second_events = {.size = sizeof second_events, .on_data = second_data};
     swapped *s = user;
     s->first++;
     sluice_conn_set_events(conn, &second_events, s);
@@ -585,7 +591,7 @@ static void first_data(sluice_conn *conn, void *user) {
 
 static void events_can_be_exchanged(void **state) {
     (void)state;
-    static const sluice_conn_events first_events = {.on_data = first_data};
+    static const sluice_conn_events first_events = {.size = sizeof first_events, .on_data = first_data};
     loop_rig rig;
     swapped s = {0};
     sluice_conn *conn;
@@ -648,7 +654,8 @@ static void closer_closed(sluice_conn *conn, void *user) {
     closer_called(user, conn, ON_CLOSED);
 }
 
-static const sluice_conn_events closer_events = {.on_data = closer_data,
+static const sluice_conn_events closer_events = {.size = sizeof closer_events,
+                                                 .on_data = closer_data,
                                                  .on_end = closer_end,
                                                  .on_gather = closer_gather,
                                                  .on_sent = closer_sent,
@@ -709,7 +716,7 @@ static void rival_closed(sluice_conn *conn, void *user) {
 /* Both have data in the same turn; who is told first closes the other, which then is told nothing. */
 static void a_call_may_close_another_connection(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_data = rival_data, .on_closed = rival_closed};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = rival_data, .on_closed = rival_closed};
     loop_rig rig;
     rivals r = {0};
     int fds[2][2];
@@ -734,7 +741,7 @@ static void a_close_with_data_in_flight_returns_all_blocks(void **state) {
         loop_rig rig;
         receiver r = {.seed = SEED, .leaves = true};
         socket_writer writer;
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         loop_rig_open(&rig, NULL, NULL, GUARD);
         int peer = receiver_open(&r, &rig, i % 2 ? sockets_tcp_pair : sockets_unix_pair);
         socket_writer_start(&writer, peer, SEED, UINT64_MAX, 1, 100000);
@@ -826,8 +833,11 @@ static void sender_closed(sluice_conn *conn, void *user) {
     s->closed++;
 }
 
-static const sluice_conn_events sender_events = {
-    .on_end = sender_end, .on_gather = sender_gather, .on_sent = sender_sent, .on_closed = sender_closed};
+static const sluice_conn_events sender_events = {.size = sizeof sender_events,
+                                                 .on_end = sender_end,
+                                                 .on_gather = sender_gather,
+                                                 .on_sent = sender_sent,
+                                                 .on_closed = sender_closed};
 
 static int sender_open(sender *s, const loop_rig *rig, void pair(int fds[2])) {
     int fds[2];
@@ -1118,8 +1128,11 @@ static size_t failing_gather(sluice_conn *conn, struct iovec *iov, size_t max, v
 /* Sending fails while receiving could go on: the connection has failed all the same, and is told so once. */
 static void nothing_is_received_after_a_failure(void **state) {
     (void)state;
-    static const sluice_conn_events events = {
-        .on_data = receiver_data, .on_end = receiver_end, .on_gather = failing_gather, .on_closed = receiver_closed};
+    static const sluice_conn_events events = {.size = sizeof events,
+                                              .on_data = receiver_data,
+                                              .on_end = receiver_end,
+                                              .on_gather = failing_gather,
+                                              .on_closed = receiver_closed};
     loop_rig rig;
     failing f = {.receiver.seed = SEED, .wants = true};
     int fds[2];
@@ -1160,7 +1173,7 @@ static size_t eager_gather(sluice_conn *conn, struct iovec *iov, size_t max, voi
 
 static void a_gather_is_asked_once_a_turn(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_gather = eager_gather};
+    static const sluice_conn_events events = {.size = sizeof events, .on_gather = eager_gather};
     loop_rig rig;
     eager e = {0};
     sluice_conn *conn;
@@ -1203,7 +1216,8 @@ static void member_sent(sluice_conn *conn, size_t bytes, void *user) {
 
 static void many_send_in_one_turn(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_gather = member_gather, .on_sent = member_sent};
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_gather = member_gather, .on_sent = member_sent};
     if (!sockets_allow(2 * CROWD + 100)) {
         print_message("skipped: the limit of open descriptors is below %d\n", 2 * CROWD + 100);
         skip();
@@ -1267,8 +1281,9 @@ static void kicker_sent(sluice_conn *conn, size_t bytes, void *user) {
     k->sent += bytes;
 }
 
-static const sluice_conn_events kicker_events = {.on_gather = kicker_gather, .on_sent = kicker_sent};
-static const sluice_conn_events quiet_events = {0};
+static const sluice_conn_events kicker_events = {
+    .size = sizeof kicker_events, .on_gather = kicker_gather, .on_sent = kicker_sent};
+static const sluice_conn_events quiet_events = {.size = sizeof quiet_events};
 
 static void kick(size_t count) {
     loop_rig rig;
@@ -1565,7 +1580,8 @@ static void life_closed(sluice_conn *conn, void *user) {
 }
 
 static void begin_life(sluice_listener *listener, int fd, void *user) {
-    static const sluice_conn_events events = {.on_data = life_data, .on_end = life_end, .on_closed = life_closed};
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_data = life_data, .on_end = life_end, .on_closed = life_closed};
     acceptor *a = user;
     life *l = calloc(1, sizeof *l);
     (void)listener;
@@ -1748,7 +1764,8 @@ static void actor_closed(sluice_conn *conn, void *user) {
     a->conn = NULL;
 }
 
-static const sluice_conn_events actor_events = {.on_data = actor_data,
+static const sluice_conn_events actor_events = {.size = sizeof actor_events,
+                                                .on_data = actor_data,
                                                 .on_end = actor_end,
                                                 .on_gather = actor_gather,
                                                 .on_sent = actor_sent,
@@ -1872,7 +1889,8 @@ static void random_lives_with_memory_to_spare(void **state) {
 
 static void random_lives_under_pressure(void **state) {
     (void)state;
-    sluice_pool_options options = {.slab_blocks = 8, .max_blocks = 64, .reserve_blocks = 4, .no_huge_pages = true};
+    sluice_pool_options options = {
+        .size = sizeof options, .slab_blocks = 8, .max_blocks = 64, .reserve_blocks = 4, .no_huge_pages = true};
     live_at_random(&options, HOARD, 300000);
 }
 

@@ -69,7 +69,8 @@ static void on_closed(sluice_conn *conn, void *user) {
     w->closed++;
 }
 
-static const sluice_conn_events events = {.on_data = on_data, .on_end = on_end, .on_closed = on_closed};
+static const sluice_conn_events events = {
+    .size = sizeof events, .on_data = on_data, .on_end = on_end, .on_closed = on_closed};
 
 static void open_one(loop_rig *rig, worker_conn *w) {
     int fds[2];

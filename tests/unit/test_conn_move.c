@@ -63,7 +63,7 @@ static void traveller_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events traveller_events = {
-    .on_data = traveller_data, .on_end = traveller_end, .on_closed = traveller_closed};
+    .size = sizeof traveller_events, .on_data = traveller_data, .on_end = traveller_end, .on_closed = traveller_closed};
 
 static void traveller_left(const sluice_conn_handover *handover, void *user) {
     traveller *t = user;
@@ -117,7 +117,7 @@ static void arrive(road *r, int at) {
 }
 
 static uint32_t connections(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats.connections;
 }
@@ -208,13 +208,13 @@ static void a_stream_goes_on_from_loop_to_loop(void **state) {
 /* Where it has used up all blocks, and waits for one, it leaves with what it has. */
 static void one_that_starves_may_leave(void **state) {
     (void)state;
-    static const sluice_pool_options few = {.block_size = 512, .slab_blocks = 8, .max_blocks = 8};
+    static const sluice_pool_options few = {.size = sizeof few, .block_size = 512, .slab_blocks = 8, .max_blocks = 8};
     enum { TOTAL = 20000 };
     road r;
     road_open_with(&r, sockets_tcp_pair, &few);
     r.t.leaves = true;
     pattern_write(r.peer, SEED, 0, TOTAL);
-    sluice_loop_stats stats = {0};
+    sluice_loop_stats stats = {.size = sizeof stats};
     while (stats.waiting == 0) {
         turn_through(r.rigs[0].loop, 1);
         sluice_loop_get_stats(r.rigs[0].loop, &stats);
@@ -272,11 +272,11 @@ static void what_came_along_can_be_held(void **state) {
     turn_until_count(r.rigs[1].loop, &r.t.data, r.t.data + 1);
     sluice_chain *chain = sluice_conn_chain(r.t.conn);
     assert_int_equal(sluice_chain_take(chain, TOTAL - 7, &part), 0);
-    assert_int_equal(sluice_slice_keep(&part, &kept), 0);
+    assert_int_equal(sluice_slice_take(&part, &kept), 0);
     sluice_conn_close(r.t.conn);
     turn_until_count(r.rigs[1].loop, &r.t.closed, 1);
     assert_true(pattern_slice_matches(SEED, 0, &kept));
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(r.rigs[0].pool, &stats);
     assert_true(stats.held >= TOTAL / 4096);
     sluice_slice_release(&kept);
@@ -396,7 +396,8 @@ static size_t gather_nothing_less(sluice_conn *conn, struct iovec *iov, size_t m
 
 static void calls_are_checked(void **state) {
     (void)state;
-    static const sluice_conn_events sending = {.on_gather = gather_nothing_less, .on_closed = traveller_closed};
+    static const sluice_conn_events sending = {
+        .size = sizeof sending, .on_gather = gather_nothing_less, .on_closed = traveller_closed};
     road r;
     sluice_conn_handover nothing = {.fd = -1};
     sluice_conn *untouched = NULL;
@@ -542,7 +543,8 @@ static void rider_closed(sluice_conn *conn, void *user) {
             sluice_loop_stop(rider->carousel->rigs[i].loop);
 }
 
-static const sluice_conn_events rider_events = {.on_data = rider_data, .on_end = rider_end, .on_closed = rider_closed};
+static const sluice_conn_events rider_events = {
+    .size = sizeof rider_events, .on_data = rider_data, .on_end = rider_end, .on_closed = rider_closed};
 
 static void rider_arrive(void *user) {
     struct rider *rider = user;

@@ -21,8 +21,12 @@
 
 enum { GUARD = 100, TIME = 20, LONG = 3 * TIME, BLOCK = 512, BLOCKS = 16 };
 
-static const sluice_pool_options pool_options = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = 1, .no_huge_pages = true};
+static const sluice_pool_options pool_options = {.size = sizeof pool_options,
+                                                 .block_size = BLOCK,
+                                                 .slab_blocks = 8,
+                                                 .max_blocks = BLOCKS,
+                                                 .reserve_blocks = 1,
+                                                 .no_huge_pages = true};
 
 typedef struct hearer {
     loop_rig rig;
@@ -53,7 +57,8 @@ static void hearer_end(sluice_conn *conn, int error, void *user) {
         sluice_conn_resume(conn);
 }
 
-static const sluice_conn_events hearer_events = {.on_data = hearer_data, .on_end = hearer_end};
+static const sluice_conn_events hearer_events = {
+    .size = sizeof hearer_events, .on_data = hearer_data, .on_end = hearer_end};
 
 static void hearer_open(hearer *h) {
     int fds[2];
@@ -184,7 +189,7 @@ static void want_of_blocks_does_not_count(void **state) {
     uint8_t bytes[2 * BLOCKS * BLOCK] = {0};
     hearer_open(&h);
     sockets_write(h.peer, bytes, sizeof bytes);
-    sluice_loop_stats stats = {0};
+    sluice_loop_stats stats = {.size = sizeof stats};
     while (stats.waiting == 0) {
         assert_int_equal(sluice_loop_turn(h.rig.loop, 1), 0);
         sluice_loop_get_stats(h.rig.loop, &stats);
@@ -288,7 +293,7 @@ static size_t endless(sluice_conn *conn, struct iovec *iov, size_t max, void *us
 
 /* The kernel's own ETIMEDOUT, after which nothing can be resumed, has another name. */
 static void a_peer_given_up_by_the_kernel_is_no_silence(void **state) {
-    static const sluice_conn_events events = {.on_end = hearer_end, .on_gather = endless};
+    static const sluice_conn_events events = {.size = sizeof events, .on_end = hearer_end, .on_gather = endless};
     (void)state;
     hearer h;
     hearer_open(&h);
@@ -313,7 +318,7 @@ static void set_at_the_end(sluice_conn *conn, void *user) {
 
 static void a_closed_connection_has_none(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_closed = set_at_the_end};
+    static const sluice_conn_events events = {.size = sizeof events, .on_closed = set_at_the_end};
     hearer h = {0};
     int fds[2];
     loop_rig_open(&h.rig, &pool_options, NULL, GUARD);

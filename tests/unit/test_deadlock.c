@@ -29,9 +29,14 @@ enum {
     LIMIT = 40, /* seconds of the test's clock, of which five would do */
 };
 
-static const sluice_pool_options pool_options = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = 4, .no_huge_pages = true};
-static const sluice_loop_options loop_options = {.stock_bytes = STOCK * BLOCK, .no_low_water = true};
+static const sluice_pool_options pool_options = {.size = sizeof pool_options,
+                                                 .block_size = BLOCK,
+                                                 .slab_blocks = 8,
+                                                 .max_blocks = BLOCKS,
+                                                 .reserve_blocks = 4,
+                                                 .no_huge_pages = true};
+static const sluice_loop_options loop_options = {
+    .size = sizeof loop_options, .stock_bytes = STOCK * BLOCK, .no_low_water = true};
 
 typedef struct holder {
     sluice_conn *conn;
@@ -58,7 +63,7 @@ static void holder_closed(sluice_conn *conn, void *user) {
     h->closed++;
 }
 
-static const sluice_conn_events events = {.on_end = holder_end, .on_closed = holder_closed};
+static const sluice_conn_events events = {.size = sizeof events, .on_end = holder_end, .on_closed = holder_closed};
 
 static void holder_open(holder *h, const loop_rig *rig, uint32_t seed) {
     int fds[2];
@@ -73,7 +78,7 @@ static void holder_send(holder *h, size_t n) {
 }
 
 static uint32_t waiting(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats.waiting;
 }
@@ -93,7 +98,7 @@ static void exhaust(loop_rig *rig, holder *large, holder *small) {
     holder_open(small, rig, 2);
     holder_send(small, SMALL * BLOCK);
     turn_until_buffered(rig->loop, small->conn, SMALL * BLOCK);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     do {
         holder_send(large, BLOCK);
         turn_until_buffered(rig->loop, large->conn, large->sent);
@@ -140,6 +145,27 @@ static void one_that_falls_silent_gives_way(void **state) {
     finish(&rig, &large, &small);
 }
 
+/* Not before five seconds, of which time in which the process stood still is one at most. */
+static void nobody_gives_way_early(void **state) {
+    (void)state;
+    loop_rig rig;
+    holder large, small;
+    exhaust(&rig, &large, &small);
+    holder_send(&small, (STOCK + 4) * BLOCK);
+    while (waiting(&rig) == 0)
+        turn_through(rig.loop, 1);
+    turn_through(rig.loop, 3);
+    clock_forward(60000);
+    turn_through(rig.loop, 3);
+    for (unsigned seconds = 0; seconds < 3; seconds++) {
+        clock_forward(1000);
+        turn_through(rig.loop, 3);
+    }
+    assert_false(large.ended);
+    assert_false(small.ended);
+    finish(&rig, &large, &small);
+}
+
 static void send_a_byte(holder *large) {
     holder_send(large, 1);
 }
@@ -170,14 +196,14 @@ static void one_that_is_paused_gives_way(void **state) {
 /* One that has ended has been told so: what it still holds is its user's to consume. The next largest gives way. */
 static void one_that_has_ended_is_told_once(void **state) {
     (void)state;
-    static const sluice_conn_events stays = {.on_closed = holder_closed};
+    static const sluice_conn_events stays = {.size = sizeof stays, .on_closed = holder_closed};
     loop_rig rig;
     holder large, small, over;
     loop_rig_open(&rig, &pool_options, &loop_options, GUARD);
     clock_stop();
     holder_open(&over, &rig, 3);
     sluice_conn_set_events(over.conn, &stays, &over);
-    holder_send(&over, 28 * BLOCK);
+    holder_send(&over, 36 * BLOCK);
     shutdown(over.peer, SHUT_WR);
     turn_until_buffered(rig.loop, over.conn, over.sent);
     turn_through(rig.loop, 5);
@@ -186,7 +212,7 @@ static void one_that_has_ended_is_told_once(void **state) {
     holder_open(&small, &rig, 2);
     holder_send(&small, SMALL * BLOCK);
     turn_until_buffered(rig.loop, small.conn, SMALL * BLOCK);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     do {
         holder_send(&large, BLOCK);
         turn_until_buffered(rig.loop, large.conn, large.sent);
@@ -194,7 +220,7 @@ static void one_that_has_ended_is_told_once(void **state) {
         sluice_pool_get_stats(rig.pool, &stats);
     } while (stats.held < BLOCKS - 1);
     assert_true(sluice_chain_footprint(sluice_conn_chain(over.conn)) >
-                sluice_chain_footprint(sluice_conn_chain(small.conn)));
+                sluice_chain_footprint(sluice_conn_chain(large.conn)));
     starve_the_small_one(&rig, &large, &small, NULL);
     assert_false(over.ended);
     assert_int_equal(held(&over), over.sent);
@@ -241,23 +267,28 @@ static void none_gives_way_for_what_consumers_hold(void **state) {
 static void one_of_the_size_that_is_short_gives_way(void **state) {
     (void)state;
     enum { LARGE = 16384 };
-    static const sluice_pool_options sizes = {.block_size = BLOCK,
+    static const sluice_pool_options sizes = {.size = sizeof sizes,
+                                              .block_size = BLOCK,
                                               .slab_blocks = 8,
                                               .max_blocks = BLOCKS,
                                               .reserve_blocks = 4,
                                               .class_sizes = {BLOCK, LARGE},
                                               .no_huge_pages = true};
     loop_rig rig;
-    holder other, large, small;
+    holder other, large, small, later;
     loop_rig_open(&rig, &sizes, &loop_options, GUARD);
     clock_stop();
     holder_open(&other, &rig, 3);
-    assert_int_equal(sluice_conn_set_block_size(other.conn, LARGE), 0);
-    turn_through(rig.loop, 5);
-    holder_send(&other, 10 * LARGE);
-    turn_until_buffered(rig.loop, other.conn, other.sent);
     holder_open(&large, &rig, 1);
     holder_open(&small, &rig, 2);
+    holder_open(&later, &rig, 4);
+    assert_int_equal(sluice_conn_set_block_size(other.conn, LARGE), 0);
+    assert_int_equal(sluice_conn_set_block_size(later.conn, LARGE), 0);
+    turn_through(rig.loop, 5);
+    holder_send(&other, 5 * LARGE);
+    turn_until_buffered(rig.loop, other.conn, other.sent);
+    holder_send(&later, 5 * LARGE);
+    turn_until_buffered(rig.loop, later.conn, later.sent);
     holder_send(&small, 1);
     turn_until_buffered(rig.loop, small.conn, 1);
     while (sluice_pool_available(rig.pool) > 0) {
@@ -279,14 +310,18 @@ static void one_of_the_size_that_is_short_gives_way(void **state) {
     /* The small one is the larger of the two by now. */
     assert_true(small.ended || large.ended);
     assert_false(other.ended);
+    assert_false(later.ended);
     sluice_conn_close(other.conn);
     close(other.peer);
+    sluice_conn_close(later.conn);
+    close(later.peer);
     finish(&rig, &large, &small);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_falls_silent_gives_way),
+        cmocka_unit_test(nobody_gives_way_early),
         cmocka_unit_test(one_that_goes_on_in_its_last_block_gives_way),
         cmocka_unit_test(one_that_is_paused_gives_way),
         cmocka_unit_test(one_that_has_ended_is_told_once),

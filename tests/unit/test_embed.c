@@ -123,8 +123,11 @@ static void watched_closed(sluice_conn *conn, void *user) {
     w->closed++;
 }
 
-static const sluice_conn_events watched_events = {
-    .on_data = watched_data, .on_gather = watched_gather, .on_end = watched_end, .on_closed = watched_closed};
+static const sluice_conn_events watched_events = {.size = sizeof watched_events,
+                                                  .on_data = watched_data,
+                                                  .on_gather = watched_gather,
+                                                  .on_end = watched_end,
+                                                  .on_closed = watched_closed};
 
 static void watched_open(watched_conn *w, sluice_loop *loop) {
     int fds[2];
@@ -313,7 +316,7 @@ static void many_are_ready_at_once(void **state) {
 static void a_host_sleeps_when_all_are_armed(void **state) {
     (void)state;
     loop_rig rig;
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     watched_conn *many = calloc(SILENT, sizeof *many);
     assert_non_null(many);
     loop_rig_open(&rig, NULL, NULL, GUARD);
@@ -409,8 +412,9 @@ static void streams_go_both_ways(void **state) {
 
 static void streams_go_on_with_a_small_stock(void **state) {
     (void)state;
-    const sluice_pool_options pool = {.slab_blocks = 64, .max_blocks = 8192, .no_huge_pages = true};
-    run_echo(&pool, &(sluice_loop_options){.stock_bytes = 4 * 4096}, 1 << 20);
+    const sluice_pool_options pool = {
+        .size = sizeof pool, .slab_blocks = 64, .max_blocks = 8192, .no_huge_pages = true};
+    run_echo(&pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .stock_bytes = 4 * 4096}, 1 << 20);
 }
 
 /* At a window of a tenth of a second for each of these, the guard would end the test. */
@@ -418,7 +422,7 @@ static void a_turn_without_wait_has_no_batching_window(void **state) {
     (void)state;
     loop_rig rig;
     watched_conn w;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.batch_us = 100000}, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 100000}, GUARD);
     assert_true(sluice_loop_fd(rig.loop) >= 0);
     watched_open(&w, rig.loop);
     for (unsigned i = 1; i <= 2000; i++) {
@@ -448,24 +452,29 @@ static void hoarder_end(sluice_conn *conn, int error, void *user) {
     h->ended = error == 0;
 }
 
-static const sluice_conn_events hoarder_events = {.on_end = hoarder_end};
+static const sluice_conn_events hoarder_events = {.size = sizeof hoarder_events, .on_end = hoarder_end};
 
 static unsigned waiting(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats.waiting;
 }
 
 static void who_waits_for_blocks_goes_on(void **state) {
     (void)state;
-    const sluice_pool_options pool = {
-        .block_size = 4096, .slab_blocks = 16, .max_blocks = 32, .reserve_blocks = 4, .no_huge_pages = true};
+    const sluice_pool_options pool = {.size = sizeof pool,
+                                      .block_size = 4096,
+                                      .slab_blocks = 16,
+                                      .max_blocks = 32,
+                                      .reserve_blocks = 4,
+                                      .no_huge_pages = true};
     const uint64_t total = 1 << 20;
     loop_rig rig;
     hoarder h = {0};
     socket_writer writer;
     int fds[2];
-    loop_rig_open(&rig, &pool, &(sluice_loop_options){.stock_bytes = 8 * 4096}, GUARD);
+    loop_rig_open(&rig, &pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .stock_bytes = 8 * 4096},
+                  GUARD);
     assert_true(sluice_loop_fd(rig.loop) >= 0);
     sockets_tcp_pair(fds);
     assert_int_equal(sluice_conn_new(rig.loop, fds[0], &hoarder_events, &h, &h.conn), 0);

@@ -23,9 +23,13 @@
 enum { BLOCK = 4096, WINDOW = 256 << 10 };
 
 static const sluice_pool_options sizes[] = {
-    {.block_size = 512, .no_huge_pages = true},
-    {.block_size = 4096, .no_huge_pages = true},
-    {.block_size = 65536, .slab_blocks = 64, .max_blocks = 256, .no_huge_pages = true},
+    {.size = sizeof(sluice_pool_options), .block_size = 512, .no_huge_pages = true},
+    {.size = sizeof(sluice_pool_options), .block_size = 4096, .no_huge_pages = true},
+    {.size = sizeof(sluice_pool_options),
+     .block_size = 65536,
+     .slab_blocks = 64,
+     .max_blocks = 256,
+     .no_huge_pages = true},
 };
 
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -64,7 +68,7 @@ static void contents_are_unchanged(void **state) {
 /* A slab is registered when a read could name its memory, which a file of one block can. */
 static void a_read_of_one_piece_registers_its_slab(void **state) {
     loop_rig rig;
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     file_consumer consumer = {0};
     files_rig_open(&rig, NULL, state);
     sluice_loop_get_stats(rig.loop, &stats);
@@ -99,7 +103,8 @@ static void each_file_has_blocks_of_its_size(void **state) {
     files_rig_open(&rig, NULL, state);
     for (int i = 0; i < FILES; i++) {
         c[i].leaves = true;
-        file_consumer_open(&c[i], &rig, files_make(SIZE), &(sluice_file_options){.block_size = block_sizes[i]});
+        file_consumer_open(&c[i], &rig, files_make(SIZE),
+                           &(sluice_file_options){.size = sizeof(sluice_file_options), .block_size = block_sizes[i]});
     }
     for (int i = 0; i < FILES; i++) {
         turn_until_count(rig.loop, &c[i].data, 1);
@@ -113,7 +118,9 @@ static void each_file_has_blocks_of_its_size(void **state) {
     }
     sluice_file *file = NULL;
     int fd = files_make(1);
-    assert_int_equal(sluice_file_new(rig.loop, fd, &(sluice_file_options){.block_size = 8192}, NULL, NULL, &file),
+    assert_int_equal(sluice_file_new(rig.loop, fd,
+                                     &(sluice_file_options){.size = sizeof(sluice_file_options), .block_size = 8192},
+                                     NULL, NULL, &file),
                      -EINVAL);
     assert_null(file);
     close(fd);
@@ -128,7 +135,8 @@ static void what_is_not_in_the_page_cache_arrives(void **state) {
     assert_int_equal(fsync(fd), 0);
     assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
     files_rig_open(&rig, NULL, state);
-    file_consumer_open(&c, &rig, fd, &(sluice_file_options){.read_ahead = 2 << 20});
+    file_consumer_open(&c, &rig, fd,
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 2 << 20});
     turn_until(rig.loop, &c.told_end);
     assert_int_equal(c.place, 24 << 20);
     assert_int_equal(c.error, 0);
@@ -145,7 +153,8 @@ static void holes_are_zeros(void **state) {
     uint8_t zeros[4096] = {0}, bytes[4096];
     assert_int_equal(pwrite(fd, "end", 3, HOLE), 3);
     files_rig_open(&rig, NULL, state);
-    file_consumer_open(&c, &rig, fd, &(sluice_file_options){.read_ahead = 2 * HOLE});
+    file_consumer_open(&c, &rig, fd,
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 2 * HOLE});
     turn_until(rig.loop, &c.told_end);
     sluice_chain *chain = sluice_file_chain(c.file);
     assert_int_equal(sluice_chain_length(chain), HOLE + 3);
@@ -217,7 +226,9 @@ static void a_part_is_read(void **state) {
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
             file_consumer c = {0};
             file_consumer_open(&c, &rig, dup(fd),
-                               &(sluice_file_options){.offset = parts[k].offset, .length = parts[k].length});
+                               &(sluice_file_options){.size = sizeof(sluice_file_options),
+                                                      .offset = parts[k].offset,
+                                                      .length = parts[k].length});
             assert_int_equal(sluice_file_offset(c.file), parts[k].offset);
             turn_until(rig.loop, &c.told_end);
             assert_int_equal(c.error, 0);
@@ -238,7 +249,8 @@ static void consume_slowly(const loop_rig *rig, size_t window, uint32_t read_ahe
     file_consumer c = {.leaves = true};
     size_t block = sluice_pool_available(rig->pool) ? 4096 : 0;
     size_t most = 0;
-    file_consumer_open(&c, rig, files_make(SIZE), &(sluice_file_options){.read_ahead = read_ahead});
+    file_consumer_open(&c, rig, files_make(SIZE),
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = read_ahead});
     /* However slow the disk is: it gets that far ahead before anything is consumed. */
     while (file_buffered(&c) <= window - window / 2)
         turn(rig->loop);
@@ -258,7 +270,7 @@ static void consume_slowly(const loop_rig *rig, size_t window, uint32_t read_ahe
 }
 
 static void no_more_than_the_window_is_read_ahead(void **state) {
-    static const sluice_pool_options pool = {.block_size = BLOCK, .no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool, .block_size = BLOCK, .no_huge_pages = true};
     loop_rig rig;
     files_rig_open(&rig, &pool, state);
     consume_slowly(&rig, WINDOW, 0, 9999);
@@ -277,7 +289,7 @@ static void a_full_window_rests(void **state) {
         turn(rig.loop);
     files_settle(&rig);
     assert_int_equal(file_buffered(&c), WINDOW);
-    sluice_loop_stats before, after;
+    sluice_loop_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     sluice_loop_get_stats(rig.loop, &before);
     turn_through(rig.loop, 20);
     sluice_loop_get_stats(rig.loop, &after);
@@ -334,7 +346,8 @@ static void needs_are_met(void **state) {
     files_rig_open(&rig, NULL, state);
 
     /* Beyond the window. */
-    file_consumer_open(&c, &rig, files_make(2 << 20), &(sluice_file_options){.read_ahead = 16384});
+    file_consumer_open(&c, &rig, files_make(2 << 20),
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 16384});
     sluice_file_set_need(c.file, 1000000);
     turn_until_count(rig.loop, &c.data, 1);
     assert_in_range(file_buffered(&c), 1000000, 1000000 + 65536);
@@ -347,9 +360,10 @@ static void needs_are_met(void **state) {
     /* One that stays, and leaves a rest smaller than itself in the one block of the window. */
     c = (file_consumer){.leaves = true};
     events.on_data = take_in_steps;
-    assert_int_equal(
-        sluice_file_new(rig.loop, files_make(1 << 20), &(sluice_file_options){.read_ahead = 1}, &events, &c, &c.file),
-        0);
+    assert_int_equal(sluice_file_new(rig.loop, files_make(1 << 20),
+                                     &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 1},
+                                     &events, &c, &c.file),
+                     0);
     sluice_file_set_need(c.file, 100000);
     turn_until(rig.loop, &c.told_end);
     assert_false(c.differs);
@@ -366,7 +380,8 @@ static void what_is_taken_within_a_block_is_made_good(void **state) {
     file_consumer c = {.leaves = true};
     sluice_reader *reader;
     files_rig_open(&rig, NULL, state);
-    file_consumer_open(&c, &rig, files_make(1 << 20), &(sluice_file_options){.read_ahead = 1});
+    file_consumer_open(&c, &rig, files_make(1 << 20),
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 1});
     sluice_file_set_need(c.file, 3 * BLOCK);
     assert_int_equal(sluice_reader_new(sluice_file_chain(c.file), &reader), 0);
     for (uint64_t place = 0; place < 50 * BLOCK;) {
@@ -386,9 +401,24 @@ static void what_is_taken_within_a_block_is_made_good(void **state) {
 
 static void a_pool_smaller_than_the_window_is_enough(void **state) {
     static const sluice_pool_options pools[] = {
-        {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = 16, .reserve_blocks = 1, .no_huge_pages = true},
-        {.block_size = 65536, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 1, .no_huge_pages = true},
-        {.block_size = 512, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 1, .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = BLOCK,
+         .slab_blocks = 8,
+         .max_blocks = 16,
+         .reserve_blocks = 1,
+         .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 65536,
+         .slab_blocks = 8,
+         .max_blocks = 8,
+         .reserve_blocks = 1,
+         .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 512,
+         .slab_blocks = 8,
+         .max_blocks = 8,
+         .reserve_blocks = 1,
+         .no_huge_pages = true},
     };
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
         loop_rig rig;
@@ -400,8 +430,12 @@ static void a_pool_smaller_than_the_window_is_enough(void **state) {
 
 /* Reading ahead is a guess, and takes nothing that a connection may come to need. A need is none. */
 static void half_of_the_pool_is_for_others(void **state) {
-    static const sluice_pool_options pool = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 40, .reserve_blocks = 1, .no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool,
+                                             .block_size = BLOCK,
+                                             .slab_blocks = 8,
+                                             .max_blocks = 40,
+                                             .reserve_blocks = 1,
+                                             .no_huge_pages = true};
     loop_rig rig;
     file_consumer c[3] = {{.leaves = true}, {.leaves = true}, {.leaves = true}};
     files_rig_open(&rig, &pool, state);
@@ -412,7 +446,7 @@ static void half_of_the_pool_is_for_others(void **state) {
     assert_in_range(files_held(&rig), 20, 24);
     for (size_t i = 0; i < 3; i++)
         assert_true(file_buffered(&c[i]) >= BLOCK);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig.pool, &stats);
     sluice_file_set_need(c[2].file, file_buffered(&c[2]) + 1);
     files_settle(&rig);
@@ -436,8 +470,12 @@ static void *release_all(void *user) {
 
 static void released_blocks_resume_it(void **state) {
     enum { SIZE = 300000 };
-    static const sluice_pool_options pool = {
-        .block_size = BLOCK, .slab_blocks = 16, .max_blocks = 32, .reserve_blocks = 1, .no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool,
+                                             .block_size = BLOCK,
+                                             .slab_blocks = 16,
+                                             .max_blocks = 32,
+                                             .reserve_blocks = 1,
+                                             .no_huge_pages = true};
     loop_rig rig;
     file_consumer c = {.leaves = true};
     files_rig_open(&rig, &pool, state);
@@ -495,11 +533,16 @@ static void socket_end(sluice_conn *conn, int error, void *user) {
 }
 
 static void files_and_sockets_share_a_loop(void **state) {
-    static const sluice_conn_events events = {.on_data = socket_data, .on_end = socket_end};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = socket_data, .on_end = socket_end};
     static const sluice_pool_options pools[] = {
-        {.block_size = BLOCK, .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options), .block_size = BLOCK, .no_huge_pages = true},
         /* Too small for two windows and what the socket brings. */
-        {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = 64, .reserve_blocks = 1, .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = BLOCK,
+         .slab_blocks = 8,
+         .max_blocks = 64,
+         .reserve_blocks = 1,
+         .no_huge_pages = true},
     };
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
         loop_rig rig;
@@ -649,7 +692,7 @@ static void waiting_ends_where_it_must(void **state) {
     events.on_data = fill_inside;
     files_rig_open(&rig, NULL, state);
 
-    const sluice_file_options options = {.read_ahead = 1};
+    const sluice_file_options options = {.size = sizeof options, .read_ahead = 1};
     assert_int_equal(sluice_file_new(rig.loop, files_make(5000), &options, &events, &c, &c.file), 0);
     turn_until(rig.loop, &c.told_end);
     assert_int_equal(c.data, 2);
@@ -829,7 +872,7 @@ static void framed_open(framed *f, size_t size) {
 }
 
 static void tags_are_those_of_the_bytes(void **state) {
-    static const sluice_file_events events = {.on_data = framed_data, .on_end = framed_end};
+    static const sluice_file_events events = {.size = sizeof events, .on_data = framed_data, .on_end = framed_end};
     size_t size;
     uint8_t *stream = make_flv(&size);
     int fd = files_make(0);

@@ -118,7 +118,7 @@ static void pass(const loop_rig *rig, size_t place) {
 }
 
 static void meddled_open(loop_rig *rig, void **state) {
-    static const sluice_pool_options pool = {.block_size = BLOCK, .no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool, .block_size = BLOCK, .no_huge_pages = true};
     files_rig_open(rig, &pool, state);
     meddle(rig);
 }
@@ -156,13 +156,53 @@ static void reads_that_overtake_others_wait(void **state) {
     files_rig_close(&rig);
 }
 
+/* Whatever becomes of a read, its blocks are the file's until they are back in the pool. */
+static void what_a_file_keeps_is_known(void **state) {
+    loop_rig rig;
+    file_consumer c = {.leaves = true};
+    meddled_open(&rig, state);
+    file_consumer_open(&c, &rig, files_make(WINDOW - 100), NULL);
+    assert_int_equal(sluice_file_footprint(c.file), 0);
+    hold_first_reads(&rig, 4);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW);
+    /* Done, and behind others that are not. */
+    pass(&rig, 2);
+    assert_int_equal(file_buffered(&c), 0);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW);
+    pass(&rig, 0);
+    assert_int_equal(file_buffered(&c), READ);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW);
+    /* Whole blocks, as long as a byte of them is there. */
+    file_consume(&c, BLOCK + 1);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW - BLOCK);
+    assert_int_equal(files_held(&rig), (WINDOW - BLOCK) / BLOCK);
+    /* Nobody wants them any more. */
+    assert_int_equal(sluice_file_seek(c.file, WINDOW - 200, 0), 0);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW - READ);
+    turn_through(rig.loop, 3);
+    assert_int_equal(m.held_count, 3);
+    assert_int_equal(sluice_file_footprint(c.file), WINDOW - READ + BLOCK);
+    assert_int_equal(files_held(&rig), (WINDOW - READ + BLOCK) / BLOCK);
+    pass(&rig, 0);
+    assert_int_equal(sluice_file_footprint(c.file), READ + BLOCK);
+    pass(&rig, 0);
+    pass(&rig, 0);
+    turn_until(rig.loop, &c.told_end);
+    assert_int_equal(file_buffered(&c), 100);
+    assert_int_equal(sluice_file_footprint(c.file), BLOCK);
+    sluice_chain_skip(sluice_file_chain(c.file), 100);
+    assert_int_equal(sluice_file_footprint(c.file), 0);
+    files_rig_close(&rig);
+}
+
 static void any_order_gives_the_same_bytes(void **state) {
     loop_rig rig;
     file_consumer c = {0};
     uint64_t random = 5;
     meddled_open(&rig, state);
     m.holds = true;
-    file_consumer_open(&c, &rig, files_make(5 << 20), &(sluice_file_options){.read_ahead = 1 << 20});
+    file_consumer_open(&c, &rig, files_make(5 << 20),
+                       &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 1 << 20});
     while (!c.told_end) {
         turn_through(rig.loop, 1);
         assert_true(m.held_count <= 8);
@@ -236,7 +276,9 @@ static void what_cannot_be_read_is_refused(void **state) {
     assert_int_equal(sluice_file_new(rig.loop, fd, NULL, NULL, NULL, &file), -ESPIPE);
     close(fd);
     fd = files_make(1);
-    assert_int_equal(sluice_file_new(rig.loop, fd, &(sluice_file_options){.offset = INT64_MAX}, NULL, NULL, &file),
+    assert_int_equal(sluice_file_new(rig.loop, fd,
+                                     &(sluice_file_options){.size = sizeof(sluice_file_options), .offset = INT64_MAX},
+                                     NULL, NULL, &file),
                      -EINVAL);
     assert_ptr_equal(file, untouched);
 
@@ -284,7 +326,7 @@ static void bytes_before_an_error_are_delivered(void **state) {
     int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     files_rig_open(&rig, NULL, state);
-    file_consumer_open(&c, &rig, fd, &(sluice_file_options){.offset = place});
+    file_consumer_open(&c, &rig, fd, &(sluice_file_options){.size = sizeof(sluice_file_options), .offset = place});
     turn_until(rig.loop, &c.told_end);
     assert_int_equal(c.error, -EIO);
     assert_int_equal(c.place - place, MAPPED - 100);
@@ -439,7 +481,8 @@ static void any_moment_is_good_for_a_close(void **state) {
         int fd = files_make(1 << 20);
         assert_int_equal(fsync(fd), 0);
         assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-        file_consumer_open(&c, &rig, fd, &(sluice_file_options){.read_ahead = 1 << 20});
+        file_consumer_open(&c, &rig, fd,
+                           &(sluice_file_options){.size = sizeof(sluice_file_options), .read_ahead = 1 << 20});
         for (unsigned i = 0; i < turns; i++)
             assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
         file_consumer_close(&c, &rig);
@@ -518,8 +561,12 @@ static void a_deadline_ends_the_wait(void **state) {
 
 /* Nobody gives a block back for seconds. */
 static void it_gives_up_without_blocks(void **state) {
-    static const sluice_pool_options pool = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 16, .reserve_blocks = 1, .no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool,
+                                             .block_size = BLOCK,
+                                             .slab_blocks = 8,
+                                             .max_blocks = 16,
+                                             .reserve_blocks = 1,
+                                             .no_huge_pages = true};
     loop_rig rig;
     sluice_file *file;
     sluice_slice slice;
@@ -578,8 +625,9 @@ static void closer_closed(sluice_file *file, void *user) {
 
 static void a_file_closed_within_a_wait_takes_its_reader_along(void **state) {
     enum { SIZE = 64 << 20, PART = 8 << 20 };
-    static const sluice_conn_events events = {.on_gather = closer_gather, .on_sent = closer_sent};
-    static const sluice_file_events file_events = {.on_closed = closer_closed};
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_gather = closer_gather, .on_sent = closer_sent};
+    static const sluice_file_events file_events = {.size = sizeof file_events, .on_closed = closer_closed};
     uint8_t *memory = malloc(PART);
     assert_non_null(memory);
     for (int call = 0; call < 3; call++) {
@@ -609,6 +657,7 @@ static void a_file_closed_within_a_wait_takes_its_reader_along(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILES_ON_BOTH(reads_that_overtake_others_wait),
+        FILES_ON_BOTH(what_a_file_keeps_is_known),
         FILES_ON_BOTH(any_order_gives_the_same_bytes),
         FILES_ON_BOTH(short_reads_go_on),
         FILES_ON_BOTH(reads_without_room_to_submit_are_repeated),

@@ -49,14 +49,15 @@ struct outcome {
 
 static int set_up(void **state) {
     sluice_pool *pool = NULL;
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool), 0);
+    assert_int_equal(
+        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
     *state = pool;
     return 0;
 }
 
 static int tear_down(void **state) {
     sluice_pool *pool = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
@@ -250,7 +251,7 @@ static void take_event(struct run *run, sluice_flv_tag *tag) {
         run->got.events[index] = event;
     else if (!same_event(&event, &run->expected->events[index]))
         fail_msg("tag %zu is another one", index);
-    if (run->keeping != KEEP_NONE && sluice_slice_keep(&tag->payload, &run->kept[index]) != 0)
+    if (run->keeping != KEEP_NONE && sluice_slice_take(&tag->payload, &run->kept[index]) != 0)
         fail_msg("tag %zu cannot be kept", index);
 }
 
@@ -802,7 +803,7 @@ static void test_skipping_buffers_nothing(void **state) {
 /* ---- Ownership ---- */
 
 static uint32_t held(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats.held;
 }
@@ -848,7 +849,7 @@ static void test_payload_kept(void **state) {
     begin_tags(*state, 0, &flv, &chain);
     feed_tag_in_parts(&chain, *state, 1);
     assert_int_equal(sluice_flv_next(flv, &chain, &tag), 1);
-    assert_int_equal(sluice_slice_keep(&tag->payload, &kept), 0);
+    assert_int_equal(sluice_slice_take(&tag->payload, &kept), 0);
     assert_int_equal(sluice_slice_length(&tag->payload), 0);
     assert_int_equal(tag->size, sizeof aac_frame);
     assert_int_equal(sluice_flv_next(flv, &chain, &tag), 0);
@@ -867,12 +868,13 @@ static void test_payload_not_kept(void **state) {
     sluice_chain chain;
     sluice_flv_tag *tag;
     sluice_slice kept;
-    const sluice_pool_options options = {.slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 7, .no_huge_pages = true};
+    const sluice_pool_options options = {
+        .size = sizeof options, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 7, .no_huge_pages = true};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     begin_tags(pool, 0, &flv, &chain);
     feed_tag_in_parts(&chain, pool, 1);
     assert_int_equal(sluice_flv_next(flv, &chain, &tag), 1);
-    assert_int_equal(sluice_slice_keep(&tag->payload, &kept), -ENOBUFS);
+    assert_int_equal(sluice_slice_take(&tag->payload, &kept), -ENOBUFS);
     assert_true(slice_is(&tag->payload, aac_frame, sizeof aac_frame));
     assert_int_equal(sluice_flv_next(flv, &chain, &tag), 0);
     assert_int_equal(held(pool), 0);

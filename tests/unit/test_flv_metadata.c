@@ -26,14 +26,15 @@ struct amf {
 
 static int set_up(void **state) {
     sluice_pool *pool = NULL;
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool), 0);
+    assert_int_equal(
+        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
     *state = pool;
     return 0;
 }
 
 static int tear_down(void **state) {
     sluice_pool *pool = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);

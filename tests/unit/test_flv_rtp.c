@@ -37,7 +37,8 @@ enum { LENGTH_SIZE_AT = 9, SPS_AT = 13, SPS_SIZE = 24, PPS_AT = 40, PPS_SIZE = 4
 static const uint8_t aac_header[] = {0xAF, 0, 0x12, 0x08, 0x56, 0xE5, 0x00};
 
 static sluice_flv_rtp *track_new(sluice_flv_type type, uint32_t max_packet) {
-    const sluice_flv_rtp_options options = {.type = type,
+    const sluice_flv_rtp_options options = {.size = sizeof options,
+                                            .type = type,
                                             .payload_type = 97,
                                             .ssrc = 0x01020304,
                                             .sequence = 65535,
@@ -130,7 +131,7 @@ static void pictures(void **state) {
         assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 120, BYTES(0x17, 2, 0, 0, 0), piece), 0);
         assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 120, BYTES(0x17, 1, 0, 0, 0), piece), 0);
         expect_end(rtp, 0);
-        sluice_flv_rtp_stats stats;
+        sluice_flv_rtp_stats stats = {.size = sizeof stats};
         sluice_flv_rtp_get_stats(rtp, &stats);
         assert_int_equal(stats.packets, 9);
         assert_int_equal(stats.octets, 2 + 24 + 4 + 3 + 2 + 2 + 2 + 2 + 2);
@@ -256,7 +257,7 @@ static void g711_and_opus(void **state) {
 /* A tag that names its track is as good as another; those of other tracks are nothing to this one. */
 static void tracks(void **state) {
     static const sluice_flv_rtp_options options = {
-        .type = SLUICE_FLV_AUDIO, .payload_type = 97, .ssrc = 0x01020304, .track = 1};
+        .size = sizeof options, .type = SLUICE_FLV_AUDIO, .payload_type = 97, .ssrc = 0x01020304, .track = 1};
     static const uint8_t frame[] = {0, 16, 0, 24, 'a', 'b', 'c'};
     sluice_pool *pool = *state;
     sluice_flv_rtp *rtp;
@@ -279,10 +280,10 @@ static void what_is_refused(void **state) {
     sluice_pool *pool = *state;
     sluice_flv_rtp *rtp = NULL;
     static const sluice_flv_rtp_options wrong[] = {
-        {.type = SLUICE_FLV_SCRIPT},
-        {.type = SLUICE_FLV_VIDEO, .payload_type = 128},
-        {.type = SLUICE_FLV_VIDEO, .max_packet = 63},
-        {.type = SLUICE_FLV_VIDEO, .max_packet = 65536},
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_SCRIPT},
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_VIDEO, .payload_type = 128},
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_VIDEO, .max_packet = 63},
+        {.size = sizeof(sluice_flv_rtp_options), .type = SLUICE_FLV_VIDEO, .max_packet = 65536},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(sluice_flv_rtp_new(&wrong[i], &rtp), -EINVAL);

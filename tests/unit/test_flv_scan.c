@@ -1,5 +1,5 @@
 /* sluice-probe's way through damaged FLV: every sound tag is found, and what is wrong is told, at every cut. */
-#include "tools/flv_scan.h"
+#include "tools/probe/flv_scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void scan_pieces(const uint8_t *bytes, size_t size, size_t cut, size_t pi
     sluice_pool *pool = http_feed_pool(512, 512);
     sluice_chain *chain = http_feed_chain(pool);
     struct flv_scan *scan;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     *found = (struct found){0};
     assert_int_equal(flv_scan_new(pool, chain, &scan), 0);
     http_feed_bytes(pool, chain, bytes, cut);

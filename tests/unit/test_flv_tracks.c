@@ -85,7 +85,8 @@ static const struct example examples[] = {
 
 static int set_up(void **state) {
     sluice_pool *pool = NULL;
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool), 0);
+    assert_int_equal(
+        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
     *state = pool;
     return 0;
 }

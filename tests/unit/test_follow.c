@@ -1,5 +1,5 @@
 /* sluice-push's look at what players get: every frame that is missing is counted, and none that is not. */
-#include "tools/follow.h"
+#include "tools/push/follow.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

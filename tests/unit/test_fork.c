@@ -67,7 +67,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     p->sends = false;
 }
 
-static const sluice_conn_events events = {.on_data = on_data, .on_gather = on_gather, .on_sent = on_sent};
+static const sluice_conn_events events = {
+    .size = sizeof events, .on_data = on_data, .on_gather = on_gather, .on_sent = on_sent};
 
 static void on_accept(sluice_listener *listener, int fd, void *user) {
     (void)listener;
@@ -79,7 +80,9 @@ static void parent_open(parent *p, void **state) {
     const struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fds[2];
     *p = (parent){0};
-    loop_rig_open(&p->rig, NULL, &(sluice_loop_options){.backend = ((const sluice_loop_options *)*state)->backend},
+    loop_rig_open(&p->rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options),
+                                         .backend = ((const sluice_loop_options *)*state)->backend},
                   GUARD);
     sockets_tcp_pair(fds);
     p->peer = fds[1];
@@ -165,7 +168,10 @@ static void a_stream_of_a_child_has_an_error(void **state) {
     sluice_stream *stream;
     int fds[2], status;
     kernel_wipes = true;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = ((const sluice_loop_options *)*state)->backend}, GUARD);
+    loop_rig_open(&rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options),
+                                         .backend = ((const sluice_loop_options *)*state)->backend},
+                  GUARD);
     sockets_tcp_pair(fds);
     assert_int_equal(sluice_stream_new(rig.loop, fds[0], NULL, &stream), 0);
     pid_t child = fork();

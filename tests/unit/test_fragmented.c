@@ -29,9 +29,9 @@ enum {
     SHARE_MIXED = 8,
 };
 
-static const sluice_loop_options every_piece = {.no_low_water = true};
+static const sluice_loop_options every_piece = {.size = sizeof every_piece, .no_low_water = true};
 
-static const sluice_conn_events quiet;
+static const sluice_conn_events quiet = {.size = sizeof quiet};
 
 typedef struct stream {
     loop_rig rig;
@@ -66,11 +66,13 @@ static void stream_close(stream *s) {
     assert_int_equal(s->place, s->sent);
     sluice_conn_close(s->conn);
     close(s->peer);
+    sluice_pool_stats stats = {.size = sizeof stats};
+    sluice_pool_get_stats(s->rig.pool, &stats);
     if (!s->may_copy) {
+        assert_int_equal(stats.bytes_copied, 0);
         loop_rig_close(&s->rig);
         return;
     }
-    sluice_pool_stats stats;
     sluice_loop_free(s->rig.loop);
     sluice_pool_get_stats(s->rig.pool, &stats);
     assert_int_equal(stats.held, 0);
@@ -85,7 +87,7 @@ static void assert_footprint(const stream *s, size_t piece, size_t few, size_t s
 }
 
 static uint64_t aimed(const stream *s) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(s->rig.loop, &stats);
     return stats.aimed;
 }
@@ -102,7 +104,7 @@ static void small_pieces_keep_little(void **state) {
             stream_send(&s, pieces[i]);
             assert_footprint(&s, pieces[i], FEW, SHARE);
         }
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(s.rig.pool, &stats);
         assert_in_range(stats.held, 1, FEW + SHARE * s.sent / BLOCK + 1);
         stream_close(&s);
@@ -141,6 +143,23 @@ static void usual_pieces_take_blocks(void **state) {
     stream_close(&s);
 }
 
+/* Two blocks may be as empty as they are: the next one makes the chain fragmented. */
+static void two_pieces_have_blocks_of_their_own(void **state) {
+    (void)state;
+    stream s;
+    stream_open(&s, NULL);
+    stream_send(&s, 16);
+    turn_through(s.rig.loop, 3);
+    stream_send(&s, 16);
+    turn_through(s.rig.loop, 3);
+    assert_int_equal(aimed(&s), 0);
+    assert_int_equal(sluice_chain_blocks(s.chain), 2);
+    for (int i = 0; i < 3; i++)
+        stream_send(&s, 16);
+    assert_true(aimed(&s) > 0);
+    stream_close(&s);
+}
+
 static sluice_block *fill_block(stream *s, size_t n) {
     sluice_block *block;
     assert_int_equal(sluice_block_get(s->rig.pool, &block), 0);
@@ -155,7 +174,7 @@ static void the_last_resort_copies(void **state) {
     (void)state;
     enum { BLOCKS = 200, PIECE = 16 };
     stream s;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     stream_open(&s, NULL);
     turn_through(s.rig.loop, 2);
     for (int i = 0; i < BLOCKS; i++)
@@ -168,6 +187,69 @@ static void the_last_resort_copies(void **state) {
     sluice_pool_get_stats(s.rig.pool, &stats);
     assert_in_range(stats.bytes_copied, (BLOCKS - 10) * PIECE, (BLOCKS + 20) * PIECE);
     s.may_copy = true;
+    stream_close(&s);
+}
+
+static void consume(sluice_conn *conn, void *user) {
+    stream *s = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    assert_true(pattern_consume(chain, sluice_chain_length(chain), SEED, &s->place));
+}
+
+/* Many small pieces of one turn, consumed when they have come: the rig's end checks that nothing was copied. */
+static void what_is_consumed_as_it_comes_is_not_copied(void **state) {
+    (void)state;
+    enum { BLOCKS = 200, PIECE = 16 };
+    static const sluice_conn_events consuming = {.size = sizeof consuming, .on_data = consume};
+    stream s;
+    int fds[2];
+    stream_open(&s, NULL);
+    sluice_conn_close(s.conn);
+    close(s.peer);
+    sockets_tcp_pair(fds);
+    s.peer = fds[1];
+    assert_int_equal(sluice_conn_new(s.rig.loop, fds[0], &consuming, &s, &s.conn), 0);
+    s.chain = sluice_conn_chain(s.conn);
+    turn_through(s.rig.loop, 2);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < BLOCKS; i++)
+            sluice_chain_append(s.chain, fill_block(&s, PIECE));
+        stream_send(&s, PIECE);
+        assert_int_equal(sluice_chain_length(s.chain), 0);
+    }
+    stream_close(&s);
+}
+
+/* A few nearly empty blocks are not worth it: nothing is copied, which the rig's end checks. */
+static void few_blocks_are_left_as_they_are(void **state) {
+    (void)state;
+    enum { BLOCKS = 10, PIECE = 16 };
+    stream s;
+    stream_open(&s, NULL);
+    turn_through(s.rig.loop, 2);
+    for (int i = 0; i < BLOCKS; i++)
+        sluice_chain_append(s.chain, fill_block(&s, PIECE));
+    for (int i = 0; i < 20; i++)
+        stream_send(&s, PIECE);
+    assert_true(sluice_chain_footprint(s.chain) > BLOCKS * BLOCK);
+    stream_close(&s);
+}
+
+/* Behind nearly empty blocks, pieces of a usual size do not make the chain fragmented. */
+static void usual_pieces_behind_poor_blocks_take_blocks(void **state) {
+    (void)state;
+    enum { BLOCKS = 10, PIECE = 16 };
+    stream s;
+    stream_open(&s, NULL);
+    turn_through(s.rig.loop, 2);
+    for (int i = 0; i < BLOCKS; i++)
+        sluice_chain_append(s.chain, fill_block(&s, PIECE));
+    for (int i = 0; i < 3; i++) {
+        stream_send(&s, 1400);
+        turn_through(s.rig.loop, 3);
+    }
+    assert_int_equal(aimed(&s), 0);
+    assert_int_equal(sluice_chain_blocks(s.chain), BLOCKS + 3);
     stream_close(&s);
 }
 
@@ -222,7 +304,7 @@ static void compacting_changes_no_byte(void **state) {
                 assert_true(b->length + b->next->length > SIZE);
         assert_true(pattern_consume(&chain, length - (is_users ? sizeof own : 0), SEED, &place));
         chain_clear(&chain);
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(pool, &stats);
         assert_int_equal(stats.held, 0);
         assert_int_equal(stats.views, 0);
@@ -262,9 +344,16 @@ static void what_others_see_stays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_pieces_keep_little),   cmocka_unit_test(mixed_pieces_keep_little),
-        cmocka_unit_test(usual_pieces_take_blocks),   cmocka_unit_test(the_last_resort_copies),
-        cmocka_unit_test(compacting_changes_no_byte), cmocka_unit_test(what_others_see_stays),
+        cmocka_unit_test(small_pieces_keep_little),
+        cmocka_unit_test(mixed_pieces_keep_little),
+        cmocka_unit_test(two_pieces_have_blocks_of_their_own),
+        cmocka_unit_test(usual_pieces_take_blocks),
+        cmocka_unit_test(the_last_resort_copies),
+        cmocka_unit_test(what_is_consumed_as_it_comes_is_not_copied),
+        cmocka_unit_test(few_blocks_are_left_as_they_are),
+        cmocka_unit_test(usual_pieces_behind_poor_blocks_take_blocks),
+        cmocka_unit_test(compacting_changes_no_byte),
+        cmocka_unit_test(what_others_see_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static sluice_chain *chain_of(journey *j) {
     return sluice_conn_chain(j->conn);
 }
 
-static const sluice_conn_events quiet;
+static const sluice_conn_events quiet = {.size = sizeof quiet};
 
 static void left(const sluice_conn_handover *handover, void *user) {
     journey *j = user;
@@ -156,7 +156,7 @@ static void journey_close(journey *j) {
     for (int i = 0; i < 2; i++)
         sluice_loop_free(j->rigs[i].loop);
     for (int i = 0; i < 2; i++) {
-        sluice_pool_stats stats;
+        sluice_pool_stats stats = {.size = sizeof stats};
         sluice_pool_get_stats(j->rigs[i].pool, &stats);
         assert_int_equal(stats.held, 0);
         assert_int_equal(stats.views, 0);
@@ -314,7 +314,8 @@ static const char rtsp_bytes[] = "\r\nOPTIONS * RTSP/1.0\r\nCSeq: 1\r\nX: a\r\n 
                                  "RTSP/1.0 200 OK\r\nCSeq: 3\r\n\r\n";
 
 static void rtsp_open(journey *j) {
-    assert_int_equal(sluice_rtsp_new(&(sluice_rtsp_options){.max_skip = 1000}, &j->rtsp), 0);
+    assert_int_equal(
+        sluice_rtsp_new(&(sluice_rtsp_options){.size = sizeof(sluice_rtsp_options), .max_skip = 1000}, &j->rtsp), 0);
 }
 
 static void rtsp_read(journey *j) {
@@ -440,7 +441,7 @@ static void websocket_open(journey *j) {
 }
 
 static void pieces_open(journey *j) {
-    const sluice_websocket_options options = {.pieces = true};
+    const sluice_websocket_options options = {.size = sizeof options, .pieces = true};
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, &options, &j->websocket), 0);
 }
 

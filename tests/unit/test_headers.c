@@ -21,7 +21,8 @@ typedef struct fixture {
 
 static fixture begin(const sluice_headers_options *limits) {
     fixture f;
-    sluice_pool_options options = {.block_size = 512, .slab_blocks = 8, .max_blocks = 1024, .reserve_blocks = 1};
+    sluice_pool_options options = {
+        .size = sizeof options, .block_size = 512, .slab_blocks = 8, .max_blocks = 1024, .reserve_blocks = 1};
     assert_int_equal(sluice_pool_new(&options, &f.pool), 0);
     assert_int_equal(sluice_chain_new(f.pool, &f.chain), 0);
     assert_int_equal(sluice_reader_new(f.chain, &f.reader), 0);
@@ -38,7 +39,7 @@ static void end(fixture *f) {
 }
 
 static sluice_pool_stats counts(const fixture *f) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(f->pool, &stats);
     return stats;
 }
@@ -143,8 +144,11 @@ static void limits_are_exact(void **state) {
         sluice_headers_options limits;
         int result;
     } cases[] = {
-        {{2, 3, 4, 19}, 0},         {{1, 3, 4, 19}, -EMSGSIZE}, {{2, 2, 4, 19}, -EMSGSIZE},
-        {{2, 3, 3, 19}, -EMSGSIZE}, {{2, 3, 4, 18}, -EMSGSIZE},
+        {{sizeof(sluice_headers_options), 2, 3, 4, 19}, 0},
+        {{sizeof(sluice_headers_options), 1, 3, 4, 19}, -EMSGSIZE},
+        {{sizeof(sluice_headers_options), 2, 2, 4, 19}, -EMSGSIZE},
+        {{sizeof(sluice_headers_options), 2, 3, 3, 19}, -EMSGSIZE},
+        {{sizeof(sluice_headers_options), 2, 3, 4, 18}, -EMSGSIZE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t piece = 1; piece <= length; piece++) {
@@ -160,7 +164,7 @@ static void limits_are_exact(void **state) {
 /* A peer that never ends its block is refused at the limit, byte by byte or at once. */
 static void what_does_not_end_is_refused(void **state) {
     (void)state;
-    const sluice_headers_options limits = {.max_count = 3, .max_total = 100};
+    const sluice_headers_options limits = {.size = sizeof limits, .max_count = 3, .max_total = 100};
     fixture f = begin(&limits);
     for (size_t i = 0; i < 100; i++) {
         assert_int_equal(sluice_headers_read(f.headers, f.reader), -EAGAIN);
@@ -228,9 +232,9 @@ static void another_stream_in_the_same_place(void **state) {
 static void limits_out_of_range(void **state) {
     (void)state;
     sluice_headers *headers = NULL;
-    sluice_headers_options limits = {.max_count = 10001};
+    sluice_headers_options limits = {.size = sizeof limits, .max_count = 10001};
     assert_int_equal(sluice_headers_new(&limits, &headers), -EINVAL);
-    limits = (sluice_headers_options){.max_total = (1 << 20) + 1};
+    limits = (sluice_headers_options){.size = sizeof(sluice_headers_options), .max_total = (1 << 20) + 1};
     assert_int_equal(sluice_headers_new(&limits, &headers), -EINVAL);
     assert_null(headers);
     sluice_headers_free(NULL);

@@ -2,7 +2,7 @@
  * What a worker charges its sessions with, and which of them it evicts: at each bound, and one step beyond. Sessions,
  * the pool and the loop are the test's own.
  */
-#include "daemon/holdings.h"
+#include "daemon/server/holdings.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "daemon/denials.h"
-#include "daemon/server.h"
-#include "daemon/session.h"
-#include "daemon/shed.h"
-#include "daemon/worker.h"
+#include "daemon/base/auth_log.h"
+#include "daemon/relay/reclaim.h"
+#include "daemon/server/server.h"
+#include "daemon/server/session.h"
+#include "daemon/server/worker.h"
 
 enum {
     COUNT = 80,
@@ -32,7 +32,7 @@ enum {
 
 typedef struct fake {
     struct session session;
-    size_t chain, besides;
+    size_t chain, besides, reads;
     bool is_publisher;
     unsigned evicted;
 } fake;
@@ -43,24 +43,33 @@ static struct {
     uint64_t footprint, now;
     uint32_t available;
     unsigned refused, denied, looks, sheds;
-    bool can_shed;
+    bool can_shed, has_no_memory;
     uint32_t watched;
     sluice_loop_fn *shortage;
+    registry_shortage_fn *give_way;
+    uint64_t queued; /* bytes, for the player that is the next to give way */
 } rig;
 
 /* The linker puts these in the place of the calls (--wrap). A chain, and a connection, is the fake itself. */
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn);
 size_t __wrap_sluice_chain_footprint(const sluice_chain *chain);
 size_t __wrap_sluice_chain_skip(sluice_chain *chain, size_t n);
-void __wrap_server_count_refusal(struct server *server, enum refusal refusal);
-void __wrap_denials_log_reason(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
-                               const struct cidr_address *address, unsigned status, const char *reason);
+void __wrap_server_count_reject(struct server *server, enum reject_cause refusal);
+void __wrap_auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
+                                  const struct cidr_address *address, unsigned status, const char *reason);
 uint64_t __wrap_sluice_loop_now(const sluice_loop *loop);
-void __wrap_sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
-void __wrap_sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
+int __wrap_sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
+int __wrap_sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
 uint32_t __wrap_sluice_pool_available(sluice_pool *pool);
 void __wrap_sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user);
-bool __wrap_shed(struct registry *registry, enum shed_for what);
+void __wrap_registry_on_shortage(struct registry *registry, registry_shortage_fn *call, void *user);
+bool __wrap_reclaim(struct registry *registry, enum reclaim_for what);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size) {
+    return rig.has_no_memory ? NULL : __real_malloc(size);
+}
 
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn) {
     return (sluice_chain *)conn;
@@ -78,16 +87,16 @@ size_t __wrap_sluice_chain_skip(sluice_chain *chain, size_t n) {
     return 0;
 }
 
-void __wrap_server_count_refusal(struct server *server, enum refusal refusal) {
+void __wrap_server_count_reject(struct server *server, enum reject_cause refusal) {
     (void)server;
-    assert_int_equal(refusal, REFUSED_MEMORY);
+    assert_int_equal(refusal, REJECT_MEMORY);
     rig.refused++;
 }
 
-void __wrap_denials_log_reason(struct denials *denials, uint64_t now, const char *protocol, const char *peer,
-                               const struct cidr_address *address, unsigned status, const char *reason) {
+void __wrap_auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
+                                  const struct cidr_address *address, unsigned status, const char *reason) {
     (void)now, (void)protocol, (void)peer, (void)address, (void)reason;
-    assert_ptr_equal(denials, &rig.worker.denials);
+    assert_ptr_equal(auth_log, &rig.worker.auth_log);
     assert_int_equal(status, 503);
     rig.denied++;
 }
@@ -97,14 +106,16 @@ uint64_t __wrap_sluice_loop_now(const sluice_loop *loop) {
     return rig.now;
 }
 
-void __wrap_sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats) {
+int __wrap_sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats) {
     (void)loop;
-    *ret_stats = (sluice_loop_stats){.footprint = rig.footprint};
+    *ret_stats = (sluice_loop_stats){.size = sizeof(sluice_loop_stats), .footprint = rig.footprint};
+    return 0;
 }
 
-void __wrap_sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
+int __wrap_sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
     (void)pool;
-    *ret_stats = (sluice_pool_stats){.reserve = RESERVE};
+    *ret_stats = (sluice_pool_stats){.size = sizeof(sluice_pool_stats), .reserve = RESERVE};
+    return 0;
 }
 
 uint32_t __wrap_sluice_pool_available(sluice_pool *pool) {
@@ -120,11 +131,17 @@ void __wrap_sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_l
     rig.shortage = call;
 }
 
-bool __wrap_shed(struct registry *registry, enum shed_for what) {
+bool __wrap_reclaim(struct registry *registry, enum reclaim_for what) {
     (void)registry;
-    assert_int_equal(what, SHED_FOR_BLOCKS);
+    assert_int_equal(what, RECLAIM_FOR_BLOCKS);
     rig.sheds++;
-    return rig.can_shed;
+    return rig.can_shed || rig.give_way(rig.queued, &rig.worker);
+}
+
+void __wrap_registry_on_shortage(struct registry *registry, registry_shortage_fn *call, void *user) {
+    (void)registry;
+    assert_ptr_equal(user, &rig.worker);
+    rig.give_way = call;
 }
 
 static bool publishes(const struct session *session) {
@@ -135,10 +152,14 @@ static size_t held(const struct session *session) {
     return ((const fake *)session)->besides;
 }
 
+static size_t reads(const struct session *session) {
+    return ((const fake *)session)->reads;
+}
+
 static void evict(struct session *session) {
     fake *f = (fake *)session;
     f->evicted++;
-    f->besides = 0;
+    f->besides = f->reads = 0;
     session->closing = true;
 }
 
@@ -148,7 +169,7 @@ static void kick(struct session *session, int error) {
 }
 
 static const struct session_type type = {
-    .protocol = "test", .publishes = publishes, .held = held, .evict = evict, .kick = kick};
+    .protocol = "test", .publishes = publishes, .held = held, .reads = reads, .evict = evict, .kick = kick};
 static const struct session_type kicked_type = {.protocol = "test", .kick = kick};
 
 static int begin(void **state) {
@@ -165,6 +186,14 @@ static int begin(void **state) {
     }
     rig.now = 1000;
     return 0;
+}
+
+/* Sessions go, and with the last one of an address that goes. */
+static int end(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++)
+        session_uncharge(&rig.fakes[i].session);
+    return rig.worker.holdings.tree != NULL;
 }
 
 static void hold(unsigned number, size_t chain, size_t besides) {
@@ -193,7 +222,6 @@ static void the_largest_beyond_the_quota_goes(void **state) {
     assert_int_equal(evicted(), 0);
     hold(3, 1, 0);
     assert_int_equal(evicted(), 1);
-    /* Two are in the last list: of that the largest, wherever it is. */
     assert_int_equal(rig.fakes[1].evicted, 1);
     assert_int_equal(rig.fakes[1].chain, 0);
     assert_int_equal(rig.denied, 1);
@@ -253,7 +281,8 @@ static void publishers_are_free(void **state) {
     session_uncharge(&rig.fakes[1].session);
     assert_int_equal(rig.worker.holdings.extra, 30);
     assert_int_equal(rig.worker.holdings.charged, 0);
-    assert_int_equal(rig.worker.holdings.sizes, 0);
+    assert_null(rig.worker.holdings.tree);
+    assert_null(rig.worker.holdings.hosts.first);
     rig.fakes[2].session.closing = true;
     hold(2, 2 * QUOTA, 50);
     rig.fakes[3].session.conn = NULL;
@@ -263,37 +292,135 @@ static void publishers_are_free(void **state) {
     assert_int_equal(evicted(), 0);
 }
 
-/* What is charged, and which list each is in, however sizes change; at random, by a seed. */
-static void lists_are_what_is_held(void **state) {
+/* Of what is held besides, the files' part is known alone: what publishers hold is no download's. */
+static void downloads_are_counted_alone(void **state) {
+    const struct holdings *holdings = &rig.worker.holdings;
+    (void)state;
+    rig.fakes[0].is_publisher = rig.fakes[1].is_publisher = true;
+    hold(0, 0, 2 * QUOTA);
+    assert_int_equal(holdings->reads, 0);
+    rig.fakes[1].reads = 300;
+    hold(1, 0, 200);
+    rig.fakes[2].reads = 50;
+    hold(2, 0, 50);
+    assert_int_equal(holdings->reads, 350);
+    assert_int_equal(holdings->extra, 2 * QUOTA + 250);
+    rig.fakes[1].reads = 100;
+    hold(1, 0, 100);
+    assert_int_equal(holdings->reads, 150);
+    session_uncharge(&rig.fakes[1].session);
+    assert_int_equal(holdings->reads, 50);
+    session_evict(&rig.fakes[2].session);
+    assert_int_equal(holdings->reads, 0);
+    assert_int_equal(holdings->extra, 2 * QUOTA);
+    rig.fakes[3].session.closing = true;
+    rig.fakes[3].reads = 10;
+    hold(3, 0, 10);
+    assert_int_equal(holdings->reads, 0);
+}
+
+/* Which address a session comes from; 0 is that of all others. */
+static void set_address(unsigned number, uint8_t network, uint8_t host) {
+    uint8_t *bytes = rig.fakes[number].session.peer_address.bytes;
+    bytes[0] = 0x20;
+    bytes[7] = network;
+    bytes[15] = host;
+}
+
+/*
+ * What is charged, and to which address, however sizes change; at random, by a seed. The first to go is the largest of
+ * its address.
+ */
+static void heaps_are_what_is_held(void **state) {
+    enum { ADDRESSES = 4, SESSIONS = 16 };
     struct holdings *holdings = &rig.worker.holdings;
     uint32_t random = 1;
     (void)state;
+    for (unsigned i = 0; i < SESSIONS; i++)
+        set_address(i, (uint8_t)(i % ADDRESSES), (uint8_t)i);
     for (int round = 0; round < 20000; round++) {
         random = random * 1664525 + 1013904223;
-        fake *f = &rig.fakes[random >> 8 & 15];
-        size_t size = (random >> 12 & 3) == 0 ? 0 : (random >> 14) % (QUOTA / 16);
+        fake *f = &rig.fakes[random >> 8 & (SESSIONS - 1)];
+        size_t size = (random >> 12 & 3) == 0 ? 0 : (random >> 14) % (QUOTA / SESSIONS);
         hold((unsigned)(f - rig.fakes), size, 0);
-        size_t sum = 0, most = 0, count = 0;
-        for (size_t i = 0; i < 16; i++) {
+        size_t sums[ADDRESSES] = {0}, most[ADDRESSES] = {0}, sum = 0, largest = 0;
+        for (size_t i = 0; i < SESSIONS; i++) {
             sum += rig.fakes[i].chain;
-            most = rig.fakes[i].chain > most ? rig.fakes[i].chain : most;
+            sums[i % ADDRESSES] += rig.fakes[i].chain;
+            if (rig.fakes[i].chain > most[i % ADDRESSES])
+                most[i % ADDRESSES] = rig.fakes[i].chain;
         }
         assert_int_equal(holdings->charged, sum);
-        for (size_t size_class = 0; size_class < HOLDINGS_SIZES; size_class++) {
-            const struct session *before = NULL;
-            for (struct session *at = holdings->first[size_class]; at; before = at, at = at->holding.next, count++) {
-                size_t expected = at->holding.charged / UNIT;
-                assert_int_equal(size_class, expected < HOLDINGS_SIZES ? expected : HOLDINGS_SIZES - 1);
-                assert_ptr_equal(at->holding.prev, before);
-            }
-            assert_ptr_equal(holdings->last[size_class], before);
-            assert_int_equal(holdings->sizes >> size_class & 1, before != NULL);
+        for (size_t i = 0; i < ADDRESSES; i++)
+            largest = sums[i] > largest ? sums[i] : largest;
+        assert_int_equal(holdings->hosts.first == NULL, sum == 0);
+        for (size_t i = 0; i < SESSIONS; i++) {
+            const struct holding *holding = &rig.fakes[i].session.holding;
+            assert_int_equal(holding->charged, rig.fakes[i].chain);
+            if (holding->charged == 0)
+                continue;
+            assert_int_equal(holding->host->charged, sums[i % ADDRESSES]);
+            if (holding->host->sessions.first == &holding->node)
+                assert_int_equal(holding->charged / UNIT, most[i % ADDRESSES] / UNIT);
+            if (&holding->host->node == holdings->hosts.first)
+                assert_int_equal(sums[i % ADDRESSES] / UNIT, largest / UNIT);
         }
-        for (size_t i = 0; i < 16; i++)
-            count -= rig.fakes[i].chain > 0;
-        assert_int_equal(count, 0);
     }
     assert_int_equal(evicted(), 0);
+    for (unsigned i = 0; i < SESSIONS; i++)
+        hold(i, 0, 0);
+    assert_null(holdings->tree);
+}
+
+/* Many with little each do not keep others out: not the largest goes, but one of the address that holds the most. */
+static void the_address_that_holds_most_gives_way(void **state) {
+    enum { HOSTILE = 64, HONEST = 70 };
+    (void)state;
+    holdings_init(&rig.worker.holdings, 8);
+    for (unsigned i = 0; i < HOSTILE; i++) {
+        set_address(i, 1, (uint8_t)i);
+        hold(i, UNIT, 0);
+    }
+    assert_int_equal(rig.worker.holdings.charged, LEAST);
+    assert_int_equal(evicted(), 0);
+    set_address(HONEST, 2, 1);
+    hold(HONEST, 2 * UNIT, 0);
+    assert_int_equal(rig.fakes[HONEST].evicted, 0);
+    assert_int_equal(evicted(), 2);
+    assert_int_equal(rig.fakes[0].evicted, 1);
+    assert_int_equal(rig.fakes[1].evicted, 1);
+    /* Of that address the largest, however late it came. */
+    hold(63, 2 * UNIT, 0);
+    assert_int_equal(rig.fakes[63].evicted, 1);
+    /* Until another address holds more. */
+    hold(HONEST, LEAST / 2, 0);
+    assert_int_equal(rig.fakes[HONEST].evicted, 0);
+    hold(HONEST, LEAST, 0);
+    assert_int_equal(rig.fakes[HONEST].evicted, 1);
+}
+
+/* Addresses for which there is no memory are one; none goes uncharged. */
+static void without_memory_addresses_share(void **state) {
+    (void)state;
+    set_address(0, 1, 1);
+    set_address(1, 2, 1);
+    set_address(2, 3, 1);
+    hold(0, QUOTA / 2, 0);
+    rig.has_no_memory = true;
+    hold(1, QUOTA / 4, 0);
+    hold(2, QUOTA / 4, 0);
+    assert_int_equal(rig.worker.holdings.charged, QUOTA);
+    assert_ptr_equal(rig.fakes[1].session.holding.host, &rig.worker.holdings.unknown);
+    assert_ptr_equal(rig.fakes[2].session.holding.host, &rig.worker.holdings.unknown);
+    hold(2, QUOTA / 4 + UNIT, 0);
+    assert_int_equal(evicted(), 1);
+    assert_int_equal(rig.fakes[2].evicted, 1);
+    rig.has_no_memory = false;
+    hold(0, 0, 0);
+    hold(1, 0, 0);
+    assert_int_equal(rig.worker.holdings.charged, 0);
+    assert_null(rig.worker.holdings.tree);
+    assert_null(rig.worker.holdings.hosts.first);
 }
 
 /* Those of one size go in the order in which they came to it; a change within the size changes nothing. */
@@ -380,16 +507,42 @@ static void without_blocks_somebody_gives_way(void **state) {
     assert_int_equal(rig.looks, 1);
 }
 
+/* A player that keeps up loses nothing while a message holds more, but for the one that is being handled. */
+static void the_larger_gives_way(void **state) {
+    (void)state;
+    holdings_watch(&rig.worker);
+    hold(3, 2 * KIB, 0);
+    hold(4, KIB, KIB + 1);
+    rig.queued = 2 * KIB + 1;
+    assert_false(rig.give_way(rig.queued, &rig.worker));
+    assert_int_equal(evicted(), 0);
+    rig.worker.holdings.handled = &rig.fakes[4].session;
+    assert_true(rig.give_way(2 * KIB - 1, &rig.worker));
+    assert_int_equal(rig.fakes[3].evicted, 1);
+    assert_false(rig.give_way(0, &rig.worker));
+    /* At a turn's end nothing is. */
+    short_of(RESERVE / 2 - 1);
+    assert_int_equal(rig.fakes[4].evicted, 0);
+    rig.now += QUIET_MS;
+    rig.queued = 2 * KIB;
+    rig.shortage(&rig.worker);
+    assert_int_equal(rig.fakes[4].evicted, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_largest_beyond_the_quota_goes, begin),
-        cmocka_unit_test_setup(a_stale_charge_evicts_nobody, begin),
-        cmocka_unit_test_setup(a_tiny_pool_has_a_least_quota, begin),
-        cmocka_unit_test_setup(publishers_are_free, begin),
-        cmocka_unit_test_setup(lists_are_what_is_held, begin),
-        cmocka_unit_test_setup(equals_go_in_turn, begin),
-        cmocka_unit_test_setup(unfinished_messages_give_way, begin),
-        cmocka_unit_test_setup(without_blocks_somebody_gives_way, begin),
+        cmocka_unit_test_setup_teardown(the_largest_beyond_the_quota_goes, begin, end),
+        cmocka_unit_test_setup_teardown(the_larger_gives_way, begin, end),
+        cmocka_unit_test_setup_teardown(a_stale_charge_evicts_nobody, begin, end),
+        cmocka_unit_test_setup_teardown(a_tiny_pool_has_a_least_quota, begin, end),
+        cmocka_unit_test_setup_teardown(publishers_are_free, begin, end),
+        cmocka_unit_test_setup_teardown(downloads_are_counted_alone, begin, end),
+        cmocka_unit_test_setup_teardown(heaps_are_what_is_held, begin, end),
+        cmocka_unit_test_setup_teardown(without_memory_addresses_share, begin, end),
+        cmocka_unit_test_setup_teardown(the_address_that_holds_most_gives_way, begin, end),
+        cmocka_unit_test_setup_teardown(equals_go_in_turn, begin, end),
+        cmocka_unit_test_setup_teardown(unfinished_messages_give_way, begin, end),
+        cmocka_unit_test_setup_teardown(without_blocks_somebody_gives_way, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The queue of questions to hooks: what an address may have of it, and in which order they are asked. */
-#include "daemon/hook_queue.h"
+#include "daemon/control/hook_queue.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
-#include "daemon/hook.h"
+#include "daemon/server/hook_query.h"
 
 enum { MOST = HOOK_WAITING + HOOK_ASKED + 2 * HOOK_FIRST };
 
 typedef struct rig {
     struct hook_queue *queue;
-    struct hook_job jobs[MOST];
+    struct hook_query jobs[MOST];
     unsigned used;
 } rig;
 
@@ -42,7 +42,7 @@ static int close_rig(void **state) {
 }
 
 static int add(rig *r, unsigned host) {
-    struct hook_job *job = &r->jobs[r->used];
+    struct hook_query *job = &r->jobs[r->used];
     job->host = host_of(host);
     int error = hook_queue_add(r->queue, job);
     r->used += !error;
@@ -57,7 +57,7 @@ static void add_many(rig *r, unsigned host, unsigned count) {
 /* The next question is of that host. */
 static void take(rig *r, unsigned host) {
     const struct cidr_address expected = host_of(host);
-    const struct hook_job *job = hook_queue_take(r->queue);
+    const struct hook_query *job = hook_queue_take(r->queue);
     assert_non_null(job);
     assert_memory_equal(job->host.bytes, expected.bytes, sizeof expected.bytes);
 }
@@ -171,7 +171,7 @@ static void nothing_is_lost(void **state) {
         unsigned host = (unsigned)(random >> 40) % 8, what = (unsigned)(random >> 33) % 3;
         if (what == 0 && added < MOST && add(r, host) == 0)
             added++;
-        const struct hook_job *job = what == 1 ? hook_queue_take(r->queue) : NULL;
+        const struct hook_query *job = what == 1 ? hook_queue_take(r->queue) : NULL;
         if (job) {
             taken++;
             for (unsigned i = 0; i < 8; i++) {

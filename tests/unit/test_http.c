@@ -636,7 +636,7 @@ static void test_in_place(void **state) {
     sluice_chain *chain = http_feed_chain(pool);
     sluice_http *http;
     sluice_http_request request;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
 
     assert_int_equal(sluice_http_new(&http), 0);
     http_feed_bytes(pool, chain, "\r\n", 2);
@@ -683,7 +683,7 @@ static void test_straddling_holds_nothing(void **state) {
     sluice_chain *chain = http_feed_chain(pool);
     sluice_http *http;
     sluice_http_request request;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
 
     assert_int_equal(sluice_http_new(&http), 0);
     http_feed_bytes(pool, chain, full_head, 20);

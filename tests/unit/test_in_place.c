@@ -2,7 +2,8 @@
  * Zero-copy, seen at the addresses: what a player is sent of a payload lies in the blocks that were received, each byte
  * where it came, whatever the player is sent it as. Only what is around the payload is elsewhere.
  */
-#include "daemon/stream.h"
+#include "daemon/relay/player_list.h"
+#include "daemon/relay/registry.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/log.h"
-#include "daemon/rtp_output.h"
+#include "daemon/base/log.h"
+#include "daemon/relay/rtp_packetizer.h"
 #include "support/publishing.h"
 #include "support/sockets.h"
 #include "support/taking.h"
@@ -109,18 +110,21 @@ static void publish_frame(relay *r, unsigned number) {
     publish(r, payload, sizeof payload, number * 40);
 }
 
-static void relay_open(relay *r, enum packet_kind kind) {
+static void relay_open(relay *r, const struct wire_format *format) {
     static const struct stream_policies policies = {.all = {.gop_size = 16 << 20, .player_buffer = 16 << 20}};
     const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
-    *r = (relay){.player = {.form = {.kind = kind, .tracks = {true}}}};
+    *r = (relay){.player = {.form = {.format = format, .tracks = {true}}}};
     log_set_level(LOG_ERROR);
-    loop_rig_open(&r->loop, &(sluice_pool_options){.block_size = BLOCK, .no_huge_pages = true}, NULL, GUARD);
+    loop_rig_open(
+        &r->loop,
+        &(sluice_pool_options){.size = sizeof(sluice_pool_options), .block_size = BLOCK, .no_huge_pages = true}, NULL,
+        GUARD);
     assert_int_equal(registry_new(r->loop.loop, &limits, &r->registry), 0);
     assert_int_equal(registry_get(r->registry, "live/a", strlen("live/a"), CLOCK, &r->stream), 0);
     publishing_begin(r->stream, r->loop.pool, &r->chain, &r->flv);
     publish_header(r);
     publish_frame(r, 0);
-    if (kind != PACKET_RTP) {
+    if (format != &wire_rtp) {
         stream_add_player(r->stream, &r->player);
         return;
     }
@@ -177,9 +181,9 @@ static void check_sent(relay *r, size_t from, size_t around) {
     assert_in_range(besides, 1, around);
 }
 
-static void relay_in_place(enum packet_kind kind, size_t from, size_t around) {
+static void relay_in_place(const struct wire_format *format, size_t from, size_t around) {
     relay r;
-    relay_open(&r, kind);
+    relay_open(&r, format);
     take_queued(&r.player);
     for (unsigned number = 1; number < FRAMES; number++) {
         publish_frame(&r, number);
@@ -190,23 +194,23 @@ static void relay_in_place(enum packet_kind kind, size_t from, size_t around) {
 
 static void tags_are_sent_from_the_blocks_received(void **state) {
     (void)state;
-    relay_in_place(PACKET_PLAIN, 0, AROUND_TAG);
+    relay_in_place(&wire_flv, 0, AROUND_TAG);
 }
 
 static void chunks_are_sent_from_the_blocks_received(void **state) {
     (void)state;
-    relay_in_place(PACKET_CHUNKED, 0, AROUND_TAG);
+    relay_in_place(&wire_flv_chunked, 0, AROUND_TAG);
 }
 
 static void messages_are_sent_from_the_blocks_received(void **state) {
     (void)state;
-    relay_in_place(PACKET_WEBSOCKET, 0, AROUND_TAG);
+    relay_in_place(&wire_flv_websocket, 0, AROUND_TAG);
 }
 
 /* The unit's first byte is in each packet's own header: a fragment says of what it is one. */
 static void packets_are_sent_from_the_blocks_received(void **state) {
     (void)state;
-    relay_in_place(PACKET_RTP, UNIT + 1, (FRAME / PACKET + 1) * AROUND_PACKET);
+    relay_in_place(&wire_rtp, UNIT + 1, (FRAME / PACKET + 1) * AROUND_PACKET);
 }
 
 int main(void) {

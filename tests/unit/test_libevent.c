@@ -57,7 +57,7 @@ static void host_until_count(const host_rig *host, const unsigned *count, unsign
 }
 
 static uint64_t turns_of(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats.turns;
 }
@@ -409,7 +409,7 @@ static void a_turn_that_fails_ends_the_run(void **state) {
     host_rig host;
     pthread_t thread;
     void *result;
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     host_open(&host);
     sluice_loop_get_stats(host.rig.loop, &stats);
     bool bound = strstr(stats.features, "single-issuer");

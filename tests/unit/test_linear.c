@@ -100,6 +100,22 @@ static void http_heads(void **state) {
     sluice_http_free(http);
 }
 
+static int next_response(run *r, void *framer) {
+    sluice_http_response response;
+    return sluice_http_next_response(framer, r->chain, "GET", &response);
+}
+
+static void http_responses(void **state) {
+    run *r = *state;
+    sluice_http *http;
+    assert_int_equal(sluice_http_new(&http), 0);
+    add(r, "HTTP/1.1 200 ");
+    add_many(r, "reason ", SLUICE_HTTP_MAX_HEAD - 10);
+    add(r, "\r\n\r\n");
+    feed_all(r, next_response, http);
+    sluice_http_free(http);
+}
+
 static int next_rtsp(run *r, void *framer) {
     sluice_rtsp_message *message;
     return sluice_rtsp_next(framer, r->chain, &message);
@@ -108,7 +124,7 @@ static int next_rtsp(run *r, void *framer) {
 static void rtsp_heads(void **state) {
     run *r = *state;
     sluice_rtsp *rtsp;
-    const sluice_rtsp_options options = {.max_head = 1 << 20, .max_headers = 10000};
+    const sluice_rtsp_options options = {.size = sizeof options, .max_head = 1 << 20, .max_headers = 10000};
     assert_int_equal(sluice_rtsp_new(&options, &rtsp), 0);
     add(r, "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
     add_many(r, "Another: header, and another\r\n", LONGEST - 10);
@@ -121,7 +137,7 @@ static void rtsp_heads(void **state) {
 static void rtsp_start_lines(void **state) {
     run *r = *state;
     sluice_rtsp *rtsp;
-    const sluice_rtsp_options options = {.max_head = 1 << 20, .max_url = 1 << 20};
+    const sluice_rtsp_options options = {.size = sizeof options, .max_head = 1 << 20, .max_url = 1 << 20};
     assert_int_equal(sluice_rtsp_new(&options, &rtsp), 0);
     add(r, "OPTIONS rtsp://");
     add_many(r, "host/", LONGEST - 30);
@@ -138,7 +154,8 @@ static int next_resp(run *r, void *framer) {
 static void resp_lines(void **state) {
     run *r = *state;
     sluice_resp *resp;
-    assert_int_equal(sluice_resp_new(&(sluice_resp_limits){.line = 1 << 20}, &resp), 0);
+    assert_int_equal(sluice_resp_new(&(sluice_resp_limits){.size = sizeof(sluice_resp_limits), .line = 1 << 20}, &resp),
+                     0);
     add(r, "+");
     add_many(r, "a long simple string ", LONGEST - 10);
     add(r, "\r\n");
@@ -169,7 +186,7 @@ static void header_blocks(void **state) {
     run *r = *state;
     sluice_headers *headers;
     sluice_reader *reader;
-    const sluice_headers_options options = {.max_count = 10000, .max_total = 1 << 20};
+    const sluice_headers_options options = {.size = sizeof options, .max_count = 10000, .max_total = 1 << 20};
     assert_int_equal(sluice_headers_new(&options, &headers), 0);
     assert_int_equal(sluice_reader_new(r->chain, &reader), 0);
     add_many(r, "Another: header, and another\r\n", LONGEST - 10);
@@ -234,6 +251,7 @@ static void websocket_text(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(http_heads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(http_responses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rtsp_heads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rtsp_start_lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(resp_lines, set_up, tear_down),

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/log_ring.h"
+#include "daemon/base/log.h"
+#include "daemon/base/log_ring.h"
 
 /* The linker puts this in the place of the call (--wrap). */
 ssize_t __real_write(int fd, const void *bytes, size_t n);

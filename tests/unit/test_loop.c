@@ -37,7 +37,7 @@ static void count_timer(sluice_timer *timer, void *user) {
 }
 
 static sluice_loop_stats stats_of(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats;
 }
@@ -56,9 +56,13 @@ static void options_are_checked(void **state) {
     assert_int_equal(sluice_pool_new(NULL, &pool), 0);
     sluice_loop *const untouched = (sluice_loop *)(void *)&pool;
     sluice_loop *loop = untouched;
-    assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.batch_us = 100001}, &loop), -EINVAL);
+    assert_int_equal(
+        sluice_loop_new(pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 100001}, &loop),
+        -EINVAL);
     assert_ptr_equal(loop, untouched);
-    assert_int_equal(sluice_loop_new(pool, &(sluice_loop_options){.batch_us = 100000}, &loop), 0);
+    assert_int_equal(
+        sluice_loop_new(pool, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 100000}, &loop),
+        0);
     sluice_loop_free(loop);
     sluice_loop_free(NULL);
     pool_close(pool);
@@ -82,7 +86,7 @@ static void a_pool_serves_one_loop_at_a_time(void **state) {
 static void stats_name_the_backend_and_count_turns(void **state) {
     (void)state;
     loop_rig rig;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.no_fixed = true}, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .no_fixed = true}, GUARD);
     assert_int_equal(stats_of(rig.loop).turns, 0);
     turn_through(rig.loop, 3);
     sluice_loop_stats stats = stats_of(rig.loop);
@@ -561,7 +565,8 @@ static void a_turn_inside_a_turn_is_refused(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
         loop_rig rig;
-        const sluice_loop_options options = {.backend = i ? SLUICE_BACKEND_EPOLL : SLUICE_BACKEND_URING};
+        const sluice_loop_options options = {.size = sizeof options,
+                                             .backend = i ? SLUICE_BACKEND_EPOLL : SLUICE_BACKEND_URING};
         loop_rig_open(&rig, NULL, &options, GUARD);
         nested_turns nested = {.loop = rig.loop};
         sluice_timer *timer;
@@ -624,7 +629,7 @@ typedef struct loop_thread {
 static void *live_and_die(void *user) {
     loop_thread *t = user;
     sluice_pool *pool;
-    sluice_pool_options options = {.slab_blocks = 8, .max_blocks = 8, .no_huge_pages = true};
+    sluice_pool_options options = {.size = sizeof options, .slab_blocks = 8, .max_blocks = 8, .no_huge_pages = true};
     if (sluice_pool_new(&options, &pool) < 0 || sluice_loop_new(pool, NULL, &t->loop) < 0)
         abort();
     sluice_loop *loop = t->loop;
@@ -684,7 +689,8 @@ static void moved_end(sluice_conn *conn, int error, void *user) {
     sluice_loop_stop(m->rig.loop);
 }
 
-static const sluice_conn_events moved_events = {.on_data = moved_data, .on_end = moved_end};
+static const sluice_conn_events moved_events = {
+    .size = sizeof moved_events, .on_data = moved_data, .on_end = moved_end};
 
 static void *run_moved(void *user) {
     moved *m = user;
@@ -698,7 +704,7 @@ static void *run_moved(void *user) {
 static void a_loop_may_run_on_another_thread_than_made_it(void **state) {
     (void)state;
     moved m = {.matches = true};
-    sluice_pool_options options = {.slab_blocks = 64, .max_blocks = 512, .no_huge_pages = true};
+    sluice_pool_options options = {.size = sizeof options, .slab_blocks = 64, .max_blocks = 512, .no_huge_pages = true};
     int fds[2];
     socket_writer writer;
     pthread_t thread;
@@ -747,7 +753,7 @@ static void open_data(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events open_events = {
-    .on_data = open_data, .on_gather = open_gather, .on_closed = open_closed};
+    .size = sizeof open_events, .on_data = open_data, .on_gather = open_gather, .on_closed = open_closed};
 
 /* Opens a connection while the loop is being freed, and posts once more. */
 static void open_late(void *user) {

@@ -50,7 +50,8 @@ static void taker_end(sluice_conn *conn, int error, void *user) {
     t->ended = true;
 }
 
-static const sluice_conn_events taker_events = {.on_data = taker_data, .on_end = taker_end};
+static const sluice_conn_events taker_events = {
+    .size = sizeof taker_events, .on_data = taker_data, .on_end = taker_end};
 
 static void taker_open(taker *t, const sluice_loop_options *options, size_t need) {
     int fds[2];
@@ -85,7 +86,7 @@ static int low_water(const taker *t) {
 }
 
 static uint64_t completions(const taker *t) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(t->rig.loop, &stats);
     return stats.completions;
 }
@@ -163,7 +164,10 @@ static void the_end_comes_with_what_there_is(void **state) {
 /* Where every piece counts, the socket is left as it is. */
 static void nothing_is_held_back(void **state) {
     (void)state;
-    static const sluice_loop_options choices[] = {{.no_low_water = true}, {.batch_us = 1000}, {0}, {0}};
+    static const sluice_loop_options choices[] = {{.size = sizeof(sluice_loop_options), .no_low_water = true},
+                                                  {.size = sizeof(sluice_loop_options), .batch_us = 1000},
+                                                  {.size = sizeof(sluice_loop_options)},
+                                                  {.size = sizeof(sluice_loop_options)}};
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         taker t;
         taker_open(&t, &choices[i], FRAME);
@@ -193,9 +197,9 @@ static void small_packets_of_many_do_not_starve(void **state) {
     (void)state;
     static taker crowd[CROWD];
     loop_rig rig;
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     assert_true(sockets_allow(2 * CROWD + 100));
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.batch_us = 1000}, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 1000}, GUARD);
     for (int i = 0; i < CROWD; i++) {
         int fds[2];
         sockets_tcp_pair(fds);
@@ -227,7 +231,7 @@ static void a_window_is_kept(void **state) {
     (void)state;
     enum { WINDOW_MS = 100 };
     taker t;
-    taker_open(&t, &(sluice_loop_options){.batch_us = WINDOW_MS * 1000}, PIECE);
+    taker_open(&t, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = WINDOW_MS * 1000}, PIECE);
     taker_send(&t, PIECE);
     uint64_t before = clock_now();
     turn_until_count(t.rig.loop, &t.calls, 1);
@@ -244,7 +248,7 @@ static void a_dribble_in_windows_is_unchanged(void **state) {
     static taker streams[STREAMS];
     socket_writer writers[STREAMS];
     loop_rig rig;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.batch_us = 2000}, GUARD);
+    loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 2000}, GUARD);
     for (int i = 0; i < STREAMS; i++) {
         int fds[2];
         sockets_tcp_pair(fds);
@@ -274,7 +278,10 @@ static void what_starved_waits_for_no_other_window(void **state) {
         taker t;
         unsigned windows = 0;
         taker_open(&t,
-                   &(sluice_loop_options){.batch_us = WINDOW_MS * 1000, .stock_bytes = BLOCK, .backend = backends[i]},
+                   &(sluice_loop_options){.size = sizeof(sluice_loop_options),
+                                          .batch_us = WINDOW_MS * 1000,
+                                          .stock_bytes = BLOCK,
+                                          .backend = backends[i]},
                    PIECE);
         /* All of it is there before the first turn: nothing but a window is waited for. */
         pattern_write(t.peer, 1, 0, BLOCKS * BLOCK);
@@ -308,7 +315,7 @@ static void others_are_heard_beside_what_completes_at_once(void **state) {
     sluice_listener *listener;
     taker t;
     bool accepted = false;
-    taker_open(&t, &(sluice_loop_options){.batch_us = 2000}, PIECE);
+    taker_open(&t, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 2000}, PIECE);
     sluice_conn_set_read_ahead(t.conn, false);
     assert_int_equal(
         sluice_listener_new(t.rig.loop, (const struct sockaddr *)&any, sizeof any, note_accepted, &accepted, &listener),

@@ -1,5 +1,5 @@
 /* How long a message that has begun may take, at times of the test's own: at each bound, and one step beyond. */
-#include "daemon/pace.h"
+#include "daemon/base/pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/deadline.h"
+#include "daemon/base/min_rate.h"
 
 enum { MOST = 10000, BEGIN = 5000 };
 
@@ -52,7 +52,7 @@ static void bytes_earn_time(void **state) {
     struct pace_look look = {.mark = 1, .received = 7, .is_open = true, .most_ms = MOST, .earns = true};
     (void)state;
     assert_false(pace_is_late(&pace, &look, BEGIN));
-    look.received += DEADLINE_RATE;
+    look.received += MIN_RATE;
     assert_false(pace_is_late(&pace, &look, BEGIN + 2000));
     assert_int_equal(pace.deadline, BEGIN + MOST + 1000);
     assert_false(pace_is_late(&pace, &look, BEGIN + 3000));
@@ -60,7 +60,7 @@ static void bytes_earn_time(void **state) {
     assert_false(pace_is_late(&pace, &look, BEGIN + MOST + 999));
     assert_true(pace_is_late(&pace, &look, BEGIN + MOST + 1000));
     /* What comes just in time is in time. */
-    look.received += DEADLINE_RATE;
+    look.received += MIN_RATE;
     assert_false(pace_is_late(&pace, &look, BEGIN + MOST + 1000));
 }
 

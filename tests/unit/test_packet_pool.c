@@ -1,5 +1,5 @@
 /* What packets take besides their payloads is within what --memory leaves for it, and comes back. */
-#include "daemon/packet.h"
+#include "daemon/relay/packet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

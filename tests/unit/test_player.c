@@ -2,7 +2,7 @@
  * A player that does not keep up, at times of the test's own: what it skips, what it is told to have lost, and that it
  * does not stay late. It has no connection: what would be sent is taken from it.
  */
-#include "daemon/player.h"
+#include "daemon/relay/player.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/log.h"
-#include "daemon/slow_player.h"
-#include "daemon/stream.h"
+#include "daemon/base/log.h"
+#include "daemon/relay/slow_player.h"
+#include "daemon/relay/stream.h"
 #include "support/slices.h"
 
 enum {
@@ -74,14 +74,16 @@ static struct packet *make(player_rig *rig, enum packet_role role, uint32_t time
 }
 
 static void rig_open(player_rig *rig, bool has_video, uint32_t catch_up_ms) {
-    static const sluice_pool_options options = {.block_size = 4096, .max_blocks = 16384, .no_huge_pages = true};
+    static const sluice_pool_options options = {
+        .size = sizeof options, .block_size = 4096, .max_blocks = 16384, .no_huge_pages = true};
     *rig = (player_rig){.has_video = has_video};
     sending = false;
     log_set_level(LOG_ERROR);
     assert_int_equal(sluice_pool_new(&options, &rig->pool), 0);
     assert_int_equal(packet_pool_new(UINT64_MAX, &rig->packets), 0);
     strcpy(rig->stream.name, "live/a");
-    rig->player = (struct player){.stream = &rig->stream, .limit = 16 << 20, .catch_up_ms = catch_up_ms};
+    rig->player = (struct player){
+        .form.format = &wire_flv, .stream = &rig->stream, .limit = 16 << 20, .catch_up_ms = catch_up_ms};
     if (!has_video)
         return;
     struct packet *header = make(rig, PACKET_VIDEO_HEADER, 0, 0);
@@ -145,7 +147,7 @@ static void take(player_rig *rig, size_t count) {
     for (; count > 0 && player->count > 0; count--) {
         look(rig);
         (void)player_gather(player, pieces, PIECES);
-        player_sent(player, packet_wire_size(player->queue[player->first], &player->form) - player->sent_of_first);
+        player_sent(player, player->form.format->size(player->queue[player->first]) - player->sent_of_first);
     }
 }
 
@@ -190,7 +192,7 @@ static void what_is_being_sent_is_finished(void **state) {
         assert_int_equal(rig.player.queue[(rig.player.first + i) & (rig.player.capacity - 1)]->received_at,
                          BEGIN + (i > 0 ? (i - 1) * STEP : 0));
     look(&rig);
-    player_sent(&rig.player, packet_wire_size(rig.player.queue[rig.player.first], &rig.player.form) + 100);
+    player_sent(&rig.player, rig.player.form.format->size(rig.player.queue[rig.player.first]) + 100);
     assert_int_equal(rig.player.sent_of_first, 100);
     publish(&rig, 2 * CATCH_UP / STEP);
     take(&rig, SIZE_MAX);

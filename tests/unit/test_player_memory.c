@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/player.h"
+#include "daemon/relay/player.h"
 
 static bool refuses;
 
@@ -37,7 +37,7 @@ static void no_key_frame_is_queued_whose_headers_found_no_memory(void **state) {
     struct packet *header = make(pool, PACKET_VIDEO_HEADER), *key = make(pool, PACKET_KEY_FRAME);
     const struct stream_headers headers = {.list[1] = header};
     struct player player = {
-        .state = PLAYER_BEHIND, .form = {.kind = PACKET_CHUNKED}, .needs_header = true, .limit = 1000};
+        .state = PLAYER_BEHIND, .form = {.format = &wire_flv_chunked}, .needs_header = true, .limit = 1000};
 
     refuses = true;
     player_push(&player, key, &headers, true);

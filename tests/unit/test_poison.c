@@ -43,7 +43,7 @@ static void read_slice(bool late) {
 
 /* Ten bytes that have come, in one block. @ret_peer: to be closed. */
 static const volatile uint8_t *receive(loop_rig *rig, sluice_slice *ret_slice, int *ret_peer) {
-    static const sluice_conn_events events = {0};
+    static const sluice_conn_events events = {.size = sizeof events};
     sluice_conn *conn = NULL;
     struct iovec piece;
     int fds[2];
@@ -83,7 +83,8 @@ static void read_consumed(bool late) {
 static void read_behind(bool late) {
     loop_rig rig;
     sluice_slice slice;
-    loop_rig_open(&rig, NULL, &(sluice_loop_options){.backend = SLUICE_BACKEND_URING}, 60);
+    loop_rig_open(&rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, 60);
     int peer;
     const volatile uint8_t *bytes = receive(&rig, &slice, &peer);
     /* Only what depends on it is an error, not the read. */

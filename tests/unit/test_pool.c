@@ -34,7 +34,7 @@ enum {
 
 /* The counts, with what must hold of them at every moment. */
 static sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     assert_true(stats.total <= stats.max);
@@ -46,7 +46,8 @@ static sluice_pool_stats counts(sluice_pool *pool) {
 
 static sluice_pool *new_pool(uint32_t slab_blocks, uint32_t max_blocks, uint32_t reserve_blocks) {
     sluice_pool *pool;
-    sluice_pool_options options = {.block_size = BLOCK,
+    sluice_pool_options options = {.size = sizeof options,
+                                   .block_size = BLOCK,
                                    .slab_blocks = slab_blocks,
                                    .max_blocks = max_blocks,
                                    .reserve_blocks = reserve_blocks,
@@ -78,34 +79,34 @@ static uint32_t pick(uint64_t *seed, uint32_t below) {
 static void options_out_of_range(void **state) {
     (void)state;
     static const sluice_pool_options bad[] = {
-        {.block_size = 1},
-        {.block_size = 256},
-        {.block_size = 511},
-        {.block_size = 513},
-        {.block_size = 4095},
-        {.block_size = 4096 + 512},
-        {.block_size = (1 << 20) + 1},
-        {.block_size = 1 << 21},
-        {.block_size = UINT32_C(1) << 31},
-        {.block_size = UINT32_MAX},
-        {.slab_blocks = 1},
-        {.slab_blocks = 7},
-        {.slab_blocks = 65537, .max_blocks = 1 << 20},
-        {.slab_blocks = UINT32_MAX, .max_blocks = UINT32_MAX},
-        {.max_blocks = 1},
-        {.max_blocks = 7},
-        {.slab_blocks = 8, .max_blocks = 7},
-        {.slab_blocks = 64, .max_blocks = 63},
-        {.slab_blocks = 16385},
-        {.slab_blocks = 65536, .max_blocks = 4194305},
-        {.slab_blocks = 65536, .max_blocks = UINT32_MAX},
-        {.max_blocks = 64, .reserve_blocks = 64},
-        {.max_blocks = 64, .reserve_blocks = 65},
-        {.reserve_blocks = 16384},
-        {.reserve_blocks = UINT32_MAX},
+        {.size = sizeof(sluice_pool_options), .block_size = 1},
+        {.size = sizeof(sluice_pool_options), .block_size = 256},
+        {.size = sizeof(sluice_pool_options), .block_size = 511},
+        {.size = sizeof(sluice_pool_options), .block_size = 513},
+        {.size = sizeof(sluice_pool_options), .block_size = 4095},
+        {.size = sizeof(sluice_pool_options), .block_size = 4096 + 512},
+        {.size = sizeof(sluice_pool_options), .block_size = (1 << 20) + 1},
+        {.size = sizeof(sluice_pool_options), .block_size = 1 << 21},
+        {.size = sizeof(sluice_pool_options), .block_size = UINT32_C(1) << 31},
+        {.size = sizeof(sluice_pool_options), .block_size = UINT32_MAX},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 1},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 7},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 65537, .max_blocks = 1 << 20},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = UINT32_MAX, .max_blocks = UINT32_MAX},
+        {.size = sizeof(sluice_pool_options), .max_blocks = 1},
+        {.size = sizeof(sluice_pool_options), .max_blocks = 7},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 8, .max_blocks = 7},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 64, .max_blocks = 63},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 16385},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 65536, .max_blocks = 4194305},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 65536, .max_blocks = UINT32_MAX},
+        {.size = sizeof(sluice_pool_options), .max_blocks = 64, .reserve_blocks = 64},
+        {.size = sizeof(sluice_pool_options), .max_blocks = 64, .reserve_blocks = 65},
+        {.size = sizeof(sluice_pool_options), .reserve_blocks = 16384},
+        {.size = sizeof(sluice_pool_options), .reserve_blocks = UINT32_MAX},
         /* Each in its range, but together more slabs than a block's number of its slab can say. */
-        {.slab_blocks = 8, .max_blocks = 8 * 65535 + 1},
-        {.slab_blocks = 8, .max_blocks = 4194304},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 8, .max_blocks = 8 * 65535 + 1},
+        {.size = sizeof(sluice_pool_options), .slab_blocks = 8, .max_blocks = 4194304},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int place;
@@ -119,10 +120,27 @@ static void options_out_of_range(void **state) {
 static void options_at_their_limits(void **state) {
     (void)state;
     static const sluice_pool_options good[] = {
-        {.block_size = 512, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 7, .no_huge_pages = true},
-        {.block_size = 1 << 20, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 1},
-        {.block_size = 512, .slab_blocks = 65536, .max_blocks = 4194304, .reserve_blocks = 4194303},
-        {.block_size = 512, .slab_blocks = 8, .max_blocks = 8 * 65535, .reserve_blocks = 1},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 512,
+         .slab_blocks = 8,
+         .max_blocks = 8,
+         .reserve_blocks = 7,
+         .no_huge_pages = true},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 1 << 20,
+         .slab_blocks = 8,
+         .max_blocks = 8,
+         .reserve_blocks = 1},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 512,
+         .slab_blocks = 65536,
+         .max_blocks = 4194304,
+         .reserve_blocks = 4194303},
+        {.size = sizeof(sluice_pool_options),
+         .block_size = 512,
+         .slab_blocks = 8,
+         .max_blocks = 8 * 65535,
+         .reserve_blocks = 1},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         sluice_pool *pool;
@@ -139,7 +157,7 @@ static void options_at_their_limits(void **state) {
 
 static void options_default(void **state) {
     (void)state;
-    const sluice_pool_options zero = {0};
+    const sluice_pool_options zero = {.size = sizeof zero};
     const sluice_pool_options *defaults[] = {NULL, &zero};
     for (int i = 0; i < 2; i++) {
         sluice_pool *pool;
@@ -155,7 +173,7 @@ static void options_default(void **state) {
         free_pool(pool);
     }
     /* A cap below the default slab makes a pool of one slab; a cap below 16 has no reserve by default. */
-    const sluice_pool_options small = {.block_size = BLOCK, .max_blocks = 9};
+    const sluice_pool_options small = {.size = sizeof small, .block_size = BLOCK, .max_blocks = 9};
     sluice_pool *pool;
     assert_int_equal(sluice_pool_new(&small, &pool), 0);
     sluice_pool_stats stats = counts(pool);
@@ -405,7 +423,7 @@ static void assert_keep_obeys_the_reserve(sluice_pool *pool, sluice_slice *slice
     const sluice_slice before = *slice;
     const sluice_slice untouched = {.offset = 77, .length = 99};
     sluice_slice kept = untouched;
-    int error = sluice_slice_keep(slice, &kept);
+    int error = sluice_slice_take(slice, &kept);
     if (sluice_pool_available(pool) <= stats.reserve) {
         assert_int_equal(error, -ENOBUFS);
         assert_same_slice(slice, &before);
@@ -440,7 +458,7 @@ static void keep_leaves_the_reserve(void **state) {
     assert_keep_obeys_the_reserve(pool, &frame);
     /* An empty slice holds nothing, so it is never refused. */
     sluice_slice empty = {0}, kept = {.length = 1};
-    assert_int_equal(sluice_slice_keep(&empty, &kept), 0);
+    assert_int_equal(sluice_slice_take(&empty, &kept), 0);
     assert_int_equal(kept.length, 0);
 
     /* Blocks that go to the kernel count as there, and so do blocks that are released. */
@@ -635,7 +653,7 @@ static void keep_after_the_pool_was_given_up(void **state) {
     make_long_slice(pool, &slice);
     sluice_pool_free(pool);
     /* A framer's last frame outlives the pool: there is no receiving left to keep blocks for. */
-    assert_int_equal(sluice_slice_keep(&slice, &kept), 0);
+    assert_int_equal(sluice_slice_take(&slice, &kept), 0);
     assert_int_equal(sluice_slice_length(&kept), 15);
     sluice_slice_release(&kept);
 }
@@ -706,8 +724,11 @@ static void a_large_slab_is_told_of_in_pieces(void **state) {
     (void)state;
     enum { PIECE = 2 << 20, SLAB_PIECES = 2, LARGE = SLAB_PIECES * PIECE / 4096, SLABS = 3 };
     static sluice_block *blocks[SLABS * LARGE];
-    const sluice_pool_options options = {
-        .block_size = 4096, .slab_blocks = LARGE, .max_blocks = SLABS * LARGE, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = 4096,
+                                         .slab_blocks = LARGE,
+                                         .max_blocks = SLABS * LARGE,
+                                         .no_huge_pages = true};
     sluice_pool *pool;
     observed seen = {0};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
@@ -733,7 +754,7 @@ static void a_large_slab_is_told_of_in_pieces(void **state) {
 }
 
 static uint32_t slabs_of(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats.slabs;
 }
@@ -742,7 +763,8 @@ static uint32_t slabs_of(sluice_pool *pool) {
 enum { TOLD_PIECE = 2 << 20, TOLD_SLAB = 2 * TOLD_PIECE / 4096 };
 
 static sluice_pool *new_pool_of_two(uint32_t slabs) {
-    const sluice_pool_options options = {.block_size = 4096,
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = 4096,
                                          .slab_blocks = TOLD_SLAB,
                                          .max_blocks = slabs * TOLD_SLAB,
                                          .class_sizes = {16384},
@@ -783,8 +805,11 @@ static void of_a_huge_slab_larger_pieces_are_told(void **state) {
     (void)state;
     enum { BYTES = 65536, LARGE = 1024, LATER = 300 };
     static sluice_block *blocks[LARGE + LATER];
-    const sluice_pool_options options = {
-        .block_size = BYTES, .slab_blocks = LARGE, .max_blocks = 3 * LARGE, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BYTES,
+                                         .slab_blocks = LARGE,
+                                         .max_blocks = 3 * LARGE,
+                                         .no_huge_pages = true};
     sluice_pool *pool;
     observed seen = {0};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);

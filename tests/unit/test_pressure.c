@@ -31,14 +31,18 @@ enum {
     LAST_RESORT = 5000, /* milliseconds without a block for anyone, and one gives way */
 };
 
-static const sluice_pool_options small_pool = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 4, .no_huge_pages = true};
+static const sluice_pool_options small_pool = {.size = sizeof small_pool,
+                                               .block_size = BLOCK,
+                                               .slab_blocks = 8,
+                                               .max_blocks = SMALL,
+                                               .reserve_blocks = 4,
+                                               .no_huge_pages = true};
 /* What the kernel holds back puts no pressure on the pool. */
-static const sluice_loop_options every_piece = {.no_low_water = true};
-static const sluice_loop_options small_stock = {.stock_bytes = 8 * BLOCK};
+static const sluice_loop_options every_piece = {.size = sizeof every_piece, .no_low_water = true};
+static const sluice_loop_options small_stock = {.size = sizeof small_stock, .stock_bytes = 8 * BLOCK};
 
 static sluice_loop_stats stats_of(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats;
 }
@@ -97,7 +101,7 @@ static void receiver_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events receiver_events = {
-    .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
+    .size = sizeof receiver_events, .on_data = receiver_data, .on_end = receiver_end, .on_closed = receiver_closed};
 
 static int receiver_open(receiver *r, const loop_rig *rig) {
     int fds[2];
@@ -201,6 +205,47 @@ static void a_starved_connection_can_be_closed(void **state) {
  * A block taken under pressure has room behind its data, then pressure ends, other blocks follow, and pressure comes
  * back: that room is no longer at the stream's end.
  */
+enum { QUEUE = 12, ROUNDS = 3 };
+
+/* Every receiver waits, and nothing is left to receive into. */
+static void turn_until_all_wait(const loop_rig *rig) {
+    while (stats_of(rig).waiting < QUEUE || sluice_pool_available(rig->pool) > 0)
+        turn_through(rig->loop, 1);
+}
+
+/* Blocks come back one by one: each goes to the connection that has waited for longest. */
+static void those_that_wait_take_turns(void **state) {
+    (void)state;
+    loop_rig rig;
+    receiver receivers[QUEUE];
+    int peers[QUEUE];
+    size_t before[QUEUE];
+    hoard h = {0};
+    patient_rig_open(&rig, &small_pool, &small_stock);
+    hoard_take(&h, rig.pool, QUEUE * ROUNDS);
+    for (uint32_t i = 0; i < QUEUE; i++) {
+        receivers[i] = (receiver){.seed = i, .leaves = true};
+        peers[i] = receiver_open(&receivers[i], &rig);
+        pattern_write(peers[i], i, 0, SMALL * BLOCK);
+    }
+    turn_until_all_wait(&rig);
+    for (int i = 0; i < QUEUE; i++)
+        before[i] = sluice_chain_length(sluice_conn_chain(receivers[i].conn));
+    for (size_t round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < QUEUE; i++) {
+            sluice_block_release(h.blocks[--h.count]);
+            turn_until_all_wait(&rig);
+        }
+        for (int i = 0; i < QUEUE; i++)
+            assert_int_equal(sluice_chain_length(sluice_conn_chain(receivers[i].conn)) - before[i], round * BLOCK);
+    }
+    for (int i = 0; i < QUEUE; i++) {
+        sluice_conn_close(receivers[i].conn);
+        close(peers[i]);
+    }
+    patient_rig_close(&rig);
+}
+
 static void room_behind_old_data_is_not_filled_out_of_order(void **state) {
     (void)state;
     loop_rig rig;
@@ -242,7 +287,10 @@ static void a_stream_under_pressure_does_not_get_a_block_a_window(void **state) 
     receiver r = {.seed = 8};
     hoard h = {0};
     socket_writer writer;
-    loop_rig_open(&rig, &small_pool, &(sluice_loop_options){.batch_us = 100000, .stock_bytes = 8 * BLOCK}, SECONDS);
+    loop_rig_open(
+        &rig, &small_pool,
+        &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = 100000, .stock_bytes = 8 * BLOCK},
+        SECONDS);
     hoard_take(&h, rig.pool, HOARD);
     int peer = receiver_open(&r, &rig);
     socket_writer_start(&writer, peer, r.seed, TOTAL, 65536, 65536);
@@ -335,7 +383,7 @@ static void a_dribble_holds_few_blocks(void **state) {
         turn_until_buffered(rig.loop, r.conn, n + 1);
         assert_true(chain_is_sound(sluice_conn_chain(r.conn)));
     }
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig.pool, &stats);
     assert_in_range(stats.held, 1, MOST);
     assert_true(stats_of(&rig).aimed > BYTES / 2);
@@ -358,7 +406,7 @@ static void small_pieces_that_are_consumed_are_no_dribble(void **state) {
     (void)state;
     loop_rig rig;
     receiver r = {.seed = 7};
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     loop_rig_open(&rig, &small_pool, &every_piece, GUARD);
     int peer = receiver_open(&r, &rig);
     for (size_t n = 0; n < 100; n++) {
@@ -515,7 +563,7 @@ static void framed_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events framed_events = {
-    .on_data = framed_data, .on_end = framed_end, .on_closed = framed_closed};
+    .size = sizeof framed_events, .on_data = framed_data, .on_end = framed_end, .on_closed = framed_closed};
 
 enum { SENDERS = 100, SENDER_THREADS = 4, PER_THREAD = SENDERS / SENDER_THREADS, FRAMES = 30, MAX_CHUNK = 128 };
 
@@ -568,7 +616,8 @@ static void *send_frames(void *user) {
 static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
     static framed receivers[SENDERS];
     static frame_senders senders[SENDER_THREADS];
-    sluice_pool_options options = {.block_size = BLOCK, .max_blocks = blocks, .no_huge_pages = true};
+    sluice_pool_options options = {
+        .size = sizeof options, .block_size = BLOCK, .max_blocks = blocks, .no_huge_pages = true};
     loop_rig rig;
     unsigned frames = 0;
     patient_rig_open(&rig, &options, &every_piece);
@@ -613,7 +662,7 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
      * Pieces that come faster than they are received share blocks, and there may be no pressure, for which they are
      * aimed. epoll takes blocks for a read before it knows of one: its peak says nothing, but what the chains kept.
      */
-    sluice_pool_stats counts;
+    sluice_pool_stats counts = {.size = sizeof counts};
     sluice_pool_get_stats(rig.pool, &counts);
     bool no_pressure = loop_rig_is_uring(&rig) ? counts.peak_held < blocks * 3 / 4 : most < (size_t)blocks * BLOCK / 2;
     assert_true(stats_of(&rig).aimed > 0 || no_pressure);
@@ -775,7 +824,7 @@ static void keeper_data(sluice_conn *conn, void *user) {
         sluice_slice slice;
         size_t n = sluice_chain_length(chain) < BLOCK ? sluice_chain_length(chain) : BLOCK;
         assert_int_equal(sluice_chain_take(chain, n, &slice), 0);
-        if (k->count < SMALL && sluice_slice_keep(&slice, &k->kept[k->count]) == 0) {
+        if (k->count < SMALL && sluice_slice_take(&slice, &k->kept[k->count]) == 0) {
             k->count++;
             continue;
         }
@@ -786,9 +835,13 @@ static void keeper_data(sluice_conn *conn, void *user) {
 
 static void consumers_cannot_keep_the_reserve(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_data = keeper_data};
-    const sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 16, .no_huge_pages = true};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = keeper_data};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BLOCK,
+                                         .slab_blocks = 8,
+                                         .max_blocks = SMALL,
+                                         .reserve_blocks = 16,
+                                         .no_huge_pages = true};
     loop_rig rig;
     keeper k = {0};
     receiver r = {.seed = 9};
@@ -949,11 +1002,16 @@ static void giver_end(sluice_conn *conn, int error, void *user) {
     g->error = error;
 }
 
-static const sluice_conn_events giver_events = {.on_data = giver_data, .on_end = giver_end};
+static const sluice_conn_events giver_events = {
+    .size = sizeof giver_events, .on_data = giver_data, .on_end = giver_end};
 
 static void give_away(bool holds, uint64_t total) {
-    const sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 8, .reserve_blocks = 1, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BLOCK,
+                                         .slab_blocks = 8,
+                                         .max_blocks = 8,
+                                         .reserve_blocks = 1,
+                                         .no_huge_pages = true};
     loop_rig rig;
     giver g = {0};
     socket_writer writer;
@@ -997,6 +1055,7 @@ int main(void) {
         cmocka_unit_test(a_starved_connection_waits_and_goes_on),
         cmocka_unit_test(a_starved_connection_can_be_paused),
         cmocka_unit_test(a_starved_connection_can_be_closed),
+        cmocka_unit_test(those_that_wait_take_turns),
         cmocka_unit_test(room_behind_old_data_is_not_filled_out_of_order),
         cmocka_unit_test(room_before_the_users_own_bytes_is_not_filled_out_of_order),
         cmocka_unit_test(a_stream_under_pressure_does_not_get_a_block_a_window),

@@ -1,5 +1,5 @@
 /* The header of the PROXY protocol: both versions, at every length, and what is none. */
-#include "daemon/proxy_header.h"
+#include "daemon/protocols/proxy/proxy_header.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/address.h"
-#include "daemon/proxies.h"
+#include "daemon/access/proxies.h"
+#include "daemon/base/address.h"
 
 /* Gives bytes one by one: the last result; @ret_used: how many were taken until there was one. */
 static int feed(struct proxy_header *header, const void *bytes, size_t size, size_t *ret_used) {

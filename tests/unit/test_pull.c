@@ -10,8 +10,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/pull_option.h"
-#include "daemon/pull_state.h"
+#include "daemon/config/pull_option.h"
+#include "daemon/pull/pull_rtsp.h"
+#include "daemon/pull/pull_state.h"
 #include "shared/rtsp_login.h"
 #include "support/http_feed.h"
 
@@ -250,7 +251,7 @@ static void files_are_read(void **state) {
                 {"rtsp://u:secret@h/a=x\n", "others may read it", 0640},
                 {"rtsp://u:secret@h/a=x\n\nrtsp://u:secret@h/b\n", ":3: expected rtsp://", 0600}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char path[] = "/tmp/test_pull.XXXXXX", error[PRIVATE_FILE_ERROR] = "";
+        char path[] = "/tmp/test_pull.XXXXXX", error[SECRET_FILE_ERROR] = "";
         int fd = mkstemp(path);
         assert_true(fd >= 0);
         assert_int_equal(write(fd, rows[i].text, strlen(rows[i].text)), strlen(rows[i].text));
@@ -393,8 +394,41 @@ static void a_nonce_is_answered_once(void **state) {
     assert_int_equal(CHALLENGE("WWW-Authenticate: Digest nonce=\"n\", algorithm=SHA-1\r\n"), -EOPNOTSUPP);
 }
 
+/* What selects a protocol is the scheme, whole and in any case. */
+static void types_by_scheme(void **state) {
+    (void)state;
+    static const struct {
+        const char *url;
+        const struct pull_type *type;
+    } rows[] = {{"rtsp://h/x", &pull_rtsp}, {"RtSp:", &pull_rtsp}, {"rtsps://h/x", NULL}, {"rts://h/x", NULL},
+                {"rtmp://h/x", NULL},       {"://h/x", NULL},      {"rtsp", &pull_rtsp},  {"", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_ptr_equal(pull_type_find(rows[i].url, strlen(rows[i].url)), rows[i].type);
+}
+
+/* What is written is read as the same pull, whatever the password holds. */
+static void written_as_read(void **state) {
+    (void)state;
+    static const char *const rows[] = {
+        "rtsp://h/a=x",   "RTSP://H:8554=live/x,on-demand", "rtsp://[::1]:1/a?b=c,on-demand=x",
+        "rtsp://u@h/a=x", "rtsp://u:p@h/a?x=y=x,on-demand", "rtsp://u%20%40:%3A%40%2F%25%3d%c3%bc%22,on-demand@h/a=x",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pull_options options = {0}, again = {0};
+        char text[PULL_OPTION_TEXT];
+        assert_null(pull_options_add(&options, rows[i]));
+        pull_option_format(&options.list[0], text);
+        assert_null(pull_options_add(&again, text));
+        assert_true(pull_options_equal(&options, &again));
+        pull_options_clear(&options);
+        pull_options_clear(&again);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types_by_scheme),
+        cmocka_unit_test(written_as_read),
         cmocka_unit_test(steps_in_order),
         cmocka_unit_test(every_step_has_its_time),
         cmocka_unit_test(waits_longer_each_time),

@@ -34,7 +34,8 @@ typedef struct peer_stream {
 static void open_stream(peer_stream *s, void **state, const sluice_conn_events *events) {
     const sluice_backend_choice *backend = *state;
     int fds[2];
-    loop_rig_open(&s->rig, NULL, &(sluice_loop_options){.backend = *backend}, GUARD);
+    loop_rig_open(&s->rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = *backend},
+                  GUARD);
     sockets_tcp_pair(fds);
     s->peer = fds[1];
     assert_int_equal(sluice_conn_new(s->rig.loop, fds[0], events, s, &s->conn), 0);
@@ -64,14 +65,14 @@ static void take_value(sluice_conn *conn, void *user) {
 }
 
 static uint64_t copied(const peer_stream *s) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(s->rig.pool, &stats);
     return stats.bytes_copied;
 }
 
 /* All of a value is there when its head is seen. */
 static void what_comes_with_a_head_is_a_block(void **state) {
-    static const sluice_conn_events events = {.on_data = take_value};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = take_value};
     for (int was_receiving = 0; was_receiving < 2; was_receiving++) {
         peer_stream s = {.seed = 1};
         socket_writer writer;
@@ -102,7 +103,7 @@ static void take_all(sluice_conn *conn, void *user) {
 
 /* Bytes that wait, told of a block at a time, then of more, whatever was armed before. */
 static void it_can_change_at_any_time(void **state) {
-    static const sluice_conn_events events = {.on_data = take_all};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = take_all};
     enum { ROUNDS = 40, BYTES = 20 * BLOCK };
     peer_stream s = {.seed = 2};
     uint64_t written = 0;
@@ -141,7 +142,7 @@ static void ended(sluice_conn *conn, int error, void *user) {
 }
 
 static void the_end_comes_behind_the_last_block(void **state) {
-    static const sluice_conn_events events = {.on_data = take_all, .on_end = ended};
+    static const sluice_conn_events events = {.size = sizeof events, .on_data = take_all, .on_end = ended};
     peer_stream s = {.seed = 3};
     open_stream(&s, state, &events);
     sluice_conn_set_read_ahead(s.conn, false);

@@ -26,7 +26,7 @@ static void end(fixture *f) {
 }
 
 static sluice_pool_stats counts(const fixture *f) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(f->pool, &stats);
     return stats;
 }

@@ -24,8 +24,12 @@
 
 enum { BLOCK = 512, BLOCKS = 128, GUARD = 250 };
 
-static const sluice_pool_options pool_options = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = 1, .no_huge_pages = true};
+static const sluice_pool_options pool_options = {.size = sizeof pool_options,
+                                                 .block_size = BLOCK,
+                                                 .slab_blocks = 8,
+                                                 .max_blocks = BLOCKS,
+                                                 .reserve_blocks = 1,
+                                                 .no_huge_pages = true};
 
 /* The kinds of sources: each brings the stream to a reader in its own way. */
 
@@ -126,7 +130,7 @@ static void evented_end(sluice_conn *conn, int error, void *user) {
 }
 
 static void evented_open(supply *s) {
-    static const sluice_conn_events events = {.on_end = evented_end};
+    static const sluice_conn_events events = {.size = sizeof events, .on_end = evented_end};
     int fds[2];
     loop_rig_open(&s->rig, &pool_options, NULL, GUARD);
     sockets_tcp_pair(fds);
@@ -183,7 +187,7 @@ static void file_open(supply *s) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, reader_stream, s->until), s->until);
     loop_rig_open(&s->rig, &pool_options, NULL, GUARD);
-    sluice_file_options options = {.read_ahead = (uint32_t)s->most};
+    sluice_file_options options = {.size = sizeof options, .read_ahead = (uint32_t)s->most};
     assert_int_equal(sluice_file_new(s->rig.loop, fd, &options, NULL, NULL, &s->file), 0);
     assert_int_equal(sluice_reader_new(sluice_file_chain(s->file), &s->reader), 0);
     sluice_file_attach_reader(s->file, s->reader);

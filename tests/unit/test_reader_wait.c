@@ -43,11 +43,15 @@ void *__wrap_realloc(void *memory, size_t size) {
     return __real_realloc(memory, size);
 }
 
-static const sluice_pool_options pool_options = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = 1, .no_huge_pages = true};
+static const sluice_pool_options pool_options = {.size = sizeof pool_options,
+                                                 .block_size = BLOCK,
+                                                 .slab_blocks = 8,
+                                                 .max_blocks = BLOCKS,
+                                                 .reserve_blocks = 1,
+                                                 .no_huge_pages = true};
 
 static uint64_t copied(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats.bytes_copied;
 }
@@ -110,9 +114,10 @@ static int script_read_by_chain(void *user, void *memory, size_t n, uint64_t dea
     return script_fill(s, 1, deadline);
 }
 
-static const sluice_reader_source by_chain = {.fill = script_fill};
-static const sluice_reader_source direct = {.fill = script_fill, .read_into = script_read_into};
-static const sluice_reader_source by_chain_at_will = {.fill = script_fill, .read_into = script_read_by_chain};
+static const sluice_reader_source by_chain = {.size = sizeof by_chain, .fill = script_fill};
+static const sluice_reader_source direct = {.size = sizeof direct, .fill = script_fill, .read_into = script_read_into};
+static const sluice_reader_source by_chain_at_will = {
+    .size = sizeof by_chain_at_will, .fill = script_fill, .read_into = script_read_by_chain};
 
 static void script_open(script *s, const sluice_reader_source *source) {
     assert_int_equal(sluice_pool_new(&pool_options, &s->pool), 0);
@@ -331,7 +336,7 @@ static void what_is_skipped_does_not_pile_up(void **state) {
     assert_int_equal(sluice_reader_skip(s.reader, READER_STREAM + 10), -ETIMEDOUT);
     assert_int_equal(sluice_reader_skipping(s.reader), 10);
     assert_int_equal(sluice_reader_u8(s.reader, &byte), -ETIMEDOUT);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(s.pool, &stats);
     assert_int_equal(stats.peak_held, 1);
     assert_int_equal(sluice_reader_skip(s.reader, 0), -ETIMEDOUT);

@@ -21,7 +21,7 @@ static fixture begin(void) {
 }
 
 static void end(fixture *f) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(f->pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
     reader_fixture_close(f);

@@ -28,28 +28,35 @@ enum {
 
 static const sluice_backend_choice both[] = {SLUICE_BACKEND_URING, SLUICE_BACKEND_EPOLL};
 
-static const sluice_pool_options small_pool = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 4, .no_huge_pages = true};
+static const sluice_pool_options small_pool = {.size = sizeof small_pool,
+                                               .block_size = BLOCK,
+                                               .slab_blocks = 8,
+                                               .max_blocks = SMALL,
+                                               .reserve_blocks = 4,
+                                               .no_huge_pages = true};
 
 static void rig_open(loop_rig *rig, void **state, const sluice_pool_options *pool) {
     const sluice_backend_choice *backend = *state;
-    loop_rig_open(rig, pool, &(sluice_loop_options){.backend = *backend, .stock_bytes = pool ? 8 * BLOCK : 0}, GUARD);
+    loop_rig_open(rig, pool,
+                  &(sluice_loop_options){
+                      .size = sizeof(sluice_loop_options), .backend = *backend, .stock_bytes = pool ? 8 * BLOCK : 0},
+                  GUARD);
 }
 
 static uint64_t direct(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats.direct;
 }
 
 static uint32_t waiting(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats.waiting;
 }
 
 static uint64_t copied(const loop_rig *rig) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(rig->pool, &stats);
     return stats.bytes_copied;
 }
@@ -93,7 +100,8 @@ static void taker_closed(sluice_conn *conn, void *user) {
     t->early |= t->pending;
 }
 
-static const sluice_conn_events taker_events = {.on_data = taker_data, .on_end = taker_end, .on_closed = taker_closed};
+static const sluice_conn_events taker_events = {
+    .size = sizeof taker_events, .on_data = taker_data, .on_end = taker_end, .on_closed = taker_closed};
 
 static int taker_open(taker *t, const loop_rig *rig) {
     int fds[2];
@@ -244,7 +252,7 @@ static void what_comes_later_is_not_copied(void **state) {
     assert_int_equal(sluice_chain_length(sluice_conn_chain(t.conn)), 0);
     /* Until nothing is armed for blocks any more. */
     turn_through(rig.loop, 5);
-    sluice_pool_stats before, after;
+    sluice_pool_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     sluice_pool_get_stats(rig.pool, &before);
     for (size_t n = HAD; n < HAD + 10; n++) {
         pattern_write(peer, t.seed, n, 1);
@@ -321,7 +329,8 @@ static size_t late_taker_gather(sluice_conn *conn, struct iovec *iov, size_t max
 static void what_is_in_blocks_already_comes_first(void **state) {
     enum { HAD = 10000, BEHIND = 30000 };
     static const size_t counts[] = {1, BLOCK, HAD - 1, HAD, HAD + 1, 3 * HAD};
-    static const sluice_conn_events events = {.on_data = taker_data,
+    static const sluice_conn_events events = {.size = sizeof events,
+                                              .on_data = taker_data,
                                               .on_end = taker_end,
                                               .on_closed = taker_closed,
                                               .on_gather = late_taker_gather,
@@ -519,8 +528,11 @@ static size_t gather_byte(sluice_conn *conn, struct iovec *iov, size_t max, void
 }
 
 static void a_failed_send_ends_it(void **state) {
-    static const sluice_conn_events events = {
-        .on_data = taker_data, .on_end = taker_end, .on_closed = taker_closed, .on_gather = gather_byte};
+    static const sluice_conn_events events = {.size = sizeof events,
+                                              .on_data = taker_data,
+                                              .on_end = taker_end,
+                                              .on_closed = taker_closed,
+                                              .on_gather = gather_byte};
     for (unsigned turns = 0; turns < 4; turns += 3) {
         loop_rig rig;
         taker t = {.seed = 10};
@@ -797,7 +809,8 @@ static void mixer_closed(sluice_conn *conn, void *user) {
 }
 
 static void mix(void **state, const sluice_pool_options *pool) {
-    static const sluice_conn_events events = {.on_data = mixer_data, .on_end = mixer_end, .on_closed = mixer_closed};
+    static const sluice_conn_events events = {
+        .size = sizeof events, .on_data = mixer_data, .on_end = mixer_end, .on_closed = mixer_closed};
     loop_rig rig;
     mixer mixers[STREAMS] = {0};
     socket_writer writers[STREAMS];

@@ -2,7 +2,7 @@
  * The daemon's recorder, on a disk that is as slow as a pipe that nobody reads, and switched on and off; and the index
  * that it writes. On both backends.
  */
-#include "daemon/recorder.h"
+#include "daemon/recording/recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/log.h"
-#include "daemon/record_index.h"
-#include "daemon/stream.h"
+#include "daemon/base/log.h"
+#include "daemon/recording/flv_index.h"
+#include "daemon/relay/player_list.h"
+#include "daemon/relay/registry.h"
 #include "support/feed.h"
 #include "support/files.h"
 #include "support/publishing.h"
@@ -56,7 +57,7 @@ typedef struct recorder_rig {
     loop_rig loop;
     char folder[32], rule[64];
     struct record_options options;
-    struct records *records;
+    struct record_store *records;
     struct recorders recorders;
     struct registry *registry;
     struct stream *stream;
@@ -66,7 +67,8 @@ typedef struct recorder_rig {
 } recorder_rig;
 
 static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
-    static const sluice_pool_options pool = {.block_size = BLOCK, .max_blocks = 8192, .no_huge_pages = true};
+    static const sluice_pool_options pool = {
+        .size = sizeof pool, .block_size = BLOCK, .max_blocks = 8192, .no_huge_pages = true};
     static const struct stream_policies policies = {.all = {.gop_size = 1 << 20, .player_buffer = 4 << 20}};
     static const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
     *rig = (recorder_rig){.folder = "/tmp/sluice-test-XXXXXX", .options.segment_ms = 60000};
@@ -75,10 +77,10 @@ static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     snprintf(rig->rule, sizeof rig->rule, "%s=%s", by_rule ? "live/*" : "none", rig->folder);
     assert_null(record_options_add(&rig->options, rig->rule));
     files_rig_open(&rig->loop, &pool, state);
-    assert_int_equal(records_new(&rig->options, &rig->records), 0);
+    assert_int_equal(record_store_new(&rig->options, &rig->records), 0);
     recorders_init(&rig->recorders, rig->records, rig->loop.loop, LIMIT);
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
-    registry_record(rig->registry, &rig->recorders);
+    recorders_watch(&rig->recorders, rig->registry);
     assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
     publishing_begin(rig->stream, rig->loop.pool, &rig->chain, &rig->flv);
 }
@@ -106,7 +108,7 @@ static void close_rig(recorder_rig *rig) {
     sluice_chain_free(rig->chain);
     registry_free(rig->registry);
     recorders_clear(&rig->recorders);
-    records_free(rig->records);
+    record_store_free(rig->records);
     record_options_clear(&rig->options);
     files_rig_close(&rig->loop);
     remove_folder(rig->folder);
@@ -195,7 +197,7 @@ static void reading_begin(reading *from, int fd) {
 }
 
 static void read_until_written(reading *from, recorder_rig *rig) {
-    while (recorder_queued(rig->stream->recorder) > 0) {
+    while (recorder_queued(recorder_of(rig->stream)) > 0) {
         recorders_tick(&rig->recorders);
         read_some(from);
         turn_through(rig->loop.loop, 1);
@@ -223,8 +225,8 @@ static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state)
     open_rig(&rig, state, true);
     int disk = slow_down_disk();
     publish_frames(&rig, 1000);
-    const struct recorder *recorder = rig.stream->recorder;
-    const size_t metadata = record_index_size(RECORD_INDEX_LEAST);
+    const struct recorder *recorder = recorder_of(rig.stream);
+    const size_t metadata = flv_index_size(FLV_INDEX_LEAST);
     assert_non_null(recorder);
     assert_string_equal(recorder_state_name(recorder), "behind");
     assert_true(recorder->frames_dropped > 700);
@@ -249,7 +251,7 @@ static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state)
     recorded = recorder->frames;
 
     stream_detach(rig.stream, 0);
-    assert_null(rig.stream->recorder);
+    assert_null(recorder_of(rig.stream));
     read_until_closed(&from, &rig);
     /* Behind the last tag comes what would have been written over the first. */
     unsigned last;
@@ -267,7 +269,7 @@ static void recordings_leave_most_of_the_pool_to_others(void **state) {
     int disk = slow_down_disk();
     publish_frames(&rig, 300);
     assert_true(rig.recorders.queued <= 200000);
-    assert_true(rig.stream->recorder->frames_dropped > 200);
+    assert_true(recorder_of(rig.stream)->frames_dropped > 200);
     recorders_give_up(&rig.recorders);
     close(disk);
     end_stream(&rig);
@@ -280,10 +282,10 @@ static void no_recording_is_begun_without_room_for_a_frame(void **state) {
     recorder_rig rig;
     struct recorder *recorder;
     open_rig(&rig, state, true);
-    const uint64_t others = rig.recorders.budget - record_index_size(RECORD_INDEX_LEAST) - FRAME / 2;
+    const uint64_t others = rig.recorders.budget - flv_index_size(FLV_INDEX_LEAST) - FRAME / 2;
     rig.recorders.queued += others;
     publish_frames(&rig, GROUP);
-    recorder = rig.stream->recorder;
+    recorder = recorder_of(rig.stream);
     assert_non_null(recorder);
     assert_int_equal(rig.recorders.count, 0);
     assert_string_equal(recorder_state_name(recorder), "paused");
@@ -308,7 +310,7 @@ static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     recorders_set_limit(&rig.recorders, LIMIT);
     int disk = slow_down_disk();
     publish_frames(&rig, 200);
-    const struct recorder *recorder = rig.stream->recorder;
+    const struct recorder *recorder = recorder_of(rig.stream);
     assert_string_equal(recorder_state_name(recorder), "behind");
     assert_true(rig.recorders.queued <= LIMIT / 4);
 
@@ -322,7 +324,7 @@ static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     }
     assert_string_equal(recorder_state_name(recorder), "recording");
     assert_int_equal(recorder->frames, recorded + GROUP);
-    recorder_lose(rig.stream->recorder);
+    stream_lose(rig.stream);
     publish_frames(&rig, 1);
     assert_string_equal(recorder_state_name(recorder), "recording");
 
@@ -341,10 +343,10 @@ static void another_limit_is_in_force_for_what_is_being_recorded(void **state) {
     publish_frames(&rig, 20);
     recorders_set_limit(&rig.recorders, LIMIT);
     publish_frames(&rig, 120);
-    assert_string_equal(recorder_state_name(rig.stream->recorder), "recording");
+    assert_string_equal(recorder_state_name(recorder_of(rig.stream)), "recording");
     recorders_set_limit(&rig.recorders, LIMIT / 4);
     publish_frames(&rig, 1);
-    assert_string_equal(recorder_state_name(rig.stream->recorder), "behind");
+    assert_string_equal(recorder_state_name(recorder_of(rig.stream)), "behind");
     recorders_give_up(&rig.recorders);
     close(disk);
     end_stream(&rig);
@@ -373,20 +375,20 @@ static void recording_is_switched_on_and_off(void **state) {
     unsigned last;
     open_rig(&rig, state, false);
     publish_frames(&rig, 25);
-    assert_null(rig.stream->recorder);
+    assert_null(recorder_of(rig.stream));
     /* One that is not there yet has it when it comes. */
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/none", RECORD_ON), 0);
     struct stream *later;
     assert_int_equal(registry_get(rig.registry, "live/none", 9, 0, &later), 0);
-    assert_int_equal(later->record, RECORD_ON);
+    assert_int_equal(record_overrides_find(&rig.recorders.overrides, "live/none"), RECORD_ON);
     stream_unref(later);
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_ON), 0);
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_ON), 0);
-    assert_non_null(rig.stream->recorder);
+    assert_non_null(recorder_of(rig.stream));
     publish_frames(&rig, 100);
-    memcpy(path, rig.stream->recorder->file, sizeof path);
+    memcpy(path, recorder_of(rig.stream)->file, sizeof path);
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_OFF), 0);
-    assert_null(rig.stream->recorder);
+    assert_null(recorder_of(rig.stream));
     publish_frames(&rig, 20);
     turn_until_closed(&rig);
     uint8_t *bytes = read_file(&rig, path, &size);
@@ -395,30 +397,30 @@ static void recording_is_switched_on_and_off(void **state) {
     free(bytes);
     /* By the rules it is not. */
     assert_int_equal(recorders_wish(&rig.recorders, rig.registry, "live/a", RECORD_BY_RULE), 0);
-    assert_null(rig.stream->recorder);
+    assert_null(recorder_of(rig.stream));
     stream_detach(rig.stream, 0);
     close_rig(&rig);
 }
 
 /* Of one more than there may be, nothing is kept; the others are as they were. */
 static void wishes_are_bounded(void **state) {
-    struct record_wishes wishes = {0};
+    struct record_overrides overrides = {0};
     char name[STREAM_NAME + 1];
     (void)state;
-    for (int i = 0; i < RECORD_WISHES_MOST; i++) {
+    for (int i = 0; i < RECORD_OVERRIDES_MOST; i++) {
         snprintf(name, sizeof name, "live/%d", i);
-        assert_int_equal(record_wishes_set(&wishes, name, i % 2 ? RECORD_ON : RECORD_OFF), 0);
+        assert_int_equal(record_overrides_set(&overrides, name, i % 2 ? RECORD_ON : RECORD_OFF), 0);
     }
-    assert_int_equal(record_wishes_set(&wishes, "live/more", RECORD_ON), -ENOSPC);
-    assert_int_equal(record_wishes_set(&wishes, "live/more", RECORD_BY_RULE), 0);
-    assert_int_equal(record_wishes_find(&wishes, "live/more"), RECORD_BY_RULE);
-    for (int i = 0; i < RECORD_WISHES_MOST; i++) {
+    assert_int_equal(record_overrides_set(&overrides, "live/more", RECORD_ON), -ENOSPC);
+    assert_int_equal(record_overrides_set(&overrides, "live/more", RECORD_BY_RULE), 0);
+    assert_int_equal(record_overrides_find(&overrides, "live/more"), RECORD_BY_RULE);
+    for (int i = 0; i < RECORD_OVERRIDES_MOST; i++) {
         snprintf(name, sizeof name, "live/%d", i);
-        assert_int_equal(record_wishes_find(&wishes, name), i % 2 ? RECORD_ON : RECORD_OFF);
-        assert_int_equal(record_wishes_set(&wishes, name, RECORD_BY_RULE), 0);
+        assert_int_equal(record_overrides_find(&overrides, name), i % 2 ? RECORD_ON : RECORD_OFF);
+        assert_int_equal(record_overrides_set(&overrides, name, RECORD_BY_RULE), 0);
     }
-    assert_int_equal(wishes.count, 0);
-    record_wishes_clear(&wishes);
+    assert_int_equal(overrides.count, 0);
+    record_overrides_clear(&overrides);
 }
 
 /* What a recording begins with, room for an index above all, may be more bytes than a file is to have. */
@@ -428,8 +430,8 @@ static void no_recording_is_ended_before_it_has_a_frame(void **state) {
     rig.options.segment_bytes = 100;
     publish_frames(&rig, 3 * GROUP);
     /* One for each group: none is ended by the key frame that it begins with. */
-    assert_int_equal(rig.stream->recorder->files, 3);
-    assert_int_equal(rig.stream->recorder->frames, 3 * GROUP);
+    assert_int_equal(recorder_of(rig.stream)->files, 3);
+    assert_int_equal(recorder_of(rig.stream)->frames, 3 * GROUP);
     end_stream(&rig);
     close_rig(&rig);
 }
@@ -453,31 +455,31 @@ static void an_index_fills_its_room(void **state) {
     for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
         for (size_t count = 0; count <= 2 * rooms[r] + 1; count += 1 + count / 10) {
             for (size_t extra = 0; extra < 40; extra += 13) {
-                struct record_index index;
+                struct flv_index index;
                 sluice_flv_metadata metadata;
                 sluice_flv_view view = {.codec = SLUICE_CODEC_H264, .packet = SLUICE_FLV_FRAME, .key_frame = true};
-                size_t size = record_index_size(rooms[r]) + extra;
+                size_t size = flv_index_size(rooms[r]) + extra;
                 if (rooms[r] == 0 && count > 0)
                     continue;
-                assert_int_equal(record_index_init(&index, rooms[r] ? rooms[r] : 1), 0);
+                assert_int_equal(flv_index_init(&index, rooms[r] ? rooms[r] : 1), 0);
                 index.width = 320;
                 for (size_t i = 0; i < count; i++)
-                    record_index_add(&index, SLUICE_FLV_VIDEO, &view, (uint32_t)i * 1000, i * 5000);
+                    flv_index_add(&index, SLUICE_FLV_VIDEO, &view, (uint32_t)i * 1000, i * 5000);
                 assert_true(index.count <= index.room);
                 uint8_t *payload = malloc(size);
                 assert_non_null(payload);
                 memset(payload, 0xee, size);
-                record_index_write(&index, 123456, payload, size);
+                flv_index_write(&index, 123456, payload, size);
                 assert_memory_equal(payload + size - 3, "\0\0\x09", 3);
                 sluice_slice slice = slice_of(pool, payload, size, 0);
                 assert_int_equal(sluice_flv_read_metadata(&slice, &metadata), 0);
                 assert_int_equal(metadata.has_video, count > 0);
                 assert_true(count == 0 || metadata.width == 320);
-                assert_int_equal(record_index_duration(&index), count > 1 ? count * 1000 : 0);
-                assert_true(record_index_room(size) >= rooms[r]);
+                assert_int_equal(flv_index_duration(&index), count > 1 ? count * 1000 : 0);
+                assert_true(flv_index_room(size) >= rooms[r]);
                 sluice_slice_release(&slice);
                 free(payload);
-                record_index_clear(&index);
+                flv_index_clear(&index);
             }
         }
     }

@@ -25,7 +25,7 @@ enum {
 
 static int set_up(void **state) {
     const sluice_pool_options options = {
-        .block_size = 512, .slab_blocks = 1024, .max_blocks = 262144, .no_huge_pages = true};
+        .size = sizeof options, .block_size = 512, .slab_blocks = 1024, .max_blocks = 262144, .no_huge_pages = true};
     sluice_pool *pool = NULL;
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     *state = pool;
@@ -34,7 +34,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     sluice_pool *pool = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
@@ -477,6 +477,7 @@ static void test_early_refusals(void **state) {
 }
 
 static void check_limit(sluice_pool *pool, sluice_resp_limits limits, const char *bytes, int expected) {
+    limits.size = sizeof limits;
     run_cuts(pool, &limits, bytes, strlen(bytes), false);
     if (whole.result != expected)
         fail_msg("%d instead of %d for %s", whole.result, expected, bytes);
@@ -516,14 +517,15 @@ static void test_limits(void **state) {
 
 static void test_options(void **state) {
     (void)state;
-    const sluice_resp_limits bad[] = {
-        {.depth = SLUICE_RESP_MAX_DEPTH + 1}, {.elements = (uint32_t)INT32_MAX + 1}, {.bulk = SIZE_MAX / 4 + 1}};
+    const sluice_resp_limits bad[] = {{.size = sizeof(sluice_resp_limits), .depth = SLUICE_RESP_MAX_DEPTH + 1},
+                                      {.size = sizeof(sluice_resp_limits), .elements = (uint32_t)INT32_MAX + 1},
+                                      {.size = sizeof(sluice_resp_limits), .bulk = SIZE_MAX / 4 + 1}};
     sluice_resp *resp = (sluice_resp *)&bad;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(sluice_resp_new(&bad[i], &resp), -EINVAL);
         assert_ptr_equal(resp, &bad);
     }
-    const sluice_resp_limits most = {SIZE_MAX / 4, SIZE_MAX, UINT32_MAX, INT32_MAX, SLUICE_RESP_MAX_DEPTH};
+    const sluice_resp_limits most = {sizeof most, SIZE_MAX / 4, SIZE_MAX, UINT32_MAX, INT32_MAX, SLUICE_RESP_MAX_DEPTH};
     assert_int_equal(sluice_resp_new(&most, &resp), 0);
     assert_int_equal(sluice_resp_need(resp), 1);
     sluice_resp_free(resp);
@@ -556,7 +558,7 @@ static void test_memory_bombs(void **state) {
     };
     static sluice_resp *framers[FRAMERS];
     static sluice_chain chains[FRAMERS];
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     size_t refused = 0;
 
     for (size_t i = 0; i < FRAMERS; i++) {
@@ -591,11 +593,11 @@ static void test_depth(void **state) {
             size += (size_t)sprintf(bytes + size, "*1\r\n");
         size += (size_t)sprintf(bytes + size, ":1\r\n");
     }
-    const sluice_resp_limits limits = {.depth = SLUICE_RESP_MAX_DEPTH};
+    const sluice_resp_limits limits = {.size = sizeof limits, .depth = SLUICE_RESP_MAX_DEPTH};
     run_cuts(*state, &limits, bytes, size, false);
     assert_int_equal(whole.result, 0);
     assert_int_equal(whole.consumed, size);
-    const sluice_resp_limits less = {.depth = SLUICE_RESP_MAX_DEPTH - 1};
+    const sluice_resp_limits less = {.size = sizeof less, .depth = SLUICE_RESP_MAX_DEPTH - 1};
     run_cuts(*state, &less, bytes, size, false);
     assert_int_equal(whole.result, -EMSGSIZE);
 }
@@ -630,7 +632,7 @@ static void test_search_is_linear(void **state) {
     static char bytes[80 << 10];
     static uint8_t *sealed[MAX_PIECES];
     const sluice_pool_options options = {
-        .block_size = PAGE, .slab_blocks = 8, .max_blocks = MAX_PIECES, .no_huge_pages = true};
+        .size = sizeof options, .block_size = PAGE, .slab_blocks = 8, .max_blocks = MAX_PIECES, .no_huge_pages = true};
     sluice_pool *pool;
     sluice_chain chain;
     sluice_resp *resp;
@@ -890,7 +892,8 @@ static void run_random(sluice_pool *pool, struct writer *from, const sluice_resp
 /* Whatever random replies give, damaged ones too, they give it however they are cut. */
 static void test_random(void **state) {
     static struct writer writer = {.seed = 0x9E3779B97F4A7C15};
-    const sluice_resp_limits tight = {.bulk = 38, .line = 38, .elements = 20, .depth = 4, .reply = 300};
+    const sluice_resp_limits tight = {
+        .size = sizeof tight, .bulk = 38, .line = 38, .elements = 20, .depth = 4, .reply = 300};
     size_t taken = 0, refused[3] = {0}, partial = 0;
     for (int round = 0; round < 30000; round++) {
         writer.size = 0;

@@ -22,7 +22,7 @@ struct peer {
 
 static int set_up(void **state) {
     const sluice_pool_options options = {
-        .block_size = 512, .slab_blocks = 8, .max_blocks = 4096, .no_huge_pages = true};
+        .size = sizeof options, .block_size = 512, .slab_blocks = 8, .max_blocks = 4096, .no_huge_pages = true};
     struct peer *peer = calloc(1, sizeof *peer);
     assert_non_null(peer);
     assert_int_equal(sluice_pool_new(&options, &peer->pool), 0);
@@ -34,7 +34,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     struct peer *peer = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_resp_free(peer->resp);
     chain_clear(&peer->chain);
     feed_assert_returned(peer->pool);

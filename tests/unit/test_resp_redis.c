@@ -146,7 +146,9 @@ static struct client *connect_client(int version) {
     assert_non_null(client);
     client->version = version;
     client->fd = redis_connect(&server);
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &client->pool), 0);
+    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true},
+                                     &client->pool),
+                     0);
     assert_int_equal(sluice_resp_new(NULL, &client->resp), 0);
     chain_init(&client->chain, client->pool);
     if (version == 3) {
@@ -217,7 +219,7 @@ static void test_set_and_get(void **state) {
     struct client *client = *state;
     const size_t sizes[] = {0, 1, 2, 4095, 4096, 65537, MEBIBYTE};
     uint8_t *value = make_value(MEBIBYTE);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         send_set(client, "key", value, sizes[i]);
         expect_ok(client);
@@ -266,7 +268,7 @@ static void test_get_into_buffer(void **state) {
 static void test_buffer_too_small(void **state) {
     struct client *client = *state;
     uint8_t *value = make_value(MEBIBYTE);
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     send_set(client, "key", value, MEBIBYTE);
     expect_ok(client);
     for (int i = 0; i < 3; i++) {

@@ -16,8 +16,12 @@
 enum { BLOCK = 512, BLOCKS = 128, RESERVE = 8 };
 
 static int set_up(void **state) {
-    const sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = RESERVE, .no_huge_pages = true};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = BLOCK,
+                                         .slab_blocks = 8,
+                                         .max_blocks = BLOCKS,
+                                         .reserve_blocks = RESERVE,
+                                         .no_huge_pages = true};
     sluice_pool *pool = NULL;
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     *state = pool;
@@ -26,7 +30,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     sluice_pool *pool = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
@@ -159,7 +163,7 @@ static void test_kept_reply(void **state) {
     chain_init(&chain, *state);
     sluice_resp_reply *reply = read_nested(resp, &chain, *state, 16);
     sluice_resp_walk walk = reply->elements;
-    assert_int_equal(sluice_slice_keep(&reply->bytes, &kept), 0);
+    assert_int_equal(sluice_slice_take(&reply->bytes, &kept), 0);
     assert_int_equal(sluice_resp_next(resp, &chain, &reply), 0);
     sluice_resp_free(resp);
     chain_clear(&chain);
@@ -177,7 +181,7 @@ static void test_kept_value(void **state) {
     sluice_resp *resp;
     sluice_resp_reply *reply;
     sluice_slice kept, refused = {.length = 77};
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_block *blocks[BLOCKS];
     size_t count = 0;
     assert_int_equal(sluice_resp_new(NULL, &resp), 0);

@@ -25,7 +25,7 @@ static char *write_exactly(const sluice_resp_arg *args, size_t count, const uint
     for (size_t room = size - 1; room <= size; room++) {
         int result = payload ? sluice_resp_write_command_header(memory, room, args, count, *payload, ret_length)
                              : sluice_resp_write_command(memory, room, args, count, ret_length);
-        assert_int_equal(result, room < size ? -ENOBUFS : 0);
+        assert_int_equal(result, room < size ? -EMSGSIZE : 0);
         assert_int_equal(*ret_length, room < size ? 77 : size);
         for (size_t i = 0; i < size && room < size; i++)
             assert_int_equal(memory[i], 'x');
@@ -129,9 +129,9 @@ static void test_refused(void **state) {
     assert_int_equal(sluice_resp_write_command_header(buffer, sizeof buffer, set_key, 0, 1, &length), -EINVAL);
     for (size_t count = 1; count <= 3; count++) {
         assert_int_equal(sluice_resp_command_size(huge, count), SIZE_MAX);
-        assert_int_equal(sluice_resp_write_command(buffer, SIZE_MAX, huge, count, &length), -ENOBUFS);
+        assert_int_equal(sluice_resp_write_command(buffer, SIZE_MAX, huge, count, &length), -EMSGSIZE);
         assert_int_equal(sluice_resp_command_header_size(huge, count, 1), SIZE_MAX);
-        assert_int_equal(sluice_resp_write_command_header(buffer, SIZE_MAX, huge, count, 1, &length), -ENOBUFS);
+        assert_int_equal(sluice_resp_write_command_header(buffer, SIZE_MAX, huge, count, 1, &length), -EMSGSIZE);
     }
     assert_string_equal(buffer, "untouch");
     assert_int_equal(length, 77);

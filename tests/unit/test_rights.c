@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/cidr.h"
-#include "daemon/rule.h"
-#include "daemon/token.h"
+#include "daemon/access/rule.h"
+#include "daemon/access/token.h"
+#include "daemon/base/cidr.h"
 
 static struct cidr_address address_of(const char *text) {
     struct cidr cidr;

@@ -40,7 +40,7 @@ static void read_file(struct remux *r, const char *name) {
         assert_true(r->tag_count < TAGS);
         r->frame_count += tag->view.packet == SLUICE_FLV_FRAME;
         r->tags[r->tag_count] = *tag;
-        assert_int_equal(sluice_slice_keep(&tag->payload, &r->tags[r->tag_count++].payload), 0);
+        assert_int_equal(sluice_slice_take(&tag->payload, &r->tags[r->tag_count++].payload), 0);
     }
     sluice_flv_free(flv);
     free(bytes);
@@ -82,7 +82,8 @@ static void nothing_is_allocated_or_copied(void **state) {
     read_file(&r, "flv-h264-aac.flv");
     assert_int_equal(sluice_rtp_flv_new(r.pool, &r.flv), 0);
     for (int kind = 0; kind < 2; kind++) {
-        const sluice_flv_rtp_options options = {.type = kind ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO, .max_packet = 300};
+        const sluice_flv_rtp_options options = {
+            .size = sizeof options, .type = kind ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO, .max_packet = 300};
         assert_int_equal(sluice_flv_rtp_new(&options, &r.tracks[kind]), 0);
     }
     for (uint32_t round = 0; round < WARM_UP; round++)

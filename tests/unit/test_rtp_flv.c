@@ -19,8 +19,12 @@
 enum { SMALL = 512 }; /* blocks for headers, bytes */
 
 static int set_up(void **state) {
-    const sluice_pool_options options = {
-        .block_size = 4096, .slab_blocks = 8, .max_blocks = 16384, .no_huge_pages = true, .class_sizes = {SMALL}};
+    const sluice_pool_options options = {.size = sizeof options,
+                                         .block_size = 4096,
+                                         .slab_blocks = 8,
+                                         .max_blocks = 16384,
+                                         .no_huge_pages = true,
+                                         .class_sizes = {SMALL}};
     assert_int_equal(sluice_pool_new(&options, (sluice_pool **)state), 0);
     return 0;
 }
@@ -79,7 +83,7 @@ static flv_media *receive(sluice_pool *pool, const char *name, size_t piece) {
     sluice_rtp_flv_flush(flv);
     drain(flv, out);
     for (unsigned i = 0; i < count; i++) {
-        sluice_rtp_flv_stats stats;
+        sluice_rtp_flv_stats stats = {.size = sizeof stats};
         assert_int_equal(sluice_rtp_flv_get_stats(flv, i, &stats), 0);
         assert_true(stats.frames > 0 && stats.lost == 0 && stats.malformed == 0 && stats.damaged == 0);
         assert_true(stats.dropped == 0 && stats.jumps == 0 && stats.skew_us == 0);
@@ -137,7 +141,7 @@ struct round_trip {
 
 static void add_track(struct round_trip *trip, int kind) {
     const sluice_codec_config *config = sluice_flv_rtp_config(trip->tracks[kind]);
-    flv_media_track track = {{0}, {0}};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     char fmtp[SLUICE_CODEC_MAX_FMTP];
     if (!config || trip->numbers[kind] >= 0)
         return;
@@ -194,7 +198,8 @@ static flv_media *send_file(sluice_pool *pool, const char *name, size_t piece, u
     trip.out = calloc(1, sizeof *trip.out);
     trip.flv = session_new(pool, NULL, 0);
     for (int i = 0; i < 2; i++) {
-        const sluice_flv_rtp_options options = {.type = i ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
+        const sluice_flv_rtp_options options = {.size = sizeof options,
+                                                .type = i ? SLUICE_FLV_AUDIO : SLUICE_FLV_VIDEO,
                                                 .payload_type = 96,
                                                 .ssrc = 7,
                                                 .sequence = 65530,
@@ -387,9 +392,9 @@ static void push_packet(sluice_pool *pool, sluice_rtp_flv *flv, uint32_t ssrc, u
 
 static void a_camera_without_sprop(void **state) {
     sluice_pool *pool = *state;
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
     sluice_rtp_flv *flv = session_new(pool, &track, 1);
     assert_int_equal(sluice_rtp_flv_flags(flv), SLUICE_FLV_HAS_VIDEO);
@@ -445,7 +450,7 @@ static void a_camera_without_sprop(void **state) {
 /* Parameter sets may be as large as to come in fragments, whose NAL unit header RTP has taken apart. */
 static void sets_in_fragments(void **state) {
     sluice_pool *pool = *state;
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
     assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
     sluice_rtp_flv *flv = session_new(pool, &track, 1);
@@ -468,9 +473,9 @@ static void sets_in_fragments(void **state) {
 /* A payload that cannot be: counted, and nothing else; the next picture is well. */
 static void a_malformed_payload_is_counted(void **state) {
     sluice_pool *pool = *state;
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
     sluice_rtp_flv *flv = session_new(pool, &track, 1);
     push_packet(pool, flv, 1, 1, 0, false, SETS(10), out);
@@ -488,7 +493,7 @@ static void a_malformed_payload_is_counted(void **state) {
 /* It was taken note of, so that it was dropped as a duplicate when it was given again. */
 static void a_packet_that_came_too_early_is_no_duplicate(void **state) {
     sluice_pool *pool = *state;
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
     const uint8_t first[] = {0x80, 0x88, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 5},
                   second[] = {0x80, 8, 0, 2, 0, 0, 0, 80, 0, 0, 0, 1, 6};
@@ -508,7 +513,7 @@ static void a_packet_that_came_too_early_is_no_duplicate(void **state) {
 
 static void reports(void **state) {
     sluice_pool *pool = *state;
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
     uint8_t bytes[SLUICE_RTP_FLV_REPORT_SIZE];
     const uint64_t second = 1000000000;
@@ -560,7 +565,7 @@ static void reports(void **state) {
     }
     assert_int_equal(push_bytes(pool, flv, 0, bytes, 3, 0), -EPROTO);
     assert_int_equal(push_bytes(pool, flv, 1, bytes, 3, 0), -EPROTO);
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
     assert_int_equal(stats.malformed, 2);
     assert_int_equal(sluice_rtp_flv_get_stats(flv, 1, &stats), -EINVAL);
@@ -570,10 +575,10 @@ static void reports(void **state) {
 
 /* Comfort noise and tones come with the numbers of the same source: they are not played, and are not missing. */
 static void other_payload_types_are_ignored(void **state) {
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     sluice_rtp_flv *flv = session_new(*state, NULL, 0);
     flv_media *out = calloc(1, sizeof *out);
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     uint8_t bytes[64];
     sluice_codec_init(&track.config, SLUICE_CODEC_PCMU, 8000, 1);
     assert_int_equal(sluice_rtp_flv_add(flv, &track.config, NULL, 128), -EINVAL);
@@ -650,11 +655,11 @@ static void clocks_that_are_too_fast(void **state) {
 static void no_memory(void **state) {
     (void)state;
     sluice_pool *pool = http_feed_pool(512, 8);
-    flv_media_track track = {0};
+    flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     sluice_block *blocks[16];
     uint8_t bytes[64];
     sluice_flv_tag *tag;
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     sluice_codec_init(&track.config, SLUICE_CODEC_PCMU, 8000, 1);
     sluice_rtp_flv *flv = session_new(pool, &track, 1);
     size_t size = make_packet(bytes, 1, 1, 0, false, BYTES(1, 2, 3)), taken = 0;
@@ -673,7 +678,7 @@ static void no_memory(void **state) {
     assert_int_equal(sluice_rtp_flv_next(flv, &tag), 1);
     sluice_rtp_flv_get_stats(flv, 0, &stats);
     assert_true(stats.dropped == 1 && stats.frames == 1);
-    assert_int_equal(sluice_slice_keep(&tag->payload, &kept), 0);
+    assert_int_equal(sluice_slice_take(&tag->payload, &kept), 0);
     sluice_rtp_flv_free(flv);
     assert_int_equal(slice_bytes(&kept, bytes, sizeof bytes), 4);
     static const uint8_t expected[] = {0x82, 4, 5, 6};

@@ -1,5 +1,5 @@
 /* The first bytes of FLV tags' payloads, as the FLV specification (annex E) and Enhanced RTMP write them. */
-#include "framers/rtp_flv.h"
+#include "framers/convert/rtp_flv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

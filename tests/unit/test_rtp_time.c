@@ -1,5 +1,5 @@
 /* Times of tracks that come by RTP: one line for all of them, and decoding times from times of presentation. */
-#include "framers/rtp_time.h"
+#include "framers/convert/rtp_time.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -369,7 +369,7 @@ static void a_bad_aggregate_gives_nothing(void **state) {
 
 static void limits(void **state) {
     sluice_pool *pool = *state;
-    const sluice_rtp_unpacker_options small = {.max_unit = 4, .max_pieces = 3, .max_nals = 2};
+    const sluice_rtp_unpacker_options small = {.size = sizeof small, .max_unit = 4, .max_pieces = 3, .max_nals = 2};
     const struct packet fits[] = {{1, 1, false, BYTES(0x41, 1)}, {2, 1, true, BYTES(0x41, 1)}};
     EXPECT(pool, SLUICE_RTP_H264, &small, fits, "1 2,2\n");
     /* A byte, a NAL unit, a piece too many: what is left of the unit goes too, the next is damaged. */
@@ -385,23 +385,24 @@ static void limits(void **state) {
                                     {3, 1, false, BYTES(0x7C, 0x05, 1)},
                                     {4, 1, true, BYTES(0x7C, 0x45, 1)},
                                     {5, 2, true, BYTES(0x41)}};
-    const sluice_rtp_unpacker_options few = {.max_pieces = 3};
+    const sluice_rtp_unpacker_options few = {.size = sizeof few, .max_pieces = 3};
     EXPECT(pool, SLUICE_RTP_H264, &few, pieces, "(90)\n2d 1\n");
-    const sluice_rtp_unpacker_options enough = {.max_pieces = 4};
+    const sluice_rtp_unpacker_options enough = {.size = sizeof enough, .max_pieces = 4};
     EXPECT(pool, SLUICE_RTP_H264, &enough, pieces, "1k 5\n2 1\n");
 
     sluice_rtp_unpacker *unpacker = NULL;
-    static const sluice_rtp_unpacker_options wrong[] = {{.max_pieces = 65537},
-                                                        {.max_nals = 65537},
-                                                        {.size_length = 1},
-                                                        {.size_length = 5},
-                                                        {.size_length = 7},
-                                                        {.size_length = 12},
-                                                        {.size_length = 17},
-                                                        {.size_length = 13, .index_length = 1},
-                                                        {.size_length = 13, .index_length = 4},
-                                                        {.size_length = 13, .index_delta_length = 1},
-                                                        {.size_length = 13, .index_delta_length = 4}};
+    static const sluice_rtp_unpacker_options wrong[] = {
+        {.size = sizeof(sluice_rtp_unpacker_options), .max_pieces = 65537},
+        {.size = sizeof(sluice_rtp_unpacker_options), .max_nals = 65537},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 1},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 5},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 7},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 12},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 17},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 13, .index_length = 1},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 13, .index_length = 4},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 13, .index_delta_length = 1},
+        {.size = sizeof(sluice_rtp_unpacker_options), .size_length = 13, .index_delta_length = 4}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_AAC, &wrong[i], &unpacker), -EINVAL);
     assert_int_equal(sluice_rtp_unpacker_new(SLUICE_RTP_AUDIO + 1, NULL, &unpacker), -EINVAL);
@@ -421,10 +422,10 @@ static void aac(void **state) {
     EXPECT(pool, SLUICE_RTP_AAC, NULL, packets, "4294967000k 1\n728k 2\n1752k 1\n3072k 5\n4096k 1\n");
     /* AAC-lbr: 6 and 2 bits; no index at all: 16 and 0. */
     const sluice_rtp_unpacker_options lbr = {
-        .size_length = 6, .index_length = 2, .index_delta_length = 2, .frame_duration = 960};
+        .size = sizeof lbr, .size_length = 6, .index_length = 2, .index_delta_length = 2, .frame_duration = 960};
     const struct packet short_ones[] = {{1, 0, true, BYTES(0, 16, 0x08, 0x04, 1, 2, 3)}};
     EXPECT(pool, SLUICE_RTP_AAC, &lbr, short_ones, "0k 2\n960k 1\n");
-    const sluice_rtp_unpacker_options plain = {.size_length = 16};
+    const sluice_rtp_unpacker_options plain = {.size = sizeof plain, .size_length = 16};
     const struct packet plain_ones[] = {{1, 0, true, BYTES(0, 32, 0, 2, 0, 1, 1, 2, 3)}};
     EXPECT(pool, SLUICE_RTP_AAC, &plain, plain_ones, "0k 2\n1024k 1\n");
     /* More of a frame than its size. */
@@ -436,7 +437,7 @@ static void aac(void **state) {
 /* LATM: each frame behind its length; several in a packet; in fragments, of which the last is marked. */
 static void latm(void **state) {
     sluice_pool *pool = *state;
-    const sluice_rtp_unpacker_options options = {.latm = true};
+    const sluice_rtp_unpacker_options options = {.size = sizeof options, .latm = true};
     static uint8_t large[2 + 300] = {255, 45}, full[2 + 255] = {255, 0};
     const struct packet packets[] = {
         {1, 4294967000, true, BYTES(2, 1, 2)}, {2, 728, true, BYTES(1, 1, 3, 1, 2, 3, 2, 1, 2)},
@@ -459,7 +460,7 @@ static void latm(void **state) {
     EXPECT(pool, SLUICE_RTP_AAC, &options, lost, "(71)\n1024kd 1\n");
     const struct packet another[] = {{1, 0, false, BYTES(4, 1, 2)}, {3, 1024, true, BYTES(1, 9)}};
     EXPECT(pool, SLUICE_RTP_AAC, &options, another, "1024kd 1\n");
-    const sluice_rtp_unpacker_options small = {.latm = true, .max_unit = 299};
+    const sluice_rtp_unpacker_options small = {.size = sizeof small, .latm = true, .max_unit = 299};
     const struct packet over[] = {{3, 10000, true, large, sizeof large}, {4, 11024, true, BYTES(1, 9)}};
     EXPECT(pool, SLUICE_RTP_AAC, &small, over, "(90)\n11024kd 1\n");
 }
@@ -467,7 +468,7 @@ static void latm(void **state) {
 /* What no encoder sends is refused before any frame of it is delivered. */
 static void frames_of_a_packet(void **state) {
     sluice_pool *pool = *state;
-    const sluice_rtp_unpacker_options latm = {.latm = true};
+    const sluice_rtp_unpacker_options latm = {.size = sizeof latm, .latm = true};
     uint8_t aac[2 + 3 * (SLUICE_RTP_MAX_FRAMES + 1)], elements[2 * (SLUICE_RTP_MAX_FRAMES + 1)];
     char most[32 * SLUICE_RTP_MAX_FRAMES] = "", more[sizeof most + 8];
     for (size_t i = 0, at = 0; i < SLUICE_RTP_MAX_FRAMES; i++)
@@ -504,7 +505,7 @@ static void calls_in_the_wrong_order(void **state) {
     assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 11), -EBUSY);
     assert_int_equal(sluice_rtp_unpacker_next(unpacker, &unit), 1);
     /* What has been kept outlives the unpacker. */
-    assert_int_equal(sluice_slice_keep(&unit->pieces[0], &kept), 0);
+    assert_int_equal(sluice_slice_take(&unit->pieces[0], &kept), 0);
     assert_int_equal(sluice_rtp_unpacker_next(unpacker, &unit), 0);
     assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 10), -ESTALE);
     assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 9), -ESTALE);
@@ -532,7 +533,8 @@ static void damage(void **state) {
     unsigned units = 0, errors = 0;
     for (int round = 0; round < 2000; round++) {
         sluice_rtp_format format = (sluice_rtp_format)(round % 4);
-        const sluice_rtp_unpacker_options options = {.max_unit = 300, .max_pieces = 20, .max_nals = 10};
+        const sluice_rtp_unpacker_options options = {
+            .size = sizeof options, .max_unit = 300, .max_pieces = 20, .max_nals = 10};
         sluice_rtp_unpacker *whole = unpacker_new(format, &options), *pieces = unpacker_new(format, &options);
         struct log a, b;
         log_init(&a);

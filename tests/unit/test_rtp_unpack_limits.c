@@ -42,7 +42,7 @@ static void receiver_free(receiver *r) {
 }
 
 static uint32_t held(const receiver *r) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(r->pool, &stats);
     return stats.held;
 }
@@ -77,7 +77,8 @@ static void assert_goes_on(receiver *r, uint32_t timestamp) {
 
 static void what_is_over_a_limit_is_given_back_at_once(void **state) {
     (void)state;
-    receiver r = receiver_new(&(sluice_rtp_unpacker_options){.max_unit = 10});
+    receiver r = receiver_new(
+        &(sluice_rtp_unpacker_options){.size = sizeof(sluice_rtp_unpacker_options), .max_unit = 10});
     sluice_rtp_unit *unit;
     assert_int_equal(give(&r, false, 1, "\x41yyyyyy", 7, &unit), 0);
     assert_int_equal(held(&r), 1);
@@ -149,7 +150,7 @@ static void a_unit_without_memory_is_not_called_malformed(void **state) {
     sluice_codec_config config;
     sluice_rtp_flv *flv;
     sluice_flv_tag *tag;
-    sluice_rtp_flv_stats stats;
+    sluice_rtp_flv_stats stats = {.size = sizeof stats};
     assert_int_equal(sluice_codec_init(&config, SLUICE_CODEC_PCMU, 8000, 1), 0);
     assert_int_equal(sluice_rtp_flv_new(pool, &flv), 0);
     assert_int_equal(sluice_rtp_flv_add(flv, &config, NULL, SLUICE_RTP_FLV_ANY), 0);

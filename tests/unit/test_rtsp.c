@@ -187,7 +187,7 @@ static void messages_of_all_kinds(void **state) {
     assert_memory_equal(fold->value.text, "one   two  \tthree", 17);
     assert_null(sluice_rtsp_find(message, "Session"));
     assert_int_equal(sluice_slice_length(&message->payload), 11);
-    assert_int_equal(sluice_slice_keep(&message->payload, &kept), 0);
+    assert_int_equal(sluice_slice_take(&message->payload, &kept), 0);
 
     for (int i = 0; i < 2; i++)
         assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
@@ -417,13 +417,13 @@ static void limits_are_exact(void **state) {
         sluice_rtsp_options limits;
         int result;
     } cases[] = {
-        {{head, 6, 3, 14, 7, 3, 0, 0}, 0},
-        {{head - 1, 6, 3, 14, 7, 3, 0, 0}, -EMSGSIZE},
-        {{head, 5, 3, 14, 7, 3, 0, 0}, -ENAMETOOLONG},
-        {{head, 6, 2, 14, 7, 3, 0, 0}, -EMSGSIZE},
-        {{head, 6, 3, 13, 7, 3, 0, 0}, -EMSGSIZE},
-        {{head, 6, 3, 14, 6, 3, 0, 0}, -EMSGSIZE},
-        {{head, 6, 3, 14, 7, 2, 0, 0}, -EFBIG},
+        {{sizeof(sluice_rtsp_options), head, 6, 3, 14, 7, 3, 0, 0}, 0},
+        {{sizeof(sluice_rtsp_options), head - 1, 6, 3, 14, 7, 3, 0, 0}, -EMSGSIZE},
+        {{sizeof(sluice_rtsp_options), head, 5, 3, 14, 7, 3, 0, 0}, -ENAMETOOLONG},
+        {{sizeof(sluice_rtsp_options), head, 6, 2, 14, 7, 3, 0, 0}, -EMSGSIZE},
+        {{sizeof(sluice_rtsp_options), head, 6, 3, 13, 7, 3, 0, 0}, -EMSGSIZE},
+        {{sizeof(sluice_rtsp_options), head, 6, 3, 14, 6, 3, 0, 0}, -EMSGSIZE},
+        {{sizeof(sluice_rtsp_options), head, 6, 3, 14, 7, 2, 0, 0}, -EFBIG},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (result_of(&cases[i].limits, text) != cases[i].result)
@@ -447,9 +447,15 @@ static void limits_are_exact(void **state) {
     assert_int_equal(result_of(NULL, line), 0);
 
     sluice_rtsp *rtsp = NULL;
-    assert_int_equal(sluice_rtsp_new(&(sluice_rtsp_options){.max_head = (1 << 20) + 1}, &rtsp), -EINVAL);
-    assert_int_equal(sluice_rtsp_new(&(sluice_rtsp_options){.max_url = (1 << 20) + 1}, &rtsp), -EINVAL);
-    assert_int_equal(sluice_rtsp_new(&(sluice_rtsp_options){.max_headers = 10001}, &rtsp), -EINVAL);
+    assert_int_equal(
+        sluice_rtsp_new(&(sluice_rtsp_options){.size = sizeof(sluice_rtsp_options), .max_head = (1 << 20) + 1}, &rtsp),
+        -EINVAL);
+    assert_int_equal(
+        sluice_rtsp_new(&(sluice_rtsp_options){.size = sizeof(sluice_rtsp_options), .max_url = (1 << 20) + 1}, &rtsp),
+        -EINVAL);
+    assert_int_equal(
+        sluice_rtsp_new(&(sluice_rtsp_options){.size = sizeof(sluice_rtsp_options), .max_headers = 10001}, &rtsp),
+        -EINVAL);
     assert_null(rtsp);
     sluice_rtsp_free(NULL);
 }
@@ -508,6 +514,48 @@ static void a_head_comes_before_its_body(void **state) {
     http_feed_pool_done(pool);
 }
 
+/* One that is answered much later holds no block until then; a payload that was kept is its keeper's. */
+static void a_message_is_given_back(void **state) {
+    (void)state;
+    static const char head[] = "ANNOUNCE rtsp://h/a RTSP/1.0\r\nCSeq: 7\r\nContent-Length: 900\r\n\r\n";
+    char bytes[900];
+    memset(bytes, 'v', sizeof bytes);
+    sluice_pool *pool = http_feed_pool(512, 64);
+    sluice_pool_stats stats = {.size = sizeof stats};
+    for (int kept = 0; kept < 2; kept++) {
+        sluice_chain *chain = http_feed_chain(pool);
+        sluice_rtsp *rtsp;
+        sluice_rtsp_message *message;
+        sluice_slice payload = {0};
+        assert_int_equal(sluice_rtsp_new(NULL, &rtsp), 0);
+        sluice_rtsp_release(rtsp);
+        http_feed_bytes(pool, chain, head, sizeof head - 1);
+        http_feed_bytes(pool, chain, bytes, sizeof bytes);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
+        sluice_pool_get_stats(pool, &stats);
+        assert_int_equal(stats.held, 3);
+        if (kept)
+            assert_int_equal(sluice_slice_take(&message->payload, &payload), 0);
+        sluice_rtsp_release(rtsp);
+        sluice_rtsp_release(rtsp);
+        sluice_pool_get_stats(pool, &stats);
+        assert_int_equal(stats.held, kept ? 2 : 0);
+        /* In the middle of a message it changes nothing. */
+        http_feed_bytes(pool, chain, head, sizeof head - 1);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 0);
+        sluice_rtsp_release(rtsp);
+        assert_non_null(sluice_rtsp_head(rtsp));
+        http_feed_bytes(pool, chain, bytes, sizeof bytes);
+        assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
+        assert_int_equal(message->cseq, 7);
+        assert_int_equal(sluice_slice_length(&message->payload), sizeof bytes);
+        sluice_slice_release(&payload);
+        sluice_rtsp_free(rtsp);
+        sluice_chain_free(chain);
+    }
+    http_feed_pool_done(pool);
+}
+
 static void stray_line_ends(void **state) {
     (void)state;
     char text[256];
@@ -529,7 +577,7 @@ static void stray_line_ends(void **state) {
  */
 static void rtsp_resync_looks_for_the_right_byte(void **state) {
     (void)state;
-    const sluice_rtsp_options skipping = {.max_skip = 1000, .channels = 2};
+    const sluice_rtsp_options skipping = {.size = sizeof skipping, .max_skip = 1000, .channels = 2};
     char bytes[1024];
     size_t n = 0;
     for (int c = 0; c < 256; c++)
@@ -569,10 +617,10 @@ static void rtsp_resync_looks_for_the_right_byte(void **state) {
         run_pieces(pool, &skipping, bytes, n, &HTTP_FEED_BYTEWISE, &other);
         assert_same(bytes, n);
         /* The limit is exact. */
-        const sluice_rtsp_options exact = {.max_skip = (uint32_t)garbage, .channels = 2};
+        const sluice_rtsp_options exact = {.size = sizeof exact, .max_skip = (uint32_t)garbage, .channels = 2};
         run_pieces(pool, &exact, bytes, n, &HTTP_FEED_BYTEWISE, &whole);
         assert_int_equal(whole.count, 1);
-        const sluice_rtsp_options less = {.max_skip = (uint32_t)garbage - 1, .channels = 2};
+        const sluice_rtsp_options less = {.size = sizeof less, .max_skip = (uint32_t)garbage - 1, .channels = 2};
         run_pieces(pool, &less, bytes, n, &HTTP_FEED_BYTEWISE, &whole);
         assert_int_equal(whole.result, -EPROTO);
         assert_int_equal(whole.count, 0);
@@ -597,7 +645,7 @@ static void resync_is_not_deceived(void **state) {
         {"\1RTSP/7.0 200 OK\r\n$\0\0\1\x80\r", 24, 18},                 /* another version */
         {"PLAY x RTSP/1.0\r\nCamera says\r\n\r\n$\0\0\1\x80$", 38, 32}, /* a head that is none */
     };
-    const sluice_rtsp_options skipping = {.max_skip = 1000, .channels = 2};
+    const sluice_rtsp_options skipping = {.size = sizeof skipping, .max_skip = 1000, .channels = 2};
     sluice_pool *pool = http_feed_pool(4096, 512);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_pieces(pool, &skipping, cases[i].bytes, cases[i].length, &HTTP_FEED_WHOLE, &whole);
@@ -626,7 +674,8 @@ static void resync_is_not_deceived(void **state) {
 static void channels_that_frames_are_believed_of(void **state) {
     (void)state;
     static const char last[] = "\1$\xFF\0\1\x80$\0\0\1\x80$";
-    const sluice_rtsp_options all = {.max_skip = 100}, fewer = {.max_skip = 100, .channels = 255};
+    const sluice_rtsp_options all = {.size = sizeof all, .max_skip = 100},
+                              fewer = {.size = sizeof fewer, .max_skip = 100, .channels = 255};
     const size_t n = sizeof last - 1;
     sluice_pool *pool = http_feed_pool(4096, 512);
     run_pieces(pool, &all, last, n, &HTTP_FEED_WHOLE, &whole);
@@ -642,7 +691,7 @@ static void channels_that_frames_are_believed_of(void **state) {
 static void a_long_start_line_while_skipping_is_skipped(void **state) {
     (void)state;
     static const char bytes[] = "\1PLAY 0123456789012345 RTSP/1.0\r\n$\0\0\1\x80\r";
-    const sluice_rtsp_options skipping = {.max_skip = 1000, .channels = 2, .max_url = 10};
+    const sluice_rtsp_options skipping = {.size = sizeof skipping, .max_skip = 1000, .channels = 2, .max_url = 10};
     const size_t n = sizeof bytes - 1;
     sluice_pool *pool = http_feed_pool(4096, 512);
     run_pieces(pool, &skipping, bytes, n, &HTTP_FEED_WHOLE, &whole);
@@ -664,7 +713,7 @@ static void heads_are_read_in_place(void **state) {
     sluice_chain *chain = http_feed_chain(pool);
     sluice_rtsp *rtsp;
     sluice_rtsp_message *message;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     assert_int_equal(sluice_rtsp_new(NULL, &rtsp), 0);
     uint8_t *data = sluice_block_data(http_feed_bytes(pool, chain, head, sizeof head - 1));
     assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
@@ -696,7 +745,9 @@ static void search_is_linear(void **state) {
     memset(head, 'x', sizeof head);
     memcpy(head, "PLAY * RTSP/1.0\r\nA: ", 20);
     memcpy(head + sizeof head - 4, "\r\n\r\n", 4);
-    assert_int_equal(sluice_rtsp_new(&(sluice_rtsp_options){.max_value = sizeof head}, &rtsp), 0);
+    assert_int_equal(
+        sluice_rtsp_new(&(sluice_rtsp_options){.size = sizeof(sluice_rtsp_options), .max_value = sizeof head}, &rtsp),
+        0);
     for (int i = 0; i < 3; i++) {
         sealed[i] = sluice_block_data(http_feed_bytes(pool, chain, head + PART * i, PART));
         assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 0);
@@ -761,7 +812,7 @@ static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
 /* Damaged streams give in pieces what they give in one, whether bytes are skipped or not. */
 static void damage(void **state) {
     (void)state;
-    const sluice_rtsp_options skipping = {.max_skip = 300, .channels = 3};
+    const sluice_rtsp_options skipping = {.size = sizeof skipping, .max_skip = 300, .channels = 3};
     sluice_pool *pool = http_feed_pool(512, 1024);
     uint64_t seed = 0x9E3779B97F4A7C15;
     size_t refused = 0, skipped = 0;
@@ -794,6 +845,7 @@ int main(void) {
         cmocka_unit_test(what_is_malformed_is_refused),
         cmocka_unit_test(limits_are_exact),
         cmocka_unit_test(a_head_comes_before_its_body),
+        cmocka_unit_test(a_message_is_given_back),
         cmocka_unit_test(stray_line_ends),
         cmocka_unit_test(rtsp_resync_looks_for_the_right_byte),
         cmocka_unit_test(resync_is_not_deceived),

@@ -1,5 +1,5 @@
 /* What comes by RTP and finds no memory on its way to the stream: a player has to know of it, as of any other loss. */
-#include "daemon/rtsp_source.h"
+#include "daemon/protocols/rtsp/rtsp_source.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/log.h"
-#include "daemon/options.h"
+#include "daemon/base/log.h"
+#include "daemon/config/options.h"
 #include "support/feed.h"
 #include "support/http_feed.h"
 #include "support/sockets.h"
@@ -75,6 +75,7 @@ static void rig_open(source_rig *rig) {
     assert_int_equal(
         rtsp_source_publish(&rig->source, &rig->session, (sluice_http_text){"live/a", strlen("live/a")}, claimed), 0);
     rig->stream = registry_find(rig->worker.registry, "live/a");
+    rig->player.form.format = &wire_flv;
     stream_add_player(rig->stream, &rig->player);
 }
 

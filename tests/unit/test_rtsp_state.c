@@ -1,5 +1,5 @@
 /* The daemon's RTSP server without sockets: what is admitted in which state, and what URLs are about. */
-#include "daemon/rtsp_state.h"
+#include "daemon/protocols/rtsp/rtsp_state.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -13,15 +13,15 @@
 
 #include <cmocka.h>
 
-#include "daemon/command_line.h"
-#include "daemon/control_admin.h"
-#include "daemon/control_ask.h"
-#include "daemon/control_reload.h"
-#include "daemon/control_upgrade.h"
-#include "daemon/options_load.h"
-#include "daemon/rtsp_session.h"
-#include "daemon/server.h"
-#include "daemon/worker.h"
+#include "daemon/admin/admin.h"
+#include "daemon/config/command_line.h"
+#include "daemon/config/options_load.h"
+#include "daemon/control/reload.h"
+#include "daemon/control/worker_query.h"
+#include "daemon/process/upgrade.h"
+#include "daemon/protocols/rtsp/rtsp_session.h"
+#include "daemon/server/server.h"
+#include "daemon/server/worker.h"
 
 static const char requests[] = "DESCRIBE rtsp://a/live/a RTSP/1.0\r\nCSeq: 1\r\n\r\n"
                                "DESCRIBE rtsp://a/live/b RTSP/1.0\r\nCSeq: 2\r\n\r\n";
@@ -31,18 +31,18 @@ struct rig {
     struct server *server;
     sluice_loop *loop;
     int peer;
-    struct hook_job *asked;
+    struct hook_query *asked;
     unsigned count; /* of questions */
 };
 
-static void ask(void *user, struct hook_job *job) {
+static void ask(void *user, struct hook_query *job) {
     struct rig *rig = user;
     rig->asked = job;
     rig->count++;
 }
 
 static void come_back(void *user) {
-    struct hook_job *job = user;
+    struct hook_query *job = user;
     job->done(job);
 }
 
@@ -60,12 +60,12 @@ static void open_rig(struct rig *rig) {
                          "--backend",
                          backend ? (char *)backend : "auto",
                          NULL};
-    struct problems problems = {0};
+    struct config_errors errors = {0};
     struct command_line line;
     int fds[2];
     *rig = (struct rig){0};
-    assert_true(command_line_parse(sizeof arguments / sizeof *arguments - 1, arguments, &problems, &line));
-    rig->options = options_load(&line, NULL, NULL, NULL, &problems);
+    assert_true(command_line_parse(sizeof arguments / sizeof *arguments - 1, arguments, &errors, &line));
+    rig->options = options_load(&line, NULL, NULL, NULL, &errors);
     assert_non_null(rig->options);
     command_line_clear(&line);
     assert_int_equal(server_new(rig->options, &rig->server), 0);
@@ -73,11 +73,12 @@ static void open_rig(struct rig *rig) {
     struct worker *worker = server_worker(rig->server, 0);
     rig->loop = worker->loop;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    const struct sockaddr_storage address = {.ss_family = AF_INET};
-    const struct listener_option listener = {.merge_window_ms = OPTIONS_MERGE_UNSET};
     server_add_connection(rig->server);
-    sluice_conn_handover connection = {.fd = fds[0], .told = true};
-    assert_int_equal(rtsp_session_start(worker, &connection, &address, &listener), 0);
+    struct handover handover = {.connection = {.fd = fds[0], .told = true},
+                                .peer = {.ss_family = AF_INET},
+                                .listener = {&rtsp_protocol, .merge_window_ms = OPTIONS_MERGE_UNSET}};
+    handover_begin(worker, &handover);
+    assert_non_null(worker->sessions);
     rig->peer = fds[1];
     assert_int_equal(write(rig->peer, requests, sizeof requests - 1), sizeof requests - 1);
 }
@@ -123,7 +124,7 @@ struct answers {
     size_t answered; /* workers, the last time */
 };
 
-static void take_answer(const struct answer *answer, void *user) {
+static void take_answer(const struct worker_answer *answer, void *user) {
     struct answers *answers = user;
     answers->count++;
     answers->answered = answer->answered;
@@ -134,15 +135,15 @@ static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
     enum { MANY = 200 };
     struct event_base *base = event_base_new();
     struct answers answers = {0};
-    struct asker *asker;
+    struct worker_query *worker_query;
     struct rig rig;
     (void)state;
     open_rig(&rig);
     server_set_hook_asker(rig.server, NULL, NULL);
     assert_non_null(base);
-    assert_int_equal(asker_new(base, rig.server, &asker), 0);
+    assert_int_equal(worker_query_new(base, rig.server, &worker_query), 0);
     for (unsigned i = 0; i < MANY; i++) {
-        assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
+        assert_int_equal(worker_query_snapshot(worker_query, 0, take_answer, &answers), 0);
         while (answers.count == i)
             assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
         assert_int_equal(answers.answered, 0);
@@ -150,7 +151,7 @@ static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
     /* It goes on: behind the one question that it was asked it is asked again. */
     do {
         unsigned before = answers.count;
-        assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
+        assert_int_equal(worker_query_snapshot(worker_query, 0, take_answer, &answers), 0);
         while (answers.count == before) {
             assert_int_equal(sluice_loop_turn(rig.loop, 10), 0);
             assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
@@ -158,8 +159,8 @@ static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
     } while (answers.answered == 0);
     /* One that is still out at the end. */
     unsigned before = answers.count;
-    assert_int_equal(asker_snapshot(asker, 0, take_answer, &answers), 0);
-    asker_free(asker);
+    assert_int_equal(worker_query_snapshot(worker_query, 0, take_answer, &answers), 0);
+    worker_query_free(worker_query);
     assert_int_equal(answers.count, before + 1);
     close_rig(&rig);
     event_base_free(base);
@@ -181,7 +182,7 @@ static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **stat
     assert_non_null(base);
     assert_int_equal(reload_new(base, rig.server, &line, rig.options, &reload), 0);
     assert_int_equal(admin_new(base, rig.options, NULL, reload, NULL, &admin), 0);
-    assert_int_equal(upgrade_new(base, rig.server, &line, admin, reload, &upgrade), 0);
+    assert_int_equal(upgrade_new(base, rig.server, &line, admin, reload, NULL, &upgrade), 0);
     assert_int_equal(upgrade_start(upgrade, NULL, NULL), 0);
     /* It is started, and then it is ready. */
     while (waitpid(-1, NULL, WNOHANG) < 0) {

@@ -1,5 +1,5 @@
 /* SHA-1 against the vectors of NIST. */
-#include "framers/sha1.h"
+#include "framers/text/sha1.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -11,9 +11,14 @@
 
 enum { GUARD = 60, BLOCK = 4096, SMALL = 64, PEERS = 2 };
 
-static const sluice_pool_options small_pool = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = SMALL, .reserve_blocks = 4, .no_huge_pages = true};
-static const sluice_loop_options small_stock = {.stock_bytes = 8 * BLOCK, .no_low_water = true};
+static const sluice_pool_options small_pool = {.size = sizeof small_pool,
+                                               .block_size = BLOCK,
+                                               .slab_blocks = 8,
+                                               .max_blocks = SMALL,
+                                               .reserve_blocks = 4,
+                                               .no_huge_pages = true};
+static const sluice_loop_options small_stock = {
+    .size = sizeof small_stock, .stock_bytes = 8 * BLOCK, .no_low_water = true};
 
 struct receiver {
     sluice_conn *conn;
@@ -26,7 +31,7 @@ static void on_data(sluice_conn *conn, void *user) {
     receiver->told++;
 }
 
-static const sluice_conn_events events = {.on_data = on_data};
+static const sluice_conn_events events = {.size = sizeof events, .on_data = on_data};
 
 static int receiver_open(struct receiver *receiver, const loop_rig *rig) {
     int fds[2];
@@ -37,7 +42,7 @@ static int receiver_open(struct receiver *receiver, const loop_rig *rig) {
 }
 
 static uint64_t footprint(const loop_rig *rig) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(rig->loop, &stats);
     return stats.footprint;
 }
@@ -175,11 +180,36 @@ static void who_is_not_read_is_held_up(void **state) {
     loop_rig_close(&rig);
 }
 
+static void on_piece(sluice_conn *conn, void *user) {
+    struct receiver *receiver = user;
+    assert_false(sluice_conn_was_held_up(conn));
+    receiver->told++;
+}
+
+/* However it comes: after each piece a receive may have to be armed anew, for which there are blocks. */
+static void small_pieces_are_not_held_up(void **state) {
+    (void)state;
+    static const sluice_conn_events piece_events = {.size = sizeof piece_events, .on_data = on_piece};
+    loop_rig rig;
+    struct receiver receiver;
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    int peer = receiver_open(&receiver, &rig);
+    sluice_conn_set_events(receiver.conn, &piece_events, &receiver);
+    for (size_t sent = 0; sent < (size_t)4 * BLOCK; sent += BLOCK / 16) {
+        pattern_write(peer, 1, sent, BLOCK / 16);
+        turn_until_buffered(rig.loop, receiver.conn, sent + BLOCK / 16);
+    }
+    assert_true(receiver.told > 0);
+    close(peer);
+    loop_rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_footprint_is_what_chains_keep),
         cmocka_unit_test(a_shortage_is_told_in_the_turn_that_it_comes_in),
         cmocka_unit_test(who_is_not_read_is_held_up),
+        cmocka_unit_test(small_pieces_are_not_held_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

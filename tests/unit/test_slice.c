@@ -29,13 +29,14 @@ enum { PIECES = sizeof ends / sizeof *ends };
 
 static sluice_pool *new_pool(uint32_t max_blocks) {
     sluice_pool *pool;
-    sluice_pool_options options = {.block_size = 512, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 2};
+    sluice_pool_options options = {
+        .size = sizeof options, .block_size = 512, .slab_blocks = 8, .max_blocks = max_blocks, .reserve_blocks = 2};
     assert_int_equal(sluice_pool_new(&options, &pool), 0);
     return pool;
 }
 
 static sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     return stats;
@@ -198,7 +199,7 @@ static void nothing_else_copies(void **state) {
     assert_int_equal(sluice_reader_new(other, &reader), 0);
     assert_int_equal(sluice_slice_sub(&slice, 1, 25, &part), 0);
     sluice_slice_ref(&part, &again);
-    assert_int_equal(sluice_slice_keep(&again, &kept), 0);
+    assert_int_equal(sluice_slice_take(&again, &kept), 0);
     sluice_slice_iov(&kept, 3, iov, PIECES);
     assert_int_equal(sluice_chain_append_slice(chain, &kept), 0);
     assert_int_equal(sluice_chain_move(chain, 20, other), 0);
@@ -340,7 +341,7 @@ static void the_empty_slice(void **state) {
     assert_int_equal(sluice_slice_sub(&empty, 0, 0, &other), 0);
     assert_int_equal(other.length, 0);
     other.length = 77;
-    assert_int_equal(sluice_slice_keep(&empty, &other), 0);
+    assert_int_equal(sluice_slice_take(&empty, &other), 0);
     assert_int_equal(other.length, 0);
     sluice_slice_release(&empty);
     sluice_slice_release(NULL);
@@ -350,7 +351,7 @@ static void keep_moves_references(void **state) {
     (void)state;
     sluice_pool *pool = new_pool(32);
     sluice_slice slice = new_text(pool), kept;
-    assert_int_equal(sluice_slice_keep(&slice, &kept), 0);
+    assert_int_equal(sluice_slice_take(&slice, &kept), 0);
     assert_int_equal(sluice_slice_length(&slice), 0);
     assert_int_equal(sluice_slice_blocks(&slice), 0);
     for (sluice_block *block = kept.first; block; block = block == kept.last ? NULL : block->next)
@@ -458,7 +459,7 @@ static void who_keeps_small_pieces_leaves_views(void **state) {
         assert_int_equal(sluice_chain_move(from, 1, to), 0);
         assert_int_equal(sluice_chain_skip(from, 1), 1);
         assert_int_equal(sluice_chain_take(to, 1, &slice), 0);
-        error = sluice_slice_keep(&slice, &kept[count]);
+        error = sluice_slice_take(&slice, &kept[count]);
         count += error == 0;
     }
     assert_int_equal(error, -ENOBUFS);
@@ -471,7 +472,7 @@ static void who_keeps_small_pieces_leaves_views(void **state) {
     sluice_chain_free(to);
     while (count > 0)
         sluice_slice_release(&kept[--count]);
-    assert_int_equal(sluice_slice_keep(&slice, &kept[0]), 0);
+    assert_int_equal(sluice_slice_take(&slice, &kept[0]), 0);
     sluice_slice_release(&kept[0]);
     sluice_chain_free(from);
     free_pool(pool);

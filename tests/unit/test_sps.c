@@ -2,7 +2,7 @@
  * Sequence parameter sets: written bit by bit as ITU-T H.264 and H.265 say, with every syntax element, at random; what
  * is read must be what was written. All that is only stepped over lies before something that is not.
  */
-#include "framers/sps.h"
+#include "framers/codec/sps.h"
 
 #include <errno.h>
 #include <setjmp.h>

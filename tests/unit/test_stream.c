@@ -20,9 +20,13 @@
 
 enum { GUARD = 100, BLOCK = 4096, BLOCKS = 64, SEED = 7 };
 
-static const sluice_pool_options pool_options = {
-    .block_size = BLOCK, .slab_blocks = 8, .max_blocks = BLOCKS, .reserve_blocks = 4, .no_huge_pages = true};
-static const sluice_loop_options loop_options = {.stock_bytes = 8 * BLOCK};
+static const sluice_pool_options pool_options = {.size = sizeof pool_options,
+                                                 .block_size = BLOCK,
+                                                 .slab_blocks = 8,
+                                                 .max_blocks = BLOCKS,
+                                                 .reserve_blocks = 4,
+                                                 .no_huge_pages = true};
+static const sluice_loop_options loop_options = {.size = sizeof loop_options, .stock_bytes = 8 * BLOCK};
 
 typedef struct fixture {
     loop_rig rig;
@@ -94,7 +98,7 @@ static void straight_line(void **state) {
     char scratch[16], got[6];
     const char *line;
     size_t length, done = 77;
-    open_all(&f, &(sluice_stream_options){.timeout_ms = 1000 * GUARD});
+    open_all(&f, &(sluice_stream_options){.size = sizeof(sluice_stream_options), .timeout_ms = 1000 * GUARD});
     assert_ptr_equal(sluice_conn_loop(sluice_stream_conn(f.stream)), f.rig.loop);
     assert_int_equal(sluice_stream_write(f.stream, "PING\r\n", 6, &done), 0);
     assert_int_equal(done, 6);
@@ -188,7 +192,7 @@ static void bytes_are_read_at_random(void **state) {
         fixture f;
         socket_writer writer;
         uint64_t random = i, total = most[i] < 1000 ? TOTAL / 16 : TOTAL;
-        open_all(&f, &(sluice_stream_options){.read_ahead = 4 * BLOCK});
+        open_all(&f, &(sluice_stream_options){.size = sizeof(sluice_stream_options), .read_ahead = 4 * BLOCK});
         socket_writer_start(&writer, f.peer, SEED, total, 1, most[i]);
         read_at_random(&f, total, &random);
         socket_writer_join(&writer);
@@ -303,8 +307,8 @@ static void a_large_read_is_not_copied(void **state) {
     enum { N = 4 << 20 };
     fixture f;
     socket_writer writer;
-    sluice_loop_stats loop_stats;
-    sluice_pool_stats pool_stats;
+    sluice_loop_stats loop_stats = {.size = sizeof loop_stats};
+    sluice_pool_stats pool_stats = {.size = sizeof pool_stats};
     uint8_t *memory = malloc(N);
     size_t done;
     open_all(&f, NULL);
@@ -413,7 +417,8 @@ static void the_loop_goes_on_meanwhile(void **state) {
     echo_server_open(&server, f.rig.loop);
     for (int i = 0; i < CLIENTS; i++)
         echo_client_open(&clients[i], &server, (uint32_t)i + 1, TOTAL);
-    f.stream = stream_open(&f, &(sluice_stream_options){.timeout_ms = 1}, &f.peer);
+    f.stream = stream_open(&f, &(sluice_stream_options){.size = sizeof(sluice_stream_options), .timeout_ms = 1},
+                           &f.peer);
     f.reader = sluice_stream_reader(f.stream);
     uint8_t byte;
     for (int i = 0; i < CLIENTS; i++)
@@ -639,7 +644,7 @@ static void what_is_not_read_stays_with_the_peer(void **state) {
     int other_peer;
     uint8_t bytes[ROUND], byte;
     uint64_t sent = 0;
-    open_all(&f, &(sluice_stream_options){.read_ahead = AHEAD});
+    open_all(&f, &(sluice_stream_options){.size = sizeof(sluice_stream_options), .read_ahead = AHEAD});
     other = stream_open(&f, NULL, &other_peer);
     sluice_stream_set_timeout(other, 1);
     sockets_set_blocking(f.peer, false);

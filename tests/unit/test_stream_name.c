@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/stream_name.h"
+#include "daemon/base/stream_name.h"
 
 static void names_are_checked(void **state) {
     (void)state;

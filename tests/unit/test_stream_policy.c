@@ -1,5 +1,5 @@
 /* What holds for a stream, where some are otherwise than the others. */
-#include "daemon/stream_policy.h"
+#include "daemon/relay/stream_policy.h"
 
 #include <errno.h>
 #include <setjmp.h>

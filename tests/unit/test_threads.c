@@ -31,7 +31,8 @@ enum {
 
 static sluice_pool *new_pool(uint32_t max_blocks, uint32_t reserve_blocks) {
     sluice_pool *pool;
-    sluice_pool_options options = {.block_size = BLOCK,
+    sluice_pool_options options = {.size = sizeof options,
+                                   .block_size = BLOCK,
                                    .slab_blocks = 8,
                                    .max_blocks = max_blocks,
                                    .reserve_blocks = reserve_blocks,
@@ -41,7 +42,7 @@ static sluice_pool *new_pool(uint32_t max_blocks, uint32_t reserve_blocks) {
 }
 
 static sluice_pool_stats counts(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.total, stats.free + stats.kernel + stats.held);
     return stats;
@@ -537,7 +538,7 @@ static void remote_releases_count_at_once(void **state) {
     assert_int_equal(sluice_chain_take(chain, 1, &frame), 0);
 
     for (uint32_t i = 1; i < MAX; i++) {
-        int error = sluice_slice_keep(&frame, &kept);
+        int error = sluice_slice_take(&frame, &kept);
         assert_int_equal(error, i - 1 > RESERVE ? 0 : -ENOBUFS);
         if (!error)
             frame = kept;
@@ -667,7 +668,7 @@ static void a_pool_is_given_up_under_way(void **state) {
 /* The last of a pool that is gone already is released on another thread, when its owner has ended. */
 static void *make_and_leave(void *context) {
     sluice_slice *slice = context;
-    sluice_pool_options options = {.block_size = BLOCK, .slab_blocks = 8, .max_blocks = 8};
+    sluice_pool_options options = {.size = sizeof options, .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 8};
     sluice_pool *pool;
     sluice_chain *chain;
     sluice_block *block;

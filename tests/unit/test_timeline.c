@@ -1,5 +1,5 @@
 /* The time that players are told, whatever publishers' timestamps do. */
-#include "daemon/timeline.h"
+#include "daemon/relay/timeline.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

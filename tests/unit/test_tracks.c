@@ -2,7 +2,7 @@
  * Tracks, their headers and versions, what a group begins with, and what players are sent of it: each bound, and one
  * step beyond.
  */
-#include "daemon/tracks.h"
+#include "daemon/relay/tracks.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/gop.h"
-#include "daemon/player.h"
-#include "daemon/stream.h"
-#include "daemon/track_payload.h"
+#include "daemon/relay/gop.h"
+#include "daemon/relay/player.h"
+#include "daemon/relay/stream.h"
+#include "daemon/relay/track_payload.h"
 #include "support/slices.h"
 #include "support/taking.h"
 
@@ -37,8 +37,8 @@ typedef struct tracks_rig {
 
 static void rig_open(tracks_rig *rig) {
     static const sluice_pool_options options = {
-        .block_size = BLOCK, .slab_blocks = 64, .max_blocks = BLOCKS, .no_huge_pages = true};
-    *rig = (tracks_rig){.player = {.limit = LIMIT}};
+        .size = sizeof options, .block_size = BLOCK, .slab_blocks = 64, .max_blocks = BLOCKS, .no_huge_pages = true};
+    *rig = (tracks_rig){.player = {.form.format = &wire_flv, .limit = LIMIT}};
     rig->player.stream = &rig->stream;
     assert_int_equal(sluice_pool_new(&options, &rig->pool), 0);
     assert_int_equal(packet_pool_new(UINT64_MAX, &rig->packets), 0);
@@ -115,7 +115,7 @@ static void a_group_begins_with_the_header_of_its_key_frame(void **state) {
     assert_queued(&rig, "Aa12B3");
     take_queued(&rig.player);
     player_clear(&rig.player);
-    rig.player = (struct player){.limit = LIMIT, .stream = &rig.stream};
+    rig.player = (struct player){.form.format = &wire_flv, .limit = LIMIT, .stream = &rig.stream};
     publish(&rig, PACKET_KEY_FRAME, 0, '4');
     start(&rig);
     assert_queued(&rig, "Ba4");
@@ -370,7 +370,7 @@ static void payloads_of_tracks_share_blocks_for_their_headers(void **state) {
     struct track_payloads payloads;
     sluice_flv_tracks place = {0};
     sluice_flv_track track;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     (void)state;
     rig_open(&rig);
     assert_int_equal(track_payloads_init(&payloads, rig.pool), 0);

@@ -55,8 +55,8 @@ static int duplicate(int fd) {
 }
 
 static void rig_open(loop_rig *rig, void **state, uint32_t batch_us) {
-    const sluice_loop_options options = {.backend = ((const sluice_loop_options *)*state)->backend,
-                                         .batch_us = batch_us};
+    const sluice_loop_options options = {
+        .size = sizeof options, .backend = ((const sluice_loop_options *)*state)->backend, .batch_us = batch_us};
     loop_rig_open(rig, NULL, &options, GUARD);
 }
 
@@ -106,6 +106,7 @@ static void sender_closed(sluice_conn *conn, void *user) {
 }
 
 static const sluice_conn_events sender_events = {
+    .size = sizeof sender_events,
     .on_gather = sender_gather,
     .on_sent = sender_sent,
     .on_closed = sender_closed,
@@ -175,7 +176,7 @@ static void count_accept(sluice_listener *listener, int fd, void *user) {
     close(fd);
 }
 
-static const sluice_conn_events ping_events = {.on_data = ping_data};
+static const sluice_conn_events ping_events = {.size = sizeof ping_events, .on_data = ping_data};
 
 static void listen_here(sluice_loop *loop, sluice_listener **ret_listener, unsigned *accepts) {
     const struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -211,7 +212,7 @@ static int connect_client(const sluice_listener *listener) {
 
 /* Where the kernel works for the loop between turns, on old kernels, it may have accepted them already. */
 static void wait_queued(const sluice_loop *loop, const sluice_listener *listener, unsigned count) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     if (strcmp(stats.backend, "epoll") == 0 || strstr(stats.features, "defer-taskrun"))
         sockets_wait_queued(sluice_listener_fd(listener), count);
@@ -332,7 +333,8 @@ static void talker_closed(sluice_conn *conn, void *user) {
     ((talkers *)user)->closed++;
 }
 
-static const sluice_conn_events talker_events = {.on_data = talker_data, .on_closed = talker_closed};
+static const sluice_conn_events talker_events = {
+    .size = sizeof talker_events, .on_data = talker_data, .on_closed = talker_closed};
 
 static void talkers_open(talkers *t, sluice_loop *loop, unsigned count) {
     *t = (talkers){.loop = loop, .count = count};
@@ -388,6 +390,118 @@ static void events_starve_nobody(void **state) {
     serve_beside_talkers(state, EPOLL_EVENTS);
     serve_beside_talkers(state, EPOLL_EVENTS + 1);
     serve_beside_talkers(state, 10 * EPOLL_EVENTS);
+}
+
+/* Floods: connections that always have more than they are received from; beside them, one has a byte now and then. */
+
+typedef struct flood {
+    sluice_conn *conn;
+    int peer;
+    size_t heard;
+} flood;
+
+typedef struct floods {
+    flood *each;
+    unsigned count;
+} floods;
+
+static void flood_data(sluice_conn *conn, void *user) {
+    sluice_chain *chain = sluice_conn_chain(conn);
+    ((flood *)user)->heard += sluice_chain_skip(chain, sluice_chain_length(chain));
+}
+
+static const sluice_conn_events flood_events = {.size = sizeof flood_events, .on_data = flood_data};
+
+static void floods_open(floods *f, sluice_loop *loop, unsigned count) {
+    const int size = 1 << 17;
+    *f = (floods){.count = count};
+    f->each = calloc(count, sizeof(flood));
+    assert_non_null(f->each);
+    for (unsigned i = 0; i < count; i++) {
+        int fds[2];
+        sockets_tcp_pair(fds);
+        f->each[i].peer = fds[1];
+        assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof size), 0);
+        assert_int_equal(sluice_conn_new(loop, fds[0], &flood_events, &f->each[i], &f->each[i].conn), 0);
+    }
+}
+
+static void floods_fill(const floods *f) {
+    static const char bytes[1 << 16];
+    for (unsigned i = 0; i < f->count; i++)
+        while (send(f->each[i].peer, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+            continue;
+}
+
+static void floods_close(const floods *f) {
+    for (unsigned i = 0; i < f->count; i++) {
+        sluice_conn_close(f->each[i].conn);
+        close(f->each[i].peer);
+    }
+    free(f->each);
+}
+
+static unsigned floods_unheard(const floods *f) {
+    unsigned unheard = 0;
+    for (unsigned i = 0; i < f->count; i++)
+        unheard += f->each[i].heard == 0;
+    return unheard;
+}
+
+/* Nor does one of them wait for the others without end. */
+static void hear_each_flood(floods *f, sluice_loop *loop, unsigned most) {
+    unsigned turns = 0;
+    for (unsigned i = 0; i < f->count; i++)
+        f->each[i].heard = 0;
+    for (; turns < 5 * most && floods_unheard(f) > 0; turns++) {
+        floods_fill(f);
+        assert_int_equal(sluice_loop_turn(loop, 0), 0);
+    }
+    print_message("%u floods: each is heard within %u turns\n", f->count, turns);
+    assert_in_range(turns, 1, most);
+}
+
+/* Who takes few blocks gets one at once, however many wait for what others leave of the kernel's. */
+static void hear_beside_floods(void **state, unsigned count) {
+    enum { ROUNDS = 20, TURNS = 60 };
+    loop_rig rig;
+    floods f;
+    others light = {0};
+    sluice_conn *conn;
+    unsigned most = 0;
+    int fds[2];
+    count = descriptors(2 * count) / 2;
+    rig_open(&rig, state, 0);
+    floods_open(&f, rig.loop, count);
+    sockets_tcp_pair(fds);
+    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &ping_events, &light, &conn), 0);
+    for (unsigned turns = 0; turns < ARMED_TURNS; turns++)
+        assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        unsigned turns = 0;
+        sockets_write(fds[1], "p", 1);
+        sockets_wait_delivered(fds[1]);
+        for (; turns < 5 * TURNS && light.pings < round; turns++) {
+            floods_fill(&f);
+            assert_int_equal(sluice_loop_turn(rig.loop, 0), 0);
+        }
+        most = turns > most ? turns : most;
+    }
+    print_message("%u floods: a byte is heard within %u turns\n", count, most);
+    assert_in_range(most, 1, TURNS);
+    for (int i = 0; i < 3; i++)
+        hear_each_flood(&f, rig.loop, TURNS);
+    floods_close(&f);
+    sluice_conn_close(conn);
+    close(fds[1]);
+    rig_close(&rig);
+}
+
+static void floods_starve_nobody(void **state) {
+    hear_beside_floods(state, 12);
+    hear_beside_floods(state, 31);
+    hear_beside_floods(state, 50);
+    hear_beside_floods(state, 500);
 }
 
 /* More cancels than there are entries, whether the loop has had a turn before or not. */
@@ -579,7 +693,7 @@ static void count_written(sluice_file_writer *writer, int error, void *user) {
 }
 
 static void write_together(void **state, unsigned count) {
-    static const sluice_file_writer_events events = {.on_closed = count_written};
+    static const sluice_file_writer_events events = {.size = sizeof events, .on_closed = count_written};
     loop_rig rig;
     unsigned closed = 0;
     int fd = files_make(0);
@@ -587,7 +701,7 @@ static void write_together(void **state, unsigned count) {
     rig_open(&rig, state, 0);
     for (unsigned i = 0; i < count; i++) {
         sluice_file_writer *writer;
-        const sluice_file_writer_options options = {.offset = i};
+        const sluice_file_writer_options options = {.size = sizeof options, .offset = i};
         assert_int_equal(sluice_file_writer_new(rig.loop, duplicate(fd), &options, &events, &closed, &writer), 0);
         assert_int_equal(sluice_file_writer_copy(writer, "w", 1), 0);
         sluice_file_writer_finish(writer);
@@ -612,6 +726,7 @@ int main(void) {
         FILES_ON_BOTH(cancels_all_happen),        FILES_ON_BOTH(accepts_starve_nobody),
         FILES_ON_BOTH(posts_starve_nobody),       FILES_ON_BOTH(timers_starve_nobody),
         FILES_ON_BOTH(reads_starve_nobody),       FILES_ON_BOTH(writes_all_happen),
+        FILES_ON_BOTH(floods_starve_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The UTF-8 check: what it lets pass, and at which byte it says no, however the text is cut. */
-#include "framers/utf8.h"
+#include "framers/text/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

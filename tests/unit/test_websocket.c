@@ -34,19 +34,20 @@ enum {
     MAX_EVENTS = 256,
 };
 
-static const sluice_websocket_options as_messages;
-static const sluice_websocket_options as_pieces = {.pieces = true};
+static const sluice_websocket_options as_messages = {.size = sizeof as_messages};
+static const sluice_websocket_options as_pieces = {.size = sizeof as_pieces, .pieces = true};
 
 static int set_up(void **state) {
     sluice_pool *pool = NULL;
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool), 0);
+    assert_int_equal(
+        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
     *state = pool;
     return 0;
 }
 
 static int tear_down(void **state) {
     sluice_pool *pool = *state;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     feed_assert_returned(pool);
     sluice_pool_get_stats(pool, &stats);
     assert_int_equal(stats.bytes_copied, 0);
@@ -302,7 +303,7 @@ static void check_event(struct run *run, unsigned opcode, unsigned close_code, c
                        : slice_is(&message->payload, bytes, event->size);
     if (!same)
         fail_msg("message %zu has another payload", index);
-    if (!joined && run->keeping != KEEP_NONE && sluice_slice_keep(&message->payload, &run->kept[index]) != 0)
+    if (!joined && run->keeping != KEEP_NONE && sluice_slice_take(&message->payload, &run->kept[index]) != 0)
         fail_msg("message %zu cannot be kept", index);
     run->got.count++;
 }
@@ -926,7 +927,7 @@ static void test_by_reference(void **state) {
     sluice_chain *chain = NULL;
     sluice_websocket *ws = NULL;
     sluice_block *block = NULL;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     struct iovec pieces[4];
     add_text(&vector, BINARY, "one");
     add_text(&vector, LAST | PING, "ping");
@@ -1171,14 +1172,21 @@ static void test_options(void **state) {
     (void)state;
     assert_int_equal(sluice_websocket_new((sluice_websocket_role)2, NULL, &ws), -EINVAL);
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_SERVER,
-                                          &(sluice_websocket_options){.max_frame = (uint64_t)PTRDIFF_MAX + 1}, &ws),
+                                          &(sluice_websocket_options){.size = sizeof(sluice_websocket_options),
+                                                                      .max_frame = (uint64_t)PTRDIFF_MAX + 1},
+                                          &ws),
                      -EINVAL);
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_SERVER,
-                                          &(sluice_websocket_options){.max_message = (uint64_t)PTRDIFF_MAX + 1}, &ws),
+                                          &(sluice_websocket_options){.size = sizeof(sluice_websocket_options),
+                                                                      .max_message = (uint64_t)PTRDIFF_MAX + 1},
+                                          &ws),
                      -EINVAL);
     assert_null(ws);
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_CLIENT,
-                                          &(sluice_websocket_options){.max_frame = PTRDIFF_MAX, .max_message = 1}, &ws),
+                                          &(sluice_websocket_options){.size = sizeof(sluice_websocket_options),
+                                                                      .max_frame = PTRDIFF_MAX,
+                                                                      .max_message = 1},
+                                          &ws),
                      0);
     assert_int_equal(sluice_websocket_close_code(ws), 0);
     sluice_websocket_free(ws);
@@ -1186,7 +1194,9 @@ static void test_options(void **state) {
 
 /* The limit itself passes; a byte more is refused by the header, of whatever frame it is. */
 static void test_message_limit(void **state) {
-    const sluice_websocket_options limited[] = {{.max_message = 1000}, {.max_message = 1000, .pieces = true}};
+    const sluice_websocket_options limited[] = {
+        {.size = sizeof(sluice_websocket_options), .max_message = 1000},
+        {.size = sizeof(sluice_websocket_options), .max_message = 1000, .pieces = true}};
     for (int i = 0; i < 2; i++) {
         struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
         add_filled(&vector, LAST | BINARY, 1000);
@@ -1214,7 +1224,9 @@ static void test_message_limit(void **state) {
 
 static void test_frame_limit(void **state) {
     const sluice_websocket_options limited[] = {
-        {.max_frame = 500}, {.max_frame = 500, .pieces = true}, {.max_frame = 500, .max_message = 100000}};
+        {.size = sizeof(sluice_websocket_options), .max_frame = 500},
+        {.size = sizeof(sluice_websocket_options), .max_frame = 500, .pieces = true},
+        {.size = sizeof(sluice_websocket_options), .max_frame = 500, .max_message = 100000}};
     for (int i = 0; i < 3; i++) {
         struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
         add_filled(&vector, LAST | BINARY, 500);
@@ -1246,7 +1258,7 @@ static void test_tiny_fragments(void **state) {
     } cases[] = {{0, 1024}, {1, 1040}, {32, 2048}, {48, 4096}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vector vector = {.reader = SLUICE_WEBSOCKET_CLIENT};
-        const sluice_websocket_options options = {.max_message = 8 << 20};
+        const sluice_websocket_options options = {.size = sizeof options, .max_message = 8 << 20};
         add_filled(&vector, BINARY, cases[i].size);
         for (size_t count = 1; count < cases[i].most - 1; count++)
             add_filled(&vector, MORE, cases[i].size);
@@ -1278,7 +1290,8 @@ static void test_many_fragments(void **state) {
 
 /* A pool whose views have run out. */
 static void test_no_views(void **state) {
-    const sluice_pool_options small = {.block_size = 4096, .slab_blocks = 32, .max_blocks = 32, .no_huge_pages = true};
+    const sluice_pool_options small = {
+        .size = sizeof small, .block_size = 4096, .slab_blocks = 32, .max_blocks = 32, .no_huge_pages = true};
     struct vector vector = {.reader = SLUICE_WEBSOCKET_CLIENT};
     sluice_pool *pool = NULL;
     (void)state;
@@ -1345,7 +1358,7 @@ static void test_neighbours(void **state) {
             /* Of the third frame there is only a part, which nobody has looked at. */
             feed(&run.chain, *state, vector.buffer.bytes, end + sizeof behind, 0);
             assert_int_equal(sluice_websocket_next(run.ws, &run.chain, &message), 1);
-            assert_int_equal(sluice_slice_keep(&message->payload, &kept), 0);
+            assert_int_equal(sluice_slice_take(&message->payload, &kept), 0);
             assert_int_equal(sluice_websocket_next(run.ws, &run.chain, &message), 1);
             assert_true(slice_is(&kept, first, before));
             assert_int_equal(sluice_chain_length(&run.chain), sizeof behind);
@@ -1393,7 +1406,7 @@ static void test_other_threads_read_on(void **state) {
     begin(&run, *state, vector.reader, &as_messages, NULL);
     feed(&run.chain, *state, vector.buffer.bytes, vector.buffer.size, 0);
     assert_int_equal(sluice_websocket_next(run.ws, &run.chain, &message), 1);
-    assert_int_equal(sluice_slice_keep(&message->payload, &kept), 0);
+    assert_int_equal(sluice_slice_take(&message->payload, &kept), 0);
     struct watcher watcher = {.slice = &kept, .value = 'k'};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, watch, &watcher), 0);
@@ -1510,7 +1523,10 @@ static void test_random_streams(void **state) {
 static void test_random_damage(void **state) {
     uint64_t seed = 0x5EED0002;
     const sluice_websocket_options options[] = {
-        {.max_message = 2000}, {.max_message = 2000, .pieces = true}, {.pieces = true}, {.max_frame = 300}};
+        {.size = sizeof(sluice_websocket_options), .max_message = 2000},
+        {.size = sizeof(sluice_websocket_options), .max_message = 2000, .pieces = true},
+        {.size = sizeof(sluice_websocket_options), .pieces = true},
+        {.size = sizeof(sluice_websocket_options), .max_frame = 300}};
     size_t failures = 0;
     for (int round = 0; round < 20000; round++) {
         struct vector vector = {.reader = (sluice_websocket_role)random_below(&seed, 2)};

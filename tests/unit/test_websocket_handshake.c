@@ -35,7 +35,9 @@ struct head {
 };
 
 static void read_head(struct head *head, const char *text) {
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &head->pool), 0);
+    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true},
+                                     &head->pool),
+                     0);
     assert_int_equal(sluice_chain_new(head->pool, &head->chain), 0);
     assert_int_equal(sluice_http_new(&head->http), 0);
     feed(head->chain, head->pool, text, strlen(text), 0);

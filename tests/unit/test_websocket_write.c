@@ -173,13 +173,14 @@ static void test_pong(void **state) {
     sluice_chain *chain = NULL;
     sluice_websocket *ws = NULL;
     sluice_websocket_message *ping = NULL;
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     uint8_t frame[2 + SLUICE_WEBSOCKET_MAX_CONTROL] = {0x89, SLUICE_WEBSOCKET_MAX_CONTROL};
     uint8_t buffer[SLUICE_WEBSOCKET_CONTROL_SIZE];
     (void)state;
     for (size_t i = 2; i < sizeof frame; i++)
         frame[i] = (uint8_t)(i * 11);
-    assert_int_equal(sluice_pool_new(&(sluice_pool_options){.no_huge_pages = true}, &pool), 0);
+    assert_int_equal(
+        sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool), 0);
     assert_int_equal(sluice_chain_new(pool, &chain), 0);
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_CLIENT, NULL, &ws), 0);
 

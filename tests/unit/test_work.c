@@ -63,7 +63,7 @@ typedef struct held_rig {
 } held_rig;
 
 static void held_open(held_rig *held, void **state) {
-    static const sluice_pool_options pool = {.no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool, .no_huge_pages = true};
     *held = (held_rig){0};
     files_rig_open(&held->rig, &pool, state);
     assert_int_equal(sem_init(&held->begun, 0, 0), 0);
@@ -88,7 +88,7 @@ static void held_close(held_rig *held) {
 }
 
 static void work_is_done_elsewhere_and_told_here(void **state) {
-    static const sluice_pool_options pool = {.no_huge_pages = true};
+    static const sluice_pool_options pool = {.size = sizeof pool, .no_huge_pages = true};
     loop_rig rig;
     job jobs[JOBS] = {0};
     unsigned count = 0;
@@ -220,7 +220,7 @@ static void file_closed(sluice_file_writer *writer, int error, void *user) {
 
 /* What strangers may ask for does not stand before a recording. */
 static void files_do_not_wait_for_work(void **state) {
-    static const sluice_file_writer_events events = {.on_closed = file_closed};
+    static const sluice_file_writer_events events = {.size = sizeof events, .on_closed = file_closed};
     held_rig held;
     unsigned closed = 0;
     held_open(&held, state);

@@ -60,7 +60,7 @@ enum {
 };
 
 static const sluice_pool_options small_pool = {
-    .block_size = 512, .slab_blocks = 64, .max_blocks = 4096, .no_huge_pages = true};
+    .size = sizeof small_pool, .block_size = 512, .slab_blocks = 64, .max_blocks = 4096, .no_huge_pages = true};
 
 /* A connection with a writer, and what it was told. */
 typedef struct session {
@@ -105,8 +105,11 @@ static void session_closed(sluice_conn *conn, void *user) {
     s->released_at_close = s->released;
 }
 
-static const sluice_conn_events session_events = {
-    .on_end = session_end, .on_gather = session_gather, .on_sent = session_sent, .on_closed = session_closed};
+static const sluice_conn_events session_events = {.size = sizeof session_events,
+                                                  .on_end = session_end,
+                                                  .on_gather = session_gather,
+                                                  .on_sent = session_sent,
+                                                  .on_closed = session_closed};
 
 static void session_open(session *s, const loop_rig *rig, void pair(int fds[2]), size_t limit) {
     int fds[2];
@@ -139,19 +142,19 @@ static void released(const void *data, size_t size, void *user) {
 }
 
 static sluice_writer_stats stats_of(const sluice_writer *writer) {
-    sluice_writer_stats stats;
+    sluice_writer_stats stats = {.size = sizeof stats};
     sluice_writer_get_stats(writer, &stats);
     return stats;
 }
 
 static uint32_t held(sluice_pool *pool) {
-    sluice_pool_stats stats;
+    sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(pool, &stats);
     return stats.held;
 }
 
 static uint64_t enters_of(const sluice_loop *loop) {
-    sluice_loop_stats stats;
+    sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
     return stats.enters;
 }
@@ -360,16 +363,16 @@ static void the_limit_holds(void **state) {
     assert_int_equal(sluice_writer_borrow(s.writer, bytes, 60, released, &s), 0);
     assert_int_equal(sluice_writer_room(s.writer), 40);
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(sluice_writer_copy(s.writer, bytes, 41), -ENOBUFS);
-        assert_int_equal(put_slice(s.writer, rig.pool, bytes, 41, 0), -ENOBUFS);
-        assert_int_equal(sluice_writer_borrow(s.writer, bytes, 41, released, &s), -ENOBUFS);
+        assert_int_equal(sluice_writer_copy(s.writer, bytes, 41), -EAGAIN);
+        assert_int_equal(put_slice(s.writer, rig.pool, bytes, 41, 0), -EAGAIN);
+        assert_int_equal(sluice_writer_borrow(s.writer, bytes, 41, released, &s), -EAGAIN);
         assert_int_equal(stats_of(s.writer).queued_bytes, 60);
         assert_int_equal(stats_of(s.writer).queued_items, 1);
     }
     assert_int_equal(held(rig.pool), 0);
     assert_int_equal(put_slice(s.writer, rig.pool, bytes, 40, 0), 0);
     assert_int_equal(sluice_writer_room(s.writer), 0);
-    assert_int_equal(sluice_writer_copy(s.writer, bytes, 1), -ENOBUFS);
+    assert_int_equal(sluice_writer_copy(s.writer, bytes, 1), -EAGAIN);
     /* There is room again as bytes are taken, also within an item. */
     assert_int_equal(sluice_writer_gather(s.writer, iov, 4), 2);
     assert_int_equal(sluice_writer_room(s.writer), 0);
@@ -395,7 +398,7 @@ static void the_number_of_items_is_limited(void **state) {
         assert_int_equal(sluice_writer_borrow(s.writer, NULL, 0, released, &s), 0);
     assert_int_equal(sluice_writer_copy(s.writer, "ab", 2), 0);
     assert_int_equal(sluice_writer_room(s.writer), 0);
-    assert_int_equal(sluice_writer_borrow(s.writer, NULL, 0, released, &s), -ENOBUFS);
+    assert_int_equal(sluice_writer_borrow(s.writer, NULL, 0, released, &s), -EAGAIN);
     /* Copies that lie together need no more items. */
     assert_int_equal(sluice_writer_copy(s.writer, "cd", 2), 0);
     assert_int_equal(sluice_writer_gather(s.writer, &iov, 1), 1);
@@ -447,7 +450,7 @@ static void produce(session *s) {
             p->lent += error == 0;
         }
         if (error) {
-            assert_int_equal(error, -ENOBUFS);
+            assert_int_equal(error, -EAGAIN);
             p->refused++;
             return;
         }
@@ -510,7 +513,7 @@ static void many_messages_leave_in_one_system_call(void **state) {
     loop_rig_open(&rig, &small_pool, NULL, GUARD);
     session_open(&s, &rig, sockets_tcp_pair, UNLIMITED);
     turn_through(rig.loop, 3);
-    sluice_loop_stats before, after;
+    sluice_loop_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     sluice_loop_get_stats(rig.loop, &before);
     for (size_t at = 0; at < BYTES; at += HEADER + PAYLOAD) {
         assert_int_equal(sluice_writer_copy(s.writer, bytes + at, HEADER), 0);
@@ -932,7 +935,8 @@ static void echo_data(sluice_conn *conn, void *user) {
 
 static void small_messages_are_echoed(void **state) {
     (void)state;
-    static const sluice_conn_events events = {.on_data = echo_data,
+    static const sluice_conn_events events = {.size = sizeof events,
+                                              .on_data = echo_data,
                                               .on_end = session_end,
                                               .on_gather = session_gather,
                                               .on_sent = session_sent,

@@ -1,0 +1,91 @@
+"""The figures in the READMEs: regions between comments, and the plots that are shown. They are what the recordings yield.
+
+    <!-- figures: NAME -->
+    ...
+    <!-- end of figures -->
+"""
+
+import difflib
+import os
+import re
+
+from compare import report, results, scenarios, summary
+
+# Each region stands in its document once.
+REGIONS = {
+    "README.md": {"costs": summary.costs, "others": summary.others},
+    "bench/README.md": {"sweeps": summary.sweeps, "peers-publishers": summary.peers_publishers,
+                        "peers-players": summary.peers_players, "targets": summary.targets, "sittings": summary.sittings},
+}
+REGION = re.compile(r"(<!-- figures: ([a-z-]+) -->\n)(.*?)(<!-- end of figures -->\n)", re.DOTALL)
+SHOWN = re.compile(r"\]\(results/(\S+)\.svg\)")  # In bench/README.md.
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def scenario_of(name):
+    """That of a recording; None for what is neither a scenario's nor a sweep's."""
+    swept = {scenarios.swept(*one): one[1] for one in scenarios.SWEPT}
+    return scenarios.BY_NAME.get(swept.get(name, name))
+
+
+def derived(text, tables, recordings):
+    """A document with each of its regions as it is to be, and what its regions are called."""
+    found = []
+
+    def region(match):
+        begin, name, _, end = match.groups()
+        found.append(name)
+        return begin + "".join(line + "\n" for line in tables[name](recordings)) + end if name in tables else match.group()
+
+    return REGION.sub(region, text), found
+
+
+def expected(root, folder):
+    """What documents and shown plots are to be, by path; and a line for each thing that is wrong by itself."""
+    recordings = results.read_all(folder)
+    used = {one.machine["sitting"] for one in recordings.values()}
+    wrong = [f"{name}.csv: no scenario and no sweep of that name" for name in recordings if not scenario_of(name)]
+    wrong += [f"{results.MACHINE}: no recording is of sitting {one}" for one in results.machine_of(folder) if one not in used]
+    contents = {}
+    for document, tables in REGIONS.items():
+        path = os.path.join(root, document)
+        try:
+            contents[path], found = derived(read(path), tables, recordings)
+        except KeyError as missing:
+            wrong.append(f"{document}: it shows {missing}, which is not recorded")
+            continue
+        if sorted(found) != sorted(tables):
+            wrong.append(f"{document}: its regions are {', '.join(found)}, and not {', '.join(tables)}")
+    for name in SHOWN.findall(read(os.path.join(root, "bench/README.md"))):
+        if name in recordings and scenario_of(name):
+            contents[os.path.join(folder, name + ".svg")] = report.draw(scenario_of(name), recordings[name].rounds)
+        else:
+            wrong.append(f"bench/README.md: it shows {name}, which is not recorded")
+    return contents, wrong
+
+
+def check(root, folder):
+    """A line for each thing that is wrong: differences are shown with the text that is there first."""
+    contents, wrong = expected(root, folder)
+    for path, content in contents.items():
+        there = read(path) if os.path.exists(path) else ""
+        name = os.path.relpath(path, root)
+        wrong += [line.rstrip("\n") for line in difflib.unified_diff(there.splitlines(True), content.splitlines(True), name,
+                                                                    "of the recordings", n=0)]
+    return wrong
+
+
+def update(root, folder):
+    """Writes what check() would find to differ; a line for each thing that is wrong by itself, which stops it."""
+    contents, wrong = expected(root, folder)
+    if wrong:
+        return wrong
+    for path, content in contents.items():
+        if not os.path.exists(path) or read(path) != content:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+    return []

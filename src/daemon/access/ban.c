@@ -1,0 +1,61 @@
+#include "daemon/access/ban.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void forget_ended(struct bans *bans, uint64_t now) {
+    for (size_t i = 0; i < bans->count;) {
+        if (bans->list[i].until <= now)
+            bans->list[i] = bans->list[--bans->count];
+        else
+            i++;
+    }
+}
+
+static struct ban *find(const struct bans *bans, const char *stream, const char *host) {
+    for (size_t i = 0; i < bans->count; i++)
+        if (strcmp(bans->list[i].stream, stream) == 0 && strcmp(bans->list[i].host, host) == 0)
+            return &bans->list[i];
+    return NULL;
+}
+
+static struct ban *first_to_end(const struct bans *bans) {
+    struct ban *first = &bans->list[0];
+    for (size_t i = 1; i < bans->count; i++)
+        if (bans->list[i].until < first->until)
+            first = &bans->list[i];
+    return first;
+}
+
+int bans_add(struct bans *bans, const char *stream, const char *peer, uint64_t now, uint64_t ban_ms) {
+    char host[ADDRESS_TEXT];
+    address_host(peer, host);
+    forget_ended(bans, now);
+    if (!bans->list)
+        bans->list = malloc(BAN_MOST * sizeof *bans->list);
+    if (!bans->list)
+        return -ENOMEM;
+    struct ban *ban = find(bans, stream, host);
+    if (!ban)
+        ban = bans->count < BAN_MOST ? &bans->list[bans->count++] : first_to_end(bans);
+    snprintf(ban->stream, sizeof ban->stream, "%s", stream);
+    memcpy(ban->host, host, sizeof host);
+    ban->until = now + ban_ms;
+    return 0;
+}
+
+bool bans_hold(struct bans *bans, const char *stream, const char *peer, uint64_t now) {
+    char host[ADDRESS_TEXT];
+    if (bans->count == 0)
+        return false;
+    forget_ended(bans, now);
+    address_host(peer, host);
+    return find(bans, stream, host) != NULL;
+}
+
+void bans_clear(struct bans *bans) {
+    free(bans->list);
+    *bans = (struct bans){0};
+}

@@ -1,0 +1,518 @@
+#include "daemon/admin/admin_api.h"
+
+#include <string.h>
+
+#include <sluice/version.h>
+
+static double seconds(uint64_t ms) {
+    return (double)ms / 1000;
+}
+
+static void add_text_or_null(struct json *json, const char *key, const char *text) {
+    if (text && *text)
+        json_string(json, key, text);
+    else
+        json_null(json, key);
+}
+
+static void add_ignored(const char *names, struct json *json) {
+    json_open(json, "tracks_ignored", '[');
+    while (*names) {
+        char name[STREAM_IGNORED];
+        size_t length = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        json_string(json, NULL, name);
+        names += length;
+        names += strspn(names, ", ");
+    }
+    json_close(json, ']');
+}
+
+static void add_publisher(const struct snapshot_stream *stream, const char *key, struct json *json) {
+    json_open(json, key, '{');
+    json_unsigned(json, "id", stream->publisher_id);
+    json_string(json, "stream", stream->name);
+    json_string(json, "address", stream->address);
+    json_string(json, "protocol", stream->protocol);
+    json_real(json, "connected_seconds", seconds(stream->state_ms));
+    json_real(json, "silent_seconds", seconds(stream->silent_ms));
+    json_unsigned(json, "bytes_received", stream->bytes);
+    json_unsigned(json, "bits_per_second", stream->bits_per_second);
+    json_unsigned(json, "frames_lost", stream->frames_lost);
+    json_unsigned(json, "timestamp_jumps", stream->timestamp_jumps);
+    add_ignored(stream->ignored, json);
+    json_close(json, '}');
+}
+
+static void add_tracks(const struct snapshot_track *tracks, unsigned count, struct json *json) {
+    json_open(json, "tracks", '[');
+    for (unsigned i = 0; i < count; i++) {
+        json_open(json, NULL, '{');
+        json_unsigned(json, "id", tracks[i].id);
+        json_string(json, "codec", tracks[i].codec);
+        json_bool(json, "default", tracks[i].is_main);
+        json_unsigned(json, "frames", tracks[i].frames);
+        json_unsigned(json, "bytes", tracks[i].bytes);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static void add_video(const struct snapshot_stream *stream, struct json *json) {
+    if (!stream->has_video) {
+        json_null(json, "video");
+        return;
+    }
+    json_open(json, "video", '{');
+    json_string(json, "codec", stream->video_codec);
+    json_real(json, "width", stream->width);
+    json_real(json, "height", stream->height);
+    json_real(json, "frame_rate", stream->frame_rate);
+    add_tracks(stream->video_tracks, stream->video_count, json);
+    json_close(json, '}');
+}
+
+static void add_audio(const struct snapshot_stream *stream, struct json *json) {
+    if (!stream->has_audio) {
+        json_null(json, "audio");
+        return;
+    }
+    json_open(json, "audio", '{');
+    json_string(json, "codec", stream->audio_codec);
+    add_tracks(stream->audio_tracks, stream->audio_count, json);
+    json_close(json, '}');
+}
+
+static void add_recording(const struct snapshot_stream *stream, struct json *json) {
+    json_string(json, "record", record_override_name(stream->record));
+    if (!stream->is_recorded) {
+        json_null(json, "recording");
+        return;
+    }
+    json_open(json, "recording", '{');
+    json_string(json, "state", stream->record_state);
+    if (*stream->record_file)
+        json_string(json, "file", stream->record_file);
+    else
+        json_null(json, "file");
+    json_unsigned(json, "files", stream->record_files);
+    json_unsigned(json, "bytes", stream->record_bytes);
+    json_unsigned(json, "frames", stream->record_frames);
+    json_unsigned(json, "frames_dropped", stream->record_dropped);
+    json_unsigned(json, "queued_bytes", stream->record_queued);
+    if (stream->record_error)
+        json_string(json, "error", strerror(stream->record_error));
+    else
+        json_null(json, "error");
+    json_close(json, '}');
+}
+
+static void add_stream_fields(const struct snapshot_stream *stream, struct json *json) {
+    json_unsigned(json, "id", stream->id);
+    json_string(json, "name", stream->name);
+    json_unsigned(json, "worker", stream->worker);
+    json_string(json, "state", stream->live ? "live" : "waiting");
+    if (stream->live)
+        add_publisher(stream, "publisher", json);
+    else
+        json_null(json, "publisher");
+    add_text_or_null(json, "previous_end", stream->left_why);
+    json_real(json, "kept_seconds", seconds(stream->kept_ms));
+    json_real(json, "uptime_seconds", seconds(stream->state_ms));
+    json_unsigned(json, "bytes_received", stream->bytes);
+    json_open(json, "frames", '{');
+    json_unsigned(json, "video", stream->video_frames);
+    json_unsigned(json, "audio", stream->audio_frames);
+    json_close(json, '}');
+    add_video(stream, json);
+    add_audio(stream, json);
+    json_unsigned(json, "frames_beyond_tracks", stream->beyond_tracks);
+    json_unsigned(json, "bits_per_second", stream->bits_per_second);
+    json_unsigned(json, "subscribers", stream->players);
+    json_unsigned(json, "merge_window_ms", stream->merge_window_ms);
+    json_unsigned(json, "sends", stream->sends);
+    json_unsigned(json, "frames_dropped", stream->frames_lost);
+    json_unsigned(json, "blocks_held", stream->blocks_held);
+    json_open(json, "gop", '{');
+    json_unsigned(json, "frames", stream->gop_frames);
+    json_unsigned(json, "bytes", stream->gop_bytes);
+    json_close(json, '}');
+    add_recording(stream, json);
+}
+
+static void add_player(const struct snapshot_player *player, struct json *json) {
+    uint64_t dropped = 0;
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        dropped += player->dropped[cause];
+    json_open(json, NULL, '{');
+    json_unsigned(json, "id", player->id);
+    json_string(json, "stream", player->stream);
+    json_unsigned(json, "worker", player->worker);
+    json_string(json, "address", player->address);
+    json_string(json, "protocol", player->protocol);
+    json_string(json, "state", player->state);
+    json_bool(json, "slow", player->slow);
+    json_real(json, "connected_seconds", seconds(player->age_ms));
+    json_unsigned(json, "bytes_sent", player->bytes_sent);
+    json_unsigned(json, "frames_sent", player->frames_sent);
+    json_unsigned(json, "sends", player->sends);
+    json_unsigned(json, "merge_window_ms", player->merge_window_ms);
+    json_unsigned(json, "frames_dropped", dropped);
+    json_open(json, "drops", '{');
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        json_unsigned(json, snapshot_drop_name((enum player_drop)cause), player->dropped[cause]);
+    json_close(json, '}');
+    json_unsigned(json, "queued_bytes", player->queued_bytes);
+    json_unsigned(json, "queued_ms", player->queued_ms);
+    json_unsigned(json, "behind_ms", player->behind_ms);
+    json_unsigned(json, "stalled_ms", player->stalled_ms);
+    json_close(json, '}');
+}
+
+static void add_pull(const struct snapshot_pull *pull, struct json *json) {
+    json_open(json, NULL, '{');
+    json_unsigned(json, "id", pull->id);
+    json_string(json, "stream", pull->stream);
+    json_string(json, "from", pull->place);
+    json_string(json, "state", pull_state_name(pull->state));
+    json_real(json, "state_seconds", seconds(pull->state_ms));
+    json_string(json, "mode", pull->on_demand ? "on-demand" : "always");
+    json_string(json, "source", pull->source == PULL_CONFIGURED ? "configuration" : "api");
+    if (pull->expires)
+        json_real(json, "ttl_seconds", seconds(pull->ttl_ms));
+    else
+        json_null(json, "ttl_seconds");
+    json_unsigned(json, "failures", pull->failures);
+    add_text_or_null(json, "reason", pull->reason);
+    if (pull->state == PULL_BACKOFF)
+        json_real(json, "retry_seconds", seconds(pull->retry_ms));
+    else
+        json_null(json, "retry_seconds");
+    json_close(json, '}');
+}
+
+/* Workers that have answered, one after the other. */
+#define EACH_SNAPSHOT(at, view)                                                                                        \
+    for (size_t at = 0; at < (view)->snapshots.count; at++)                                                            \
+        if ((view)->snapshots.list[at])
+
+static void add_streams(const struct admin_view *view, struct json *json) {
+    json_open(json, "streams", '[');
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->stream_count; i++) {
+            json_open(json, NULL, '{');
+            add_stream_fields(&snapshot->streams[i], json);
+            json_close(json, '}');
+        }
+    }
+    json_close(json, ']');
+}
+
+static void add_players(const struct admin_view *view, const char *stream, struct json *json) {
+    json_open(json, "players", '[');
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->player_count; i++)
+            if (!stream || strcmp(snapshot->players[i].stream, stream) == 0)
+                add_player(&snapshot->players[i], json);
+    }
+    json_close(json, ']');
+}
+
+static void add_publishers(const struct admin_view *view, struct json *json) {
+    json_open(json, "publishers", '[');
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->stream_count; i++)
+            if (snapshot->streams[i].live)
+                add_publisher(&snapshot->streams[i], NULL, json);
+    }
+    json_close(json, ']');
+}
+
+static bool has_stream(const struct snapshot *snapshot, const char *name) {
+    for (size_t i = 0; i < snapshot->stream_count; i++)
+        if (strcmp(snapshot->streams[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Streams that are recorded, and those that an operator has spoken of, whether they are there or not. */
+static void add_recordings(const struct snapshot *snapshot, struct json *json) {
+    for (size_t i = 0; i < snapshot->stream_count; i++) {
+        const struct snapshot_stream *stream = &snapshot->streams[i];
+        if (!stream->is_recorded && stream->record == RECORD_BY_RULE)
+            continue;
+        json_open(json, NULL, '{');
+        json_string(json, "stream", stream->name);
+        add_recording(stream, json);
+        json_close(json, '}');
+    }
+    for (size_t i = 0; i < snapshot->override_count; i++) {
+        if (has_stream(snapshot, snapshot->overrides[i].stream))
+            continue;
+        json_open(json, NULL, '{');
+        json_string(json, "stream", snapshot->overrides[i].stream);
+        json_string(json, "record", record_override_name(snapshot->overrides[i].override));
+        json_null(json, "recording");
+        json_close(json, '}');
+    }
+}
+
+static void add_pulls(const struct admin_view *view, struct json *json) {
+    json_open(json, "pulls", '[');
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->pull_count; i++)
+            add_pull(&snapshot->pulls[i], json);
+    }
+    json_close(json, ']');
+}
+
+static void add_pool(const sluice_pool_stats *pool, struct json *json) {
+    json_open(json, "pool", '{');
+    json_unsigned(json, "block_size", pool->block_size);
+    json_unsigned(json, "blocks_max", pool->max);
+    json_unsigned(json, "blocks_total", pool->total);
+    json_unsigned(json, "blocks_free", pool->free);
+    json_unsigned(json, "blocks_kernel", pool->kernel);
+    json_unsigned(json, "blocks_held", pool->held);
+    json_unsigned(json, "blocks_held_peak", pool->peak_held);
+    json_unsigned(json, "blocks_reserve", pool->reserve);
+    json_unsigned(json, "bytes_max", pool->bytes_max);
+    json_unsigned(json, "bytes_mapped", pool->bytes_mapped);
+    json_unsigned(json, "bytes_held", pool->bytes_held);
+    json_unsigned(json, "views", pool->views);
+    json_unsigned(json, "payload_bytes_copied", pool->bytes_copied);
+    json_close(json, '}');
+}
+
+/* Of all workers. Their peaks need not have been at the same time: the sum is the most that it can have been. */
+static void add_pools(const struct admin_view *view, struct json *json) {
+    sluice_pool_stats sum = {.size = sizeof sum};
+    EACH_SNAPSHOT(at, view) {
+        const sluice_pool_stats *pool = &view->snapshots.list[at]->pool;
+        sum.block_size = pool->block_size;
+        sum.max += pool->max;
+        sum.total += pool->total;
+        sum.free += pool->free;
+        sum.kernel += pool->kernel;
+        sum.held += pool->held;
+        sum.peak_held += pool->peak_held;
+        sum.reserve += pool->reserve;
+        sum.bytes_max += pool->bytes_max;
+        sum.bytes_mapped += pool->bytes_mapped;
+        sum.bytes_held += pool->bytes_held;
+        sum.views += pool->views;
+        sum.bytes_copied += pool->bytes_copied;
+    }
+    add_pool(&sum, json);
+}
+
+static void add_loop(const sluice_loop_stats *loop, struct json *json) {
+    json_open(json, "loop", '{');
+    json_string(json, "backend", loop->backend);
+    json_string(json, "features", loop->features);
+    json_unsigned(json, "connections", loop->connections);
+    json_unsigned(json, "turns", loop->turns);
+    json_unsigned(json, "system_calls", loop->enters);
+    json_unsigned(json, "completions", loop->completions);
+    json_unsigned(json, "starved", loop->starved);
+    json_unsigned(json, "aimed", loop->aimed);
+    json_unsigned(json, "overflows", loop->overflows);
+    json_close(json, '}');
+}
+
+static void add_workers(const struct admin_view *view, struct json *json) {
+    json_open(json, "workers", '[');
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        json_open(json, NULL, '{');
+        json_unsigned(json, "worker", at);
+        json_bool(json, "answers", snapshot != NULL);
+        if (snapshot) {
+            json_unsigned(json, "connections", snapshot->connections);
+            json_unsigned(json, "players_ever", snapshot->totals.players);
+            json_unsigned(json, "publishers_ever", snapshot->totals.publishers);
+            json_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
+            json_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
+            json_unsigned(json, "packet_bytes", snapshot->packet_bytes);
+            json_unsigned(json, "lent_bytes", snapshot->lent_bytes);
+            add_pool(&snapshot->pool, json);
+            add_loop(&snapshot->loop, json);
+        }
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+static uint64_t uptime(const struct admin_view *view) {
+    uint64_t longest = 0;
+    EACH_SNAPSHOT(at, view) {
+        uint64_t its = view->snapshots.list[at]->uptime_ms;
+        longest = its > longest ? its : longest;
+    }
+    return longest;
+}
+
+void admin_streams(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_streams(view, json);
+    json_close(json, '}');
+}
+
+void admin_players(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_players(view, NULL, json);
+    json_close(json, '}');
+}
+
+void admin_publishers(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_publishers(view, json);
+    json_close(json, '}');
+}
+
+static void add_repairs(const struct admin_view *view, struct json *json) {
+    uint64_t repairs[RECOVERY_RESULTS] = {0};
+    EACH_SNAPSHOT(at, view) {
+        for (size_t i = 0; i < RECOVERY_RESULTS; i++)
+            repairs[i] += view->snapshots.list[at]->repairs[i];
+    }
+    json_open(json, "repairs", '{');
+    for (size_t i = 0; i < RECOVERY_RESULTS; i++)
+        json_unsigned(json, recovery_result_name((enum recovery_result)i), repairs[i]);
+    json_close(json, '}');
+}
+
+void admin_recordings(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    json_open(json, "recordings", '[');
+    EACH_SNAPSHOT(at, view) {
+        add_recordings(view->snapshots.list[at], json);
+    }
+    json_close(json, ']');
+    add_repairs(view, json);
+    json_close(json, '}');
+}
+
+void admin_pulls(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_pulls(view, json);
+    json_close(json, '}');
+}
+
+void admin_pool(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_pools(view, json);
+    json_close(json, '}');
+}
+
+void admin_workers(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_workers(view, json);
+    json_close(json, '}');
+}
+
+void admin_health(const struct admin_view *view, struct json *json) {
+    size_t answered = 0;
+    EACH_SNAPSHOT(at, view) {
+        answered++;
+    }
+    json_open(json, NULL, '{');
+    json_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
+    json_unsigned(json, "workers", view->snapshots.count);
+    json_unsigned(json, "workers_answering", answered);
+    json_real(json, "uptime_seconds", seconds(uptime(view)));
+    json_close(json, '}');
+}
+
+void admin_version(const struct admin_view *view, struct json *json) {
+    (void)view;
+    json_open(json, NULL, '{');
+    json_string(json, "version", SLUICE_VERSION);
+    json_string(json, "api", "v1");
+    json_close(json, '}');
+}
+
+static void add_refused(const struct admin_view *view, struct json *json) {
+    uint64_t refused[REJECT_CAUSES] = {0};
+    EACH_SNAPSHOT(at, view) {
+        for (size_t i = 0; i < REJECT_CAUSES; i++)
+            refused[i] += view->snapshots.list[at]->refused[i];
+    }
+    json_open(json, "refused", '{');
+    for (size_t i = 0; i < REJECT_CAUSES; i++)
+        json_unsigned(json, reject_name((enum reject_cause)i), refused[i]);
+    json_close(json, '}');
+}
+
+void admin_snapshot(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    json_string(json, "version", SLUICE_VERSION);
+    json_real(json, "uptime_seconds", seconds(uptime(view)));
+    add_streams(view, json);
+    add_players(view, NULL, json);
+    add_pulls(view, json);
+    add_pools(view, json);
+    add_workers(view, json);
+    add_refused(view, json);
+    json_unsigned(json, "log_lines_lost", view->log_lost);
+    json_close(json, '}');
+}
+
+bool admin_stream(const struct admin_view *view, const char *name, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->stream_count; i++) {
+            if (strcmp(snapshot->streams[i].name, name) != 0)
+                continue;
+            json_open(json, NULL, '{');
+            add_stream_fields(&snapshot->streams[i], json);
+            add_players(view, name, json);
+            json_close(json, '}');
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admin_player(const struct admin_view *view, uint64_t id, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->player_count; i++) {
+            if (snapshot->players[i].id != id)
+                continue;
+            add_player(&snapshot->players[i], json);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admin_publisher(const struct admin_view *view, uint64_t id, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->stream_count; i++) {
+            if (!snapshot->streams[i].live || snapshot->streams[i].publisher_id != id)
+                continue;
+            add_publisher(&snapshot->streams[i], NULL, json);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool admin_pull(const struct admin_view *view, uint64_t id, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->pull_count; i++) {
+            if (snapshot->pulls[i].id != id)
+                continue;
+            add_pull(&snapshot->pulls[i], json);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,40 @@
+/* The API's documents, as JSON, of what the workers have said. Knows no sockets. doc/openapi.json describes them. */
+#ifndef SLUICED_ADMIN_API_H
+#define SLUICED_ADMIN_API_H
+
+#include "daemon/config/options.h"
+#include "daemon/control/snapshot.h"
+#include "daemon/server/hook_event.h"
+#include "shared/json.h"
+
+/* What the documents are made of. */
+struct admin_view {
+    struct snapshots snapshots;
+    const struct options *options;
+    struct hook_event_counts notices[HOOK_KINDS];
+    uint64_t notices_waiting;
+    uint64_t log_lost; /* lines */
+};
+
+/* Writes a document: {"streams": [...]} and so on. */
+typedef void admin_document(const struct admin_view *view, struct json *json);
+
+admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_pool, admin_workers,
+    admin_config, admin_health, admin_version;
+
+/* All that changes, as at one moment. */
+admin_document admin_snapshot;
+
+/* One stream with its players. False when there is no such. */
+bool admin_stream(const struct admin_view *view, const char *name, struct json *json);
+
+/* One publisher. False when there is no such. */
+bool admin_publisher(const struct admin_view *view, uint64_t id, struct json *json);
+
+/* One pull. False when there is no such. */
+bool admin_pull(const struct admin_view *view, uint64_t id, struct json *json);
+
+/* One player. False when there is no such. */
+bool admin_player(const struct admin_view *view, uint64_t id, struct json *json);
+
+#endif

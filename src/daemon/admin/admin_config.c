@@ -1,0 +1,60 @@
+/* The settings that hold, as the API shows them, and where the listeners are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/admin/admin_api.h"
+#include "daemon/base/address.h"
+#include "daemon/config/protocol.h"
+
+/* Where the first worker that answers listens, or else where it was told to. */
+static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
+    const struct snapshot *first = view->snapshots.count > 0 ? view->snapshots.list[0] : NULL;
+    if (first && *first->listeners[listener])
+        memcpy(text, first->listeners[listener], ADDRESS_TEXT);
+    else
+        address_format(&view->options->listeners[listener].address, text);
+}
+
+static void add_listeners(const struct admin_view *view, struct json *json) {
+    const struct options *options = view->options;
+    json_open(json, "listeners", '[');
+    for (size_t i = 0; i < options->listener_count; i++) {
+        const struct listener_option *listener = &options->listeners[i];
+        char address[ADDRESS_TEXT];
+        find_address(view, i, address);
+        json_open(json, NULL, '{');
+        json_string(json, "protocol", listener->protocol->option.name);
+        json_string(json, "address", address);
+        if (*listener->stream)
+            json_string(json, "stream", listener->stream);
+        else
+            json_null(json, "stream");
+        if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
+            json_unsigned(json, "merge_window_ms", listener->merge_window_ms);
+        else
+            json_null(json, "merge_window_ms");
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+}
+
+/* Those of the table, so that none can be forgotten; as --print-config has them, without passwords. */
+static void add_settings(const struct options *options, struct json *json) {
+    json_open(json, "settings", '{');
+    const struct setting *setting;
+    for (size_t i = 0; (setting = setting_at(i)); i++) {
+        if (setting->kind == SETTING_COMMAND)
+            continue;
+        char *value = options_value_json(options, setting);
+        json_text(json, setting->name, value);
+        free(value);
+    }
+    json_close(json, '}');
+}
+
+void admin_config(const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    add_listeners(view, json);
+    add_settings(view->options, json);
+    json_close(json, '}');
+}

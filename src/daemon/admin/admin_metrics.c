@@ -1,0 +1,291 @@
+#include "daemon/admin/admin_metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/version.h>
+
+/* All streams and players of all workers, added up. */
+struct sums {
+    struct stream_totals totals;
+    uint64_t live, waiting, players, slow;
+    uint64_t queued_bytes, queued_ms_most;
+    uint64_t refused[REJECT_CAUSES], repairs[RECOVERY_RESULTS], uptime_ms, workers;
+};
+
+static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) {
+    for (size_t i = 0; i < snapshot->stream_count; i++) {
+        sums->live += snapshot->streams[i].live;
+        sums->waiting += !snapshot->streams[i].live;
+    }
+    sums->players += snapshot->player_count;
+    for (size_t i = 0; i < snapshot->player_count; i++) {
+        const struct snapshot_player *player = &snapshot->players[i];
+        sums->slow += player->slow;
+        sums->queued_bytes += player->queued_bytes;
+        if (player->queued_ms > sums->queued_ms_most)
+            sums->queued_ms_most = player->queued_ms;
+    }
+}
+
+static void add_totals(struct stream_totals *sum, const struct stream_totals *totals) {
+    sum->bytes_received += totals->bytes_received;
+    sum->video_frames += totals->video_frames;
+    sum->audio_frames += totals->audio_frames;
+    sum->frames_lost += totals->frames_lost;
+    sum->publishers += totals->publishers;
+    sum->jumps += totals->jumps;
+    sum->displaced += totals->displaced;
+    sum->players += totals->players;
+    sum->bytes_sent += totals->bytes_sent;
+    sum->frames_sent += totals->frames_sent;
+    sum->sends += totals->sends;
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        sum->dropped[cause] += totals->dropped[cause];
+}
+
+static struct sums sum_up(const struct admin_view *view) {
+    struct sums sums = {0};
+    for (size_t i = 0; i < view->snapshots.count; i++) {
+        const struct snapshot *snapshot = view->snapshots.list[i];
+        if (!snapshot)
+            continue;
+        add_stream_sums(&sums, snapshot);
+        add_totals(&sums.totals, &snapshot->totals);
+        for (size_t cause = 0; cause < REJECT_CAUSES; cause++)
+            sums.refused[cause] += snapshot->refused[cause];
+        for (size_t result = 0; result < RECOVERY_RESULTS; result++)
+            sums.repairs[result] += snapshot->repairs[result];
+        sums.workers++;
+        if (snapshot->uptime_ms > sums.uptime_ms)
+            sums.uptime_ms = snapshot->uptime_ms;
+    }
+    return sums;
+}
+
+static void head(FILE *out, const char *name, const char *type, const char *help) {
+    fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void gauge(FILE *out, const char *name, const char *help, double value) {
+    head(out, name, "gauge", help);
+    fprintf(out, "%s %.10g\n", name, value);
+}
+
+static void counter(FILE *out, const char *name, const char *help, uint64_t value) {
+    head(out, name, "counter", help);
+    fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+static void write_sums(FILE *out, const struct sums *sums) {
+    const struct stream_totals *totals = &sums->totals;
+    head(out, "sluice_build_info", "gauge", "Always 1; the version is in the label.");
+    fprintf(out, "sluice_build_info{version=\"%s\"} 1\n", SLUICE_VERSION);
+    gauge(out, "sluice_uptime_seconds", "Since the server was started.", (double)sums->uptime_ms / 1000);
+    head(out, "sluice_streams", "gauge", "Streams, with a publisher (live) or with players only (waiting).");
+    fprintf(out, "sluice_streams{state=\"live\"} %" PRIu64 "\nsluice_streams{state=\"waiting\"} %" PRIu64 "\n",
+            sums->live, sums->waiting);
+    gauge(out, "sluice_players", "Players that are connected.", (double)sums->players);
+    gauge(out, "sluice_slow_players", "Players that are behind, or take nothing.", (double)sums->slow);
+    gauge(out, "sluice_player_queue_bytes", "Payload that is queued for all players together.",
+          (double)sums->queued_bytes);
+    gauge(out, "sluice_player_queue_max_seconds", "Time that is queued for the player that is most behind.",
+          (double)sums->queued_ms_most / 1000);
+    counter(out, "sluice_publishers_total", "Publishers that have had a stream.", totals->publishers);
+    counter(out, "sluice_publishers_displaced_total", "Publishers that another one has taken the stream from.",
+            totals->displaced);
+    counter(out, "sluice_players_total", "Players that have come to a stream.", totals->players);
+    counter(out, "sluice_received_bytes_total", "FLV bytes that publishers have sent.", totals->bytes_received);
+    head(out, "sluice_received_frames_total", "counter", "Frames that publishers have sent.");
+    fprintf(out, "sluice_received_frames_total{kind=\"video\"} %" PRIu64 "\n", totals->video_frames);
+    fprintf(out, "sluice_received_frames_total{kind=\"audio\"} %" PRIu64 "\n", totals->audio_frames);
+    counter(out, "sluice_lost_frames_total", "Frames of publishers that found no memory.", totals->frames_lost);
+    counter(out, "sluice_timestamp_jumps_total", "Jumps of publishers' timestamps, which were repaired.",
+            totals->jumps);
+    counter(out, "sluice_sent_bytes_total", "Bytes that players have been sent.", totals->bytes_sent);
+    counter(out, "sluice_sent_frames_total", "Frames and headers that players have been sent.", totals->frames_sent);
+    counter(out, "sluice_sends_total", "System calls, or their like, by which players took bytes.", totals->sends);
+    head(out, "sluice_dropped_frames_total", "counter", "Frames that a player was not sent, by cause.");
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        fprintf(out, "sluice_dropped_frames_total{cause=\"%s\"} %" PRIu64 "\n",
+                snapshot_drop_name((enum player_drop)cause), totals->dropped[cause]);
+    head(out, "sluice_refused_total", "counter", "What was refused, by the setting that limits it.");
+    for (size_t cause = 0; cause < REJECT_CAUSES; cause++)
+        fprintf(out, "sluice_refused_total{cause=\"%s\"} %" PRIu64 "\n", reject_name((enum reject_cause)cause),
+                sums->refused[cause]);
+    head(out, "sluice_recording_repairs_total", "counter",
+         "Recordings left behind: repaired, kept as damaged, or removed since they were empty.");
+    for (size_t result = 0; result < RECOVERY_RESULTS; result++)
+        fprintf(out, "sluice_recording_repairs_total{result=\"%s\"} %" PRIu64 "\n",
+                recovery_result_name((enum recovery_result)result), sums->repairs[result]);
+}
+
+/* What each worker has one of. */
+struct worker_metric {
+    const char *name, *type, *help;
+    uint64_t (*value)(const struct snapshot *snapshot);
+};
+
+#define WORKER_VALUE(name, expression)                                                                                 \
+    static uint64_t name(const struct snapshot *snapshot) {                                                            \
+        return expression;                                                                                             \
+    }
+WORKER_VALUE(connections, snapshot->connections)
+WORKER_VALUE(turns, snapshot->loop.turns)
+WORKER_VALUE(system_calls, snapshot->loop.enters)
+WORKER_VALUE(completions, snapshot->loop.completions)
+WORKER_VALUE(starved, snapshot->loop.starved)
+WORKER_VALUE(overflows, snapshot->loop.overflows)
+WORKER_VALUE(bytes_max, snapshot->pool.bytes_max)
+WORKER_VALUE(bytes_mapped, snapshot->pool.bytes_mapped)
+WORKER_VALUE(bytes_held, snapshot->pool.bytes_held)
+WORKER_VALUE(lent_bytes, snapshot->lent_bytes)
+WORKER_VALUE(packet_bytes, snapshot->packet_bytes)
+WORKER_VALUE(copied, snapshot->pool.bytes_copied)
+
+static const struct worker_metric worker_metrics[] = {
+    {"sluice_worker_connections", "gauge", "Connections of a worker.", connections},
+    {"sluice_worker_turns_total", "counter", "Turns of a worker's loop.", turns},
+    {"sluice_worker_system_calls_total", "counter", "System calls by which a worker's loop waited.", system_calls},
+    {"sluice_worker_completions_total", "counter", "Completions that a worker's loop has handled.", completions},
+    {"sluice_worker_starved_total", "counter", "Receives that found no block and had to wait.", starved},
+    {"sluice_worker_overflows_total", "counter", "Overflows of a completion queue.", overflows},
+    {"sluice_pool_limit_bytes", "gauge", "Most memory that a worker's blocks may take.", bytes_max},
+    {"sluice_pool_mapped_bytes", "gauge", "Memory that a worker's blocks lie in.", bytes_mapped},
+    {"sluice_pool_held_bytes", "gauge", "Memory of blocks that a worker's streams and players hold.", bytes_held},
+    {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", lent_bytes},
+    {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", packet_bytes},
+    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.", copied},
+};
+
+static void write_workers(FILE *out, const struct admin_view *view) {
+    for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++) {
+        const struct worker_metric *metric = &worker_metrics[i];
+        head(out, metric->name, metric->type, metric->help);
+        for (size_t at = 0; at < view->snapshots.count; at++)
+            if (view->snapshots.list[at])
+                fprintf(out, "%s{worker=\"%zu\"} %" PRIu64 "\n", metric->name, at,
+                        metric->value(view->snapshots.list[at]));
+    }
+    head(out, "sluice_worker_up", "gauge", "Whether a worker answers.");
+    for (size_t at = 0; at < view->snapshots.count; at++)
+        fprintf(out, "sluice_worker_up{worker=\"%zu\"} %d\n", at, view->snapshots.list[at] != NULL);
+    head(out, "sluice_pool_blocks", "gauge", "Blocks of a worker's pool.");
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        if (!snapshot)
+            continue;
+        fprintf(out, "sluice_pool_blocks{worker=\"%zu\",state=\"free\"} %u\n", at, snapshot->pool.free);
+        fprintf(out, "sluice_pool_blocks{worker=\"%zu\",state=\"kernel\"} %u\n", at, snapshot->pool.kernel);
+        fprintf(out, "sluice_pool_blocks{worker=\"%zu\",state=\"held\"} %u\n", at, snapshot->pool.held);
+    }
+}
+
+/* What each stream has one of. Names of streams hold nothing that a label would have to escape. */
+struct stream_metric {
+    const char *name, *type, *help;
+    uint64_t (*value)(const struct snapshot_stream *stream);
+};
+
+#define STREAM_VALUE(name, expression)                                                                                 \
+    static uint64_t name(const struct snapshot_stream *stream) {                                                       \
+        return expression;                                                                                             \
+    }
+STREAM_VALUE(stream_live, stream->live)
+STREAM_VALUE(stream_players, stream->players)
+STREAM_VALUE(stream_bytes, stream->bytes)
+STREAM_VALUE(stream_video, stream->video_frames)
+STREAM_VALUE(stream_audio, stream->audio_frames)
+STREAM_VALUE(stream_lost, stream->frames_lost)
+STREAM_VALUE(stream_sends, stream->sends)
+STREAM_VALUE(stream_blocks, stream->blocks_held)
+STREAM_VALUE(recording, stream->is_recorded)
+STREAM_VALUE(recorded_bytes, stream->record_bytes)
+STREAM_VALUE(recording_dropped, stream->record_dropped)
+STREAM_VALUE(recording_queued, stream->record_queued)
+
+static const struct stream_metric stream_metrics[] = {
+    {"sluice_stream_live", "gauge", "Whether a stream has a publisher.", stream_live},
+    {"sluice_stream_players", "gauge", "Players of a stream.", stream_players},
+    {"sluice_stream_received_bytes_total", "counter", "FLV bytes of a stream's publisher.", stream_bytes},
+    {"sluice_stream_received_video_frames_total", "counter", "Video frames of a stream's publisher.", stream_video},
+    {"sluice_stream_received_audio_frames_total", "counter", "Audio frames of a stream's publisher.", stream_audio},
+    {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", stream_lost},
+    {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", stream_sends},
+    {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", stream_blocks},
+    {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", recording},
+    {"sluice_stream_recorded_bytes_total", "counter", "FLV bytes of a stream that recordings were given.",
+     recorded_bytes},
+    {"sluice_stream_recording_dropped_frames_total", "counter", "Frames that recordings of a stream lack.",
+     recording_dropped},
+    {"sluice_stream_recording_queue_bytes", "gauge", "Bytes that the disk is behind with a stream.", recording_queued},
+};
+
+static void write_stream_metric(FILE *out, const struct admin_view *view, const struct stream_metric *metric) {
+    size_t shown = 0;
+    head(out, metric->name, metric->type, metric->help);
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; snapshot && i < snapshot->stream_count && shown < METRICS_MOST_STREAMS; i++, shown++)
+            fprintf(out, "%s{stream=\"%s\"} %" PRIu64 "\n", metric->name, snapshot->streams[i].name,
+                    metric->value(&snapshot->streams[i]));
+    }
+}
+
+static void write_pulls(FILE *out, const struct admin_view *view) {
+    head(out, "sluice_pull_failures", "gauge", "Failures of a pull since it last played for a while.");
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; snapshot && i < snapshot->pull_count; i++)
+            fprintf(out, "sluice_pull_failures{stream=\"%s\"} %u\n", snapshot->pulls[i].stream,
+                    snapshot->pulls[i].failures);
+    }
+    head(out, "sluice_pull_playing", "gauge", "Whether media come by a pull.");
+    for (size_t at = 0; at < view->snapshots.count; at++) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; snapshot && i < snapshot->pull_count; i++)
+            fprintf(out, "sluice_pull_playing{stream=\"%s\"} %d\n", snapshot->pulls[i].stream,
+                    snapshot->pulls[i].state == PULL_PLAYING);
+    }
+}
+
+static void write_notices(FILE *out, const struct admin_view *view) {
+    head(out, "sluice_hook_notices_total", "counter",
+         "What hooks were told: delivered, failed (refused, or tried in vain), or dropped since too many waited.");
+    for (enum hook_kind event = HOOK_UNPUBLISH; event < HOOK_KINDS; event++) {
+        const struct hook_event_counts *counts = &view->notices[event];
+        const char *name = hook_kind_name(event);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"delivered\"} %" PRIu64 "\n", name,
+                counts->delivered);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"failed\"} %" PRIu64 "\n", name, counts->failed);
+        fprintf(out, "sluice_hook_notices_total{event=\"%s\",result=\"dropped\"} %" PRIu64 "\n", name, counts->dropped);
+    }
+    gauge(out, "sluice_hook_notices_waiting", "What hooks are yet to be told.", (double)view->notices_waiting);
+}
+
+char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, ret_size);
+    if (!out)
+        return NULL;
+    const struct sums sums = sum_up(view);
+    uint64_t streams = sums.live + sums.waiting;
+    write_sums(out, &sums);
+    write_workers(out, view);
+    for (size_t i = 0; i < sizeof stream_metrics / sizeof *stream_metrics; i++)
+        write_stream_metric(out, view, &stream_metrics[i]);
+    gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",
+          streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
+    write_pulls(out, view);
+    write_notices(out, view);
+    counter(out, "sluice_log_lines_lost_total",
+            "Log lines that were not written: standard error was not read, or failed.", view->log_lost);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,537 @@
+#include "daemon/admin/admin_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sluice/conn.h>
+#include <sluice/libevent.h>
+#include <sluice/loop.h>
+#include <sluice/pool.h>
+
+#include "daemon/admin/admin_reply.h"
+#include "daemon/base/address.h"
+#include "daemon/base/http_status.h"
+#include "daemon/base/log.h"
+
+enum {
+    PEERS_MOST = 64,     /* connections; one more ends the one that has been waited for longest */
+    REQUEST_MS = 10000,  /* for a request to come, from the answer before it, or the connection's begin */
+    RESPONSE_MS = 60000, /* for an answer to be taken */
+    LINGER_MS = 2000,    /* for the peer to close */
+    TICK_MS = 500,
+    BODY_MOST = 65536,     /* bytes of a request's body: none is longer than what is looked at */
+    CONTENT_MOST = 16384,  /* of it that are kept: no request that is known has more */
+    PIPELINE_MOST = 16384, /* of further requests that wait while one is answered */
+    BLOCK_BYTES = 4096,
+    SLAB_BLOCKS = 32,
+    BLOCKS_MOST = 1024, /* a head and what is pipelined, for all of the peers */
+    HEADERS = 768,      /* of an answer, beyond those that each has */
+    HEAD = 512 + HEADERS,
+};
+
+static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+enum peer_state {
+    PEER_HEAD,      /* reads a request; at the start, and when an answer has gone that keeps the connection */
+    PEER_BODY,      /* reads its body */
+    PEER_ASKED,     /* the request is under way: it waits for us */
+    PEER_ANSWERING, /* sends the answer */
+    PEER_LINGERING, /* all is sent: input is dropped until the peer closes, so that no reset overtakes the answer */
+};
+
+struct peer {
+    LIST_ENTRY(peer) link;
+    struct admin_socket *socket;
+    sluice_conn *conn;
+    enum peer_state state;
+    uint64_t since; /* what is waited for has been so since then */
+    sluice_http *http;
+    sluice_http_request request;
+    sluice_http_body body;
+    struct exchange *exchange; /* while it is asked */
+    char *content;             /* of the request: the first bytes of its body; or NULL */
+    size_t content_size;       /* all of them that have come */
+    bool head_only, keep_alive, ended, closing;
+
+    /* What is being sent: the interim answer, the head, the body. */
+    size_t interim_left, head_size, size, sent;
+    char head[HEAD];
+    const void *bytes;
+    void *owned;
+    char address[ADDRESS_TEXT];
+};
+
+/* A request that is to be answered. It may outlive its connection. */
+struct exchange {
+    struct peer *peer; /* NULL: it has gone */
+    bool close;
+    size_t length;
+    char headers[HEADERS];
+};
+
+struct admin_socket {
+    struct admin_server *server;
+    struct admin_socket *next;
+    sluice_listener *listener; /* NULL: nothing is accepted any more */
+    admin_request_fn *call;
+    void *user;
+};
+
+struct admin_server {
+    sluice_pool *pool;
+    sluice_loop *loop;
+    sluice_libevent *place;
+    sluice_timer *ticker;
+    sluice_chain *dropped; /* what has been read of a body */
+    struct admin_socket *sockets;
+    LIST_HEAD(, peer) peers; /* the newest is first */
+    size_t count;
+};
+
+static uint64_t now_of(const struct peer *peer) {
+    return sluice_loop_now(peer->socket->server->loop);
+}
+
+static void enter(struct peer *peer, enum peer_state state) {
+    peer->state = state;
+    peer->since = now_of(peer);
+}
+
+static void close_peer(struct peer *peer) {
+    if (peer->closing)
+        return;
+    peer->closing = true;
+    sluice_conn_close(peer->conn);
+}
+
+/* Answers. */
+
+void exchange_header(struct exchange *exchange, const char *name, const char *value) {
+    const size_t room = sizeof exchange->headers - exchange->length;
+    int length = snprintf(exchange->headers + exchange->length, room, "%s: %s\r\n", name, value);
+    if (length > 0 && (size_t)length < room)
+        exchange->length += (size_t)length;
+    else
+        exchange->headers[exchange->length] = '\0';
+}
+
+void exchange_close(struct exchange *exchange) {
+    exchange->close = true;
+}
+
+static size_t write_head(char *to, const struct exchange *exchange, unsigned status, const char *type, size_t size,
+                         bool keep_alive) {
+    char date[40], content[160] = "";
+    struct tm parts;
+    const time_t now = time(NULL);
+    gmtime_r(&now, &parts);
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &parts);
+    if (type)
+        snprintf(content, sizeof content, "Content-Type: %s\r\nContent-Length: %zu\r\n", type, size);
+    int length = snprintf(to, HEAD,
+                          "HTTP/1.1 %u %s\r\nServer: sluiced\r\nDate: %s\r\nCache-Control: no-store\r\n"
+                          "X-Content-Type-Options: nosniff\r\n%s%sConnection: %s\r\n\r\n",
+                          status, http_status_text(status), date, content, exchange->headers,
+                          keep_alive ? "keep-alive" : "close");
+    return length > 0 && length < HEAD ? (size_t)length : 0;
+}
+
+void exchange_answer(struct exchange *exchange, unsigned status, const char *type, const void *body, size_t size,
+                     bool owned) {
+    struct peer *peer = exchange->peer;
+    if (peer) {
+        peer->exchange = NULL;
+        peer->keep_alive = peer->keep_alive && !exchange->close && !peer->ended;
+        peer->head_size = write_head(peer->head, exchange, status, type, size, peer->keep_alive);
+        peer->bytes = body;
+        peer->size = peer->head_only ? 0 : size;
+        peer->sent = 0;
+        peer->owned = owned ? (void *)body : NULL;
+        enter(peer, PEER_ANSWERING);
+        sluice_conn_want_send(peer->conn);
+    } else if (owned) {
+        free((void *)body);
+    }
+    free(exchange);
+}
+
+/* One for the request that the peer waits for an answer to. NULL: the connection ends. */
+static struct exchange *begin_exchange(struct peer *peer) {
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange) {
+        close_peer(peer);
+        return NULL;
+    }
+    exchange->peer = peer;
+    peer->exchange = exchange;
+    enter(peer, PEER_ASKED);
+    return exchange;
+}
+
+/* What is wrong with the request; what is behind it cannot be told from it, so the connection ends. */
+static void refuse(struct peer *peer, unsigned status, const char *detail) {
+    peer->keep_alive = false;
+    struct exchange *exchange = begin_exchange(peer);
+    if (exchange)
+        admin_reply_problem(exchange, status, detail);
+}
+
+/* Requests. */
+
+static const char *detail_of(unsigned status) {
+    switch (status) {
+    case 414:
+    case 431:
+        return "the head is longer than any request needs";
+    case 413:
+        return "no request needs a body of that length";
+    case 501:
+        return "this transfer coding is not known";
+    case 505:
+        return "HTTP/1.0 and HTTP/1.1 are served";
+    case 503:
+        return "out of memory";
+    default:
+        return "not an HTTP request, or a malformed one";
+    }
+}
+
+/* 0: none that is known. */
+static unsigned method_of(sluice_http_text name) {
+    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (name.length == strlen(names[i]) && memcmp(name.text, names[i], name.length) == 0)
+            return 1u << i;
+    return 0;
+}
+
+/* It may hold a password. */
+static void forget_content(struct peer *peer) {
+    if (peer->content)
+        explicit_bzero(peer->content, CONTENT_MOST + 1);
+    free(peer->content);
+    peer->content = NULL;
+    peer->content_size = 0;
+}
+
+/* Keeps what there is room for, and drops the rest. 0, -ENOMEM */
+static int take_content(struct peer *peer, sluice_chain *from) {
+    const size_t size = sluice_chain_length(from);
+    const size_t room = peer->content_size < CONTENT_MOST ? CONTENT_MOST - peer->content_size : 0;
+    sluice_slice slice;
+    if (size > 0 && !peer->content)
+        peer->content = calloc(1, CONTENT_MOST + 1);
+    int error = size > 0 && !peer->content ? -ENOMEM : 0;
+    if (!error && size > 0 && room > 0) {
+        error = sluice_chain_take(from, size < room ? size : room, &slice);
+        if (!error) {
+            sluice_slice_copy(&slice, 0, peer->content + peer->content_size, slice.length);
+            sluice_slice_release(&slice);
+        }
+    }
+    peer->content_size += size;
+    sluice_chain_skip(from, SIZE_MAX);
+    return error;
+}
+
+static void hand_over(struct peer *peer) {
+    const sluice_http_request *request = &peer->request;
+    char path[SLUICE_HTTP_MAX_TARGET + 1], query[SLUICE_HTTP_MAX_TARGET + 1];
+    struct exchange *exchange = begin_exchange(peer);
+    if (!exchange)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)request->path.length, request->path.text);
+    snprintf(query, sizeof query, "%.*s", (int)request->query.length, request->query.text);
+    const struct admin_call call = {.method = method_of(request->method),
+                                    .path = path,
+                                    .query = request->query.length > 0 ? query : NULL,
+                                    .request = request,
+                                    .content = peer->content_size <= CONTENT_MOST ? peer->content : NULL,
+                                    .content_size = peer->content_size,
+                                    .peer = peer->address};
+    peer->socket->call(exchange, &call, peer->socket->user);
+    forget_content(peer);
+    sluice_http_release(peer->http);
+}
+
+static void read_body(struct peer *peer) {
+    struct admin_server *server = peer->socket->server;
+    int result = sluice_http_body_next(&peer->body, sluice_conn_chain(peer->conn), server->dropped);
+    int error = take_content(peer, server->dropped);
+    if (error) {
+        refuse(peer, 503, detail_of(503));
+    } else if (result < 0) {
+        unsigned status = sluice_http_body_error_status(&peer->body);
+        refuse(peer, status, detail_of(status));
+    } else if (peer->body.total > BODY_MOST) {
+        refuse(peer, 413, detail_of(413));
+    } else if (result > 0) {
+        hand_over(peer);
+    }
+}
+
+static void begin_request(struct peer *peer) {
+    const sluice_http_request *request = &peer->request;
+    peer->keep_alive = request->keep_alive;
+    peer->head_only = method_of(request->method) == ADMIN_HEAD;
+    if (!method_of(request->method)) {
+        refuse(peer, 501, "this method is not known");
+    } else if (request->minor_version > 0 && !request->expect_continue && sluice_http_find(request, "Expect")) {
+        refuse(peer, 417, "only 100-continue can be expected");
+    } else if (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > BODY_MOST) {
+        refuse(peer, 413, detail_of(413));
+    } else {
+        sluice_http_body_begin(&peer->body, request, false);
+        peer->state = PEER_BODY;
+        if (request->expect_continue) {
+            peer->interim_left = sizeof interim - 1;
+            sluice_conn_want_send(peer->conn);
+        }
+        read_body(peer);
+    }
+}
+
+/* Goes on with what is there, up to a request that has to be answered. */
+static void go_on(struct peer *peer) {
+    if (peer->state == PEER_BODY) {
+        read_body(peer);
+        return;
+    }
+    peer->head_only = false;
+    int result = sluice_http_next(peer->http, sluice_conn_chain(peer->conn), &peer->request);
+    if (result > 0)
+        begin_request(peer);
+    else if (result < 0)
+        refuse(peer, sluice_http_error_status(result), detail_of(sluice_http_error_status(result)));
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct peer *peer = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    if (peer->state == PEER_HEAD || peer->state == PEER_BODY)
+        go_on(peer);
+    else if (peer->state == PEER_LINGERING || !peer->keep_alive)
+        sluice_chain_skip(chain, SIZE_MAX);
+    else if (sluice_chain_length(chain) > PIPELINE_MOST)
+        sluice_conn_pause(conn);
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct peer *peer = user;
+    (void)conn;
+    peer->ended = true;
+    /* One that sends no more may still read. */
+    if (error || (peer->state != PEER_ASKED && peer->state != PEER_ANSWERING))
+        close_peer(peer);
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct peer *peer = user;
+    size_t count = 0;
+    (void)conn;
+    (void)max;
+    if (peer->interim_left > 0)
+        iov[count++] = (struct iovec){(void *)(interim + sizeof interim - 1 - peer->interim_left), peer->interim_left};
+    if (peer->state != PEER_ANSWERING)
+        return count;
+    if (peer->sent < peer->head_size)
+        iov[count++] = (struct iovec){peer->head + peer->sent, peer->head_size - peer->sent};
+    const size_t done = peer->sent > peer->head_size ? peer->sent - peer->head_size : 0;
+    if (done < peer->size)
+        iov[count++] = (struct iovec){(char *)peer->bytes + done, peer->size - done};
+    return count;
+}
+
+static void drop_answer(struct peer *peer) {
+    free(peer->owned);
+    peer->owned = NULL;
+    peer->head_size = peer->size = peer->sent = 0;
+}
+
+static void answered(struct peer *peer) {
+    drop_answer(peer);
+    if (peer->keep_alive) {
+        enter(peer, PEER_HEAD);
+        sluice_conn_resume(peer->conn);
+        go_on(peer);
+    } else if (peer->ended || sluice_conn_finish(peer->conn) < 0) {
+        close_peer(peer);
+    } else {
+        enter(peer, PEER_LINGERING);
+        sluice_conn_resume(peer->conn);
+        sluice_chain_skip(sluice_conn_chain(peer->conn), SIZE_MAX);
+    }
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct peer *peer = user;
+    const size_t part = bytes < peer->interim_left ? bytes : peer->interim_left;
+    (void)conn;
+    peer->interim_left -= part;
+    if (peer->state != PEER_ANSWERING)
+        return;
+    peer->sent += bytes - part;
+    if (peer->interim_left == 0 && peer->sent == peer->head_size + peer->size)
+        answered(peer);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct peer *peer = user;
+    struct admin_server *server = peer->socket->server;
+    (void)conn;
+    if (peer->exchange)
+        peer->exchange->peer = NULL;
+    drop_answer(peer);
+    forget_content(peer);
+    sluice_http_free(peer->http);
+    LIST_REMOVE(peer, link);
+    server->count--;
+    free(peer);
+}
+
+static const sluice_conn_events events = {.size = sizeof events,
+                                          .on_data = on_data,
+                                          .on_end = on_end,
+                                          .on_gather = on_gather,
+                                          .on_sent = on_sent,
+                                          .on_closed = on_closed};
+
+/* The server. */
+
+/* Of those that are not waiting for us, the one that has been waited for longest. */
+static void end_slowest(const struct admin_server *server) {
+    struct peer *slowest = NULL;
+    for (struct peer *peer = LIST_FIRST(&server->peers); peer; peer = LIST_NEXT(peer, link))
+        if (!peer->closing && peer->state != PEER_ASKED && (!slowest || peer->since <= slowest->since))
+            slowest = peer;
+    if (slowest)
+        close_peer(slowest);
+}
+
+static void on_tick(sluice_timer *timer, void *user) {
+    static const uint64_t times[] = {[PEER_HEAD] = REQUEST_MS,
+                                     [PEER_BODY] = REQUEST_MS,
+                                     [PEER_ASKED] = UINT64_MAX,
+                                     [PEER_ANSWERING] = RESPONSE_MS,
+                                     [PEER_LINGERING] = LINGER_MS};
+    struct admin_server *server = user;
+    const uint64_t now = sluice_loop_now(server->loop);
+    sluice_timer_start(timer, TICK_MS);
+    /* Their memory goes in a later turn, so the list stays whole meanwhile. */
+    for (struct peer *peer = LIST_FIRST(&server->peers); peer; peer = LIST_NEXT(peer, link))
+        if (now - peer->since >= times[peer->state])
+            close_peer(peer);
+}
+
+static void name_peer(int fd, char text[ADDRESS_TEXT]) {
+    struct sockaddr_storage address = {0};
+    socklen_t length = sizeof address;
+    if (getpeername(fd, (struct sockaddr *)&address, &length) == 0 && address.ss_family != AF_UNIX)
+        address_format(&address, text);
+    else
+        strcpy(text, "unix");
+}
+
+static void on_accepted(sluice_listener *listener, int fd, void *user) {
+    struct admin_socket *socket = user;
+    struct admin_server *server = socket->server;
+    struct peer *peer = calloc(1, sizeof *peer);
+    int error = peer ? sluice_http_new(&peer->http) : -ENOMEM;
+    (void)listener;
+    if (!error) {
+        peer->socket = socket;
+        name_peer(fd, peer->address);
+        error = sluice_conn_new(server->loop, fd, &events, peer, &peer->conn);
+    }
+    if (error) {
+        LOG(LOG_ERROR, "connection refused", {"proto", "admin"}, {"reason", strerror(-error)});
+        if (peer)
+            sluice_http_free(peer->http);
+        free(peer);
+        close(fd);
+        return;
+    }
+    enter(peer, PEER_HEAD);
+    LIST_INSERT_HEAD(&server->peers, peer, link);
+    if (++server->count > PEERS_MOST)
+        end_slowest(server);
+}
+
+int admin_server_new(struct event_base *base, struct admin_server **ret_server) {
+    /* The other backend would lock memory and make a ring for a few requests a minute. */
+    const sluice_loop_options options = {.size = sizeof options, .backend = SLUICE_BACKEND_EPOLL};
+    const sluice_pool_options blocks = {
+        .size = sizeof blocks, .block_size = BLOCK_BYTES, .slab_blocks = SLAB_BLOCKS, .max_blocks = BLOCKS_MOST};
+    struct admin_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return -ENOMEM;
+    int error = sluice_pool_new(&blocks, &server->pool);
+    if (!error)
+        error = sluice_loop_new(server->pool, &options, &server->loop);
+    if (!error)
+        error = sluice_chain_new(server->pool, &server->dropped);
+    if (!error)
+        error = sluice_timer_new(server->loop, on_tick, server, &server->ticker);
+    if (!error)
+        error = sluice_libevent_attach(server->loop, base, &server->place);
+    if (error) {
+        admin_server_free(server);
+        return error;
+    }
+    sluice_timer_start(server->ticker, TICK_MS);
+    *ret_server = server;
+    return 0;
+}
+
+void admin_server_free(struct admin_server *server) {
+    if (!server)
+        return;
+    admin_server_leave(server);
+    sluice_libevent_free(server->place);
+    sluice_timer_free(server->ticker);
+    sluice_chain_free(server->dropped);
+    sluice_loop_free(server->loop);
+    sluice_pool_free(server->pool);
+    for (struct admin_socket *socket = server->sockets, *next; socket; socket = next) {
+        next = socket->next;
+        free(socket);
+    }
+    free(server);
+}
+
+int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, void *user,
+                        struct admin_socket **ret_socket) {
+    struct admin_socket *socket = calloc(1, sizeof *socket);
+    if (!socket)
+        return -ENOMEM;
+    *socket = (struct admin_socket){.server = server, .next = server->sockets, .call = call, .user = user};
+    int error = sluice_listener_adopt(server->loop, fd, on_accepted, socket, &socket->listener);
+    if (error) {
+        free(socket);
+        return error;
+    }
+    server->sockets = socket;
+    *ret_socket = socket;
+    return 0;
+}
+
+int admin_server_fd(const struct admin_socket *socket) {
+    return socket->listener ? sluice_listener_fd(socket->listener) : -1;
+}
+
+int admin_server_error(const struct admin_server *server) {
+    return sluice_libevent_error(server->place);
+}
+
+void admin_server_leave(struct admin_server *server) {
+    for (struct admin_socket *socket = server->sockets; socket; socket = socket->next) {
+        sluice_listener_free(socket->listener);
+        socket->listener = NULL;
+    }
+}

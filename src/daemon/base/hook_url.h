@@ -1,0 +1,33 @@
+/*
+ * Hooks: of what an HTTP server of the operator's is asked or told, and where: http://ADDR[:PORT]/PATH, with a numeric
+ * address, so that no name server is waited for.
+ */
+#ifndef SLUICED_HOOK_URL_H
+#define SLUICED_HOOK_URL_H
+
+#include <stdint.h>
+
+enum hook_kind {
+    HOOK_PUBLISH, /* asks who may, as does: */
+    HOOK_PLAY,
+    HOOK_UNPUBLISH, /* tells that a publisher has ended, */
+    HOOK_STOP,      /* a player, */
+    HOOK_RECORD,    /* that a recording is whole */
+    HOOK_KINDS,
+};
+
+/* "publish" and so on, as settings and bodies have it */
+const char *hook_kind_name(enum hook_kind event);
+
+enum { HOOK_HOST = 47, HOOK_PATH = 511 };
+
+struct hook_url {
+    char host[HOOK_HOST + 1]; /* without brackets; empty: there is no hook */
+    uint16_t port;
+    char path[HOOK_PATH + 1]; /* with the query, which may hold a password */
+};
+
+/* 0, -EINVAL */
+int hook_url_parse(const char *text, struct hook_url *ret_url);
+
+#endif

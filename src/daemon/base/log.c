@@ -1,0 +1,307 @@
+#include "daemon/base/log.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/log_writer.h"
+
+enum {
+    LINE = 1024,
+    STATUS = 256,
+    MESSAGES = 64,  /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
+    RATE = 200,     /* until it is set */
+    STOP_MS = 1000, /* for the last lines to be written */
+};
+
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+/* How often a message came in this second. */
+struct message {
+    const char *text;
+    enum log_level level;
+    time_t second;
+    uint32_t count;
+};
+
+/* The process has one log. */
+static struct {
+    pthread_mutex_t lock;
+    atomic_int level; /* a reload changes it */
+    enum log_format format;
+    bool to_journal;
+    atomic_bool has_error;
+    uint32_t rate;
+    struct message messages[MESSAGES];
+    char status[STATUS];
+} the_log = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO, .rate = RATE};
+
+typedef struct line {
+    char text[LINE];
+    size_t length;
+} line;
+
+void log_set_level(enum log_level level) {
+    atomic_store_explicit(&the_log.level, (int)level, memory_order_relaxed);
+}
+
+int log_level_of(const char *name) {
+    for (size_t i = 0; i < sizeof level_names / sizeof *level_names; i++)
+        if (strcmp(name, level_names[i]) == 0)
+            return (int)i;
+    return -1;
+}
+
+log_number log_unsigned(uint64_t value) {
+    log_number number;
+    snprintf(number.text, sizeof number.text, "%llu", (unsigned long long)value);
+    return number;
+}
+
+/* systemd tells which file the journal is, since standard error may have been turned elsewhere meanwhile. */
+static bool is_journal(void) {
+    const char *told = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat here;
+    return told && sscanf(told, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &here) == 0 &&
+           here.st_dev == device && here.st_ino == inode;
+}
+
+void log_set_format(enum log_format format) {
+    the_log.format = format;
+    the_log.to_journal = format == LOG_TEXT && is_journal();
+}
+
+void log_set_rate(uint32_t lines) {
+    pthread_mutex_lock(&the_log.lock);
+    the_log.rate = lines;
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+/* Keeps room for the end of the line: what is too long is cut. */
+static void add(line *out, char byte) {
+    if (out->length < LINE - 8)
+        out->text[out->length++] = byte;
+}
+
+static void add_text(line *out, const char *text) {
+    while (*text)
+        add(out, *text++);
+}
+
+static bool is_plain(const char *value) {
+    if (!*value)
+        return false;
+    for (; *value; value++)
+        if (!isalnum((unsigned char)*value) && !strchr("._-:/[]+@,%", *value))
+            return false;
+    return true;
+}
+
+/* In JSON the backslash of \xNN is itself escaped: both formats hold the same text. */
+static void add_quoted(line *out, const char *value) {
+    static const char hex[] = "0123456789abcdef";
+    add(out, '"');
+    for (; *value; value++) {
+        unsigned char byte = (unsigned char)*value;
+        if (byte == '"' || byte == '\\') {
+            add(out, '\\');
+            add(out, (char)byte);
+        } else if (byte < 0x20 || byte >= 0x7f) {
+            add_text(out, the_log.format == LOG_JSON ? "\\\\x" : "\\x");
+            add(out, hex[byte >> 4]);
+            add(out, hex[byte & 15]);
+        } else {
+            add(out, (char)byte);
+        }
+    }
+    add(out, '"');
+}
+
+static void add_time(line *out, const struct timespec *now) {
+    struct tm parts;
+    char text[40];
+    gmtime_r(&now->tv_sec, &parts);
+    size_t length = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + length, sizeof text - length, ".%03ldZ", now->tv_nsec / 1000000);
+    add_text(out, text);
+}
+
+static void add_text_line(line *out, const struct timespec *now, enum log_level level, const char *message,
+                          const log_field *fields, size_t count) {
+    if (the_log.to_journal) {
+        static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
+        add_text(out, priorities[level]);
+    } else {
+        add_time(out, now);
+        add(out, ' ');
+        add_text(out, level_names[level]);
+        for (size_t pad = strlen(level_names[level]); pad < 8; pad++)
+            add(out, ' ');
+    }
+    add_text(out, message);
+    for (size_t i = 0; i < count; i++) {
+        add(out, ' ');
+        add_text(out, fields[i].key);
+        add(out, '=');
+        if (is_plain(fields[i].value))
+            add_text(out, fields[i].value);
+        else
+            add_quoted(out, fields[i].value);
+    }
+}
+
+static void add_member(line *out, const char *key, const char *value) {
+    add_quoted(out, key);
+    add(out, ':');
+    add_quoted(out, value);
+}
+
+/* A field that does not fit is left out, so that the object stays one. */
+static void add_json_line(line *out, const struct timespec *now, enum log_level level, const char *message,
+                          const log_field *fields, size_t count) {
+    add_text(out, "{\"time\":\"");
+    add_time(out, now);
+    add_text(out, "\",");
+    add_member(out, "level", level_names[level]);
+    add(out, ',');
+    add_member(out, "message", message);
+    for (size_t i = 0; i < count; i++) {
+        size_t before = out->length;
+        add(out, ',');
+        add_member(out, fields[i].key, fields[i].value);
+        if (out->length == LINE - 8)
+            out->length = before;
+    }
+    add(out, '}');
+}
+
+/* The line without its end. */
+static void format(line *out, enum log_level level, const struct timespec *now, const char *message,
+                   const log_field *fields, size_t count) {
+    out->length = 0;
+    if (the_log.format == LOG_JSON)
+        add_json_line(out, now, level, message, fields, count);
+    else
+        add_text_line(out, now, level, message, fields, count);
+}
+
+static void show(enum log_level level, const struct timespec *now, const char *message, const log_field *fields,
+                 size_t count) {
+    char text[LINE + STATUS + 16];
+    line out;
+    format(&out, level, now, message, fields, count);
+    /* In one piece: a status line stays below what is logged. */
+    bool has_status = the_log.status[0];
+    int length = snprintf(text, sizeof text, "%s%.*s\n%s%s", has_status ? "\r\033[K" : "", (int)out.length, out.text,
+                          has_status ? "\r\033[K" : "", the_log.status);
+    log_writer_put(text, (size_t)length);
+}
+
+/* Nothing here changes once the log has been started. */
+static size_t format_lost(char *text, size_t size, uint64_t lines) {
+    struct timespec now;
+    line out;
+    const log_number lost = log_unsigned(lines);
+    const log_field field = {"lines", lost.text};
+    clock_gettime(CLOCK_REALTIME, &now);
+    format(&out, LOG_WARNING, &now, "log lines lost", &field, 1);
+    return (size_t)snprintf(text, size, "%.*s\n", (int)out.length, out.text);
+}
+
+int log_start(void) {
+    return log_writer_start(format_lost);
+}
+
+void log_stop(void) {
+    log_flush();
+    log_writer_stop(STOP_MS);
+}
+
+uint64_t log_lost(void) {
+    return log_writer_lost();
+}
+
+/* Tells what was left out of the seconds that are over. */
+static void tell_suppressed(const struct timespec *now, time_t until) {
+    for (size_t i = 0; i < MESSAGES && the_log.messages[i].text; i++) {
+        struct message *message = &the_log.messages[i];
+        if (message->second >= until || the_log.rate == 0 || message->count <= the_log.rate)
+            continue;
+        const log_number left = log_unsigned(message->count - the_log.rate);
+        const log_field fields[] = {{"suppressed", message->text}, {"lines", left.text}};
+        message->count = 0;
+        show(message->level, now, "log lines left out", fields, sizeof fields / sizeof *fields);
+    }
+}
+
+static bool within_rate(enum log_level level, const char *text, time_t second) {
+    size_t at = 0;
+    while (at < MESSAGES && the_log.messages[at].text && strcmp(the_log.messages[at].text, text) != 0)
+        at++;
+    if (at == MESSAGES)
+        return true;
+    struct message *message = &the_log.messages[at];
+    message->text = text;
+    message->level = level;
+    if (message->second != second)
+        message->count = 0;
+    message->second = second;
+    return ++message->count <= the_log.rate || the_log.rate == 0;
+}
+
+void log_write(enum log_level level, const char *message, const log_field *fields, size_t count) {
+    struct timespec now;
+    if ((int)level > atomic_load_explicit(&the_log.level, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&the_log.lock);
+    clock_gettime(CLOCK_REALTIME, &now);
+    tell_suppressed(&now, now.tv_sec);
+    if (within_rate(level, message, now.tv_sec))
+        show(level, &now, message, fields, count);
+    if (level == LOG_ERROR)
+        atomic_store_explicit(&the_log.has_error, true, memory_order_relaxed);
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+bool log_has_error(void) {
+    return atomic_load_explicit(&the_log.has_error, memory_order_relaxed);
+}
+
+void log_flush(void) {
+    struct timespec now;
+    pthread_mutex_lock(&the_log.lock);
+    clock_gettime(CLOCK_REALTIME, &now);
+    tell_suppressed(&now, now.tv_sec + 1);
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+void log_status(const char *text) {
+    char shown[STATUS + 8];
+    bool is_terminal = isatty(STDERR_FILENO);
+    if (the_log.format == LOG_JSON && !is_terminal) {
+        LOG(LOG_INFO, "status", {"text", text});
+        return;
+    }
+    pthread_mutex_lock(&the_log.lock);
+    if (is_terminal)
+        snprintf(the_log.status, sizeof the_log.status, "%s", text);
+    int length = snprintf(shown, sizeof shown, is_terminal ? "\r\033[K%.*s" : "%.*s\n", STATUS - 1, text);
+    log_writer_put(shown, (size_t)length);
+    pthread_mutex_unlock(&the_log.lock);
+}
+
+void log_status_end(void) {
+    pthread_mutex_lock(&the_log.lock);
+    if (the_log.status[0])
+        log_writer_put("\n", 1);
+    the_log.status[0] = '\0';
+    pthread_mutex_unlock(&the_log.lock);
+}

@@ -1,0 +1,31 @@
+/*
+ * How long a peer may take for a message or a frame that it has begun. Silence is another matter, and has its own
+ * deadlines: a byte now and then is no silence, and holds all that came before it.
+ */
+#ifndef SLUICED_PACE_H
+#define SLUICED_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { PACE_MESSAGE_MS = 10000 }; /* for a request or a WebSocket message to be whole */
+
+/* All zero at the beginning. */
+struct pace {
+    uint64_t mark, received;
+    uint64_t deadline; /* loop time; 0: there was no look yet */
+};
+
+/* What a tick finds. */
+struct pace_look {
+    uint64_t mark;     /* another number when a message has ended: those that have, or bytes consumed */
+    uint64_t received; /* bytes in all */
+    bool is_open;      /* one has begun, and waits for the peer */
+    uint64_t most_ms;  /* until it is whole; or, with @earns, until more of it comes */
+    bool earns;        /* what comes earns time, at MIN_RATE */
+};
+
+/* Whether the one that is under way has come too slowly. @now: loop time */
+bool pace_is_late(struct pace *pace, const struct pace_look *look, uint64_t now);
+
+#endif

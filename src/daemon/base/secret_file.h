@@ -1,0 +1,20 @@
+/* Files with passwords: read whole, and refused where somebody else could have read them. */
+#ifndef SLUICED_SECRET_FILE_H
+#define SLUICED_SECRET_FILE_H
+
+#include <stdbool.h>
+
+struct stat;
+
+enum { SECRET_FILE_MAX = 65536, SECRET_FILE_ERROR = 256 };
+
+/*
+ * Whether nobody but us and root may read it. systemd (LoadCredential=) gives a service what is root's by an access
+ * control list, whose mask shows as the group's right: so in $CREDENTIALS_DIRECTORY root's file may have that.
+ */
+bool secret_file_is_private(const char *path, const struct stat *status);
+
+/* The file's text, with a NUL behind it. 0, or -errno with a text that says what is wrong. */
+int secret_file_read(const char *path, char text[SECRET_FILE_MAX + 1], char error[SECRET_FILE_ERROR]);
+
+#endif

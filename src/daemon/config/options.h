@@ -1,0 +1,123 @@
+/*
+ * What the daemon is to do, as the command line and the configuration file say it. Once made, it is not changed any
+ * more: a reload makes another one, and whoever needs the old one meanwhile keeps a reference.
+ */
+#ifndef SLUICED_OPTIONS_H
+#define SLUICED_OPTIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include <sluice/loop.h>
+
+#include "daemon/access/authorize.h"
+#include "daemon/access/cors.h"
+#include "daemon/access/proxies.h"
+#include "daemon/access/rule.h"
+#include "daemon/access/users.h"
+#include "daemon/base/config_errors.h"
+#include "daemon/base/hook_url.h"
+#include "daemon/base/stream_name.h"
+#include "daemon/config/admin_option.h"
+#include "daemon/config/pull_option.h"
+#include "daemon/config/setting.h"
+#include "daemon/recording/record_store.h"
+#include "daemon/relay/stream_policy.h"
+
+enum {
+    OPTIONS_MAX_LISTENERS = 64,
+    OPTIONS_MAX_WORKERS = 256,
+    OPTIONS_MERGE_UNSET = UINT16_MAX,
+};
+
+struct protocol;
+
+struct listener_option {
+    const struct protocol *protocol;
+    struct sockaddr_storage address;
+    char stream[STREAM_NAME + 1]; /* of publishers that cannot name it; empty: the protocol names it */
+    uint16_t merge_window_ms;     /* of its players, or OPTIONS_MERGE_UNSET */
+    int fd;                       /* at the start: a socket that listens there already; 0: none */
+    bool is_managed;              /* the socket is the service manager's */
+};
+
+struct options {
+    atomic_uint references;
+    struct listener_option listeners[OPTIONS_MAX_LISTENERS];
+    size_t listener_count;
+    struct pull_options pulls; /* of pull and of pull-file */
+    char *pull_file;           /* or NULL */
+    char *rtsp_users;          /* a file's name, or NULL */
+    struct users *users;       /* what was in it, or NULL */
+    struct admin_options admin;
+    struct rules rules;
+    char *token_keys;   /* a file's name, or NULL */
+    struct users *keys; /* what was in it: names and keys; or NULL */
+    struct record_options record;
+    struct cors_origins origins;
+    struct proxies proxies;
+    struct hook_url hooks[HOOK_KINDS];
+    uint64_t hook_ms;
+    bool allow_remote;
+    uint64_t workers;               /* threads */
+    uint64_t memory;                /* bytes, of all workers together */
+    uint64_t max_connections;       /* at a time */
+    uint64_t max_per_address;       /* connections of one address; 0: no limit of its own */
+    uint64_t max_streams;           /* of all workers together; 0: no limit */
+    uint64_t spread;                /* players of a stream that its worker serves before others do; 0: all */
+    struct stream_policies streams; /* what may be otherwise for some */
+    uint64_t batch_us;
+    uint64_t drain_ms;
+    int backend; /* sluice_backend_choice */
+    bool status;
+    int log_level;     /* enum log_level */
+    int log_format;    /* enum log_format */
+    uint64_t log_rate; /* lines of the same message a second; 0: no limit */
+};
+
+/* Any thread. The last one to let go frees it, and forgets the passwords. NULL is allowed. */
+const struct options *options_ref(const struct options *options);
+void options_unref(const struct options *options);
+
+/* By what clients are authorized; as long as the options. */
+static inline struct credentials options_credentials(const struct options *options) {
+    return (struct credentials){&options->rules, options->users, options->keys};
+}
+
+/*
+ * The merge window of a player, milliseconds: its stream's, or else its listener's, or else everybody's.
+ * @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
+ */
+uint32_t options_merge_window(const struct options *options, const char *stream, uint16_t listener_ms);
+
+/* A value as the file has it, without passwords. Freed by the caller; NULL without memory. */
+char *options_value(const struct options *options, const struct setting *setting);
+
+/* The same as JSON: sizes in bytes, and a list where there may be several values. */
+char *options_value_json(const struct options *options, const struct setting *setting);
+
+/* Calls for each setting that is not the same in both. False where there was no memory to compare some. */
+bool options_each_change(const struct options *from, const struct options *to,
+                         void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
+                         void *user);
+
+/* For those who make them: all zero but for the one reference. NULL without memory */
+struct options *options_new(void);
+
+/*
+ * For those who make them: a value of a setting. @where: it was read, as messages call it; @is_private: nobody else can
+ * have read it there. False where it is wrong, which has been said.
+ */
+struct setting_reader {
+    struct options *options;
+    struct config_errors *errors;
+    const char *where;
+    bool is_private;
+};
+bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text);
+
+#endif

@@ -1,0 +1,254 @@
+/* From text to a setting. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/address.h"
+#include "daemon/base/log.h"
+#include "daemon/config/options.h"
+#include "daemon/config/protocol.h"
+#include "daemon/config/setting_words.h"
+#include "daemon/relay/coalesce.h"
+
+static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
+
+static bool wrong(const struct setting_reader *reader, const char *text, const char *expected) {
+    return config_errors_add(reader->errors, "%s: expected %s, got \"%s\"", reader->where, expected, text);
+}
+
+static bool wrong_value(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    char buffer[SETTING_TEXT];
+    return wrong(reader, text, setting_expected(setting, buffer));
+}
+
+static bool parse_number(const struct setting *setting, const char *text, uint64_t *ret_value) {
+    bool fractions = setting->kind == SETTING_SECONDS || setting->kind == SETTING_MILLISECONDS;
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    double value = fractions ? strtod(text, &end) : (double)strtoull(text, &end, 10);
+    if (setting->kind == SETTING_SIZE && *end) {
+        const char *suffix = strchr("KMG", *end);
+        if (!suffix || end[1])
+            return false;
+        value *= (double)(*suffix == 'K' ? KIB : *suffix == 'M' ? MIB : GIB);
+        end++;
+    }
+    if (*end || !(value >= setting->least && value <= setting->most))
+        return false;
+    *ret_value = (uint64_t)(value * (fractions ? 1000 : 1) + 0.5);
+    return true;
+}
+
+static void *field_of(const struct setting_reader *reader, const struct setting *setting) {
+    return (char *)reader->options + setting->field;
+}
+
+static bool set_flag(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    bool *flag = field_of(reader, setting);
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return wrong_value(reader, setting, text);
+    *flag = *text == 't';
+    return true;
+}
+
+/* A number or a choice, as a field has it. */
+static bool parse_field(const struct setting *setting, const char *text, void *ret_value) {
+    if (setting->kind != SETTING_CHOICE)
+        return parse_number(setting, text, ret_value);
+    int value = setting_word_value(setting, text);
+    if (value < 0)
+        return false;
+    *(int *)ret_value = value;
+    return true;
+}
+
+static bool set_field(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    return parse_field(setting, text, field_of(reader, setting)) || wrong_value(reader, setting, text);
+}
+
+/* STREAM=VALUE */
+static bool set_by_stream(const struct setting_reader *reader, const struct setting *setting, const char *text,
+                          const char *equals) {
+    union {
+        uint64_t number;
+        int choice;
+    } value;
+    size_t length = (size_t)(equals - text), size = setting->kind == SETTING_CHOICE ? sizeof(int) : sizeof(uint64_t);
+    if (!stream_pattern_is_valid(text, length))
+        return wrong(reader, text, "a stream's name before \"=\", such as live/cam or live/*");
+    if (!parse_field(setting, equals + 1, &value))
+        return wrong_value(reader, setting, text);
+    int error = stream_policies_add(&reader->options->streams, text, length,
+                                    setting->field - offsetof(struct options, streams.all), &value, size);
+    if (error == -ENOSPC)
+        return wrong(reader, text, "at most 1024 values for streams");
+    return !error || config_errors_add(reader->errors, "%s: out of memory", reader->where);
+}
+
+static bool set_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    if (!*text)
+        return wrong_value(reader, setting, text);
+    char **field = field_of(reader, setting), *copy = strdup(text);
+    if (!copy)
+        return config_errors_add(reader->errors, "%s: out of memory", reader->where);
+    free(*field);
+    *field = copy;
+    return true;
+}
+
+static bool set_users(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct users **place = setting->kind == SETTING_KEYS ? &reader->options->keys : &reader->options->users;
+    char error[USERS_ERROR];
+    struct users *users;
+    if (!set_file(reader, setting, text))
+        return false;
+    if (users_load(text, &users, error) < 0)
+        return config_errors_add(reader->errors, "%s: %s", reader->where, error);
+    users_free(*place);
+    *place = users;
+    return true;
+}
+
+static bool set_hook(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    /* The text is not shown: it may hold a password. */
+    return hook_url_parse(text, field_of(reader, setting)) == 0 ||
+           config_errors_add(reader->errors, "%s: expected %s", reader->where, setting->expected);
+}
+
+static bool add_rule(const struct setting_reader *reader, const char *text) {
+    const char *error = rules_add(&reader->options->rules, text, reader->where);
+    return !error || config_errors_add(reader->errors, "%s: %s, got \"%s\"", reader->where, error, text);
+}
+
+static bool set_pull_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct options *options = reader->options;
+    char error[SECRET_FILE_ERROR];
+    size_t before = options->pulls.count;
+    if (!set_file(reader, setting, text))
+        return false;
+    if (pull_options_load(&options->pulls, text, error) < 0)
+        return config_errors_add(reader->errors, "%s: %s", reader->where, error);
+    for (size_t i = before; i < options->pulls.count; i++)
+        options->pulls.list[i].from_file = true;
+    return true;
+}
+
+/* Nothing of what is wrong is shown: it may hold a password. */
+static bool add_pull(const struct setting_reader *reader, const char *text) {
+    struct pull_options *pulls = &reader->options->pulls;
+    const char *error = pull_options_add(pulls, text);
+    if (!error && pulls->list[pulls->count - 1].has_user && !reader->is_private)
+        error = "a password in a file that others may read: chmod 600, or put it into a pull-file";
+    return !error || config_errors_add(reader->errors, "%s: %s", reader->where, error);
+}
+
+static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
+    const struct setting window = {.kind = SETTING_COUNT, .most = COALESCE_WINDOW_MOST};
+    uint64_t value;
+    if (!parse_number(&window, text, &value))
+        return false;
+    *ret_window_ms = (uint16_t)value;
+    return true;
+}
+
+/* What comes behind the address of a listener for players. */
+static bool set_player_listener(const struct setting_reader *reader, struct listener_option *listener, const char *text,
+                                const char *more) {
+    static const char merge[] = "merge-window=";
+    if (strncmp(more, merge, sizeof merge - 1) != 0)
+        return wrong(reader, text, "ADDR:PORT or ADDR:PORT,merge-window=MS");
+    return parse_merge_window(more + sizeof merge - 1, &listener->merge_window_ms) ||
+           wrong(reader, text, "milliseconds from 0 to 350 behind \"merge-window=\"");
+}
+
+static bool add_listener(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct options *options = reader->options;
+    const struct protocol *protocol = protocol_find(setting->name);
+    const char separator = protocol->names_stream ? '=' : protocol->serves_players ? ',' : '\0';
+    if (options->listener_count == OPTIONS_MAX_LISTENERS)
+        return wrong(reader, text, "at most 64 listeners");
+    struct listener_option *listener = &options->listeners[options->listener_count];
+    const char *more = separator ? strchr(text, separator) : NULL;
+    size_t length = more ? (size_t)(more - text) : strlen(text);
+    *listener = (struct listener_option){.protocol = protocol, .merge_window_ms = OPTIONS_MERGE_UNSET};
+    if (address_parse(text, length, &listener->address) < 0)
+        return wrong_value(reader, setting, text);
+    if (more && protocol->names_stream) {
+        if (!stream_name_is_valid(more + 1, strlen(more + 1)))
+            return wrong(reader, text, "a stream name such as live/cam behind \"=\"");
+        strcpy(listener->stream, more + 1);
+    } else if (more && !set_player_listener(reader, listener, text, more + 1)) {
+        return false;
+    }
+    options->listener_count++;
+    return true;
+}
+
+static bool add_admin(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    int error = admin_options_add(&reader->options->admin, text);
+    if (error == -ENOSPC)
+        return wrong(reader, text, "at most 8 listeners");
+    return !error || wrong_value(reader, setting, text);
+}
+
+static bool set_admin_token(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct admin_options *admin = &reader->options->admin;
+    size_t length = strlen(text);
+    if (length == 0 || length >= sizeof admin->token_file)
+        return wrong_value(reader, setting, text);
+    memcpy(admin->token_file, text, length + 1);
+    return true;
+}
+
+static bool add_record(const struct setting_reader *reader, const char *text) {
+    const char *expected = record_options_add(&reader->options->record, text);
+    return !expected || wrong(reader, text, expected);
+}
+
+static bool add_origin(const struct setting_reader *reader, const char *text) {
+    const char *expected = cors_add(&reader->options->origins, text);
+    return !expected || wrong(reader, text, expected);
+}
+
+static bool add_proxies(const struct setting_reader *reader, const char *text) {
+    const char *expected = proxies_add(&reader->options->proxies, text);
+    return !expected || wrong(reader, text, expected);
+}
+
+bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    const char *equals = setting->by_stream ? strchr(text, '=') : NULL;
+    if (equals)
+        return set_by_stream(reader, setting, text, equals);
+    switch (setting->kind) {
+    case SETTING_COMMAND:
+        return false;
+    case SETTING_LISTENER:
+        return add_listener(reader, setting, text);
+    case SETTING_ADMIN:
+        return add_admin(reader, setting, text);
+    case SETTING_ADMIN_TOKEN:
+        return set_admin_token(reader, setting, text);
+    case SETTING_RECORD:
+        return add_record(reader, text);
+    case SETTING_PULL:
+        return add_pull(reader, text);
+    case SETTING_PULL_FILE:
+        return set_pull_file(reader, setting, text);
+    case SETTING_HOOK:
+        return set_hook(reader, setting, text);
+    case SETTING_ORIGIN:
+        return add_origin(reader, text);
+    case SETTING_PROXIES:
+        return add_proxies(reader, text);
+    case SETTING_RULE:
+        return add_rule(reader, text);
+    case SETTING_KEYS:
+    case SETTING_USERS:
+        return set_users(reader, setting, text);
+    case SETTING_FLAG:
+        return set_flag(reader, setting, text);
+    default:
+        return set_field(reader, setting, text);
+    }
+}

@@ -1,0 +1,190 @@
+#include "daemon/config/pull_option.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char expected[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH=NAME or ...=NAME,on-demand";
+static const char bad_url[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH";
+static const char bad_name[] = "expected a stream's name such as live/cam";
+static const char too_long[] = "the URL, the host, the user's name or the password is too long";
+static const char not_plain[] = "a user's name has no colon, quote, backslash and control bytes, a password no control "
+                                "bytes";
+
+static int digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+/* Percent signs decoded. 0, -EMSGSIZE, -EINVAL (control bytes) */
+static int decode(sluice_http_text text, char out[RTSP_LOGIN_USER + 1]) {
+    size_t at = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.text[i];
+        if (c == '%' && i + 2 < text.length && digit(text.text[i + 1]) >= 0 && digit(text.text[i + 2]) >= 0) {
+            c = (char)(digit(text.text[i + 1]) * 16 + digit(text.text[i + 2]));
+            i += 2;
+        }
+        if (at == RTSP_LOGIN_USER)
+            return -EMSGSIZE;
+        if (iscntrl((unsigned char)c))
+            return -EINVAL;
+        out[at++] = c;
+    }
+    out[at] = '\0';
+    return 0;
+}
+
+static const char *read_user(sluice_http_text text, struct pull_option *option) {
+    const char *colon = memchr(text.text, ':', text.length);
+    sluice_http_text user = {text.text, colon ? (size_t)(colon - text.text) : text.length};
+    sluice_http_text password = {colon ? colon + 1 : "", colon ? text.length - user.length - 1 : 0};
+    int error = decode(user, option->user);
+    if (!error)
+        error = decode(password, option->password);
+    if (!error && (!*option->user || strpbrk(option->user, ":\"\\")))
+        error = -EINVAL;
+    option->has_user = true;
+    return error == -EMSGSIZE ? too_long : error ? not_plain : NULL;
+}
+
+static const char *read_url(const char *url, size_t length, struct pull_option *option) {
+    sluice_http_text user = {0};
+    option->type = pull_type_find(url, length);
+    int error = option->type ? option->type->parse(url, length, &option->target, &user) : -EPROTO;
+    if (error)
+        return error == -EMSGSIZE ? too_long : bad_url;
+    return user.length > 0 ? read_user(user, option) : NULL;
+}
+
+const char *pull_option_read(struct pull_option *ret_option, const char *url, size_t url_length, const char *name,
+                             size_t name_length, bool on_demand) {
+    *ret_option = (struct pull_option){.on_demand = on_demand};
+    if (!stream_name_is_valid(name, name_length))
+        return bad_name;
+    memcpy(ret_option->name, name, name_length);
+    const char *wrong = read_url(url, url_length, ret_option);
+    if (wrong)
+        explicit_bzero(ret_option, sizeof *ret_option);
+    return wrong;
+}
+
+static const char *read_option(const char *text, struct pull_option *option) {
+    static const char on_demand[] = ",on-demand";
+    size_t length = strlen(text);
+    bool has_word = length > strlen(on_demand) && strcmp(text + length - strlen(on_demand), on_demand) == 0;
+    if (has_word)
+        length -= strlen(on_demand);
+    const char *equals = memrchr(text, '=', length);
+    if (!equals)
+        return expected;
+    size_t url = (size_t)(equals - text);
+    while (url > 0 && (text[url - 1] == ' ' || text[url - 1] == '\t'))
+        url--;
+    const char *wrong = pull_option_read(option, text, url, equals + 1, (size_t)(text + length - equals) - 1, has_word);
+    return wrong == bad_url    ? expected
+           : wrong == bad_name ? "expected a stream's name such as live/cam behind the last \"=\""
+                               : wrong;
+}
+
+static int make_room(struct pull_options *options) {
+    if (options->count < options->capacity)
+        return 0;
+    /* Not realloc(), which leaves passwords behind. */
+    size_t capacity = options->capacity ? 2 * options->capacity : 4;
+    struct pull_option *list = calloc(capacity, sizeof *list);
+    if (!list)
+        return -ENOMEM;
+    if (options->count > 0) {
+        memcpy(list, options->list, options->count * sizeof *list);
+        explicit_bzero(options->list, options->count * sizeof *list);
+    }
+    free(options->list);
+    options->list = list;
+    options->capacity = capacity;
+    return 0;
+}
+
+const char *pull_options_add(struct pull_options *options, const char *text) {
+    if (options->count == PULLS_MAX)
+        return "more than 1000 pulls";
+    if (make_room(options) < 0)
+        return "out of memory";
+    struct pull_option *option = &options->list[options->count];
+    const char *wrong = read_option(text, option);
+    for (size_t i = 0; i < options->count && !wrong; i++)
+        if (strcmp(options->list[i].name, option->name) == 0)
+            wrong = "a second pull of that name";
+    if (wrong)
+        explicit_bzero(option, sizeof *option);
+    else
+        options->count++;
+    return wrong;
+}
+
+/* Returns where the next byte goes. */
+static char *encode(const char *text, char *to) {
+    for (; *text; text++) {
+        if (isalnum((unsigned char)*text) || strchr("-._~", *text))
+            *to++ = *text;
+        else
+            to += sprintf(to, "%%%02X", (unsigned)(unsigned char)*text);
+    }
+    return to;
+}
+
+void pull_option_format(const struct pull_option *option, char text[PULL_OPTION_TEXT]) {
+    const char *url = option->target.url, *rest = strstr(url, "://") + 3;
+    char *at = text + sprintf(text, "%.*s", (int)(rest - url), url);
+    if (option->has_user) {
+        at = encode(option->user, at);
+        *at++ = ':';
+        at = encode(option->password, at);
+        *at++ = '@';
+    }
+    sprintf(at, "%s=%s%s", rest, option->name, option->on_demand ? ",on-demand" : "");
+}
+
+bool pull_option_equal(const struct pull_option *a, const struct pull_option *b) {
+    return strcmp(a->name, b->name) == 0 && strcmp(a->target.url, b->target.url) == 0 &&
+           strcmp(a->target.place, b->target.place) == 0 && a->has_user == b->has_user &&
+           strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0 && a->on_demand == b->on_demand;
+}
+
+bool pull_options_equal(const struct pull_options *a, const struct pull_options *b) {
+    for (size_t i = 0; i < a->count && i < b->count; i++)
+        if (!pull_option_equal(&a->list[i], &b->list[i]))
+            return false;
+    return a->count == b->count;
+}
+
+int pull_options_load(struct pull_options *options, const char *path, char error[SECRET_FILE_ERROR]) {
+    char *text = malloc(SECRET_FILE_MAX + 1);
+    if (!text) {
+        snprintf(error, SECRET_FILE_ERROR, "%s: out of memory", path);
+        return -ENOMEM;
+    }
+    int result = secret_file_read(path, text, error);
+    unsigned number = 0;
+    for (char *rest = text, *line; result == 0 && (line = strsep(&rest, "\n"));) {
+        number++;
+        line[strcspn(line, "\r")] = '\0';
+        const char *wrong = *line && *line != '#' ? pull_options_add(options, line) : NULL;
+        if (wrong) {
+            snprintf(error, SECRET_FILE_ERROR, "%s:%u: %s", path, number, wrong);
+            result = -EINVAL;
+        }
+    }
+    explicit_bzero(text, SECRET_FILE_MAX + 1);
+    free(text);
+    return result;
+}
+
+void pull_options_clear(struct pull_options *options) {
+    if (options->list)
+        explicit_bzero(options->list, options->capacity * sizeof *options->list);
+    free(options->list);
+    *options = (struct pull_options){0};
+}

@@ -1,0 +1,385 @@
+/*
+ * The table of all settings but the listeners', which are the protocols' (protocol.h), in the order of --help and of
+ * the sample file. The sample file, the options of the man page and the completions are written from it: run
+ * tools/settings-docs after a change.
+ */
+#include <sluice/flv.h>
+
+#include "daemon/config/options.h"
+#include "daemon/config/protocol.h"
+#include "daemon/config/setting.h"
+#include "daemon/relay/coalesce.h"
+
+#define FIELD(name) .field = offsetof(struct options, name)
+#define BY_STREAM(name) .by_stream = true, FIELD(streams.all.name)
+#define RANGE(from, to) .least = (from), .most = (to)
+
+#define KIB 1024.0
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+#define DAY 86400
+
+const struct setting_group setting_groups[] = {
+    [GROUP_LISTENERS] =
+        {"Listeners", .note = "ADDR is numeric; port 0 lets the system choose; repeatable",
+         .text =
+             "Each listener option may be given several times. The address is numeric, such as 127.0.0.1 or [::1]. "
+             "With "
+             "port 0 the system chooses a port. The defaults of --flv, --http, --rtsp and --admin apply only if none "
+             "of --flv, --http and --rtsp is given.\n\n"
+             "An address that is not loopback requires access control: rules, or for --rtsp users; for --admin a "
+             "token. --allow-remote lifts this for the first three."},
+    [GROUP_PULLS] = {"Pulls", .note = "streams fetched from cameras and other servers"},
+    [GROUP_ACCESS] = {"Access", .note = "without rules and users, any client may publish and play",
+                      .text =
+                          "Without rules, any client may publish and play; if --rtsp-users is set, only those users "
+                          "may. With at least "
+                          "one rule, anything that no rule allows is denied. The same rules apply to all protocols."},
+    [GROUP_HOOKS] =
+        {"Hooks", .note = "URL is http://ADDR[:PORT]/PATH with a numeric ADDR",
+         .text =
+             "Hooks are HTTP requests to your server: POST with Content-Type: application/json to "
+             "http://ADDR[:PORT]/PATH, "
+             "where ADDR is numeric. Redirects are not followed. --hook-publish and --hook-play are queries: a "
+             "response "
+             "decides. --hook-unpublish, --hook-stop and --hook-record are events: no stream waits for them.\n\n"
+             "A query grants access only if its response is 2xx; any other status, an error or a timeout denies it. Up "
+             "to 64 queries run at a time; client addresses take turns.\n\n"
+             "Up to 8 events are sent at a time, and 4096 may be queued; further ones are lost. An event without a "
+             "response in time, or with status 408, 429 or 5xx, is repeated after 1, 4 and 16 seconds and then lost. "
+             "Any "
+             "other status except 2xx loses it at once. Lost events are logged and counted in /metrics. An event may "
+             "arrive twice, and after later ones. On shutdown, the server takes up to 3 seconds to send the events "
+             "that "
+             "are left."},
+    [GROUP_PUBLISHERS] = {.name = "Publishers"},
+    [GROUP_PLAYERS] = {.name = "Players"},
+    [GROUP_RECORDING] = {.name = "Recording"},
+    [GROUP_LIMITS] = {.name = "Limits"},
+    [GROUP_PROCESS] = {.name = "Process"},
+    [GROUP_LOG] = {.name = "Log"},
+    [GROUP_COMMANDS] = {"Configuration file and commands", .note = "on the command line only",
+                        .text =
+                            "Every setting above may be in a configuration file, by the same name without the dashes. "
+                            "The command line overrides the file."},
+};
+
+static const struct setting settings[] = {
+    {"admin", SETTING_ADMIN, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:8081", .value = "ADDR:PORT|unix:PATH",
+     .expected = "ADDR:PORT such as 127.0.0.1:8081, or unix:PATH", .effect = SETTING_RESTART,
+     .help = "Serve the API, the metrics and the console",
+     .text =
+         "The API is below /api/v1, metrics for Prometheus are at /metrics, the console for browsers is at /. A Unix "
+         "socket is accessible to its owner only.",
+     .examples = {"unix:/run/sluiced/admin"}},
+    {"admin-token-file", SETTING_ADMIN_TOKEN, .group = GROUP_LISTENERS, .value = "FILE", .expected = "a file name",
+     .sample = "/etc/sluice/admin-token", .effect = SETTING_RESTART,
+     .help = "Require the token in FILE for --admin over TCP",
+     .text = "The token is the first line of the file. The file must not be readable by others. Addresses that are not "
+             "loopback require a token."},
+    {"proxy-from", SETTING_PROXIES, true, .group = GROUP_LISTENERS, .value = "RANGES",
+     .expected = "addresses or ranges such as 10.0.0.2,fd00::/64", .effect = SETTING_LATER,
+     .help = "Require the PROXY protocol from these addresses",
+     .text = "Accepts versions 1 and 2 of the PROXY protocol on --flv, --http and --rtsp (haproxy: send-proxy, "
+             "send-proxy-v2; "
+             "nginx: proxy_protocol on, in stream). Rules, bans, limits, hooks and logs then use the client's address "
+             "instead of the proxy's. A connection from these addresses with a missing or malformed header is "
+             "rejected, after "
+             "10 s at the latest. The header is never read from other addresses, nor by --admin. Several ranges are "
+             "separated by commas.",
+     .examples = {"10.0.0.2,fd00::/64"}},
+    {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .group = GROUP_LISTENERS, .preset = "false",
+     .help = "Allow non-loopback listeners without access control",
+     .text =
+         "Applies to --flv, --http and --rtsp without rules (for --rtsp: and without users), and with rules that allow "
+         "all public addresses without credentials. Any client that reaches the address may then publish and play."},
+
+    {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
+     .help = "Fetch URL by RTSP over TCP and publish it as NAME",
+     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH. With on-demand, the stream is fetched only while it has "
+             "players. "
+             "The last \"=\" ends the URL; on the command line the name may be a word of its own: URL =NAME. A failed "
+             "pull is retried after 1 to 30 seconds. A configuration file with passwords must not be readable by "
+             "others.",
+     .examples = {"rtsp://camera:554/stream1=live/door", "rtsp://u:secret@10.0.0.9/1=live/yard,on-demand"}},
+    {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .group = GROUP_PULLS, .value = "FILE", .expected = "a file name",
+     .sample = "/etc/sluice/pulls", .help = "Read pulls from FILE, one in each line",
+     .text = "Keeps passwords out of the output of ps. The file must not be readable by others."},
+
+    {"rule", SETTING_RULE, true, .group = GROUP_ACCESS, .value = "RULE",
+     .expected = "ACTIONS STREAM [from RANGES] WAYS", .effect = SETTING_LATER,
+     .help = "Add an access rule: ACTIONS STREAM [from RANGES] WAYS",
+     .text =
+         "The first rule that matches the action, the stream and the client's address decides. If no rule matches, "
+         "access "
+         "is denied.\n\n"
+         "  ACTIONS  publish, play, both with a comma, or all\n"
+         "  STREAM   a name, in which * matches any characters\n"
+         "  RANGES   addresses and ranges: 10.0.0.0/8,192.0.2.7,fd00::/8\n"
+         "  WAYS     allow, deny; or credentials, alternatives with commas:\n"
+         "           user        any user of rtsp-users with that right;\n"
+         "                       RTSP: Digest or Basic, HTTP: Basic\n"
+         "           user=NAME   that user\n"
+         "           token=KEY   a token signed with that key of token-keys:\n"
+         "                       ?token=TOKEN in the URL, or in HTTP also\n"
+         "                       \"Authorization: Bearer TOKEN\"\n"
+         "           secret=KEY  that key itself, in the same places\n\n"
+         "Raw FLV has no credentials: rules for its streams must use addresses. A rejected client gets 401 with a "
+         "challenge "
+         "if other credentials may help, else 403. Pulls are not subject to rules. --check warns about rules that can "
+         "never match because of earlier rules. For listeners that are not loopback, rules that allow all public "
+         "addresses without credentials count as no rules.\n\n"
+         "Tokens are made by --sign, or by any program that has the key. The MAC is HMAC-SHA256 in hexadecimal digits; "
+         "EXPIRY is in seconds since 1970:\n\n"
+         "  TOKEN = \"v1.\" EXPIRY \".\" MAC\n"
+         "  MAC of  \"v1\\n\" ACTION \"\\n\" STREAM \"\\n\" EXPIRY\n\n"
+         "ACTION is publish or play. Tokens are checked when a client begins; a token that expires does not end a "
+         "running "
+         "session.",
+     .examples = {"publish live/* from 10.0.0.0/8 allow", "publish live/* user", "play live/* token=web,user=viewer"}},
+    {"token-keys", SETTING_KEYS, FIELD(token_keys), .group = GROUP_ACCESS, .value = "FILE", .expected = "a file name",
+     .sample = "/etc/sluice/keys", .effect = SETTING_LATER, .help = "Read the keys of tokens from FILE",
+     .text = "Each line is NAME:KEY. The file must not be readable by others (chmod 600)."},
+    {"rtsp-users", SETTING_USERS, FIELD(rtsp_users), .group = GROUP_ACCESS, .value = "FILE", .expected = "a file name",
+     .sample = "/etc/sluice/users", .help = "Read users and passwords from FILE and require them",
+     .text = "Each line is NAME:PASSWORD; \"publish NAME:PASSWORD\" or \"play NAME:PASSWORD\" restricts the user to "
+             "one action. "
+             "The file must not be readable by others. A reload reads it again; established connections continue.\n\n"
+             "Without rules, this is equal to the rule \"all * user\": RTSP, HTTP, WebSocket and recordings require a "
+             "user, and "
+             "raw FLV, which has no credentials, is rejected. Rules may name these users for all protocols."},
+    {"allow-origin", SETTING_ORIGIN, true, .group = GROUP_ACCESS, .value = "ORIGIN",
+     .expected = "*, or an origin such as https://player.example.com", .effect = SETTING_LATER,
+     .help = "Allow web pages of ORIGIN to read, play and publish",
+     .text =
+         "Pages of other hosts may then read streams and recordings by HTTP (CORS), play by WebSocket, and publish. "
+         "ORIGIN "
+         "is http[s]://HOST[:PORT], where HOST may begin with \"*.\" for all names below it, or * for all pages. "
+         "Without "
+         "this setting such pages may only do what browsers do without asking, such as <video>.\n\n"
+         "Pages of the host by which they reach sluiced are allowed, at any port, if it is an address or localhost. A "
+         "host "
+         "name must be listed, since any site can have a name that resolves to this address. Pages allowed by name, "
+         "but not "
+         "by *, may send the browser's credentials. Only browsers are affected. This setting grants no right to play: "
+         "rules and hooks do.",
+     .examples = {"https://player.example.com", "https://*.example.org"}},
+
+    {"hook-publish", SETTING_HOOK, FIELD(hooks[HOOK_PUBLISH]), .group = GROUP_HOOKS, .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish",
+     .sample = "http://127.0.0.1:8000/publish", .effect = SETTING_LATER, .help = "Ask URL before a client publishes",
+     .text =
+         "The query is sent if the rules allow the client. The protocol is flv, http, websocket or rtsp. Pulls are not "
+         "subject to queries.\n\n"
+         "  {\"event\": \"publish\", \"stream\": \"live/cam\", \"protocol\": \"http\",\n"
+         "   \"address\": \"192.0.2.1:5678\"}"},
+    {"hook-play", SETTING_HOOK, FIELD(hooks[HOOK_PLAY]), .group = GROUP_HOOKS, .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/play", .sample = "http://127.0.0.1:8000/play",
+     .effect = SETTING_LATER, .help = "Ask URL before a client plays a stream or a recording",
+     .text =
+         "The query is as that of --hook-publish. The member recording is null for the stream itself, the requested "
+         "file of its recordings, or \"\" for the list of them.\n\n"
+         "  {\"event\": \"play\", \"stream\": \"live/cam\", \"protocol\": \"rtsp\",\n"
+         "   \"address\": \"192.0.2.1:5678\", \"recording\": null}"},
+    {"hook-unpublish", SETTING_HOOK, FIELD(hooks[HOOK_UNPUBLISH]), .group = GROUP_HOOKS, .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/unpublish",
+     .sample = "http://127.0.0.1:8000/unpublish", .effect = SETTING_LATER,
+     .help = "Report the end of a publisher to URL",
+     .text = "Pulls are reported, too. The id is that of the API; time is when the event occurred.\n\n"
+             "  {\"event\": \"unpublish\", \"time\": \"2026-11-21T20:15:03.123Z\",\n"
+             "   \"stream\": \"live/cam\", \"protocol\": \"http\",\n"
+             "   \"address\": \"192.0.2.1:5678\", \"id\": 7, \"seconds\": 61.4,\n"
+             "   \"bytes\": 15350000, \"reason\": \"end of stream\"}"},
+    {"hook-stop", SETTING_HOOK, FIELD(hooks[HOOK_STOP]), .group = GROUP_HOOKS, .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/stop", .sample = "http://127.0.0.1:8000/stop",
+     .effect = SETTING_LATER, .help = "Report the end of a player to URL",
+     .text = "The event is \"stop\"; the other members are those of --hook-unpublish."},
+    {"hook-record", SETTING_HOOK, FIELD(hooks[HOOK_RECORD]), .group = GROUP_HOOKS, .value = "URL",
+     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/record",
+     .sample = "http://127.0.0.1:8000/record", .effect = SETTING_LATER,
+     .help = "Report a complete recording file to URL",
+     .text =
+         "The file is below directory, and is played at /recordings/FILE. If repaired is true, a crash or a disk error "
+         "cut it short.\n\n"
+         "  {\"event\": \"record\", \"time\": \"2026-11-21T21:15:04.001Z\",\n"
+         "   \"stream\": \"live/cam\", \"directory\": \"/var/lib/sluice\",\n"
+         "   \"file\": \"live/cam/2026-11-21T20-15-03.123Z.flv\",\n"
+         "   \"start\": \"2026-11-21T20:15:03.123Z\", \"seconds\": 61.4,\n"
+         "   \"bytes\": 15350000, \"repaired\": false}"},
+    {"hook-timeout", SETTING_SECONDS, FIELD(hook_ms), .group = GROUP_HOOKS, RANGE(0.1, 60), .preset = "5",
+     .value = "SECONDS", .effect = SETTING_LATER, .help = "Wait this long for the response of a hook",
+     .text = "The time of a query starts with the client's request and includes waiting for other queries. Each "
+             "attempt to send an event has this time. It covers the whole exchange."},
+
+    {"same-name", SETTING_CHOICE, .detail = SETTING_SAME_NAMES, BY_STREAM(same_name), .group = GROUP_PUBLISHERS,
+     .preset = "refuse", .value = "POLICY", .help = "Choose what happens if a stream name is in use",
+     .text =
+         "If the name is in use, a new publisher waits 1 s for the other one to leave. `refuse`: the new publisher is "
+         "then "
+         "rejected. `take-over`: the new publisher replaces the other one, which is disconnected; pulled streams are "
+         "not replaced. `resume`: the new publisher is rejected, and the name is reserved for a publisher that was "
+         "lost (see --resume). If the current publisher is from the same host and sends nothing any more, its "
+         "connection is taken for lost and is closed."},
+    {"resume", SETTING_SECONDS, BY_STREAM(resume_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "15",
+     .value = "SECONDS", .help = "Reserve the name of a lost publisher for this long",
+     .text = "Applies with --same-name resume. Players wait at least this long (see --wait), and other hosts cannot "
+             "take the "
+             "name meanwhile."},
+    {"first-data", SETTING_SECONDS, BY_STREAM(first_data_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "20",
+     .value = "SECONDS", .help = "Disconnect publishers without a frame after this long", .text = "See also --idle."},
+    {"idle", SETTING_SECONDS, BY_STREAM(idle_ms), .group = GROUP_PUBLISHERS, RANGE(1, DAY), .preset = "15",
+     .value = "SECONDS", .help = "Disconnect publishers that send nothing for this long"},
+    {"time-jump", SETTING_SECONDS, BY_STREAM(jump_ms), .group = GROUP_PUBLISHERS, RANGE(0, DAY), .preset = "3",
+     .zero = "never", .value = "SECONDS", .help = "Repair timestamps that jump by more than this",
+     .text =
+         "Applies to jumps forward and back. Players and recordings get timestamps that continue, and audio and video "
+         "stay synchronized. A period of silence is no jump, nor is the wrap of 32-bit timestamps after 49 days."},
+    {"frame-limit", SETTING_SIZE, BY_STREAM(frame_limit), .group = GROUP_PUBLISHERS, RANGE(KIB, SLUICE_FLV_MAX_PAYLOAD),
+     .preset_text = "8M, or the highest value allowed", .sample = "8M", .value = "SIZE", .effect = SETTING_LATER,
+     .help = "Limit the size of a frame",
+     .text =
+         "A larger frame ends the publisher or the pull; the size is that of the payload of its FLV tag. At most "
+         "--player-buffer and half of a worker's share of --memory. If the player buffer of a stream is smaller, so is "
+         "this limit."},
+
+    {"wait", SETTING_SECONDS, BY_STREAM(wait_ms), .group = GROUP_PLAYERS, RANGE(0, DAY), .preset = "30",
+     .value = "SECONDS", .help = "Let players wait this long for a publisher"},
+    {"stall", SETTING_SECONDS, BY_STREAM(stall_ms), .group = GROUP_PLAYERS, RANGE(1, DAY), .preset = "30",
+     .value = "SECONDS", .help = "Disconnect players that accept no data for this long"},
+    {"behind", SETTING_SECONDS, BY_STREAM(behind_ms), .group = GROUP_PLAYERS, RANGE(0, DAY), .preset = "0",
+     .zero = "never", .value = "SECONDS", .help = "Disconnect players with queued data for this long",
+     .text = "The time restarts whenever all data queued for the player has been sent."},
+    {"catch-up", SETTING_SECONDS, BY_STREAM(catch_up_ms), .group = GROUP_PLAYERS, RANGE(0, DAY), .preset = "10",
+     .zero = "never", .value = "SECONDS", .help = "Drop data queued for longer than this",
+     .text =
+         "The player continues at the newest key frame that is queued. This bounds its delay: to this time, or to the "
+         "interval between key frames if that is longer."},
+    {"player-buffer", SETTING_SIZE, BY_STREAM(player_buffer), .group = GROUP_PLAYERS, RANGE(64 * KIB, GIB),
+     .preset = "16M", .value = "SIZE", .help = "Limit the payload queued for one player",
+     .text = "If the limit is reached, the player loses frames up to the next key frame. At least --gop-size."},
+    {"gop-size", SETTING_SIZE, BY_STREAM(gop_size), .group = GROUP_PLAYERS, RANGE(0, GIB),
+     .preset_text = "8M, or --player-buffer if that is less", .sample = "8M", .value = "SIZE",
+     .help = "Limit a stream's cached group of pictures",
+     .text = "Players start at once with the cached group. The limit is in block memory, and is at most "
+             "--player-buffer. If "
+             "the player buffer of a stream is smaller, so is this limit."},
+    {"merge-window", SETTING_COUNT, true, BY_STREAM(merge_window_ms), .group = GROUP_PLAYERS,
+     RANGE(0, COALESCE_WINDOW_MOST), .preset = "0", .value = "MS", .unit = "milliseconds",
+     .help = "Collect data for this long before sending to players",
+     .text = "Saves much CPU with many players and adds up to this delay. The value of a stream overrides that of a "
+             "listener, which overrides the value for all streams.",
+     .examples = {"50", "live/fast=0"}},
+    {"max-players", SETTING_COUNT, BY_STREAM(max_players), .group = GROUP_PLAYERS, RANGE(0, 1000000), .preset = "0",
+     .zero = "no limit", .value = "N", .effect = SETTING_LATER, .help = "Limit the players of one stream",
+     .text = "Further players get 503 by HTTP and 453 by RTSP."},
+    {"spread", SETTING_COUNT, FIELD(spread), .group = GROUP_PLAYERS, RANGE(0, 1000000), .preset = "0", .zero = "never",
+     .value = "N", .effect = SETTING_LATER, .help = "Spread a stream over all workers beyond N players",
+     .text = "The stream's own worker serves the first N players; each further one goes to the worker with the fewest "
+             "players. "
+             "Use it for streams with more players than one core can serve. Data held by the other workers' players is "
+             "charged to the stream's worker, and is limited to a quarter of its memory if that is short."},
+
+    {"record", SETTING_RECORD, true, .group = GROUP_RECORDING, .value = "PATTERN=DIR",
+     .expected = "PATTERN=DIRECTORY, such as live/*=/var/lib/sluice", .effect = SETTING_RESTART,
+     .help = "Record streams that match PATTERN to DIR",
+     .text =
+         "Files are named DIR/STREAM/TIME.flv. The first PATTERN that matches applies; * matches any characters. "
+         "Clients "
+         "that may play the stream may play its files by HTTP at /recordings/STREAM/TIME.flv and list them at "
+         "/recordings/STREAM, 1000 at a time or as many as ?limit=N states. If the response has a member next, "
+         "?after=NEXT is the next page.\n\n"
+         "Files have mode 0640 and directories 0750, less the umask. The next start repairs a TIME.flv.part that a "
+         "crash "
+         "left: the file is cut after its last complete frame and indexed. A file that is damaged elsewhere is kept as "
+         "TIME.flv.damaged, which is neither listed, played nor overwritten, beside a TIME.flv of what can be decoded. "
+         "Only a file without any media is removed.",
+     .examples = {"live/*=/var/lib/sluice"}},
+    {"record-segment", SETTING_SECONDS, FIELD(record.segment_ms), .group = GROUP_RECORDING, RANGE(0, 604800),
+     .preset = "3600", .zero = "never", .value = "SECONDS", .effect = SETTING_RESTART,
+     .help = "Start a new file after this long", .text = "The new file starts at the next key frame."},
+    {"record-size", SETTING_SIZE, FIELD(record.segment_bytes), .group = GROUP_RECORDING, RANGE(0, 1024 * GIB),
+     .preset = "0", .zero = "never", .value = "SIZE", .effect = SETTING_RESTART,
+     .help = "Start a new file at this size", .text = "The new file starts at the next key frame."},
+
+    {"max-connections", SETTING_COUNT, FIELD(max_connections), .group = GROUP_LIMITS, RANGE(1, 1000000),
+     .preset = "10000", .value = "N", .help = "Limit the connections",
+     .text = "Further connections get 503 by HTTP and RTSP and are closed. The limit of open files (ulimit -Hn, "
+             "LimitNOFILE=) "
+             "bounds this number, less a reserve; if it is too low for this setting, a warning is logged at the start. "
+             "A connection that is not authorized, or neither publishes nor plays, is closed after 60 s."},
+    {"max-connections-per-address", SETTING_COUNT, FIELD(max_per_address), .group = GROUP_LIMITS, RANGE(0, 1000000),
+     .preset = "0", .zero = "no limit", .value = "N", .effect = SETTING_LATER,
+     .help = "Limit the connections of one client address",
+     .text =
+         "An IPv6 network of 64 bits counts as one address. Further connections get 429 by HTTP and 503 by RTSP and "
+         "are closed."},
+    {"max-streams", SETTING_COUNT, FIELD(max_streams), .group = GROUP_LIMITS, RANGE(0, 1000000), .preset = "0",
+     .zero = "no limit", .value = "N", .effect = SETTING_LATER, .help = "Limit the streams",
+     .text =
+         "Streams without a publisher that players wait for are included. A request for a further stream gets 503; the "
+         "connection of a raw FLV publisher is closed."},
+    {"memory", SETTING_SIZE, FIELD(memory), .group = GROUP_LIMITS, RANGE(4 * MIB, 64 * GIB),
+     .preset_text = "256M or 64M per worker, whichever is more; at most half of the control group's limit",
+     .sample = "256M", .value = "SIZE", .effect = SETTING_RESTART, .help = "Limit the memory for streams",
+     .text =
+         "Includes received blocks and an eighth for their descriptors; at least 1M for each worker. When it is used "
+         "up, "
+         "the players that are furthest behind lose their queued data first, then the cached groups of pictures are "
+         "dropped."},
+
+    {"workers", SETTING_COUNT, FIELD(workers), .group = GROUP_PROCESS, RANGE(1, OPTIONS_MAX_WORKERS),
+     .preset_text = "the usable cores, at most the control group's CPU limit, rounded up", .sample = "4", .value = "N",
+     .effect = SETTING_RESTART, .help = "Set the number of worker threads",
+     .text = "A stream belongs to one worker. The memory is divided among the workers."},
+    {"batch", SETTING_MILLISECONDS, FIELD(batch_us), .group = GROUP_PROCESS, RANGE(0, 100), .preset = "2",
+     .value = "MS", .effect = SETTING_RESTART, .help = "Set the batching window of the event loop",
+     .text = "Events within this window are handled together."},
+    {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .group = GROUP_PROCESS, .preset = "auto",
+     .value = "NAME", .effect = SETTING_RESTART, .help = "Select io_uring or epoll",
+     .text =
+         "`auto` selects io_uring, or epoll with a warning if io_uring is not available. `uring` and `epoll` do not "
+         "fall back."},
+    {"drain", SETTING_SECONDS, FIELD(drain_ms), .group = GROUP_PROCESS, RANGE(0, DAY), .preset = "20",
+     .value = "SECONDS", .help = "Keep connections for this long after an upgrade",
+     .text = "On SIGUSR2 or \"sluicectl upgrade\" a new process takes over; this is how long the old one continues its "
+             "connections. If it is less than --wait, players that connect meanwhile still wait when the publisher "
+             "connects to the new process."},
+    {"status", SETTING_FLAG, FIELD(status), .group = GROUP_PROCESS, .preset = "false", .effect = SETTING_RESTART,
+     .help = "Print a status line to standard error each second"},
+
+    {"log-level", SETTING_CHOICE, .detail = SETTING_LOG_LEVELS, FIELD(log_level), .group = GROUP_LOG, .preset = "info",
+     .value = "LEVEL", .help = "Set the lowest level that is logged"},
+    {"log-format", SETTING_CHOICE, .detail = SETTING_LOG_FORMATS, FIELD(log_format), .group = GROUP_LOG,
+     .preset = "text", .value = "FORMAT", .effect = SETTING_RESTART, .help = "Set the format of log lines",
+     .text = "`json` writes one object per line. `text` uses the format of the systemd journal if standard error is "
+             "connected to it."},
+    {"log-rate", SETTING_COUNT, FIELD(log_rate), .group = GROUP_LOG, RANGE(0, 1000000), .preset = "200",
+     .zero = "no limit", .value = "N", .help = "Limit lines of the same message per second",
+     .text =
+         "Suppressed lines are counted in a line of their own. No stream waits for standard error: lines that it does "
+         "not accept in time are lost and counted (\"log lines lost\")."},
+
+    {"config", SETTING_COMMAND, .detail = COMMAND_CONFIG, .group = GROUP_COMMANDS, .value = "FILE",
+     .help = "Read settings from FILE, and again on SIGHUP"},
+    {"check", SETTING_COMMAND, .detail = COMMAND_CHECK, .group = GROUP_COMMANDS,
+     .help = "Check the configuration and exit",
+     .text = "Prints OK, or each error with its file and line. Opens no listeners and no connections."},
+    {"print-config", SETTING_COMMAND, .detail = COMMAND_PRINT, .group = GROUP_COMMANDS,
+     .help = "Print each setting and its origin and exit", .text = "Passwords are not shown."},
+    {"sign", SETTING_COMMAND, .detail = COMMAND_SIGN, .group = GROUP_COMMANDS, .value = "ACTION,STREAM,SECONDS[,KEY]",
+     .help = "Print a token and exit",
+     .text =
+         "The token allows ACTION on STREAM for this long. It is signed with KEY of --token-keys, or with the first "
+         "key."},
+    {"help", SETTING_COMMAND, .detail = COMMAND_HELP, .group = GROUP_COMMANDS, .help = "Print this help and exit"},
+    {"version", SETTING_COMMAND, .detail = COMMAND_VERSION, .group = GROUP_COMMANDS,
+     .help = "Print the version and exit"},
+};
+_Static_assert(sizeof settings / sizeof *settings <= SETTINGS_MOST / 2, "no room for those of the protocols");
+
+const struct setting *setting_at(size_t number) {
+    for (const struct protocol *const *protocol = protocol_table; *protocol; protocol++)
+        if (number-- == 0)
+            return &(*protocol)->option;
+    return number < sizeof settings / sizeof *settings ? &settings[number] : NULL;
+}

@@ -1,0 +1,59 @@
+#include "daemon/config/setting_words.h"
+
+#include <string.h>
+
+#include <sluice/loop.h>
+
+#include "daemon/base/log.h"
+#include "daemon/relay/publish_lock.h"
+
+static const struct {
+    int words;
+    const char *word;
+    int value;
+} all[] = {
+    {SETTING_BACKENDS, "auto", SLUICE_BACKEND_AUTO},
+    {SETTING_BACKENDS, "uring", SLUICE_BACKEND_URING},
+    {SETTING_BACKENDS, "epoll", SLUICE_BACKEND_EPOLL},
+    {SETTING_LOG_LEVELS, "error", LOG_ERROR},
+    {SETTING_LOG_LEVELS, "warning", LOG_WARNING},
+    {SETTING_LOG_LEVELS, "info", LOG_INFO},
+    {SETTING_LOG_LEVELS, "debug", LOG_DEBUG},
+    {SETTING_LOG_FORMATS, "text", LOG_TEXT},
+    {SETTING_LOG_FORMATS, "json", LOG_JSON},
+    {SETTING_SAME_NAMES, "refuse", SAME_NAME_REFUSE},
+    {SETTING_SAME_NAMES, "take-over", SAME_NAME_TAKE_OVER},
+    {SETTING_SAME_NAMES, "resume", SAME_NAME_RESUME},
+};
+
+int setting_word_value(const struct setting *setting, const char *word) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].words == setting->detail && strcmp(all[i].word, word) == 0)
+            return all[i].value;
+    return -1;
+}
+
+const char *setting_word(const struct setting *setting, int value) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].words == setting->detail && all[i].value == value)
+            return all[i].word;
+    return "";
+}
+
+const char *setting_word_at(const struct setting *setting, size_t number) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].words == setting->detail && number-- == 0)
+            return all[i].word;
+    return NULL;
+}
+
+const char *setting_words_text(const struct setting *setting, char buffer[SETTING_TEXT]) {
+    size_t length = 0;
+    const char *word;
+    buffer[0] = '\0';
+    for (size_t i = 0; (word = setting_word_at(setting, i)); i++) {
+        const char *before = i == 0 ? "" : setting_word_at(setting, i + 1) ? ", " : " or ";
+        length += (size_t)snprintf(buffer + length, SETTING_TEXT - length, "%s%s", before, word);
+    }
+    return buffer;
+}

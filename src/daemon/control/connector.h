@@ -1,0 +1,19 @@
+/* The connector, on libevent: looks names up, connects, and gives the data plane what has come of it. */
+#ifndef SLUICED_CONNECTOR_H
+#define SLUICED_CONNECTOR_H
+
+#include "daemon/server/connect.h"
+
+struct event_base;
+struct connector;
+
+/* 0, -ENOMEM, -errno. The thread that runs the base's events; so is connector_free(). */
+int connector_new(struct event_base *base, struct connector **ret_connector);
+
+/* Drops the jobs that are under way: they do not come back. NULL is allowed. */
+void connector_free(struct connector *connector);
+
+/* A connect_fn. Any thread. */
+void connector_take(void *connector, struct connect_job *job);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Questions to hooks that wait to be asked. Each client address has its share (of IPv6, each network of 64 bits): they
+ * take turns, one of which nothing is being asked does not wait behind the others' answers, and none may fill the
+ * queue. Any thread.
+ */
+#ifndef SLUICED_HOOK_QUEUE_H
+#define SLUICED_HOOK_QUEUE_H
+
+#include "daemon/base/cidr.h"
+
+enum {
+    HOOK_ASKED = 64,     /* questions that are asked at the same time, */
+    HOOK_FIRST = 64,     /* and so many beyond these, the first ones of their addresses */
+    HOOK_WAITING = 4096, /* that wait for that. An address may have as many as are left for others */
+};
+
+struct hook_query;
+struct hook_queue;
+
+/* 0, -ENOMEM */
+int hook_queue_new(struct hook_queue **ret_queue);
+
+/* Nothing waits or is asked any more. NULL is allowed. */
+void hook_queue_free(struct hook_queue *queue);
+
+/* The job waits in its host's share. 0; -EUSERS (the share is full), -ENOMEM */
+int hook_queue_add(struct hook_queue *queue, struct hook_query *job);
+
+/* The next one that may be asked now: counted as asked until hook_queue_done(); NULL: none may. */
+struct hook_query *hook_queue_take(struct hook_queue *queue);
+
+/* The question of that host has an answer. */
+void hook_queue_done(struct hook_queue *queue, const struct cidr_address *host);
+
+/* One that waits, however many are asked; not counted as asked. NULL: none does. */
+struct hook_query *hook_queue_remove(struct hook_queue *queue);
+
+#endif

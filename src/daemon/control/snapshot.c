@@ -1,0 +1,297 @@
+#include "daemon/control/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/relay/slow_player.h"
+#include "daemon/relay/video_size.h"
+#include "daemon/server/server.h"
+
+const char *snapshot_drop_name(enum player_drop cause) {
+    static const char *const names[DROP_CAUSES] = {
+        [DROP_QUEUE_FULL] = "queue_full", [DROP_NO_MEMORY] = "no_memory", [DROP_UNTIL_KEY] = "until_key_frame",
+        [DROP_PAUSED] = "paused",         [DROP_CATCH_UP] = "catch_up",
+    };
+    return names[cause];
+}
+
+struct context {
+    struct worker *worker;
+    struct snapshot *snapshot;
+};
+
+static void count_stream(struct stream *stream, void *user) {
+    struct snapshot *snapshot = user;
+    snapshot->stream_count++;
+    snapshot->player_count += stream->player_count;
+}
+
+static unsigned take_tracks(const struct tracks *tracks, struct snapshot_track *to) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < TRACKS_MOST; i++) {
+        const struct track *track = &tracks->list[i];
+        if (!track->seen)
+            continue;
+        to[count] = (struct snapshot_track){
+            .id = track->id, .is_main = i == tracks->main, .frames = track->frames, .bytes = track->bytes};
+        codec_name(track->codec, to[count++].codec);
+    }
+    return count;
+}
+
+static void take_media(const struct stream *stream, struct snapshot_stream *to) {
+    to->has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    to->has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
+    codec_name(tracks_main(&stream->video)->codec, to->video_codec);
+    codec_name(tracks_main(&stream->audio)->codec, to->audio_codec);
+    to->video_count = take_tracks(&stream->video, to->video_tracks);
+    to->audio_count = take_tracks(&stream->audio, to->audio_tracks);
+    to->beyond_tracks = stream->beyond_tracks;
+    video_size(stream, &to->width, &to->height);
+    to->frame_rate = stream->metadata.frame_rate;
+}
+
+static void take_recording(const struct recorder *recorder, struct snapshot_stream *to) {
+    to->is_recorded = true;
+    to->record_state = recorder_state_name(recorder);
+    memcpy(to->record_file, recorder->file, sizeof to->record_file);
+    to->record_files = recorder->files;
+    to->record_bytes = recorder->bytes;
+    to->record_frames = recorder->frames;
+    to->record_dropped = recorder->frames_dropped;
+    to->record_queued = recorder_queued(recorder);
+    to->record_error = -recorder->error;
+}
+
+static void take_stream(struct stream *stream, void *user) {
+    const struct context *context = user;
+    uint64_t now = worker_now(context->worker);
+    struct snapshot_stream *to = &context->snapshot->streams[context->snapshot->stream_count++];
+    *to = (struct snapshot_stream){
+        .id = stream->id,
+        .worker = context->worker->index,
+        .is_replica = stream->fed_by,
+        .live = stream->live,
+        .state_ms = now - (stream->live ? stream->source.since : stream->left_at),
+        .kept_ms = publish_lock_is_reserved(stream, now) ? stream->kept_until - now : 0,
+        .left_why = stream->left_why,
+        .bytes = stream->bytes,
+        .video_frames = stream->video_frames,
+        .audio_frames = stream->audio_frames,
+        .frames_lost = stream->frames_dropped,
+        .timestamp_jumps = stream->timeline.jumps,
+        .bits_per_second = stream->bits_per_second,
+        .players = stream->player_count,
+        .merge_window_ms = options_merge_window(context->worker->options, stream->name, OPTIONS_MERGE_UNSET),
+        .sends = stream->sends,
+        .blocks_held = stream->blocks_held,
+        .gop_frames = stream->gop.count,
+        .gop_bytes = stream->gop.bytes,
+        .record = record_overrides_find(&context->worker->recorders.overrides, stream->name),
+    };
+    memcpy(to->name, stream->name, sizeof to->name);
+    const struct recorder *recorder = recorder_of(stream);
+    if (recorder)
+        take_recording(recorder, to);
+    if (!stream->live || stream->fed_by)
+        return;
+    to->publisher_id = stream->publisher_id;
+    to->protocol = stream->source.protocol;
+    to->silent_ms = now - stream->received_at;
+    memcpy(to->address, stream->source.peer, sizeof to->address);
+    memcpy(to->ignored, stream->source.ignored, sizeof to->ignored);
+    take_media(stream, to);
+}
+
+static const char *state_name(enum player_state state) {
+    switch (state) {
+    case PLAYER_PAUSED:
+        return "paused";
+    case PLAYER_ASKING:
+    case PLAYER_WAITING:
+        return "waiting";
+    case PLAYER_PLAYING:
+        return "playing";
+    case PLAYER_BEHIND:
+        return "dropping";
+    case PLAYER_ENDING:
+        return "ending";
+    }
+    return "";
+}
+
+static void take_player(const struct player *player, uint64_t now, struct snapshot_player *to) {
+    const struct session *session = player->user;
+    *to = (struct snapshot_player){
+        .id = player->id,
+        .worker = session->worker->index,
+        .stream_id = player->stream->id,
+        .protocol = player_protocol(player),
+        .state = state_name(player->state),
+        .age_ms = now - player->since,
+        .bytes_sent = player->bytes_sent,
+        .frames_sent = player->packets_sent,
+        .sends = player->sends,
+        .merge_window_ms = player->merge_window_ms,
+        .queued_bytes = player->queued_bytes,
+        .queued_ms = player_queued_ms(player),
+        .behind_ms = player_behind_ms(player, now),
+        .stalled_ms = slow_player_stalled_ms(player, now),
+        .slow = slow_player_is(player, now),
+    };
+    memcpy(to->stream, player->stream->name, sizeof to->stream);
+    memcpy(to->address, session->peer, sizeof to->address);
+    memcpy(to->dropped, player->dropped, sizeof to->dropped);
+}
+
+static void take_players(struct stream *stream, void *user) {
+    const struct context *context = user;
+    for (const struct player *player = stream->players; player; player = player->next)
+        take_player(player, worker_now(context->worker),
+                    &context->snapshot->players[context->snapshot->player_count++]);
+}
+
+static void count_pull(const struct pull *pull, void *user) {
+    size_t *count = user;
+    (void)pull;
+    ++*count;
+}
+
+static void take_pull(const struct pull *pull, void *user) {
+    const struct context *context = user;
+    const struct pull_machine *machine = &pull->machine;
+    uint64_t now = worker_now(context->worker);
+    struct snapshot *snapshot = context->snapshot;
+    if (snapshot->pull_options)
+        snapshot->pull_options[snapshot->pull_count] = *pull->option;
+    struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
+    *to = (struct snapshot_pull){
+        .id = pull->id,
+        .state = machine->state,
+        .state_ms = now - machine->since,
+        .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,
+        .on_demand = machine->on_demand,
+        .failures = machine->failures,
+        .source = pull->source,
+        .expires = pull->expires_at > 0,
+        .ttl_ms = pull->expires_at > now ? pull->expires_at - now : 0,
+    };
+    snprintf(to->stream, sizeof to->stream, "%s", pull->option->name);
+    memcpy(to->place, pull->target.place, sizeof to->place);
+    memcpy(to->reason, pull->reason, sizeof to->reason);
+}
+
+/* Room for so many things, at least one. */
+static bool make_room(void *list, size_t *count, size_t size) {
+    void **to = list;
+    *to = calloc(*count ? *count : 1, size);
+    *count = 0;
+    return *to != NULL;
+}
+
+static int take_wishes(const struct record_overrides *overrides, struct snapshot *snapshot) {
+    snapshot->override_count = overrides->count;
+    if (!make_room(&snapshot->overrides, &snapshot->override_count, sizeof *snapshot->overrides))
+        return -ENOMEM;
+    if (overrides->count > 0)
+        memcpy(snapshot->overrides, overrides->list, overrides->count * sizeof *overrides->list);
+    snapshot->override_count = overrides->count;
+    return 0;
+}
+
+static int take_lists(struct worker *worker, unsigned parts, struct snapshot *snapshot) {
+    struct context context = {worker, snapshot};
+    registry_each(worker->registry, count_stream, snapshot);
+    pulls_each(worker, count_pull, &snapshot->pull_count);
+    if (!(parts & SNAPSHOT_STREAMS))
+        snapshot->stream_count = 0;
+    if (!(parts & SNAPSHOT_PLAYERS))
+        snapshot->player_count = 0;
+    bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
+    room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
+    size_t option_count = snapshot->pull_option_count = parts & SNAPSHOT_PULL_OPTIONS ? snapshot->pull_count : 0;
+    if (parts & SNAPSHOT_PULL_OPTIONS)
+        room &= make_room(&snapshot->pull_options, &option_count, sizeof *snapshot->pull_options);
+    room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
+    if (!room)
+        return -ENOMEM;
+    if (parts & SNAPSHOT_STREAMS)
+        registry_each(worker->registry, take_stream, &context);
+    if (parts & SNAPSHOT_PLAYERS)
+        registry_each(worker->registry, take_players, &context);
+    if (parts & SNAPSHOT_PULLS)
+        pulls_each(worker, take_pull, &context);
+    return parts & SNAPSHOT_OVERRIDES ? take_wishes(&worker->recorders.overrides, snapshot) : 0;
+}
+
+int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot) {
+    struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+    if (!snapshot)
+        return -ENOMEM;
+    snapshot->uptime_ms = worker_now(worker) - server_started_at(worker->server);
+    snapshot->connections = worker->session_count;
+    for (size_t i = 0; worker->index == 0 && i < REJECT_CAUSES; i++)
+        snapshot->refused[i] = server_refused(worker->server, (enum reject_cause)i);
+    for (size_t i = 0; worker->index == 0 && worker->records && i < RECOVERY_RESULTS; i++)
+        snapshot->repairs[i] = recovery_count(worker->records->repairs, (enum recovery_result)i);
+    snapshot->pool.size = sizeof snapshot->pool;
+    snapshot->loop.size = sizeof snapshot->loop;
+    sluice_pool_get_stats(worker->pool, &snapshot->pool);
+    sluice_loop_get_stats(worker->loop, &snapshot->loop);
+    registry_get_totals(worker->registry, &snapshot->totals);
+    snapshot->lent_bytes = atomic_load(&worker->site.lent);
+    snapshot->packet_bytes = registry_packet_bytes(worker->registry);
+    if (worker->listeners)
+        listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
+    int error = take_lists(worker, parts, snapshot);
+    if (error) {
+        snapshot_free(snapshot);
+        return error;
+    }
+    *ret_snapshot = snapshot;
+    return 0;
+}
+
+static struct snapshot_stream *find_stream(struct snapshot *const *list, size_t count, uint64_t id) {
+    for (size_t at = 0; at < count; at++)
+        for (size_t i = 0; list[at] && i < list[at]->stream_count; i++)
+            if (list[at]->streams[i].id == id && !list[at]->streams[i].is_replica)
+                return &list[at]->streams[i];
+    return NULL;
+}
+
+void snapshots_fold(struct snapshot *const *list, size_t count) {
+    for (size_t at = 0; at < count; at++) {
+        struct snapshot *snapshot = list[at];
+        size_t kept = 0;
+        for (size_t i = 0; snapshot && i < snapshot->stream_count; i++) {
+            const struct snapshot_stream *replica = &snapshot->streams[i];
+            if (!replica->is_replica) {
+                snapshot->streams[kept++] = *replica;
+                continue;
+            }
+            struct snapshot_stream *stream = find_stream(list, count, replica->id);
+            if (!stream)
+                continue;
+            stream->players += replica->players;
+            stream->sends += replica->sends;
+        }
+        if (snapshot)
+            snapshot->stream_count = kept;
+    }
+}
+
+void snapshot_free(struct snapshot *snapshot) {
+    if (!snapshot)
+        return;
+    free(snapshot->streams);
+    free(snapshot->players);
+    free(snapshot->pulls);
+    if (snapshot->pull_options)
+        explicit_bzero(snapshot->pull_options, snapshot->pull_option_count * sizeof *snapshot->pull_options);
+    free(snapshot->pull_options);
+    free(snapshot->overrides);
+    free(snapshot);
+}

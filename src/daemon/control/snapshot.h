@@ -1,0 +1,157 @@
+/*
+ * What a worker knows at one moment, as plain values: for whoever shows it (the API, metrics, the console) on another
+ * thread. A worker fills its own; those of several workers are shown one after the other and added up there. Nothing in
+ * it points into the data plane but texts that are never freed.
+ */
+#ifndef SLUICED_SNAPSHOT_H
+#define SLUICED_SNAPSHOT_H
+
+#include <sluice/loop.h>
+#include <sluice/pool.h>
+
+#include "daemon/config/options.h"
+#include "daemon/pull/pull.h"
+#include "daemon/recording/record_override.h"
+#include "daemon/recording/recovery.h"
+#include "daemon/relay/stream.h"
+#include "daemon/server/reject.h"
+#include "shared/codec_name.h"
+
+/* One of a stream's tracks. */
+struct snapshot_track {
+    uint8_t id;
+    bool is_main;
+    char codec[CODEC_NAME];
+    uint64_t frames, bytes;
+};
+
+struct worker;
+
+enum snapshot_part {
+    SNAPSHOT_STREAMS = 1, /* with their publishers */
+    SNAPSHOT_PLAYERS = 2,
+    SNAPSHOT_PULLS = 4,
+    SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
+    SNAPSHOT_ALL = 15,
+    SNAPSHOT_PULL_OPTIONS = 16, /* of SNAPSHOT_PULLS; they hold passwords, so nobody who shows anything asks for them */
+};
+
+struct snapshot_stream {
+    uint64_t id;
+    uint32_t worker; /* whose it is */
+    bool is_replica; /* of another's, for some of its players: see snapshots_fold() */
+    char name[STREAM_NAME + 1];
+    bool live;
+    uint64_t state_ms;    /* since when it is so */
+    uint64_t kept_ms;     /* for so long yet it is kept for its publisher */
+    const char *left_why; /* or NULL */
+
+    /* While it is live: */
+    uint64_t publisher_id;
+    char address[ADDRESS_TEXT];
+    const char *protocol;
+    uint64_t silent_ms; /* since the last tag */
+    bool has_video, has_audio;
+    char ignored[STREAM_IGNORED]; /* media that are not taken, with ", " between their names */
+    char video_codec[CODEC_NAME], audio_codec[CODEC_NAME];
+    double width, height, frame_rate;
+    struct snapshot_track video_tracks[TRACKS_MOST], audio_tracks[TRACKS_MOST];
+    unsigned video_count, audio_count;
+    uint64_t beyond_tracks; /* frames of further tracks, which are not taken */
+
+    uint64_t bytes, video_frames, audio_frames, frames_lost;
+    uint64_t timestamp_jumps;
+    uint64_t bits_per_second;
+    uint32_t players;
+    uint32_t merge_window_ms;
+    uint64_t sends;
+    uint64_t blocks_held;
+    uint64_t gop_frames, gop_bytes;
+
+    enum record_override record;
+    bool is_recorded; /* if so: */
+    const char *record_state;
+    char record_file[RECORD_PATH]; /* empty: none yet */
+    uint64_t record_files, record_bytes, record_frames, record_dropped, record_queued;
+    int record_error; /* a positive errno, or 0 */
+};
+
+struct snapshot_player {
+    uint64_t id;
+    uint32_t worker; /* that serves it */
+    uint64_t stream_id;
+    char stream[STREAM_NAME + 1];
+    char address[ADDRESS_TEXT];
+    const char *protocol;
+    const char *state;
+    bool slow; /* it is behind, and not for want of anything from the publisher */
+    uint64_t age_ms;
+    uint64_t bytes_sent, frames_sent, sends;
+    uint32_t merge_window_ms;
+    uint64_t dropped[DROP_CAUSES];
+    uint64_t queued_bytes;
+    uint32_t queued_ms;
+    uint64_t behind_ms;  /* since it last had been sent everything */
+    uint64_t stalled_ms; /* since it last took a byte of what is to be sent */
+};
+
+struct snapshot_pull {
+    uint64_t id;
+    char stream[STREAM_NAME + 1];
+    char place[sizeof(((struct pull_target *)0)->place)];
+    enum pull_state state;
+    uint64_t state_ms, retry_ms;
+    bool on_demand;
+    unsigned failures;
+    char reason[PULL_REASON];
+    enum pull_source source;
+    bool expires; /* after ttl_ms */
+    uint64_t ttl_ms;
+};
+
+struct snapshot {
+    uint64_t uptime_ms;
+    uint32_t connections;
+    uint64_t refused[REJECT_CAUSES];    /* ever, of the whole server; the first worker's alone */
+    uint64_t repairs[RECOVERY_RESULTS]; /* of recordings that were left behind; likewise */
+    sluice_pool_stats pool;
+    uint64_t lent_bytes;   /* of the pool, to other workers' players */
+    uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
+    sluice_loop_stats loop;
+    struct stream_totals totals;
+
+    char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]; /* where those of the options listen, in their order */
+
+    struct snapshot_stream *streams;
+    size_t stream_count;
+    struct snapshot_player *players;
+    size_t player_count;
+    struct snapshot_pull *pulls;
+    struct pull_option *pull_options; /* likewise, if they are asked for; else NULL */
+    size_t pull_count, pull_option_count;
+    struct record_override_entry *overrides;
+    size_t override_count;
+};
+
+/* Of all workers, in their order; NULL where one has not answered. */
+struct snapshots {
+    struct snapshot *const *list;
+    size_t count;
+};
+
+/* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0, -ENOMEM */
+int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
+
+/*
+ * Has the players of replicas counted with their streams, as far as these are there, and takes the replicas out: a
+ * stream is one, whoever serves its players. @list: some may be NULL
+ */
+void snapshots_fold(struct snapshot *const *list, size_t count);
+
+/* Any thread. NULL is allowed. */
+void snapshot_free(struct snapshot *snapshot);
+
+/* The names of the causes for which frames are dropped. */
+const char *snapshot_drop_name(enum player_drop cause);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * What an operator has done: commands that name a stream by its name, anything else by its id. Run on the thread of the
+ * worker that has it.
+ */
+#ifndef SLUICED_WORKER_COMMAND_H
+#define SLUICED_WORKER_COMMAND_H
+
+#include <stdint.h>
+
+#include "daemon/base/stream_name.h"
+#include "daemon/pull/pull.h"
+#include "daemon/recording/record_override.h"
+
+struct worker;
+
+enum worker_command_kind {
+    COMMAND_KICK_PLAYER,
+    COMMAND_KICK_PUBLISHER, /* a pull's is tried again, like after any failure */
+    COMMAND_KICK_STREAM,    /* its publisher and all of its players */
+    COMMAND_RECORD,         /* records a stream, or does not, that need not be there yet */
+    COMMAND_PULL_ADD,
+    COMMAND_PULL_REMOVE,
+};
+
+struct worker_command {
+    enum worker_command_kind kind;
+    uint64_t id; /* not of a stream */
+    char stream[STREAM_NAME + 1];
+    enum record_override record;
+    struct pull *pull; /* of COMMAND_PULL_ADD: the command's; NULL once a worker has taken it */
+    uint64_t ban_ms;   /* for which the publisher's host may not publish the stream again; 0: it may at once */
+};
+
+/*
+ * 0, -ENOENT (this worker has no such object), -ENOMEM (of a kick: it is done, but for the ban), and what
+ * recorders_wish(), pulls_add() and pulls_remove() say. Of those that share a command, one at most has its object.
+ */
+int worker_command_run(struct worker *worker, struct worker_command *command);
+
+#endif

@@ -1,9 +1,0 @@
-#include "daemon/deadline.h"
-
-uint64_t deadline_moved(uint64_t deadline, uint64_t now, size_t bytes, uint64_t most_ms) {
-    /* Rounded up: many small pieces are no less than one large one. */
-    uint64_t earned = (uint64_t)bytes / DEADLINE_RATE * 1000 +
-                      ((uint64_t)bytes % DEADLINE_RATE * 1000 + DEADLINE_RATE - 1) / DEADLINE_RATE;
-    uint64_t most = now + most_ms;
-    return deadline >= most || earned >= most - deadline ? most : deadline + earned;
-}

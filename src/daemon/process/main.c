@@ -1,0 +1,136 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/version.h>
+
+#include "daemon/base/log.h"
+#include "daemon/config/command_line.h"
+#include "daemon/config/listen_fds.h"
+#include "daemon/config/options_load.h"
+#include "daemon/config/sign.h"
+#include "daemon/process/control.h"
+#include "daemon/process/upgrade.h"
+#include "daemon/server/server.h"
+
+enum { EXIT_USAGE = 2 };
+
+static void complain(const char *line, void *user) {
+    (void)user;
+    fprintf(stderr, "sluiced: %s\n", line);
+}
+
+/* One line says why: that of what has failed, or else, as for want of memory, this one. */
+static int cannot_start(int error) {
+    if (!log_has_error())
+        LOG(LOG_ERROR, "cannot start", {"reason", strerror(-error)});
+    return EXIT_FAILURE;
+}
+
+static int run(const struct command_line *line, const struct options *options) {
+    struct server *server;
+    control_prepare();
+    int error = log_start();
+    if (error)
+        return cannot_start(error);
+    error = server_new(options, &server);
+    if (error)
+        return cannot_start(error);
+    struct control *control;
+    error = control_new(server, line, options, &control);
+    if (!error && (error = control_start(control)) < 0)
+        control_free(control);
+    if (error) {
+        server_free(server);
+        return cannot_start(error);
+    }
+    if (line->listen_fds) {
+        listen_fds_settle(line->listen_fds);
+        if (line->listen_fds->channel > 0)
+            upgrade_take_over(line->listen_fds->channel, server);
+    }
+    error = control_run(control);
+    control_free(control);
+    server_free(server);
+    /* The last line is the last. */
+    log_flush();
+    if (error) {
+        LOG(LOG_ERROR, "stopped on error", {"reason", strerror(-error)});
+        return EXIT_FAILURE;
+    }
+    log_write(LOG_INFO, "stopped", NULL, 0);
+    return EXIT_SUCCESS;
+}
+
+static int serve(const struct command_line *line, const struct options *options) {
+    log_set_level((enum log_level)options->log_level);
+    log_set_format((enum log_format)options->log_format);
+    log_set_rate((uint32_t)options->log_rate);
+    int status = run(line, options);
+    log_stop();
+    return status;
+}
+
+static void warn_shadowed(const struct rule *rule, const struct rule *earlier, void *user) {
+    (void)user;
+    fprintf(stderr, "sluiced: warning: %s: \"%s\" never decides: \"%s\" (%s) comes first\n", rule->where, rule->said,
+            earlier->said, earlier->where);
+}
+
+/* What the command line says, where that is not to run. */
+static int obey(struct command_line *line, struct config_errors *errors) {
+    struct listen_fds listen_fds;
+    const struct options *options = NULL;
+    switch (line->command) {
+    case COMMAND_HELP:
+        settings_help(stdout);
+        break;
+    case COMMAND_VERSION:
+        puts("sluiced " SLUICE_VERSION);
+        break;
+    case COMMAND_PRINT:
+        (void)options_print(line, stdout, errors);
+        break;
+    case COMMAND_SIGN:
+        options = options_load(line, NULL, NULL, NULL, errors);
+        if (options)
+            (void)sign_print(options, line->sign, stdout, errors);
+        break;
+    case COMMAND_CHECK:
+        options = options_load(line, NULL, NULL, NULL, errors);
+        if (options) {
+            rules_each_shadowed(&options->rules, warn_shadowed, NULL);
+            puts("OK");
+        }
+        break;
+    default:
+        if (!listen_fds_take(&listen_fds, errors))
+            break;
+        line->listen_fds = &listen_fds;
+        options = options_load(line, NULL, NULL, NULL, errors);
+        if (options) {
+            int status = serve(line, options);
+            options_unref(options);
+            return status;
+        }
+    }
+    options_unref(options);
+    return errors->count > 0 ? EXIT_USAGE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    struct config_errors errors = {0};
+    struct command_line line;
+    bool good = command_line_parse(argc, argv, &errors, &line);
+    /* Whoever asks for help gets it, whatever else is wrong. */
+    int status = good || line.command == COMMAND_HELP ? 0 : EXIT_USAGE;
+    if (!status) {
+        if (!good)
+            config_errors_clear(&errors);
+        status = obey(&line, &errors);
+    }
+    config_errors_each(&errors, complain, NULL);
+    config_errors_clear(&errors);
+    command_line_clear(&line);
+    return status;
+}

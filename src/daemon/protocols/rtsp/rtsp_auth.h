@@ -1,0 +1,44 @@
+/*
+ * Who an RTSP client is: challenges and what it answers to them, Basic (RFC 7617) and Digest (RFC 7616, with MD5 and
+ * SHA-256, without qop: the form that all cameras and players know). Knows no sockets.
+ *
+ * A nonce is a connection's own, so what is overheard is of no use on another one. A client is asked for its name
+ * once: afterwards the connection is its user's.
+ */
+#ifndef SLUICED_RTSP_AUTH_H
+#define SLUICED_RTSP_AUTH_H
+
+#include <stdint.h>
+
+#include <sluice/rtsp.h>
+
+#include "daemon/access/authorize.h"
+#include "daemon/base/stream_name.h"
+
+enum { RTSP_NONCE = 32, RTSP_USER = 255, RTSP_AUTH_FAILURES = 8 };
+
+struct rtsp_auth {
+    char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
+    bool is_known;              /* the client has said who it is */
+    unsigned rights;            /* of its user, as they were then */
+    char user[RTSP_USER + 1];   /* its user's name */
+    uint32_t failures;          /* wrong credentials so far */
+
+    /* With rules: what it may do already. */
+    char stream[STREAM_NAME + 1];
+    unsigned actions;
+    bool wants_user, wants_token; /* what the challenge asks for */
+    bool has_shown;               /* what was asked for, at least once */
+};
+
+/*
+ * Whether the request may be handled: 0; or 401 (no credentials, or wrong ones: a challenge goes with the answer), 403
+ * (no right to do it, whatever is shown), 400 (malformed credentials, or ones for another URL). Without rules, only
+ * users and their rights count; with them, a stream that was granted stays so for the connection.
+ */
+unsigned rtsp_authorize(struct rtsp_auth *auth, const struct authorize *access, const sluice_rtsp_message *request);
+
+/* Adds the challenges to the answer. 0, -EIO (no random bytes) */
+int rtsp_write_challenges(struct rtsp_auth *auth, sluice_rtsp_writer *reply);
+
+#endif

@@ -1,0 +1,435 @@
+#include "daemon/pull/pull.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/object_id.h"
+#include "daemon/server/server.h"
+
+/* What the workers' pulls have in common. Freed with the last of them. */
+struct shared {
+    atomic_uint references;
+    connect_fn *connect;
+    void *connector;
+    atomic_uint requested; /* pulls that are not of the configuration */
+};
+
+struct pulls {
+    struct worker *worker;
+    struct shared *shared;
+    struct pull *list;
+};
+
+static const struct component_type type;
+
+static void connected(struct connect_job *job);
+
+static struct pulls *pulls_of(const struct worker *worker) {
+    return components_find(&worker->components, &type);
+}
+
+static void unref(struct shared *shared) {
+    if (atomic_fetch_sub(&shared->references, 1) == 1)
+        free(shared);
+}
+
+static bool is_ours(const struct worker *worker, const struct pull_option *option) {
+    return server_owner(worker->server, option->name, strlen(option->name)) == worker;
+}
+
+int pull_new(const struct pull_option *option, uint64_t ttl_ms, struct pull **ret_pull) {
+    struct pull *pull = calloc(1, sizeof *pull);
+    if (!pull)
+        return -ENOMEM;
+    pull->id = object_id_new();
+    pull->source = PULL_REQUESTED;
+    pull->ttl_ms = ttl_ms;
+    pull->copy = *option;
+    pull->option = &pull->copy;
+    pull->target = pull->option->target;
+    *ret_pull = pull;
+    return 0;
+}
+
+void pull_free(struct pull *pull) {
+    if (!pull)
+        return;
+    explicit_bzero(pull, sizeof *pull);
+    free(pull);
+}
+
+/* It is one of this worker's from now on, and can begin. */
+static void settle(struct pull *pull, struct worker *worker) {
+    pull->worker = worker;
+    pull->job = (struct connect_job){.loop = worker->loop, .done = connected, .user = pull, .fd = -1};
+    pull_machine_init(&pull->machine, pull->option->on_demand, worker_now(worker));
+}
+
+static void discard(void *prepared) {
+    for (struct pull *pull = prepared, *next; pull; pull = next) {
+        next = pull->next;
+        pull_free(pull);
+    }
+}
+
+static int open_pulls(struct worker *worker, void *user, void **ret_component) {
+    struct pulls *pulls = calloc(1, sizeof *pulls);
+    if (!pulls)
+        return -ENOMEM;
+    pulls->worker = worker;
+    pulls->shared = user;
+    atomic_fetch_add(&pulls->shared->references, 1);
+    *ret_component = pulls;
+    return 0;
+}
+
+static void close_pulls(void *component) {
+    struct pulls *pulls = component;
+    discard(pulls->list);
+    unref(pulls->shared);
+    free(pulls);
+}
+
+static bool has(const struct pulls *pulls, const struct pull_option *option) {
+    for (const struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (!pull->is_removed && pull->source == PULL_CONFIGURED && pull_option_equal(pull->option, option))
+            return true;
+    return false;
+}
+
+/* Whether the options keep the pull: they have it, or it is not theirs and they have none of that stream. */
+static bool keep(const struct pull_options *options, const struct pull *pull) {
+    const bool is_configured = pull->source == PULL_CONFIGURED;
+    for (size_t i = 0; i < options->count; i++)
+        if (is_configured ? pull_option_equal(&options->list[i], pull->option)
+                          : strcmp(options->list[i].name, pull->option->name) == 0)
+            return is_configured;
+    return !is_configured;
+}
+
+static int prepare(void *component, const struct options *options, void **ret_prepared) {
+    const struct pulls *pulls = component;
+    struct pull *made = NULL, **end = &made;
+    for (size_t i = 0; i < options->pulls.count; i++) {
+        const struct pull_option *option = &options->pulls.list[i];
+        if (!is_ours(pulls->worker, option) || has(pulls, option))
+            continue;
+        struct pull *pull;
+        int error = pull_new(option, 0, &pull);
+        if (error) {
+            discard(made);
+            return error;
+        }
+        pull->source = PULL_CONFIGURED;
+        settle(pull, pulls->worker);
+        *end = pull;
+        end = &pull->next;
+    }
+    *ret_prepared = made;
+    return 0;
+}
+
+void pull_log_state(const struct pull *pull) {
+    enum pull_state state = pull->machine.state;
+    enum log_level level = state == PULL_BACKOFF                         ? LOG_WARNING
+                           : state == PULL_IDLE || state == PULL_PLAYING ? LOG_INFO
+                                                                         : LOG_DEBUG;
+    const char *name = pull_state_name(state);
+    if (state != PULL_BACKOFF) {
+        LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name});
+        return;
+    }
+    uint64_t wait = pull->machine.retry_at - pull->machine.since;
+    LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name},
+        {"reason", pull->reason}, {"failures", log_unsigned(pull->machine.failures).text},
+        {"retry_ms", log_unsigned(wait).text});
+}
+
+void pull_fail(struct pull *pull, const char *reason) {
+    uint32_t random = 0;
+    pull->session = NULL;
+    (void)!getrandom(&random, sizeof random, 0);
+    snprintf(pull->reason, sizeof pull->reason, "%s", reason);
+    pull_failed(&pull->machine, worker_now(pull->worker), random);
+    pull_log_state(pull);
+}
+
+static bool is_taken(const struct pull *pull) {
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
+    return stream && publish_lock_is_held(stream);
+}
+
+static void begin_connecting(struct pull *pull) {
+    const struct shared *shared = pulls_of(pull->worker)->shared;
+    pull_log_state(pull);
+    if (pull->job_is_out) {
+        /* A name server that takes its time: there is one question at a time. */
+        pull_fail(pull, "the last attempt is still looking the name up");
+    } else if (is_taken(pull)) {
+        pull_fail(pull, "the stream has a publisher");
+    } else {
+        memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
+        pull->job.port = pull->target.port;
+        pull->job_is_out = true;
+        shared->connect(shared->connector, &pull->job);
+    }
+}
+
+static void begin(struct pull *pull) {
+    pull->target = pull->option->target;
+    begin_connecting(pull);
+}
+
+void pull_redirect(struct pull *pull, const struct pull_target *target) {
+    pull->session = NULL;
+    if (pull_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
+        pull_fail(pull, "too many redirects");
+        return;
+    }
+    pull->target = *target;
+    begin_connecting(pull);
+}
+
+static void start_session(struct pull *pull, int fd) {
+    const int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    int error = pull->option->type->start(pull, fd, &pull->session);
+    if (error) {
+        close(fd);
+        pull_fail(pull, strerror(-error));
+    }
+}
+
+static void take_out(struct pull *pull) {
+    struct pull **link = &pulls_of(pull->worker)->list;
+    while (*link != pull)
+        link = &(*link)->next;
+    *link = pull->next;
+    pull_free(pull);
+}
+
+/* The job is back. What it is about may be over: then the connection is of no use. */
+static void connected(struct connect_job *job) {
+    struct pull *pull = job->user;
+    int fd = job->fd;
+    job->fd = -1;
+    pull->job_is_out = false;
+    if (pull->is_removed) {
+        if (fd >= 0)
+            close(fd);
+        take_out(pull);
+        return;
+    }
+    bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
+                   job->port == pull->target.port && !pull->worker->draining && !pull->worker->leaving;
+    if (!current) {
+        if (fd >= 0)
+            close(fd);
+    } else if (job->error) {
+        pull_fail(pull, job->error == -ENOENT ? "no such host" : strerror(-job->error));
+    } else {
+        start_session(pull, fd);
+    }
+}
+
+/* Ends what is under way. */
+static void leave(struct pull *pull, int error) {
+    struct session *session = pull->session;
+    pull->session = NULL;
+    if (session)
+        pull->option->type->leave(session, error);
+}
+
+static void give_up(struct pull *pull) {
+    static const char *const reasons[] = {
+        [PULL_CONNECTING] = "no connection in time", [PULL_OPTIONS] = "no answer to OPTIONS",
+        [PULL_DESCRIBE] = "no answer to DESCRIBE",   [PULL_SETUP] = "no answer to SETUP",
+        [PULL_PLAY] = "no answer to PLAY",           [PULL_PLAYING] = "no media for too long",
+    };
+    const char *reason = reasons[pull->machine.state];
+    leave(pull, -ETIMEDOUT);
+    pull_fail(pull, reason);
+}
+
+static void obey(struct pull *pull, enum pull_order order) {
+    switch (order) {
+    case PULL_NOTHING:
+        break;
+    case PULL_CONNECT:
+        begin(pull);
+        break;
+    case PULL_KEEP_ALIVE:
+        pull->option->type->keep_alive(pull->session);
+        break;
+    case PULL_LEAVE:
+        leave(pull, 0);
+        pull->reason[0] = '\0';
+        pull_log_state(pull);
+        break;
+    case PULL_GIVE_UP:
+        give_up(pull);
+        break;
+    }
+}
+
+/* It begins no connection any more. */
+static void halt(struct pull *pull, int error) {
+    leave(pull, error);
+    pull_stop(&pull->machine, worker_now(pull->worker));
+    pull_log_state(pull);
+}
+
+/* Its memory goes when the connector has nothing of it any more. */
+static void remove_pull(struct pull *pull, const char *reason) {
+    halt(pull, 0);
+    LOG(LOG_INFO, "pull removed", {"stream", pull->option->name}, {"from", pull->target.place}, {"reason", reason});
+    pull->is_removed = true;
+    if (pull->source == PULL_REQUESTED)
+        atomic_fetch_sub(&pulls_of(pull->worker)->shared->requested, 1);
+    if (!pull->job_is_out)
+        take_out(pull);
+}
+
+static void tick_pull(struct pull *pull, uint64_t now) {
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
+    if (pull->is_removed)
+        return;
+    if (pull->expires_at > 0 && now >= pull->expires_at)
+        remove_pull(pull, "its time to live is over");
+    else
+        obey(pull, pull_tick(&pull->machine, now, stream && stream_player_count(stream) > 0));
+}
+
+static void tick(void *component, uint64_t now) {
+    const struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list, *next; pull; pull = next) {
+        next = pull->next;
+        tick_pull(pull, now);
+    }
+}
+
+static void wanted(void *component, const struct stream *stream) {
+    const struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (strcmp(pull->option->name, stream->name) == 0)
+            obey(pull, pull_wanted(&pull->machine, worker_now(pull->worker)));
+}
+
+static void stop(void *component) {
+    const struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (!pull->is_removed)
+            halt(pull, -ESHUTDOWN);
+}
+
+static void resume(void *component) {
+    const struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list; pull; pull = pull->next) {
+        if (pull->is_removed)
+            continue;
+        pull_resume(&pull->machine, worker_now(pull->worker));
+        pull_log_state(pull);
+    }
+}
+
+static void append(struct pulls *pulls, struct pull *list) {
+    struct pull **end = &pulls->list;
+    while (*end)
+        end = &(*end)->next;
+    *end = list;
+}
+
+static void commit(void *component, const struct options *options, void *prepared) {
+    struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list, *next; pull; pull = next) {
+        next = pull->next;
+        if (!pull->is_removed && !keep(&options->pulls, pull))
+            remove_pull(pull, pull->source == PULL_CONFIGURED ? "the configuration is without it"
+                                                              : "the configuration has a pull of that stream");
+    }
+    append(pulls, prepared);
+}
+
+static const struct component_type type = {
+    .open = open_pulls,
+    .prepare = prepare,
+    .commit = commit,
+    .discard = discard,
+    .wanted = wanted,
+    .tick = tick,
+    .stop = stop,
+    .resume = resume,
+    .close = close_pulls,
+};
+
+int pulls_register(struct server *server, connect_fn *connect, void *connector) {
+    struct shared *shared = calloc(1, sizeof *shared);
+    if (!shared)
+        return -ENOMEM;
+    atomic_init(&shared->references, 1);
+    shared->connect = connect;
+    shared->connector = connector;
+    int error = server_add_component(server, &type, shared);
+    unref(shared);
+    return error;
+}
+
+/* 0, -ENOSPC */
+static int count_one(struct shared *shared) {
+    if (atomic_fetch_add(&shared->requested, 1) < PULLS_REQUESTED_MAX)
+        return 0;
+    atomic_fetch_sub(&shared->requested, 1);
+    return -ENOSPC;
+}
+
+int pulls_add(struct worker *worker, struct pull *pull) {
+    struct pulls *pulls = pulls_of(worker);
+    if (!pulls || !is_ours(worker, pull->option))
+        return -ENOENT;
+    if (worker->draining || worker->leaving)
+        return -ESHUTDOWN;
+    for (const struct pull *other = pulls->list; other; other = other->next)
+        if (!other->is_removed && strcmp(other->option->name, pull->option->name) == 0)
+            return -EEXIST;
+    int error = count_one(pulls->shared);
+    if (error)
+        return error;
+    settle(pull, worker);
+    if (pull->ttl_ms > 0)
+        pull->expires_at = worker_now(worker) + pull->ttl_ms;
+    LOG(LOG_INFO, "pull added", {"stream", pull->option->name}, {"from", pull->target.place},
+        {"mode", pull->option->on_demand ? "on-demand" : "always"}, {"ttl_ms", log_unsigned(pull->ttl_ms).text});
+    append(pulls, pull);
+    return 0;
+}
+
+int pulls_remove(struct worker *worker, uint64_t id) {
+    const struct pulls *pulls = pulls_of(worker);
+    for (struct pull *pull = pulls ? pulls->list : NULL; pull; pull = pull->next) {
+        if (pull->is_removed || pull->id != id)
+            continue;
+        if (pull->source == PULL_CONFIGURED)
+            return -EPERM;
+        /* The other process has it already. */
+        if (worker->leaving)
+            return -ESHUTDOWN;
+        remove_pull(pull, "the API has removed it");
+        return 0;
+    }
+    return -ENOENT;
+}
+
+void pulls_each(const struct worker *worker, void (*call)(const struct pull *pull, void *user), void *user) {
+    const struct pulls *pulls = pulls_of(worker);
+    for (const struct pull *pull = pulls ? pulls->list : NULL; pull; pull = pull->next)
+        if (!pull->is_removed)
+            call(pull, user);
+}

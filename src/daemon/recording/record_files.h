@@ -1,0 +1,100 @@
+/*
+ * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part is locked by who
+ * writes it, so whoever can lock one knows that it was left behind. A part that is found damaged is kept beside what
+ * can be played of it as TIME.flv.damaged, or TIME.flv.damaged.2 and so on where that is taken; these names are neither
+ * listed nor played. What is made here has the modes below, less the process's umask.
+ *
+ * All of this may block: it is for threads that may.
+ */
+#ifndef SLUICED_RECORD_FILES_H
+#define SLUICED_RECORD_FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/stream_name.h"
+
+enum {
+    RECORD_FILE = sizeof "2026-11-21T20-15-03.123Z.flv", /* with the terminating zero */
+    RECORD_PATH = STREAM_NAME + 1 + RECORD_FILE + sizeof ".damaged.99",
+    RECORD_FILE_MODE = 0640,
+    RECORD_FOLDER_MODE = 0750,
+};
+
+#define RECORD_PART ".part"
+#define RECORD_SALVAGE ".salvage" /* what is being made of a damaged part; left behind, it is made anew */
+
+/* A directory to record to. */
+struct record_root {
+    const char *path;
+    int fd;
+};
+
+/* A recording that is whole. */
+struct record_done {
+    const char *directory;
+    const char *path; /* below it */
+    uint64_t bytes, frames;
+    uint32_t duration_ms;
+    bool repaired; /* it was left behind as a part */
+};
+
+/* The name of a recording that begins at this time, milliseconds since 1970. */
+void record_file_name(uint64_t time_ms, char ret_name[RECORD_FILE]);
+
+/* Whether a name is one that recordings have. */
+bool record_file_name_is_valid(const char *name, size_t length);
+
+/* The directory to record to. A descriptor, or -errno. */
+int record_root_open(const char *path);
+
+/* What lies below a directory, by a path that neither leaves it nor goes through a link. A descriptor, or -errno. */
+int record_open(int root, const char *path, int flags);
+
+/*
+ * Makes the part at this path, and the folders that lead to it, locked and for writing. A descriptor, or -errno:
+ * -EEXIST where there is a part or a recording of that name.
+ */
+int record_part_create(int root, const char *path);
+
+/* Renames a part that is done, replacing nothing. 0 or -errno. */
+int record_part_keep(int root, const char *path);
+
+/* Renames a part that is damaged, replacing nothing. @ret_path: what it is now. 0 or -errno. */
+int record_part_keep_damaged(int root, const char *path, char ret_path[RECORD_PATH]);
+
+/* The file that the salvage of a damaged part is written to, empty. A descriptor, or -errno. */
+int record_salvage_create(int root, const char *path);
+
+/* Makes it the recording, replacing nothing; or removes it. 0 or -errno. */
+int record_salvage_keep(int root, const char *path);
+int record_salvage_remove(int root, const char *path);
+
+/* Calls for each part below a directory, with its path, as long as the call returns true. */
+void record_parts_each(int root, bool (*call)(int root, const char *path, void *user), void *user);
+
+/* A recording, as a list of them shows it. */
+struct record_entry {
+    char name[RECORD_FILE];
+    uint64_t bytes;
+    int64_t modified; /* seconds since 1970 */
+};
+
+enum { RECORD_PAGE = 1000 }; /* entries at most */
+
+/* A part of a stream's recordings, in the order of their names, which is that of time. */
+struct record_page {
+    char after[RECORD_FILE]; /* begins behind this name; empty: with the first */
+    size_t limit;            /* entries, from 1 to RECORD_PAGE */
+
+    /* What there is: */
+    struct record_entry *entries; /* to be freed */
+    size_t count;
+    char next[RECORD_FILE]; /* the next page begins behind it; empty: there is none */
+};
+
+/* Reads a page, however many recordings there are in no more memory than the page's. 0, -ENOENT, or -errno. */
+int record_list(int root, const char *stream, struct record_page *page);
+
+#endif

@@ -1,0 +1,101 @@
+#include "daemon/relay/gop.h"
+
+#include <stdlib.h>
+
+enum { MAX_PACKETS = 32768 };
+
+void stream_headers_put(struct stream_headers *headers, size_t place, struct packet *packet) {
+    packet_ref(packet);
+    headers->blocks += packet->blocks;
+    if (headers->list[place])
+        headers->blocks -= headers->list[place]->blocks;
+    packet_unref(headers->list[place]);
+    headers->list[place] = packet;
+}
+
+void stream_headers_clear(struct stream_headers *headers) {
+    for (size_t i = 0; i < TRACKS_HEADERS; i++)
+        packet_unref(headers->list[i]);
+    *headers = (struct stream_headers){0};
+}
+
+static void copy_headers(struct stream_headers *to, const struct stream_headers *from) {
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        struct packet *before = to->list[i];
+        to->list[i] = from->list[i] ? packet_ref(from->list[i]) : NULL;
+        packet_unref(before);
+    }
+    to->blocks = from->blocks;
+}
+
+static void empty(struct gop *gop) {
+    for (size_t i = 0; i < gop->count; i++)
+        packet_unref(gop->packets[i]);
+    gop->count = 0;
+    gop->bytes = gop->blocks = 0;
+}
+
+void gop_drop(struct gop *gop) {
+    empty(gop);
+    stream_headers_clear(&gop->headers);
+    gop->broken = true;
+}
+
+void gop_clear(struct gop *gop) {
+    empty(gop);
+    stream_headers_clear(&gop->headers);
+    if (gop->pool)
+        (void)packet_pool_charge(gop->pool, gop->capacity, 0);
+    free(gop->packets);
+    *gop = (struct gop){0};
+}
+
+static bool make_room(struct gop *gop, struct packet_pool *pool) {
+    if (gop->count < gop->capacity)
+        return true;
+    size_t capacity = gop->capacity ? 2 * gop->capacity : 256;
+    if (capacity > MAX_PACKETS || !packet_pool_charge(pool, gop->capacity, capacity))
+        return false;
+    struct packet **packets = realloc(gop->packets, capacity * sizeof *packets);
+    if (!packets) {
+        (void)packet_pool_charge(pool, capacity, gop->capacity);
+        return false;
+    }
+    gop->pool = pool;
+    gop->packets = packets;
+    gop->capacity = capacity;
+    return true;
+}
+
+static void begin(struct gop *gop, const struct stream_headers *headers) {
+    empty(gop);
+    copy_headers(&gop->headers, headers);
+    gop->broken = false;
+}
+
+static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
+    /* Where nothing may be kept, also nothing that lies in a block which something else holds already. */
+    if (max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet->pool)) {
+        gop_drop(gop);
+        return;
+    }
+    gop->packets[gop->count++] = packet_ref(packet);
+    gop->bytes += packet->size;
+    gop->blocks += packet->blocks;
+}
+
+void gop_open(struct gop *gop, struct packet *packet, const struct stream_headers *headers, uint64_t max_blocks) {
+    if (gop->broken)
+        return;
+    if (gop->count == 0)
+        begin(gop, headers);
+    append(gop, packet, max_blocks);
+}
+
+void gop_add(struct gop *gop, struct packet *packet, const struct stream_headers *headers, uint64_t max_blocks) {
+    if (packet->role == PACKET_KEY_FRAME)
+        begin(gop, headers);
+    else if (gop->broken || gop->count == 0)
+        return;
+    append(gop, packet, max_blocks);
+}

@@ -1,0 +1,235 @@
+#include "daemon/relay/packet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/relay/object_pool.h"
+
+struct packet_pool {
+    struct object_pool packets, rtp;
+    uint64_t charged;                          /* for lists */
+    uint64_t most;                             /* bytes in all */
+    uint8_t marks[UINT8_MAX + 1][PACKET_MARK]; /* the first two bytes of an interleaved frame, for each channel */
+};
+
+int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
+    struct packet_pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return -ENOMEM;
+    pool->most = most;
+    pool->packets = (struct object_pool){.size = sizeof(struct packet), .most_spare = most / 16};
+    pool->rtp = (struct object_pool){.size = sizeof(struct rtp_packet), .most_spare = most / 16};
+    for (size_t channel = 0; channel <= UINT8_MAX; channel++) {
+        pool->marks[channel][0] = '$';
+        pool->marks[channel][1] = (uint8_t)channel;
+    }
+    *ret_pool = pool;
+    return 0;
+}
+
+void packet_pool_free(struct packet_pool *pool) {
+    if (!pool)
+        return;
+    object_pool_clear(&pool->packets);
+    object_pool_clear(&pool->rtp);
+    free(pool);
+}
+
+uint64_t packet_pool_bytes(const struct packet_pool *pool) {
+    return pool->packets.bytes + pool->rtp.bytes + pool->charged;
+}
+
+/* RTP has this part of the memory whatever else there is. */
+static uint64_t rtp_least(const struct packet_pool *pool) {
+    return pool->most / 8;
+}
+
+/* For lists and copies of headers. */
+static uint64_t left_besides_rtp(const struct packet_pool *pool) {
+    uint64_t rtp = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
+    uint64_t bytes = pool->packets.bytes + pool->charged + rtp;
+    return bytes < pool->most ? pool->most - bytes : 0;
+}
+
+static size_t charge_of(size_t capacity) {
+    return capacity > PACKET_LIST_FREE ? capacity * sizeof(struct packet *) : 0;
+}
+
+bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
+    size_t before = charge_of(from), after = charge_of(to);
+    if (after > before && after - before > left_besides_rtp(pool))
+        return false;
+    pool->charged = pool->charged - before + after;
+    return true;
+}
+
+/* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag header. */
+static void write_chunk_line(struct packet *packet) {
+    static const char digits[] = "0123456789abcdef";
+    uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+    uint8_t *at = packet->prefix + CHUNK_LINE;
+    *--at = '\n';
+    *--at = '\r';
+    for (; size > 0; size >>= 4)
+        *--at = (uint8_t)digits[size & 15];
+    packet->chunk_line = (uint8_t)(packet->prefix + CHUNK_LINE - at);
+}
+
+/* The message that the whole tag is. */
+static void write_message(struct packet *packet) {
+    uint8_t header[SLUICE_WEBSOCKET_MAX_HEADER];
+    uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+    uint8_t *tag_header = packet->message + PACKET_MESSAGE - SLUICE_FLV_TAG_HEADER_SIZE;
+    packet->frame_header = (uint8_t)sluice_websocket_write_header(header, SLUICE_WEBSOCKET_BINARY, true, size, NULL);
+    memcpy(tag_header - packet->frame_header, header, packet->frame_header);
+    memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
+}
+
+static void fill(struct packet *packet, struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                 uint32_t timestamp, sluice_slice *payload) {
+    packet->pool = pool;
+    packet->references = 1;
+    packet->size = (uint32_t)sluice_slice_length(payload);
+    packet->timestamp = timestamp;
+    packet->received_at = 0;
+    packet->type = tag->type;
+    packet->view = tag->view;
+    packet->role = role;
+    packet->track = 0;
+    packet->version = 0;
+    packet->alone = NULL;
+    packet->blocks = 0;
+    packet->blocks_account = NULL;
+    packet->loan = (struct packet_loan){0};
+    packet->rtp = (struct rtp_frame){0};
+    packet->payload = *payload;
+    *payload = (sluice_slice){0};
+    write_chunk_line(packet);
+    sluice_flv_write_tag_header(packet->prefix + CHUNK_LINE, tag->type, packet->size, timestamp);
+    sluice_flv_write_trailer(packet->suffix, packet->size);
+    packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
+    packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
+    write_message(packet);
+}
+
+struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                          uint32_t timestamp, sluice_slice *payload) {
+    /* A quarter is for what comes of packets: copies of headers, RTP, and lists. */
+    uint64_t bytes = packet_pool_bytes(pool), most = pool->most - pool->most / 4;
+    struct packet *packet = object_pool_take(&pool->packets, bytes < most ? most - bytes : 0);
+    if (packet)
+        fill(packet, pool, tag, role, timestamp, payload);
+    return packet;
+}
+
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
+    struct packet_pool *pool = source->pool;
+    struct packet *copy = object_pool_take(&pool->packets, left_besides_rtp(pool));
+    if (!copy)
+        return NULL;
+    sluice_slice payload;
+    sluice_slice_ref(&source->payload, &payload);
+    const sluice_flv_tag tag = {.type = source->type, .view = source->view};
+    fill(copy, pool, &tag, source->role, timestamp, &payload);
+    copy->track = source->track;
+    copy->version = source->version;
+    copy->received_at = received_at;
+    return copy;
+}
+
+struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes) {
+    atomic_fetch_add_explicit(account, bytes, memory_order_relaxed);
+    return (struct packet_loan){account, bytes};
+}
+
+void packet_loan_return(struct packet_loan *loan) {
+    if (loan->account)
+        atomic_fetch_sub_explicit(loan->account, loan->bytes, memory_order_relaxed);
+    *loan = (struct packet_loan){0};
+}
+
+void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account) {
+    packet->blocks = blocks;
+    packet->blocks_account = account;
+    *account += blocks;
+}
+
+struct packet *packet_ref(struct packet *packet) {
+    packet->references++;
+    return packet;
+}
+
+/*
+ * RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. When these and packets have
+ * taken more, it keeps what it has, or grows to its own eighth: long queues of players that do not read cost RTSP
+ * players no frame.
+ */
+static uint64_t most_rtp(const struct packet_pool *pool) {
+    uint64_t others = pool->packets.bytes + pool->charged, most = pool->most - pool->most / 8;
+    uint64_t rest = others < most ? most - others : 0;
+    uint64_t kept = pool->rtp.bytes > rtp_least(pool) ? pool->rtp.bytes : rtp_least(pool);
+    if (rest < kept)
+        return kept;
+    return rest < pool->most / 2 ? rest : pool->most / 2;
+}
+
+/* No stream takes more than is left for the others. */
+static struct rtp_packet *take_rtp(struct packet_pool *pool, uint64_t of_stream) {
+    uint64_t most = most_rtp(pool), cost = object_pool_cost(&pool->rtp);
+    if ((pool->rtp.used + of_stream) * cost >= most)
+        return NULL;
+    return object_pool_take(&pool->rtp, most > pool->rtp.bytes ? most - pool->rtp.bytes : 0);
+}
+
+struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account) {
+    struct rtp_packet *rtp = take_rtp(packet->pool, *account);
+    if (!rtp)
+        return NULL;
+    packet->rtp.account = account;
+    packet->rtp.count++;
+    ++*account;
+    *rtp = (struct rtp_packet){.head_size = SLUICE_RTSP_INTERLEAVED_SIZE};
+    if (packet->rtp.last)
+        packet->rtp.last->next = rtp;
+    else
+        packet->rtp.first = rtp;
+    packet->rtp.last = rtp;
+    return rtp;
+}
+
+void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp) {
+    uint32_t size = rtp->head_size + (uint32_t)sluice_slice_length(&rtp->rest);
+    sluice_rtsp_write_interleaved(rtp->head, rtp_usual_channel(frame->track),
+                                  (uint16_t)(size - SLUICE_RTSP_INTERLEAVED_SIZE));
+    frame->wire_size += size;
+}
+
+void packet_drop_rtp(struct packet *packet) {
+    while (packet->rtp.first) {
+        struct rtp_packet *rtp = packet->rtp.first;
+        packet->rtp.first = rtp->next;
+        sluice_slice_release(&rtp->rest);
+        object_pool_put(&packet->pool->rtp, rtp);
+    }
+    if (packet->rtp.account)
+        *packet->rtp.account -= packet->rtp.count;
+    packet->rtp = (struct rtp_frame){0};
+}
+
+void packet_unref(struct packet *packet) {
+    if (!packet || --packet->references > 0)
+        return;
+    if (packet->blocks_account)
+        *packet->blocks_account -= packet->blocks;
+    packet_drop_rtp(packet);
+    packet_unref(packet->alone);
+    sluice_slice_release(&packet->payload);
+    packet_loan_return(&packet->loan);
+    object_pool_put(&packet->pool->packets, packet);
+}
+
+const uint8_t *packet_channel_mark(const struct packet *packet, uint8_t channel) {
+    return packet->pool->marks[channel];
+}

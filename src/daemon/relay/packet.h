@@ -1,0 +1,163 @@
+/*
+ * One FLV tag on its way to players: the payload by reference in the blocks it was received into, and the few bytes
+ * around it. All players of a stream share the packet, whether they are sent it as it is, as a part of an HTTP chunked
+ * body, as a WebSocket message, or as RTP packets in RTSP's interleaved frames. Its worker's thread only.
+ */
+#ifndef SLUICED_PACKET_H
+#define SLUICED_PACKET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sluice/flv.h>
+#include <sluice/flv_rtp.h>
+#include <sluice/rtsp.h>
+#include <sluice/websocket.h>
+
+enum {
+    CHUNK_LINE = 9, /* longest "size CRLF": seven digits */
+    PACKET_PREFIX = CHUNK_LINE + SLUICE_FLV_TAG_HEADER_SIZE,
+    PACKET_MESSAGE = SLUICE_WEBSOCKET_MAX_HEADER - SLUICE_WEBSOCKET_MASK_SIZE + SLUICE_FLV_TAG_HEADER_SIZE,
+    PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
+    PACKET_TRACKS = 2, /* that are sent by RTP */
+    PACKET_MARK = 2,   /* bytes by which an interleaved frame names its channel */
+    RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
+
+    PACKET_LIST_FREE = 1024, /* packets in a list of them that nobody has to ask for */
+};
+
+/* What a packet means to those who cache and drop. */
+enum packet_role {
+    PACKET_METADATA,     /* onMetaData */
+    PACKET_VIDEO_HEADER, /* a decoder's configuration */
+    PACKET_AUDIO_HEADER,
+    PACKET_KEY_FRAME, /* of the main video track: decoding can start with it */
+    PACKET_VIDEO,     /* any other, key frames of other tracks included */
+    PACKET_AUDIO,
+    PACKET_OTHER, /* scripts, ends of sequences, commands */
+};
+
+/* Why frames were not sent to a player. */
+enum player_drop {
+    DROP_QUEUE_FULL, /* more would have been queued than the player may be behind */
+    DROP_NO_MEMORY,  /* the queue was given up since blocks had run out */
+    DROP_UNTIL_KEY,  /* they came between another loss and the key frame that decoding can go on with */
+    DROP_PAUSED,     /* the player has paused or left */
+    DROP_CATCH_UP,   /* they had waited for too long, and there was a newer key frame */
+    DROP_CAUSES,
+};
+
+/*
+ * Memory of packets. It is bounded, and parts of it are for one use alone: whatever one kind takes, there is some for
+ * the others (see the README).
+ */
+struct packet_pool;
+
+/* One interleaved frame with an RTP packet: some bytes of its own, then a part of the payload. */
+struct rtp_packet {
+    struct rtp_packet *next;
+    uint8_t head_size;
+    uint8_t head[RTP_HEAD]; /* interleaved header with the track's usual channel, RTP header, payload header */
+    sluice_slice rest;
+};
+
+/* A frame as RTP. Made once, when the stream's first RTSP player needs it. */
+struct rtp_frame {
+    bool made;
+    uint8_t track;
+    uint32_t wire_size;
+    uint32_t timestamp; /* and sequence: of the first packet */
+    uint16_t sequence;
+    struct rtp_packet *first, *last;
+    uint32_t count;
+    uint64_t *account; /* where they are counted; lives longer than the struct packet */
+};
+
+/* Memory that is counted while it is held, on whatever thread. All zero: none is. */
+struct packet_loan {
+    _Atomic uint64_t *account; /* lives longer than who holds the loan */
+    uint64_t bytes;
+};
+
+struct packet {
+    struct packet_pool *pool;
+    uint32_t references;
+    uint32_t size; /* payload, bytes */
+    uint32_t timestamp;
+    uint64_t received_at; /* loop time; 0: unknown */
+    sluice_flv_type type;
+    enum packet_role role;
+    uint8_t track;        /* its track's place: see tracks.h */
+    uint32_t version;     /* of a header or metadata: the same for the same bytes; 0: not known */
+    struct packet *alone; /* the same without its track's id, for players that know no tracks; made when needed */
+    sluice_flv_view view;
+    uint8_t chunk_line;              /* bytes of it, right before the tag header */
+    uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */
+    uint8_t frame_header;            /* bytes of it, where the tag is a WebSocket message */
+    uint8_t message[PACKET_MESSAGE]; /* frame header (to the right), tag header */
+    uint8_t suffix[PACKET_SUFFIX];   /* trailer, CRLF that ends the chunk */
+    sluice_slice payload;
+    struct rtp_frame rtp;
+    uint32_t blocks;          /* that this packet adds to what its stream holds */
+    uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
+    struct packet_loan loan;  /* where the payload is another worker's memory */
+};
+
+/* @most: bytes that packets may take, with what is charged besides. 0, -ENOMEM */
+int packet_pool_new(uint64_t most, struct packet_pool **ret_pool);
+
+/* Every packet must be back. */
+void packet_pool_free(struct packet_pool *pool);
+
+/*
+ * A list of packets, of so many pointers, is to have another capacity: what is over PACKET_LIST_FREE is charged to the
+ * pool. False where that is too much: then nothing is charged. A smaller one always may.
+ */
+bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
+
+/* Bytes that packets take, used or not, with what is charged besides. */
+uint64_t packet_pool_bytes(const struct packet_pool *pool);
+
+/*
+ * @tag: type and view. Takes the payload's references over. NULL when memory is short, or the pool's is used up (the
+ * payload is the caller's still).
+ */
+struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
+                          uint32_t timestamp, sluice_slice *payload);
+
+/*
+ * The same payload at another time: that of a packet that it goes with. NULL when memory is short. There is a part of
+ * the pool for it.
+ */
+struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
+
+/* Counts so much, until it is returned. */
+struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes);
+void packet_loan_return(struct packet_loan *loan);
+
+/* Counts the packet's blocks until it goes. */
+void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);
+
+struct packet *packet_ref(struct packet *packet);
+void packet_unref(struct packet *packet); /* NULL is allowed */
+
+/*
+ * Adds an RTP packet at the end of the frame's, with nothing in it yet. Once the rest is there, rtp_packet_finish()
+ * writes the interleaved header. @account: RTP packets of the stream, the same for all of a frame's. NULL when memory
+ * is short: a stream may have as many as could be made besides, so that one alone never takes all.
+ */
+struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account);
+void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp);
+void packet_drop_rtp(struct packet *packet);
+
+/* The channel that a track's frames have in memory; players with others cost a piece more. */
+static inline uint8_t rtp_usual_channel(uint8_t track) {
+    return (uint8_t)(2 * track);
+}
+
+/* The first two bytes of an interleaved frame on that channel. */
+const uint8_t *packet_channel_mark(const struct packet *packet, uint8_t channel);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds references; what a
+ * player is behind costs memory only as far as nobody else holds the same blocks.
+ *
+ * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One that would be sent
+ * what has waited for too long skips to the newest key frame that is queued, so that it does not stay late. The packet
+ * that is partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole
+ * tags. The kernel holds none of a player whose socket has no room: it costs the packet that is partly sent.
+ *
+ * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes all that is queued.
+ */
+#ifndef SLUICED_PLAYER_H
+#define SLUICED_PLAYER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/conn.h>
+
+#include "daemon/relay/gop.h"
+#include "daemon/relay/wire_format.h"
+
+enum { PLAYER_PREAMBLE = 384 };
+
+struct coalesce_group;
+
+enum player_state {
+    PLAYER_ASKING,  /* for the stream's tracks; set at the start of one who must be told what they are */
+    PLAYER_PAUSED,  /* wants nothing; set by its session */
+    PLAYER_WAITING, /* for the stream's first frame; set at the start */
+    PLAYER_PLAYING, /* set by the stream when it starts or catches up */
+    PLAYER_BEHIND,  /* waits for a key frame; set when there is none to start with, and on overflow */
+    PLAYER_ENDING,  /* sends what is queued and its end; set by player_end() */
+};
+
+struct player {
+    uint64_t id;
+
+    struct stream *stream;
+    struct player *next, *prev; /* in the stream's list */
+    sluice_conn *conn;
+    void *user;
+    uint32_t merge_window_ms;     /* for which packets are gathered; 0: they leave at once */
+    struct coalesce_group *merge; /* those who are sent to together with it; NULL: nobody */
+
+    /*
+     * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. NULL
+     * where nothing does.
+     */
+    size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
+
+    /* Of one who asks: the stream's tracks are known. */
+    void (*known)(struct player *player);
+
+    enum player_state state;
+    struct packet_form form;
+    bool alone;           /* FLV: is sent the main tracks alone, as tags that name no track */
+    bool begun;           /* the preamble is queued or sent */
+    uint32_t description; /* RTP: of the stream's tracks, as the player's user knows them */
+    bool opened;          /* the headers have been queued once */
+    uint32_t needs_key;   /* bits of the video tracks of which frames are held back until a key frame */
+    bool needs_header;    /* the decoder's headers must be sent before the next frame, where they are not known */
+
+    /* Versions of the headers that are queued or have been sent last, by their places; 0: none is known to be. */
+    uint32_t told[TRACKS_HEADERS];
+
+    struct packet **queue;       /* a ring of a power of two */
+    struct packet_pool *packets; /* to which that is charged; the packets' */
+    size_t capacity, first, count;
+    size_t due;            /* packets at the front that are to be sent now; the others wait for their window's end */
+    size_t gathered;       /* packets at the front that the kernel may be reading */
+    size_t sent_of_first;  /* bytes of the front packet that have been sent */
+    size_t since_sync;     /* packets from the last one on that decoding can begin with; 0: none is queued */
+    uint64_t queued_bytes; /* payload */
+    uint64_t limit;
+    uint32_t catch_up_ms;  /* what has waited for longer is skipped where there is a newer key frame; 0: nothing is */
+    uint64_t started_at;   /* loop time at which it was last started; what was cached is queued since then */
+    uint64_t behind_since; /* loop time since which it has not been sent all that it was to get; 0: never yet */
+    uint64_t lost_at;      /* loop time at which it went on behind what it has lost by being slow; 0: never */
+
+    uint8_t preamble[PLAYER_PREAMBLE];
+    size_t preamble_size, preamble_sent;
+    const void *tail; /* behind the last packet, once there was a preamble; its user's, set by begin() */
+    size_t tail_size, tail_sent;
+
+    uint64_t bytes_sent; /* on the wire */
+    uint64_t packets_sent;
+    uint64_t sends;                /* by which the kernel took bytes */
+    uint64_t dropped[DROP_CAUSES]; /* packets */
+    uint64_t since;                /* loop time at which it came to the stream */
+    uint64_t progress_at;          /* loop time of the last byte taken, or of nothing to send */
+    bool told_slow;                /* the log has it */
+};
+
+/* Queues one packet, as the player's state allows. Called by the stream, in order. */
+void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
+
+/*
+ * Starts a player with what the stream has cached, or waits for its next key frame where it has video. @now: loop time
+ */
+void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
+                  const struct stream_headers *headers, bool has_video);
+
+/* What is queued is due now. */
+void player_flush(struct player *player);
+
+/* Packets that are queued and not being sent: those that would be taken back. */
+size_t player_spare(const struct player *player);
+
+/* Takes back what is queued and not being sent; goes on at the next key frame. */
+void player_drop(struct player *player, enum player_drop cause);
+
+/* What it is sent by: "http", "websocket", "rtsp" */
+const char *player_protocol(const struct player *player);
+
+/* Packets that were dropped, for any cause. */
+uint64_t player_dropped(const struct player *player);
+
+/* How much of the stream's time is queued, milliseconds. */
+uint32_t player_queued_ms(const struct player *player);
+
+/*
+ * For how long it has been behind, milliseconds: something has been queued all the while, or lost. 0 for one that has
+ * been sent everything.
+ */
+uint64_t player_behind_ms(const struct player *player, uint64_t now);
+
+/* How long ago the first packet came that would be dropped, milliseconds; 0 where none would be. */
+uint64_t player_waited_ms(const struct player *player, uint64_t now);
+
+/* No more packets: what is queued is sent, then the end of the body. */
+void player_end(struct player *player);
+
+/* The first packet of each track that is queued, where there is one; the time of the first of all, in milliseconds. */
+uint32_t player_first_packets(const struct player *player, const struct packet *ret_first[PACKET_TRACKS]);
+
+/* Everything has been sent, after player_end(). */
+bool player_is_done(const struct player *player);
+
+/* For the connection's events of the same names. */
+size_t player_gather(struct player *player, struct iovec *iov, size_t max);
+
+/*
+ * In place of player_gather() for who puts something of its own between packets: what remains of the one that is partly
+ * sent, then the others.
+ */
+size_t player_gather_rest(struct player *player, struct iovec *iov, size_t max);
+size_t player_gather_more(struct player *player, struct iovec *iov, size_t max);
+void player_sent(struct player *player, size_t bytes);
+
+/* Releases the queue. The kernel must be done with it. */
+void player_clear(struct player *player);
+
+#endif

@@ -1,0 +1,240 @@
+#include "daemon/relay/player_list.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/object_id.h"
+#include "daemon/relay/coalesce.h"
+#include "daemon/relay/replica.h"
+#include "daemon/relay/rtp_packetizer.h"
+
+static void set_limits(struct player *player) {
+    player->limit = player->stream->policy.player_buffer;
+    player->catch_up_ms = (uint32_t)player->stream->policy.catch_up_ms;
+}
+
+void player_list_set_limits(struct stream *stream) {
+    for (struct player *player = stream->players; player; player = player->next)
+        set_limits(player);
+}
+
+void player_list_add_totals(const struct player *player, struct stream_totals *totals) {
+    totals->bytes_sent += player->bytes_sent;
+    totals->frames_sent += player->packets_sent;
+    totals->sends += player->sends;
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        totals->dropped[cause] += player->dropped[cause];
+}
+
+/* For players that know no tracks. */
+static void make_alone(struct stream *stream, struct packet *packet) {
+    if (packet && packet->view.multitrack && stream_is_main(stream, packet))
+        track_payload_make_alone(&stream->registry->payloads, packet);
+}
+
+/* The same of all that a player is started with. */
+static void make_cached_alone(struct stream *stream) {
+    for (size_t i = 0; i < TRACKS_HEADERS; i++) {
+        make_alone(stream, stream->headers.list[i]);
+        make_alone(stream, stream->gop.headers.list[i]);
+    }
+    for (size_t i = 0; i < stream->gop.count; i++)
+        make_alone(stream, stream->gop.packets[i]);
+}
+
+/*
+ * RTP is sent from now on, of the tracks as they are now: of the group first, so that sequence numbers go up. What has
+ * been made for a player before is shared.
+ */
+static void begin_rtp(struct stream *stream) {
+    if (stream->rtp_players == 0)
+        return;
+    if (!stream->rtp)
+        stream->rtp = rtp_packetizer_new(stream);
+    if (stream->rtp)
+        rtp_packetizer_begin(stream->rtp, stream);
+}
+
+static void start_player(struct stream *stream, struct player *player) {
+    if (player->form.format->is_packetized) {
+        /* What its user was told of the tracks must hold still. */
+        if (!stream->rtp || player->description != stream->rtp->description) {
+            player_end(player);
+            return;
+        }
+    }
+    if (player->alone)
+        make_cached_alone(stream);
+    static const struct gop none;
+    bool has_group = !player->form.format->is_packetized || rtp_packetizer_has_group(stream->rtp);
+    player_start(player, sluice_loop_now(stream->registry->loop), stream->seen, has_group ? &stream->gop : &none,
+                 &stream->headers, stream->seen & SLUICE_FLV_HAS_VIDEO);
+}
+
+/* Whether half of the memory that the stream's tags are in is used. */
+static bool is_pressed(const struct stream *stream) {
+    sluice_pool_stats pool = {.size = sizeof pool};
+    if (stream->lender)
+        return replica_is_pressed(stream->lender);
+    sluice_pool_get_stats(stream->registry->pool, &pool);
+    return pool.held > pool.max / 2;
+}
+
+static void flush_merges(struct stream *stream) {
+    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
+        coalesce_flush(merge);
+}
+
+/* Counts a packet that has been queued for all players. What is gathered is memory: none is to be had, none is used. */
+static void gather(struct stream *stream, const struct packet *packet) {
+    if (!stream->merges)
+        return;
+    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
+        coalesce_add(merge, wire_flv_chunked.size(packet));
+    if (is_pressed(stream))
+        flush_merges(stream);
+}
+
+/* The sink */
+
+static void take(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
+    (void)sink, (void)flags;
+    if (!stream->settled)
+        return;
+    if (stream->alone_players > 0)
+        make_alone(stream, packet);
+    bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    for (struct player *player = stream->players; player; player = player->next)
+        player_push(player, packet, &stream->headers, has_video);
+    gather(stream, packet);
+}
+
+static void start_all(struct stream_sink *sink, struct stream *stream) {
+    (void)sink;
+    begin_rtp(stream);
+    /* A session that is called here may leave. */
+    for (struct player *player = stream->players, *next; player; player = next) {
+        next = player->next;
+        if (player->state == PLAYER_WAITING)
+            start_player(stream, player);
+        else if (player->state == PLAYER_ASKING)
+            player->known(player);
+    }
+}
+
+static void drop_all(struct stream_sink *sink, struct stream *stream) {
+    (void)sink;
+    for (struct player *player = stream->players; player; player = player->next)
+        player_drop(player, DROP_NO_MEMORY);
+}
+
+static void wait_all(struct stream_sink *sink, struct stream *stream) {
+    (void)sink;
+    flush_merges(stream);
+    for (struct player *player = stream->players; player; player = player->next)
+        if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
+            player->state = PLAYER_WAITING;
+}
+
+static bool has_begun(const struct stream_sink *sink, const struct stream *stream) {
+    bool begun = false;
+    (void)sink;
+    for (const struct player *player = stream->players; player; player = player->next)
+        begun |= player->begun;
+    return begun;
+}
+
+void player_list_init(struct stream *stream) {
+    static const struct stream_sink_type type = {
+        .rank = SINK_PLAYERS,
+        .packet = take,
+        .opened = start_all,
+        .lost = drop_all,
+        .ended = wait_all,
+        .has_begun = has_begun,
+    };
+    stream->player_sink.type = &type;
+    stream_add_sink(stream, &stream->player_sink);
+}
+
+/* Players */
+
+static void insert_player(struct stream *stream, struct player *player) {
+    player->stream = stream;
+    player->id = object_id_new();
+    player->since = sluice_loop_now(stream->registry->loop);
+    stream->registry->gone.players++;
+    set_limits(player);
+    coalesce_join(&stream->merges, stream->registry->loop, &stream->players, player);
+    player->prev = NULL;
+    player->next = stream->players;
+    if (stream->players)
+        stream->players->prev = player;
+    stream->players = player;
+    stream->player_count++;
+    stream->rtp_players += player->form.format->is_packetized;
+    stream->alone_players += player->alone;
+    stream_want(stream);
+}
+
+uint32_t stream_player_count(const struct stream *stream) {
+    return stream->player_count + replicas_players(stream);
+}
+
+bool stream_has_room(const struct stream *stream) {
+    uint64_t most = stream->policy.max_players;
+    return most == 0 || stream_player_count(stream) < most;
+}
+
+void stream_add_player(struct stream *stream, struct player *player) {
+    insert_player(stream, player);
+    stream_play(stream, player);
+}
+
+void stream_add_asking(struct stream *stream, struct player *player) {
+    insert_player(stream, player);
+    player->state = PLAYER_ASKING;
+    if (!stream_is_known(stream))
+        return;
+    if (stream->rtp_players == 1)
+        begin_rtp(stream);
+    else if (stream->rtp)
+        rtp_packetizer_describe(stream->rtp, stream);
+}
+
+void stream_play(struct stream *stream, struct player *player) {
+    player->state = PLAYER_WAITING;
+    if (stream_is_known(stream))
+        start_player(stream, player);
+}
+
+void stream_remove_player(struct stream *stream, struct player *player) {
+    if (player->prev)
+        player->prev->next = player->next;
+    else
+        stream->players = player->next;
+    if (player->next)
+        player->next->prev = player->prev;
+    player->next = player->prev = NULL;
+    coalesce_leave(&stream->merges, player);
+    stream->player_count--;
+    player_list_add_totals(player, &stream->registry->gone);
+    stream->rtp_players -= player->form.format->is_packetized;
+    stream->alone_players -= player->alone;
+}
+
+void stream_free_player(struct player *player) {
+    if (!player)
+        return;
+    player_clear(player);
+    stream_unref(player->stream);
+    free(player);
+}
+
+void stream_set_merge_window(struct stream *stream, struct player *player, uint32_t window_ms) {
+    if (player->merge_window_ms == window_ms)
+        return;
+    player_flush(player);
+    coalesce_leave(&stream->merges, player);
+    player->merge_window_ms = window_ms;
+    coalesce_join(&stream->merges, stream->registry->loop, &stream->players, player);
+}

@@ -1,0 +1,539 @@
+#include "daemon/relay/stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/address.h"
+#include "daemon/base/log.h"
+#include "daemon/base/object_id.h"
+
+enum {
+    SETTLE_MS = 500,          /* of the stream's time: a claimed track that has not come by then is not coming */
+    SHED_ROUNDS = 64,         /* tries to make room before a frame is given up */
+    PREVIOUS_MOST = 16 << 10, /* bytes of a frame that are held for the accounts of the next one */
+    HEADERS_FREE = 8,         /* blocks of headers that any stream may hold, now and at its group's beginning */
+};
+
+void stream_add_sink(struct stream *stream, struct stream_sink *sink) {
+    struct stream_sink **link = &stream->sinks;
+    while (*link && (*link)->type->rank < sink->type->rank)
+        link = &(*link)->next;
+    sink->next = *link;
+    *link = sink;
+}
+
+void stream_remove_sink(struct stream *stream, struct stream_sink *sink) {
+    struct stream_sink **link = &stream->sinks;
+    while (*link != sink)
+        link = &(*link)->next;
+    *link = sink->next;
+}
+
+struct stream_sink *stream_find_sink(const struct stream *stream, const struct stream_sink_type *type) {
+    struct stream_sink *sink = stream->sinks;
+    while (sink && sink->type != type)
+        sink = sink->next;
+    return sink;
+}
+
+void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
+    for (size_t i = 0; i < REGISTRY_BUCKETS; i++)
+        for (struct stream *stream = registry->buckets[i], *next; stream; stream = next) {
+            next = stream->next;
+            call(stream, user);
+        }
+}
+
+void registry_uncount(struct registry *registry) {
+    registry->count--;
+    if (registry->limits.streams)
+        atomic_fetch_sub(registry->limits.streams, 1);
+}
+
+void stream_add_totals(const struct stream *stream, struct stream_totals *totals) {
+    totals->frames_lost += stream->frames_dropped;
+    /* The others are counted where they have come. */
+    if (stream->fed_by)
+        return;
+    totals->bytes_received += stream->bytes;
+    totals->video_frames += stream->video_frames;
+    totals->audio_frames += stream->audio_frames;
+    totals->jumps += stream->timeline.jumps;
+}
+
+void stream_keep(struct stream *stream, uint64_t until) {
+    if (until == 0)
+        return;
+    stream->references += stream->kept_until == 0;
+    stream->kept_until = until;
+}
+
+void stream_get_state(const struct stream *stream, struct stream_state *ret_state) {
+    *ret_state = (struct stream_state){.id = stream->id,
+                                       .live = stream->live,
+                                       .left_at = stream->left_at,
+                                       .kept_until = stream->kept_until,
+                                       .seen = stream->seen,
+                                       .claimed = stream->claimed,
+                                       .has_metadata = stream->has_metadata,
+                                       .settled = stream->settled,
+                                       .opened = stream->opened,
+                                       .opened_at = stream->opened_at,
+                                       .has_group = !stream->gop.broken,
+                                       .metadata = stream->metadata,
+                                       .video = stream->video,
+                                       .audio = stream->audio};
+    memcpy(ret_state->name, stream->name, sizeof ret_state->name);
+}
+
+static void forget_media(struct stream *stream) {
+    gop_clear(&stream->gop);
+    stream_headers_clear(&stream->headers);
+    sluice_slice_release(&stream->previous);
+}
+
+void stream_unref(struct stream *stream) {
+    if (!stream || --stream->references > 0)
+        return;
+    struct stream **link = stream->bucket;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    if (!stream->fed_by)
+        registry_uncount(stream->registry);
+    stream_add_totals(stream, &stream->registry->gone);
+    forget_media(stream);
+    for (struct stream_sink *sink = stream->sinks, *next; sink; sink = next) {
+        next = sink->next;
+        if (sink->type->freed)
+            sink->type->freed(sink);
+    }
+    free(stream);
+}
+
+/* Another publisher's: nothing of it has come yet. */
+static void begin(struct stream *stream) {
+    stream->live = true;
+    publish_lock_unreserve(stream);
+    stream->received_at = sluice_loop_now(stream->registry->loop);
+    stream->seen = stream->claimed = 0;
+    stream->has_metadata = stream->settled = stream->opened = false;
+    stream->metadata = (sluice_flv_metadata){0};
+    tracks_begin(&stream->video);
+    tracks_begin(&stream->audio);
+    stream->beyond_tracks = 0;
+    stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
+    stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
+    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+        if (sink->type->begun)
+            sink->type->begun(sink, stream);
+}
+
+int stream_attach(struct stream *stream, const struct stream_source *source) {
+    struct registry *registry = stream->registry;
+    /* Not @source's time: it may have waited, and what holds now is what counts. */
+    uint64_t now = sluice_loop_now(registry->loop);
+    if (stream->live)
+        return -EEXIST;
+    if (publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
+        return -EBUSY;
+    if (bans_hold(&registry->bans, stream->name, source->peer, now))
+        return -EKEYREJECTED;
+    /* Its counts begin anew. */
+    stream_add_totals(stream, &registry->gone);
+    registry->gone.publishers++;
+    bool goes_on = false;
+    for (const struct stream_sink *sink = stream->sinks; sink && !goes_on; sink = sink->next)
+        goes_on = sink->type->has_begun && sink->type->has_begun(sink, stream);
+    stream->source = *source;
+    stream->publisher_id = object_id_new();
+    timeline_begin(&stream->timeline, goes_on);
+    begin(stream);
+    return 0;
+}
+
+void stream_detach(struct stream *stream, uint64_t now) {
+    stream->live = false;
+    stream->source.session = NULL;
+    stream->left_at = now;
+    stream->bits_per_second = 0;
+    forget_media(stream);
+    track_payloads_rest(&stream->registry->payloads);
+    for (struct stream_sink *sink = stream->sinks, *next; sink; sink = next) {
+        next = sink->next;
+        if (sink->type->ended)
+            sink->type->ended(sink, stream);
+    }
+    publish_lock_released(stream);
+}
+
+bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {
+    uint64_t since = stream->left_at > joined ? stream->left_at : joined;
+    return !stream->live && !publish_lock_is_reserved(stream, now) && now - since >= wait_ms;
+}
+
+bool stream_is_known(const struct stream *stream) {
+    return stream->live && stream->settled;
+}
+
+void stream_want(struct stream *stream) {
+    if (!stream->live && stream->registry->wanted)
+        stream->registry->wanted(stream, stream->registry->wanted_user);
+}
+
+/* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is onMetaData. */
+static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
+    sluice_flv_metadata metadata;
+    if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(&tag->payload, &metadata) < 0)
+        return false;
+    if (metadata.set_data_frame > 0) {
+        sluice_slice whole = tag->payload;
+        size_t rest = sluice_slice_length(&whole) - metadata.set_data_frame;
+        sluice_slice_sub(&whole, metadata.set_data_frame, rest, &tag->payload);
+        sluice_slice_release(&whole);
+    }
+    stream->metadata = metadata;
+    stream->has_metadata = true;
+    return true;
+}
+
+static void log_jump(const struct stream *stream, bool is_video, int32_t by) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", by);
+    LOG(LOG_WARNING, "timestamps jumped", {"stream", stream->name}, {"peer", stream->source.peer},
+        {"track", is_video ? "video" : "audio"}, {"by_ms", text});
+}
+
+/* The time that players are told. */
+static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, enum packet_role role, bool is_main) {
+    uint32_t threshold = (uint32_t)stream->policy.jump_ms, time = 0;
+    bool is_video = tag->type == SLUICE_FLV_VIDEO;
+    unsigned track = tag->type == SLUICE_FLV_AUDIO ? TIMELINE_AUDIO : TIMELINE_VIDEO;
+    int32_t by = 0;
+    /* Other tracks have the time of the main one, or they would not stay together. */
+    if (role < PACKET_KEY_FRAME || role > PACKET_AUDIO || !is_main)
+        return timeline_other(&stream->timeline, track, tag->timestamp, threshold);
+    const struct timeline_frame frame = {
+        .track = track,
+        .timestamp = tag->timestamp,
+        .composition = is_video ? tag->view.composition_time : 0,
+        .now = stream->received_at,
+    };
+    if (timeline_frame(&stream->timeline, &frame, threshold, &time, &by))
+        log_jump(stream, is_video, by);
+    return time;
+}
+
+static bool make_room(struct registry *registry, enum reclaim_for what) {
+    return registry->make_room(registry, what);
+}
+
+static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_kept) {
+    int error = sluice_slice_take(payload, ret_kept);
+    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && make_room(stream->registry, RECLAIM_FOR_BLOCKS);
+         round++)
+        error = sluice_slice_take(payload, ret_kept);
+    return error;
+}
+
+/* What the pool lacks while the frame is held, in blocks: views, of which it has a number, count as their share. */
+static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *before) {
+    size_t blocks = sluice_slice_footprint(payload, before);
+    size_t views = sluice_slice_blocks(payload) / SLUICE_POOL_VIEWS_PER_BLOCK;
+    return (uint32_t)(views > blocks ? views : blocks);
+}
+
+/* What the next frame may share a block with. Of a large one its end: nothing else could give the rest up. */
+static void remember(struct stream *stream, const sluice_slice *payload) {
+    size_t length = sluice_slice_length(payload), from = length > PREVIOUS_MOST ? length - 1 : 0;
+    sluice_slice_release(&stream->previous);
+    if (length == 0 || sluice_slice_sub(payload, from, length - from, &stream->previous) < 0)
+        stream->previous = (sluice_slice){0};
+}
+
+static struct packet *new_packet(struct registry *registry, const sluice_flv_tag *tag, enum packet_role role,
+                                 uint32_t time, sluice_slice *payload) {
+    struct packet *packet = packet_new(registry->packets, tag, role, time, payload);
+    for (int round = 0; !packet && round < SHED_ROUNDS && make_room(registry, RECLAIM_FOR_PACKETS); round++)
+        packet = packet_new(registry->packets, tag, role, time, payload);
+    return packet;
+}
+
+/* The version of a header or of metadata, the same for the same bytes in the same place; 0 for others. */
+static uint32_t header_version(struct stream *stream, const struct packet *packet) {
+    if (packet->role >= PACKET_KEY_FRAME)
+        return 0;
+    struct track_header *header = packet->role == PACKET_METADATA
+                                      ? &stream->metadata_header
+                                      : &stream_tracks(stream, packet->type)->list[packet->track].header;
+    return track_header_take(header, &packet->payload, &stream->versions);
+}
+
+static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, enum packet_role role, unsigned place) {
+    sluice_slice kept;
+    bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
+    uint32_t time = stream_time(stream, tag, role, is_main);
+    if (keep(stream, &tag->payload, &kept) < 0)
+        return NULL;
+    struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
+    if (!packet) {
+        sluice_slice_release(&kept);
+        return NULL;
+    }
+    packet->received_at = stream->received_at;
+    packet->track = (uint8_t)place;
+    packet->version = header_version(stream, packet);
+    packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
+    remember(stream, &packet->payload);
+    return packet;
+}
+
+/* The tracks that the publisher says it has; both, where it says nothing. */
+static uint8_t claimed_tracks(const struct stream *stream, uint8_t flags) {
+    uint8_t claimed = flags & (SLUICE_FLV_HAS_AUDIO | SLUICE_FLV_HAS_VIDEO);
+    if (stream->has_metadata)
+        claimed = (uint8_t)((stream->metadata.has_video ? SLUICE_FLV_HAS_VIDEO : 0) |
+                            (stream->metadata.has_audio ? SLUICE_FLV_HAS_AUDIO : 0));
+    return claimed ? claimed : SLUICE_FLV_HAS_AUDIO | SLUICE_FLV_HAS_VIDEO;
+}
+
+static uint64_t gop_blocks(const struct stream *stream) {
+    return stream->policy.gop_size / stream->registry->block_size;
+}
+
+/* What its players may be sent at once. */
+static uint64_t opening_blocks(const struct stream *stream) {
+    return stream->policy.player_buffer / stream->registry->block_size;
+}
+
+/*
+ * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
+ * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
+ */
+static void collect(struct stream *stream, struct packet *packet) {
+    /* What comes before the first frame is with the headers, what comes later is in its place among the frames. */
+    if (packet->role < PACKET_KEY_FRAME && !stream->opened)
+        return;
+    if (!stream->opened) {
+        stream->opened = true;
+        stream->opened_at = packet->timestamp;
+    }
+    gop_open(&stream->gop, packet, &stream->headers, opening_blocks(stream));
+}
+
+static bool is_settled(const struct stream *stream, const struct packet *packet, uint8_t flags) {
+    uint8_t missing = claimed_tracks(stream, flags) & (uint8_t)~stream->seen;
+    return stream->opened && (!missing || (int32_t)(packet->timestamp - stream->opened_at) >= SETTLE_MS);
+}
+
+static void settle(struct stream *stream) {
+    struct registry *registry = stream->registry;
+    stream->settled = true;
+    tracks_settle(&stream->video);
+    tracks_settle(&stream->audio);
+    if (registry->opened && !stream->fed_by)
+        registry->opened(stream, registry->opened_user);
+    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+        if (sink->type->opened)
+            sink->type->opened(sink, stream);
+    if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || gop_blocks(stream) == 0 || stream->gop.blocks > gop_blocks(stream))
+        gop_drop(&stream->gop);
+}
+
+size_t stream_pinned(const struct stream *stream) {
+    uint64_t blocks = stream->headers.blocks + stream->gop.headers.blocks;
+    return blocks > HEADERS_FREE ? blocks * stream->registry->block_size : 0;
+}
+
+void stream_lose(struct stream *stream) {
+    stream->frames_dropped++;
+    gop_drop(&stream->gop);
+    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+        if (sink->type->lost)
+            sink->type->lost(sink, stream);
+}
+
+/* @is_main: of the main track, or of none */
+static enum packet_role role_of(const sluice_flv_tag *tag, bool is_metadata, bool is_main) {
+    const sluice_flv_view *view = &tag->view;
+    bool is_video = tag->type == SLUICE_FLV_VIDEO;
+    if (tag->type == SLUICE_FLV_SCRIPT)
+        return is_metadata ? PACKET_METADATA : PACKET_OTHER;
+    if (view->packet == SLUICE_FLV_SEQUENCE_HEADER)
+        return is_video ? PACKET_VIDEO_HEADER : PACKET_AUDIO_HEADER;
+    if (view->packet != SLUICE_FLV_FRAME)
+        return PACKET_OTHER;
+    if (is_video)
+        return view->key_frame && is_main ? PACKET_KEY_FRAME : PACKET_VIDEO;
+    return PACKET_AUDIO;
+}
+
+/* @place: of its track */
+static void count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned place) {
+    bool is_frame = tag->view.packet == SLUICE_FLV_FRAME;
+    if (tag->type == SLUICE_FLV_SCRIPT)
+        return;
+    struct track *track = &stream_tracks(stream, tag->type)->list[place];
+    bool is_video = tag->type == SLUICE_FLV_VIDEO;
+    stream->seen |= is_video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO;
+    if (tag->view.codec)
+        track->codec = tag->view.codec;
+    track->channels = tag->view.channels;
+    track->frames += is_frame;
+    track->bytes += tag->size;
+    stream->video_frames += is_video && is_frame;
+    stream->audio_frames += !is_video && is_frame;
+}
+
+static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
+    stream_headers_set(&stream->headers, packet);
+    /* First, since the memory of the group before may be what the sinks need. */
+    if (stream->settled)
+        gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
+    else
+        collect(stream, packet);
+    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+        if (sink->type->packet)
+            sink->type->packet(sink, stream, packet, flags);
+    if (!stream->settled && is_settled(stream, packet, flags))
+        settle(stream);
+}
+
+/* A tag of one track at most. */
+static int publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
+    bool has_track = tag->type != SLUICE_FLV_SCRIPT, is_metadata = read_metadata(stream, tag);
+    struct tracks *tracks = stream_tracks(stream, tag->type);
+    int place = has_track ? tracks_take(tracks, tag->view.track) : 0;
+    if (place < 0) {
+        stream->beyond_tracks += tag->view.packet == SLUICE_FLV_FRAME;
+        return 0;
+    }
+    enum packet_role role = role_of(tag, is_metadata, has_track && place == tracks->main);
+    count_tag(stream, tag, (unsigned)place);
+    struct packet *packet = make_packet(stream, tag, role, (unsigned)place);
+    if (!packet) {
+        stream_lose(stream);
+        return -ENOMEM;
+    }
+    take(stream, packet, flags);
+    packet_unref(packet);
+    return 0;
+}
+
+/* One track of a tag that holds many, as a tag of its own. */
+static int publish_part(struct stream *stream, const sluice_flv_tag *whole, const sluice_flv_track *track,
+                        uint8_t flags) {
+    sluice_flv_tag tag = {.type = whole->type, .timestamp = whole->timestamp, .trailer_ok = true};
+    int error = track_payload_make(&stream->registry->payloads, tag.type, track, false, &tag.payload, &tag.view);
+    if (error) {
+        stream_lose(stream);
+        return -ENOMEM;
+    }
+    tag.size = (uint32_t)sluice_slice_length(&tag.payload);
+    error = publish(stream, &tag, flags);
+    sluice_slice_release(&tag.payload);
+    return error;
+}
+
+/*
+ * Publishes the tracks of a tag that holds many, each as a tag of its own; as many as there may be, and what is behind
+ * them is not looked at. The main track's is the first, since a group begins with its key frame, and the others' key
+ * frames belong to it. 0, -ENOMEM (one of them is lost)
+ */
+static int publish_parts(struct stream *stream, const sluice_flv_tag *tag, uint8_t flags) {
+    uint8_t main = tracks_main(stream_tracks(stream, tag->type))->id;
+    int error = 0, result = 1;
+    bool is_frame = tag->view.packet == SLUICE_FLV_FRAME;
+    for (int others = 0; others < 2; others++) {
+        sluice_flv_tracks place = {0};
+        sluice_flv_track track;
+        for (unsigned i = 0; i < TRACKS_MOST; i++) {
+            result = sluice_flv_next_track(&place, tag->type, &tag->payload, &track);
+            if (result != 1)
+                break;
+            int failed = (track.id != main) == others ? publish_part(stream, tag, &track, flags) : 0;
+            error = error ? error : failed;
+            sluice_slice_release(&track.slice);
+        }
+        if (others && result == 1 && sluice_flv_next_track(&place, tag->type, &tag->payload, &track) == 1) {
+            stream->beyond_tracks += is_frame;
+            sluice_slice_release(&track.slice);
+        }
+    }
+    stream->frames_dropped += result < 0 && is_frame;
+    return error;
+}
+
+int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags) {
+    stream->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->size + SLUICE_FLV_TRAILER_SIZE;
+    stream->received_at = sluice_loop_now(stream->registry->loop);
+    if (!tag->view.many_tracks || tag->view.packet == SLUICE_FLV_OTHER)
+        return publish(stream, tag, flags);
+    return publish_parts(stream, tag, flags);
+}
+
+void stream_replica_begin(struct stream *replica) {
+    stream_add_totals(replica, &replica->registry->gone);
+    begin(replica);
+}
+
+void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_until) {
+    if (replica->live)
+        stream_detach(replica, left_at);
+    publish_lock_unreserve(replica);
+    stream_keep(replica, kept_until);
+}
+
+/* The payload stays with the tag where there is no memory. */
+static struct packet *make_replica_packet(struct stream *replica, struct stream_tag *tag) {
+    struct packet *packet = new_packet(replica->registry, &tag->tag, tag->role, tag->tag.timestamp, &tag->tag.payload);
+    if (!packet)
+        return NULL;
+    packet->received_at = tag->received_at;
+    packet->track = tag->track;
+    packet->version = tag->version;
+    packet->loan = tag->loan;
+    tag->loan = (struct packet_loan){0};
+    packet_account(packet, tag->blocks, &replica->blocks_held);
+    return packet;
+}
+
+/* The places are those that the stream's own worker has given. */
+static void take_replica_track(struct stream *replica, const struct stream_tag *tag) {
+    if (tag->tag.type == SLUICE_FLV_SCRIPT)
+        return;
+    struct tracks *tracks = stream_tracks(replica, tag->tag.type);
+    tracks->main = tag->main;
+    tracks->list[tag->track].id = tag->tag.view.track;
+    tracks->list[tag->track].seen = true;
+}
+
+void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
+    (void)read_metadata(replica, &tag->tag);
+    replica->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->tag.size + SLUICE_FLV_TRAILER_SIZE;
+    take_replica_track(replica, tag);
+    count_tag(replica, &tag->tag, tag->track);
+    replica->received_at = tag->received_at;
+    struct packet *packet = make_replica_packet(replica, tag);
+    if (!packet) {
+        stream_lose(replica);
+        return;
+    }
+    take(replica, packet, tag->flags);
+    packet_unref(packet);
+}
+
+void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group) {
+    take_replica_track(replica, tag);
+    struct packet *packet = make_replica_packet(replica, tag);
+    if (!packet) {
+        gop_drop(&replica->gop);
+        return;
+    }
+    stream_headers_set(&replica->headers, packet);
+    if (in_group)
+        gop_open(&replica->gop, packet, &replica->headers, opening_blocks(replica));
+    packet_unref(packet);
+}

@@ -1,0 +1,256 @@
+/*
+ * A stream: one publisher at most, any number of players, and what they are started with. What it is sent goes to its
+ * sinks (stream_sink.h). Its worker's thread only.
+ */
+#ifndef SLUICED_STREAM_H
+#define SLUICED_STREAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/flv.h>
+#include <sluice/pool.h>
+
+#include "daemon/access/ban.h"
+#include "daemon/base/address.h"
+#include "daemon/base/stream_name.h"
+#include "daemon/relay/gop.h"
+#include "daemon/relay/publish_lock.h"
+#include "daemon/relay/stream_policy.h"
+#include "daemon/relay/stream_sink.h"
+#include "daemon/relay/timeline.h"
+#include "daemon/relay/track_payload.h"
+
+struct coalesce_group;
+struct player;
+struct registry;
+struct replica;
+struct replica_site;
+struct rtp_packetizer;
+struct session;
+struct stream;
+
+/* What is set for a registry's streams. */
+struct stream_limits {
+    uint64_t packet_bytes;                  /* memory for what describes the streams' tags; of the first limits alone */
+    uint64_t most_streams;                  /* 0: no limit */
+    atomic_uint *streams;                   /* how many there are, in other registries, too; NULL: in this one alone */
+    const struct stream_policies *policies; /* of each stream; they stay until there are other limits */
+    bool keeps_none;                        /* for publishers that have gone, whatever the policies say */
+};
+
+/* What has gone through all streams ever. Only goes up. */
+struct stream_totals {
+    uint64_t bytes_received, video_frames, audio_frames, frames_lost;
+    uint64_t jumps;      /* of their timestamps */
+    uint64_t publishers; /* that have had a stream */
+    uint64_t displaced;  /* of those, the ones that another one has taken it from */
+    uint64_t players;    /* that have come */
+    uint64_t bytes_sent, frames_sent, sends;
+    uint64_t dropped[DROP_CAUSES];
+};
+
+enum { REGISTRY_BUCKETS = 1024 };
+
+/* What needs the memory that is to be made free. */
+enum reclaim_for {
+    RECLAIM_FOR_BLOCKS,  /* this worker's */
+    RECLAIM_FOR_PACKETS, /* likewise, which describe whatever blocks */
+    RECLAIM_FOR_ANOTHER, /* worker, whose blocks replicas hold */
+};
+
+/* See registry_on_shortage(). */
+typedef bool registry_shortage_fn(uint64_t bytes, void *user);
+
+/* All streams of a worker, and what they share. The calls are in registry.h. */
+struct registry {
+    sluice_loop *loop;
+    sluice_pool *pool;
+    struct packet_pool *packets;
+    struct track_payloads payloads;
+    struct stream_limits limits;
+    size_t block_size;
+    struct stream *buckets[REGISTRY_BUCKETS];
+    uint32_t count;
+    struct bans bans;           /* of publishers that may not publish for a while */
+    struct publish_locks locks; /* publishers that wait for the name of one of the streams */
+    struct stream_totals gone;  /* of publishers and players that are no more */
+    bool (*make_room)(struct registry *registry, enum reclaim_for what); /* reclaim() */
+    void (*wanted)(struct stream *stream, void *user);                   /* see registry_on_wanted() */
+    void *wanted_user;
+    registry_shortage_fn *shortage; /* see registry_on_shortage(); or NULL */
+    void *shortage_user;
+    void (*opened)(struct stream *stream, void *user); /* see registry_on_opened() */
+    void *opened_user;
+};
+
+enum { STREAM_IGNORED = 96 }; /* bytes */
+
+/* Who publishes, as the API shows it. */
+struct stream_source {
+    char peer[ADDRESS_TEXT];
+    const char *protocol;
+    char ignored[STREAM_IGNORED]; /* media of it that are not taken, "video/AV1, audio/AC3"; empty: there are none */
+    uint64_t since;               /* loop time at which it came: it may have waited for the name */
+    struct session *session;      /* that has the connection; NULL: none has */
+    const struct publish_calls *calls;
+};
+
+struct stream {
+    struct registry *registry;
+    uint64_t id;
+    struct stream **bucket, *next; /* in which the registry has it */
+    char name[STREAM_NAME + 1];
+    uint32_t references;
+    struct stream_policy policy; /* what holds for it */
+
+    bool live; /* has a publisher */
+    struct stream_source source;
+    struct publish_lock locks; /* those that wait for its name */
+    uint64_t publisher_id;     /* of the last one */
+    uint64_t received_at;      /* loop time of its last tag */
+    uint64_t left_at;          /* loop time since which there is no publisher */
+    uint64_t kept_until;       /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    const char *left_why;      /* the last publisher that has left; or NULL */
+    struct stream_sink *sinks; /* by rank */
+    struct stream_sink player_sink;
+    struct player *players;
+    uint32_t player_count;
+    struct replica *fed_by; /* a replica of another worker's stream, for some of its players; NULL: it is none */
+    const struct replica_site *lender; /* of a replica: the worker that its packets' memory is of */
+    uint32_t rtp_players;              /* of those, the ones that are sent RTP */
+    struct rtp_packetizer *rtp;        /* made for the first of them; or NULL */
+    uint32_t alone_players;            /* those that are sent the main tracks alone, as tags that name no track */
+    struct coalesce_group *merges;     /* players with a merge window, by window */
+
+    struct stream_headers headers;
+    struct gop gop;
+    sluice_slice previous; /* of the last packet: what the next one may share a block with */
+    uint64_t blocks_held;
+
+    struct tracks video, audio;
+    struct track_header metadata_header;
+    uint32_t versions;      /* of headers and metadata: the last one given */
+    uint64_t beyond_tracks; /* frames of this publisher's that are of more tracks than there may be: not taken */
+
+    /* Tracks, as SLUICE_FLV_HAS_ flags. */
+    uint8_t seen;    /* of which something has come */
+    uint8_t claimed; /* by the metadata, or else by the file header */
+    bool has_metadata;
+    bool settled; /* all tracks that will come have come, as far as can be known: players are started */
+    bool opened;  /* the first frame has come */
+    uint32_t opened_at;
+
+    struct timeline timeline;
+    sluice_flv_metadata metadata;
+    uint64_t bytes, video_frames, audio_frames, frames_dropped;
+    uint64_t sends;                       /* to its players, those that have gone included */
+    uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
+};
+
+/* What a replica of a stream is to know of it, besides its tags. */
+struct stream_state {
+    uint64_t id;
+    char name[STREAM_NAME + 1];
+    bool live;
+    uint64_t left_at, kept_until;
+    uint8_t seen, claimed;
+    bool has_metadata, settled, opened;
+    uint32_t opened_at;
+    bool has_group; /* or had, until it was too large */
+    sluice_flv_metadata metadata;
+    struct tracks video, audio;
+};
+
+/* A tag as the stream's own worker has taken it in, for a replica. */
+struct stream_tag {
+    sluice_flv_tag tag; /* at the time that players are told; the payload is a reference */
+    enum packet_role role;
+    uint8_t flags;       /* of the publisher's file header */
+    uint8_t track, main; /* places of its track, and of the main one of its kind */
+    uint32_t version;    /* of a header */
+    uint32_t blocks;
+    uint64_t received_at;
+    struct packet_loan loan;
+};
+
+/* Sinks: one that is removed is its owner's again. NULL where there is none of that type. */
+void stream_add_sink(struct stream *stream, struct stream_sink *sink);
+void stream_remove_sink(struct stream *stream, struct stream_sink *sink);
+struct stream_sink *stream_find_sink(const struct stream *stream, const struct stream_sink_type *type);
+
+void stream_unref(struct stream *stream);
+
+/* Keeps the name and what belongs to it until then; 0: no longer than it is kept already. */
+void stream_keep(struct stream *stream, uint64_t until);
+
+/* Calls for each stream, which may let go of it. */
+void registry_each(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
+
+/* One stream less. */
+void registry_uncount(struct registry *registry);
+
+/* Adds what has come of its publisher. */
+void stream_add_totals(const struct stream *stream, struct stream_totals *totals);
+
+/*
+ * For publish_lock.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it is kept for
+ * another one, -EKEYREJECTED when this one is banned.
+ */
+int stream_attach(struct stream *stream, const struct stream_source *source);
+
+void stream_detach(struct stream *stream, uint64_t now);
+
+/*
+ * Whether nobody publishes, and has not for as long as a player waits that has come at @joined, nor is the publisher
+ * that has left waited for.
+ */
+bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
+
+/* The tracks of audio or video. */
+static inline struct tracks *stream_tracks(struct stream *stream, sluice_flv_type type) {
+    return type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio;
+}
+
+/* Whether the packet is of a main track, or of none. */
+static inline bool stream_is_main(const struct stream *stream, const struct packet *packet) {
+    return packet->type == SLUICE_FLV_SCRIPT ||
+           packet->track == (packet->type == SLUICE_FLV_VIDEO ? &stream->video : &stream->audio)->main;
+}
+
+/*
+ * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its track. @flags: of
+ * the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
+ */
+int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
+
+/* Bytes of blocks that large headers and metadata hold: nothing but the publisher's end gives them up. */
+size_t stream_pinned(const struct stream *stream);
+
+/* A frame is lost that was to be published: it is counted, and everybody goes on with the next key frame. */
+void stream_lose(struct stream *stream);
+
+/*
+ * Replicas: streams of another worker's, on this one. They are not counted as streams, nothing publishes them but these
+ * calls, and they are not recorded.
+ */
+void stream_get_state(const struct stream *stream, struct stream_state *ret_state);
+
+/* A publisher has come to the stream, or has left it. */
+void stream_replica_begin(struct stream *replica);
+void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_until);
+
+/* Takes one tag to the replica's players. What it does not take over stays the caller's, in the tag. */
+void stream_replica_publish(struct stream *replica, struct stream_tag *tag);
+
+/* The same for what is in the stream's cached group, and for headers, which no player is sent now. */
+void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group);
+
+/* A player has come to the stream: who has to know is told where it has no publisher. */
+void stream_want(struct stream *stream);
+
+/* Whether its tracks are known. */
+bool stream_is_known(const struct stream *stream);
+
+#endif

@@ -1,0 +1,103 @@
+#include "daemon/relay/wire_format.h"
+
+/* A tag in whatever is around it: so many bytes up to @before_end, and of the packet's suffix. */
+static inline size_t tag_pieces(const struct packet *packet, const uint8_t *before_end, size_t before, size_t after,
+                                size_t offset, struct iovec *iov, size_t max) {
+    size_t count = 0;
+    if (offset < before && max > 0) {
+        iov[count++] = (struct iovec){(void *)(before_end - before + offset), before - offset};
+        offset = before;
+    }
+    if (offset < before + packet->size) {
+        size_t pieces = sluice_slice_iov(&packet->payload, offset - before, iov + count, max - count);
+        if (pieces > max - count)
+            return max;
+        count += pieces;
+        offset = before + packet->size;
+    }
+    offset -= before + packet->size;
+    if (count < max && offset < after)
+        iov[count++] = (struct iovec){(void *)(packet->suffix + offset), after - offset};
+    return count;
+}
+
+static size_t tag_size(const struct packet *packet) {
+    return SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+}
+
+static size_t plain_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
+                           struct iovec *iov, size_t max) {
+    (void)form;
+    return tag_pieces(packet, packet->prefix + PACKET_PREFIX, SLUICE_FLV_TAG_HEADER_SIZE, SLUICE_FLV_TRAILER_SIZE,
+                      offset, iov, max);
+}
+
+static size_t chunk_size(const struct packet *packet) {
+    return packet->chunk_line + SLUICE_FLV_TAG_HEADER_SIZE + packet->size + PACKET_SUFFIX;
+}
+
+static size_t chunk_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
+                           struct iovec *iov, size_t max) {
+    (void)form;
+    return tag_pieces(packet, packet->prefix + PACKET_PREFIX, packet->chunk_line + SLUICE_FLV_TAG_HEADER_SIZE,
+                      PACKET_SUFFIX, offset, iov, max);
+}
+
+static size_t message_size(const struct packet *packet) {
+    return packet->frame_header + tag_size(packet);
+}
+
+static size_t message_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
+                             struct iovec *iov, size_t max) {
+    (void)form;
+    return tag_pieces(packet, packet->message + PACKET_MESSAGE, packet->frame_header + SLUICE_FLV_TAG_HEADER_SIZE,
+                      SLUICE_FLV_TRAILER_SIZE, offset, iov, max);
+}
+
+static bool rtp_has(const struct packet *packet, const struct packet_form *form) {
+    return packet->rtp.wire_size > 0 && form->tracks[packet->rtp.track];
+}
+
+static size_t rtp_size(const struct packet *packet) {
+    return packet->rtp.wire_size;
+}
+
+/* The bytes before the payload's. Where the channel is not the usual one, its mark lies elsewhere. */
+static size_t head_pieces(const struct packet *packet, const struct rtp_packet *rtp, uint8_t channel, size_t offset,
+                          struct iovec *iov, size_t max) {
+    size_t count = 0;
+    if (channel != rtp->head[1] && offset < PACKET_MARK && max > 0) {
+        iov[count++] = (struct iovec){(void *)(packet_channel_mark(packet, channel) + offset), PACKET_MARK - offset};
+        offset = PACKET_MARK;
+    }
+    if (offset < rtp->head_size && count < max)
+        iov[count++] = (struct iovec){(void *)(rtp->head + offset), rtp->head_size - offset};
+    return count;
+}
+
+static size_t rtp_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                         size_t max) {
+    uint8_t channel = form->channels[packet->rtp.track];
+    size_t count = 0;
+    for (const struct rtp_packet *rtp = packet->rtp.first; rtp && count < max; rtp = rtp->next) {
+        size_t size = rtp->head_size + sluice_slice_length(&rtp->rest);
+        if (offset >= size) {
+            offset -= size;
+            continue;
+        }
+        count += head_pieces(packet, rtp, channel, offset, iov + count, max - count);
+        size_t done = offset > rtp->head_size ? offset - rtp->head_size : 0;
+        size_t pieces = sluice_slice_iov(&rtp->rest, done, iov + count, max - count);
+        if (pieces > max - count)
+            return max;
+        count += pieces;
+        offset = 0;
+    }
+    return count;
+}
+
+const struct wire_format wire_flv = {.protocol = "http", .size = tag_size, .pieces = plain_pieces};
+const struct wire_format wire_flv_chunked = {.protocol = "http", .size = chunk_size, .pieces = chunk_pieces};
+const struct wire_format wire_flv_websocket = {.protocol = "websocket", .size = message_size, .pieces = message_pieces};
+const struct wire_format wire_rtp = {
+    .protocol = "rtsp", .is_packetized = true, .has = rtp_has, .size = rtp_size, .pieces = rtp_pieces};

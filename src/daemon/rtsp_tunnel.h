@@ -1,9 +1,0 @@
-/* RTSP tunnelled through HTTP (GET and POST with x-sessioncookie), which is not served: what such a client is told. */
-#ifndef SLUICED_RTSP_TUNNEL_H
-#define SLUICED_RTSP_TUNNEL_H
-
-#define RTSP_TUNNEL_ADVICE                                                                                             \
-    "RTSP over HTTP is not served: connect by rtsp:// and ask for RTP over TCP (ffmpeg -rtsp_transport tcp, "          \
-    "VLC --rtsp-tcp), or play by HTTP-FLV at the HTTP port"
-
-#endif

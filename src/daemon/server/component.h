@@ -1,0 +1,82 @@
+/*
+ * Components of a worker that the server does not know: the process registers their types, and each worker has an
+ * instance of each, which is called on the worker's thread. Pulls are one.
+ */
+#ifndef SLUICED_COMPONENT_H
+#define SLUICED_COMPONENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/config/options.h"
+
+enum { COMPONENTS_MAX = 4 };
+
+struct stream;
+struct worker;
+
+struct component_type {
+    /* Makes the instance of a worker. @user: as registered. 0, -ENOMEM */
+    int (*open)(struct worker *worker, void *user, void **ret_component);
+
+    /*
+     * Other options, in two steps, of which only the first can fail. What prepare() makes goes to commit() with the
+     * same options, or to discard(), on any thread. 0, -ENOMEM
+     */
+    int (*prepare)(void *component, const struct options *options, void **ret_prepared);
+    void (*commit)(void *component, const struct options *options, void *prepared);
+    void (*discard)(void *prepared);
+
+    /* A player has come to a stream without a publisher. */
+    void (*wanted)(void *component, const struct stream *stream);
+
+    /* Twice a second. */
+    void (*tick)(void *component, uint64_t now);
+
+    /* The server ends, or another process takes over; and it does not after all. */
+    void (*stop)(void *component);
+    void (*resume)(void *component);
+
+    /* When the loop is gone. */
+    void (*close)(void *component);
+};
+
+/* Those of one worker. All zero: there is none. */
+struct components {
+    struct {
+        const struct component_type *type;
+        void *state;
+    } list[COMPONENTS_MAX];
+    size_t count;
+};
+
+/* What prepare() of each has made. It may outlive the components. All zero: nothing. */
+struct components_prepared {
+    struct {
+        const struct component_type *type;
+        void *made;
+    } list[COMPONENTS_MAX];
+    size_t count;
+};
+
+/* Opens one for these options. 0, -ENOMEM, -ENOSPC (there are COMPONENTS_MAX) */
+int components_add(struct components *components, const struct component_type *type, void *user, struct worker *worker,
+                   const struct options *options);
+
+/* NULL: there is none of that type. */
+void *components_find(const struct components *components, const struct component_type *type);
+
+/* 0, -ENOMEM: nothing is left to be discarded then. */
+int components_prepare(const struct components *components, const struct options *options,
+                       struct components_prepared *ret_prepared);
+void components_commit(const struct components *components, const struct options *options,
+                       const struct components_prepared *prepared);
+void components_discard(const struct components_prepared *prepared);
+
+void components_wanted(const struct components *components, const struct stream *stream);
+void components_tick(const struct components *components, uint64_t now);
+void components_stop(const struct components *components);
+void components_resume(const struct components *components);
+void components_close(struct components *components);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * Leaving the place to another process: its sockets are lent, then it stops accepting, and goes on with what it has. It
+ * returns where that process does not take the place.
+ */
+#ifndef SLUICED_HANDOFF_H
+#define SLUICED_HANDOFF_H
+
+#include "daemon/server/listeners.h"
+#include "daemon/server/server.h"
+
+/* Calls come on a worker's thread, once; not where the run is over before. */
+
+/* Duplicates of the sockets that listen, which are the callee's; -errno: there are none. */
+typedef void handoff_lent_fn(int error, const struct listeners_socket *list, size_t count, void *user);
+
+/* Any thread. 0; -ENOMEM, -ESHUTDOWN (the run is over): then @done is not called */
+int handoff_lend(struct server *server, handoff_lent_fn *done, void *user);
+
+/* Nothing is accepted any more; and pulls have ended, so that another process may begin them. */
+typedef void handoff_left_fn(void *user);
+
+/*
+ * Stops accepting, without losing a connection, and pulling. Connections go on until they end, or for as long as the
+ * options say (drain); players that have no publisher are ended. Then, behind server_replaced(), the run ends as
+ * by server_stop(), which ends it at once. Any thread; not again before handoff_return(). 0; -ENOMEM, -ESHUTDOWN (the
+ * run is over): then @done is not called
+ */
+int handoff_leave(struct server *server, handoff_left_fn *done, void *user);
+
+/* @error: 0, or why not everything is listened at again: -ESHUTDOWN (the server stops), or what the log says */
+typedef void handoff_returned_fn(int error, void *user);
+
+/*
+ * Having left, accepts again at the sockets that were lent, and pulls. Any thread.
+ * @list: copied; the descriptors in it are the server's from now on, but where it fails
+ * 0; -ENOMEM, -ESHUTDOWN (the run is over): then @done is not called
+ */
+int handoff_return(struct server *server, const struct listeners_socket *list, size_t count, handoff_returned_fn *done,
+                   void *user);
+
+#endif

@@ -1,0 +1,273 @@
+#include "daemon/server/holdings.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/auth_log.h"
+#include "daemon/relay/reclaim.h"
+#include "daemon/relay/registry.h"
+#include "daemon/server/server.h"
+#include "daemon/server/worker.h"
+
+enum {
+    QUOTA_SHARE = 8,         /* one part in so many of the blocks is for sessions that do not publish */
+    QUOTA_LEAST = 64 * 4096, /* but at least so many bytes: some requests at once, in a pool that is tiny */
+    UNIT = 4096,             /* by which sessions and addresses are sorted */
+    SHORT_RESERVES = 2,      /* fewer blocks than so many times the reserve are short */
+    MOST_STEPS = 8,          /* of reclaiming in one turn */
+    QUIET_MS = 10,           /* between two looks that find nothing to take */
+};
+
+static struct holding *holding_of(const struct heap_node *node) {
+    return (struct holding *)(void *)((char *)node - offsetof(struct holding, node));
+}
+
+static struct session *session_of(const struct heap_node *node) {
+    return (struct session *)(void *)((char *)holding_of(node) - offsetof(struct session, holding));
+}
+
+static struct host_holding *host_of(const struct heap_node *node) {
+    return (struct host_holding *)(void *)((char *)node - offsetof(struct host_holding, node));
+}
+
+static bool goes_before(size_t charged, uint64_t since, size_t other_charged, uint64_t other_since) {
+    size_t size = charged / UNIT, other_size = other_charged / UNIT;
+    return size != other_size ? size > other_size : since < other_since;
+}
+
+static bool session_before(const struct heap_node *a, const struct heap_node *b) {
+    const struct holding *one = holding_of(a), *other = holding_of(b);
+    return goes_before(one->charged, one->since, other->charged, other->since);
+}
+
+static bool host_before(const struct heap_node *a, const struct heap_node *b) {
+    const struct host_holding *one = host_of(a), *other = host_of(b);
+    return goes_before(one->charged, one->since, other->charged, other->since);
+}
+
+void holdings_init(struct holdings *holdings, uint64_t bytes) {
+    uint64_t quota = bytes / QUOTA_SHARE;
+    *holdings = (struct holdings){.bytes = bytes,
+                                  .quota = quota > QUOTA_LEAST ? quota : QUOTA_LEAST,
+                                  .hosts.before = host_before,
+                                  .unknown.sessions.before = session_before};
+}
+
+static int compare_addresses(const void *a, const void *b) {
+    return memcmp(a, b, sizeof(struct cidr_address));
+}
+
+/* A tree, not a table of hashes: no choice of addresses makes the search long. */
+static struct host_holding *find_host(struct holdings *holdings, const struct cidr_address *address) {
+    const struct cidr_address counted = cidr_host(address);
+    struct host_holding *const *found = tfind(&counted, &holdings->tree, compare_addresses);
+    if (found)
+        return *found;
+    struct host_holding *host = malloc(sizeof *host);
+    if (!host)
+        return &holdings->unknown;
+    *host = (struct host_holding){.address = counted, .sessions.before = session_before};
+    if (tsearch(host, &holdings->tree, compare_addresses))
+        return host;
+    free(host);
+    return &holdings->unknown;
+}
+
+static void drop_host(struct holdings *holdings, struct host_holding *host) {
+    if (host == &holdings->unknown)
+        return;
+    tdelete(host, &holdings->tree, compare_addresses);
+    free(host);
+}
+
+/* One whose size stays keeps its place: of several that are equal, the one that has held it for longest is first. */
+static bool keeps_place(size_t from, size_t to) {
+    return from > 0 && to > 0 && from / UNIT == to / UNIT;
+}
+
+/* One that holds nothing any more goes. */
+static void charge_host(struct holdings *holdings, struct host_holding *host, size_t from, size_t to) {
+    size_t before = host->charged, after = before + to - from;
+    bool stays = keeps_place(before, after);
+    holdings->charged += to - from;
+    if (before > 0 && !stays)
+        heap_remove(&holdings->hosts, &host->node);
+    host->charged = after;
+    if (after > 0 && !stays) {
+        host->since = ++holdings->changes;
+        heap_add(&holdings->hosts, &host->node);
+    }
+    if (after == 0)
+        drop_host(holdings, host);
+}
+
+static void charge(struct holdings *holdings, struct session *session, size_t bytes) {
+    struct holding *holding = &session->holding;
+    size_t before = holding->charged;
+    if (bytes == before)
+        return;
+    if (before == 0)
+        holding->host = find_host(holdings, &session->peer_address);
+    struct host_holding *host = holding->host;
+    bool stays = keeps_place(before, bytes);
+    if (before > 0 && !stays)
+        heap_remove(&host->sessions, &holding->node);
+    holding->charged = bytes;
+    if (bytes > 0 && !stays) {
+        holding->since = ++holdings->changes;
+        heap_add(&host->sessions, &holding->node);
+    }
+    charge_host(holdings, host, before, bytes);
+}
+
+static void charge_extra(struct holdings *holdings, struct session *session, size_t bytes) {
+    holdings->extra += bytes - session->holding.extra;
+    session->holding.extra = bytes;
+}
+
+static void charge_reads(struct holdings *holdings, struct session *session, size_t bytes) {
+    holdings->reads += bytes - session->holding.reads;
+    session->holding.reads = bytes;
+}
+
+static bool is_publisher(const struct session *session) {
+    return session->type->publishes && session->type->publishes(session);
+}
+
+static size_t held_besides(const struct session *session) {
+    return session->type->held ? session->type->held(session) : 0;
+}
+
+static size_t read_for(const struct session *session) {
+    return session->type->reads ? session->type->reads(session) : 0;
+}
+
+static size_t chain_footprint(const struct session *session) {
+    return sluice_chain_footprint(sluice_conn_chain(session->conn));
+}
+
+void session_evict(struct session *session) {
+    struct worker *worker = session->worker;
+    /* Counted and logged before it goes; a publisher's end has a line of its own. */
+    server_count_reject(worker->server, REJECT_MEMORY);
+    if (!is_publisher(session))
+        auth_log_write_reason(&worker->auth_log, worker_now(worker), session->type->protocol, session->peer,
+                              &session->peer_address, 503, reject_reason(REJECT_MEMORY));
+    if (session->type->evict)
+        session->type->evict(session);
+    else
+        session->type->kick(session, -ENOBUFS);
+    sluice_chain_skip(sluice_conn_chain(session->conn), SIZE_MAX);
+    session_uncharge(session);
+}
+
+/* The largest session of the address that holds the most. */
+static struct session *first_to_go(const struct holdings *holdings) {
+    const struct heap_node *host = holdings->hosts.first;
+    return host ? session_of(host_of(host)->sessions.first) : NULL;
+}
+
+static void charge_now(struct session *session) {
+    struct holdings *holdings = &session->worker->holdings;
+    bool is_gone = session->closing || !session->conn;
+    size_t extra = is_gone ? 0 : held_besides(session);
+    bool is_free = is_gone || is_publisher(session);
+    charge_extra(holdings, session, extra);
+    charge_reads(holdings, session, is_gone ? 0 : read_for(session));
+    charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra);
+}
+
+/*
+ * What one holds may be less than it was charged with: it became a publisher since, by a hook's answer, or has gone on
+ * where nothing came. Nobody is evicted for what it held once.
+ */
+void session_account(struct session *session) {
+    struct holdings *holdings = &session->worker->holdings;
+    struct session *first;
+    charge_now(session);
+    while (holdings->charged > holdings->quota && (first = first_to_go(holdings))) {
+        size_t before = first->holding.charged;
+        charge_now(first);
+        if (first->holding.charged >= before)
+            session_evict(first);
+    }
+}
+
+void session_uncharge(struct session *session) {
+    charge(&session->worker->holdings, session, 0);
+    charge_extra(&session->worker->holdings, session, 0);
+    charge_reads(&session->worker->holdings, session, 0);
+}
+
+/* All that unfinished messages hold, and who holds the most: at least a block. */
+static uint64_t add_up(const struct worker *worker, struct session **ret_largest) {
+    uint64_t sum = 0;
+    size_t most = 0;
+    *ret_largest = NULL;
+    for (struct session *session = worker->sessions; session; session = session->next) {
+        bool is_safe = session->closing || session == worker->holdings.handled;
+        size_t held = is_safe ? 0 : chain_footprint(session) + held_besides(session);
+        sum += held;
+        if (held > most) {
+            most = held;
+            *ret_largest = session;
+        }
+    }
+    return sum;
+}
+
+/* Before a player that keeps up loses frames: the largest holder is evicted where it holds more. */
+static bool give_way(uint64_t bytes, void *user) {
+    struct worker *worker = user;
+    struct session *largest;
+    add_up(worker, &largest);
+    if (!largest || chain_footprint(largest) + held_besides(largest) <= bytes)
+        return false;
+    session_evict(largest);
+    return true;
+}
+
+/* One step: whether something was given up. @is_empty: there is hardly a block left to receive into. */
+static bool reclaim_some(struct worker *worker, bool is_empty) {
+    sluice_loop_stats stats = {.size = sizeof stats};
+    sluice_loop_get_stats(worker->loop, &stats);
+    uint64_t half = worker->holdings.bytes / 2;
+    struct session *largest;
+    if (stats.footprint + worker->holdings.extra > half && add_up(worker, &largest) > half) {
+        session_evict(largest);
+        return true;
+    }
+    return is_empty && reclaim(worker->registry, RECLAIM_FOR_BLOCKS);
+}
+
+/*
+ * At a turn's end: what came has been handled, so what connections hold waits for more. Caches give way to publishers
+ * when those keep a frame (stream.c); here it is about those who would take the last blocks from receiving.
+ */
+static void on_shortage(void *user) {
+    struct worker *worker = user;
+    struct holdings *holdings = &worker->holdings;
+    sluice_pool_stats pool = {.size = sizeof pool};
+    holdings->handled = NULL;
+    if (worker_now(worker) - holdings->looked_at < QUIET_MS)
+        return;
+    sluice_pool_get_stats(worker->pool, &pool);
+    for (int step = 0; step < MOST_STEPS; step++) {
+        uint32_t available = sluice_pool_available(worker->pool);
+        if (available >= SHORT_RESERVES * pool.reserve)
+            return;
+        if (!reclaim_some(worker, available < pool.reserve / 2)) {
+            holdings->looked_at = worker_now(worker);
+            return;
+        }
+    }
+}
+
+void holdings_watch(struct worker *worker) {
+    sluice_pool_stats pool = {.size = sizeof pool};
+    sluice_pool_get_stats(worker->pool, &pool);
+    registry_on_shortage(worker->registry, give_way, worker);
+    sluice_loop_on_shortage(worker->loop, SHORT_RESERVES * pool.reserve, on_shortage, worker);
+}

@@ -1,0 +1,78 @@
+/*
+ * Who holds how much of a worker's blocks with bytes that are not a frame of a stream: heads, bodies, unfinished
+ * messages and frames. Each byte is charged to the session that sent it, by the blocks that it keeps from others.
+ *
+ * Sessions that do not publish (not authorized yet, players, pulls before they play) share one quota, an eighth of the
+ * blocks. Beyond it the address that holds most of it gives way, by its largest session: many sessions with little each
+ * keep no other address out. An IPv6 network of 64 bits is one address (cidr_host()). Publishers hold what their frames
+ * need; when blocks run short and unfinished messages hold more than half of them, the largest holder of all is
+ * evicted.
+ */
+#ifndef SLUICED_HOLDINGS_H
+#define SLUICED_HOLDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/cidr.h"
+#include "daemon/base/heap.h"
+
+struct session;
+struct worker;
+
+/* Of a session. All zero at the beginning. */
+struct holding {
+    size_t charged; /* bytes, to the quota */
+    size_t extra;   /* bytes besides the connection's chain */
+    size_t reads;   /* bytes that were read from a file for it */
+
+    /* Where something is charged: */
+    struct host_holding *host;
+    struct heap_node node; /* in its host's heap */
+    uint64_t since;        /* the change that gave it its size */
+};
+
+/* An address, and what its sessions are charged with. */
+struct host_holding {
+    struct cidr_address address; /* first: the tree compares it */
+    size_t charged;              /* bytes, of all its sessions */
+    uint64_t since;              /* the change that gave it its size */
+    struct heap sessions;        /* the largest first; of several that are equal the one that has been so for longest */
+    struct heap_node node;
+};
+
+/* Of a worker. */
+struct holdings {
+    uint64_t bytes;                /* of the worker's blocks */
+    uint64_t quota;                /* of those charged to it */
+    uint64_t charged;              /* to the quota, of all sessions */
+    uint64_t extra;                /* of all sessions */
+    uint64_t reads;                /* of all sessions */
+    void *tree;                    /* tsearch(3): the hosts that are charged, by address */
+    struct heap hosts;             /* the same, the largest first, as sessions are */
+    struct host_holding unknown;   /* for the addresses that there was no memory for */
+    uint64_t changes;              /* of sizes, ever */
+    uint64_t looked_at;            /* loop time at which reclaiming found nothing to take */
+    const struct session *handled; /* what it has received is being handled; compared only */
+};
+
+/* @bytes: of the worker's blocks */
+void holdings_init(struct holdings *holdings, uint64_t bytes);
+
+/* Reclaims whenever the worker's loop, or one of its streams, runs short of blocks. */
+void holdings_watch(struct worker *worker);
+
+/*
+ * Charges the session with what it holds now. To be called when it has handled what came, as the last thing: where the
+ * quota is exceeded, the largest session of the address that holds the most is evicted, which may be this one.
+ */
+void session_account(struct session *session);
+
+/* It ends, for want of memory, and holds nothing any more. Not while it handles what came. */
+void session_evict(struct session *session);
+
+/* It leaves its worker's list. */
+void session_uncharge(struct session *session);
+
+#endif

@@ -1,0 +1,240 @@
+#include "daemon/server/publisher.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/server/hook_event.h"
+#include "daemon/server/session.h"
+
+struct publisher {
+    struct stream *stream;
+    struct stream_source source;
+    uint64_t frame_limit; /* bytes of a tag, as it was when the publisher came */
+    struct publish_waiter waiter;
+    publisher_claimed_fn *claimed;
+    bool attached;
+    bool has_tags;   /* at least one has come */
+    bool has_frames; /* likewise, with media */
+    uint64_t since;  /* loop time since which the first one is waited for */
+};
+
+static void decided(struct publish_waiter *waiter, int error);
+
+static struct cidr_address host(const struct session *session) {
+    return cidr_host(&session->peer_address);
+}
+
+static bool is_pull(const struct session *session) {
+    return session->type->pulls;
+}
+
+static bool is_closing(const struct session *session) {
+    return session->closing;
+}
+
+static bool is_ending(const struct session *session) {
+    if (!session->conn || session->closing)
+        return session->conn;
+    struct pollfd socket = {.fd = sluice_conn_fd(session->conn), .events = POLLRDHUP};
+    return poll(&socket, 1, 0) > 0 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static void kick(struct session *session, int error) {
+    session->type->kick(session, error);
+}
+
+const struct publish_calls publisher_calls = {
+    .host = host, .is_pull = is_pull, .is_closing = is_closing, .is_ending = is_ending, .kick = kick};
+
+int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
+                  struct publisher **ret_publisher) {
+    struct publisher *publisher = calloc(1, sizeof *publisher);
+    if (!publisher)
+        return -ENOMEM;
+    publisher->stream = stream;
+    publisher->source = *source;
+    publisher->source.calls = &publisher_calls;
+    publisher->since = source->since;
+    publisher->frame_limit = stream->policy.frame_limit;
+    publisher->waiter.decided = decided;
+    publisher->claimed = claimed;
+    *ret_publisher = publisher;
+    return 0;
+}
+
+static void begin(struct publisher *publisher) {
+    publisher->attached = true;
+    publisher->since = sluice_loop_now(publisher->stream->registry->loop);
+    LOG(LOG_INFO, "publisher started", {"stream", publisher->stream->name}, {"proto", publisher->source.protocol},
+        {"peer", publisher->source.peer});
+}
+
+int publisher_attach(struct publisher *publisher) {
+    int result = publish_lock_acquire(&publisher->waiter, publisher->stream, &publisher->source);
+    if (result == 0)
+        begin(publisher);
+    return result;
+}
+
+bool publisher_is_attached(const struct publisher *publisher) {
+    return publisher->attached;
+}
+
+bool publisher_is_waiting(const struct publisher *publisher) {
+    return publisher->waiter.stream;
+}
+
+int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
+    /* The name is another's still. */
+    if (!publisher->attached)
+        return 0;
+    if (tag->size > publisher->frame_limit)
+        return -EMSGSIZE;
+    publisher->has_tags = true;
+    publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
+    budget_charge(&publisher->source.session->budget);
+    /* A tag that finds no memory is lost and counted; the stream goes on. */
+    (void)stream_publish(publisher->stream, tag, flags);
+    return 0;
+}
+
+void publisher_lose(struct publisher *publisher) {
+    if (publisher->attached)
+        stream_lose(publisher->stream);
+}
+
+/* The name is its own, or never will be. */
+static void decided(struct publish_waiter *waiter, int error) {
+    struct publisher *publisher = (struct publisher *)((char *)waiter - offsetof(struct publisher, waiter));
+    if (!error)
+        begin(publisher);
+    if (!publisher->source.session->closing)
+        publisher->claimed(publisher->source.session, error);
+}
+
+void publisher_expect(struct publisher *publisher, uint64_t now) {
+    publisher->since = now;
+}
+
+bool publisher_is_late(const struct publisher *publisher, uint64_t now) {
+    return !publisher->has_frames && !publisher_is_waiting(publisher) &&
+           now - publisher->since >= publisher->stream->policy.first_data_ms;
+}
+
+uint64_t publisher_idle_ms(const struct publisher *publisher) {
+    return publisher->stream->policy.idle_ms;
+}
+
+size_t publisher_held(const struct publisher *publisher) {
+    return publisher && publisher->attached ? stream_pinned(publisher->stream) : 0;
+}
+
+const char *publisher_stream_name(const struct publisher *publisher) {
+    return publisher->stream->name;
+}
+
+struct session *publisher_session(const struct publisher *publisher) {
+    return publisher->source.session;
+}
+
+const char *publisher_peer(const struct publisher *publisher) {
+    return publisher->source.peer;
+}
+
+const char *publisher_error_text(int error) {
+    switch (error) {
+    case 0:
+        return "end of stream";
+    case -EPROTO:
+        return "not FLV";
+    case -EBADMSG:
+        return "malformed RTSP";
+    case -EOPNOTSUPP:
+        return "no media that can be taken";
+    case -EPROTONOSUPPORT:
+        return "not FLV version 1";
+    case -EMSGSIZE:
+        return "a tag is larger than the limit";
+    case -EPERM:
+        return "no right to publish";
+    case -EACCES:
+        return "encrypted tags are not supported";
+    case -EPIPE:
+        return "the stream ends inside a tag";
+    case -ENODATA:
+        return "no FLV tag received";
+    case -EEXIST:
+        return "the stream has a publisher";
+    case -ENOBUFS:
+        return "out of blocks";
+    case -ETIMEDOUT:
+        return "nothing received for too long";
+    case -ETIME:
+        return "no frame received in time";
+    case -EINPROGRESS:
+        return "a frame came too slowly";
+    case -ECONNRESET:
+        return "connection lost";
+    case -ESHUTDOWN:
+        return "the server stops";
+    case -EBUSY:
+        return "the stream is kept for its publisher";
+    case -ESTALE:
+        return "another publisher has taken the stream";
+    case -ECANCELED:
+        return "kicked";
+    case -EUSERS:
+        return "as many streams as there may be";
+    case -EKEYREJECTED:
+        return "the publisher is banned for a while";
+    default:
+        return strerror(-error);
+    }
+}
+
+static void log_end(const struct publisher *publisher, int error) {
+    const struct stream *stream = publisher->stream;
+    const char *reason = publisher_error_text(error);
+    bool regular = error == 0 || error == -ESHUTDOWN;
+    /* That has been logged, at a limited rate. */
+    if (!publisher->attached && error == -EPERM)
+        return;
+    if (!publisher->attached) {
+        LOG(LOG_WARNING, "publish refused", {"stream", stream->name}, {"proto", publisher->source.protocol},
+            {"peer", publisher->source.peer}, {"reason", reason});
+        return;
+    }
+    LOG(regular ? LOG_INFO : LOG_WARNING, "publisher ended", {"stream", stream->name},
+        {"proto", publisher->source.protocol}, {"peer", publisher->source.peer}, {"reason", reason},
+        {"bytes", log_unsigned(stream->bytes).text}, {"video_frames", log_unsigned(stream->video_frames).text},
+        {"audio_frames", log_unsigned(stream->audio_frames).text},
+        {"frames_dropped", log_unsigned(stream->frames_dropped).text});
+}
+
+/* Whoever is told of publishers' ends. */
+static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
+    if (publisher->attached)
+        hook_event_unpublish(publisher->stream, now, publisher_error_text(error));
+}
+
+int publisher_end(struct publisher *publisher, int error, uint64_t now) {
+    if (!publisher)
+        return error;
+    if (error == 0 && !publisher->has_tags)
+        error = -ENODATA;
+    log_end(publisher, error);
+    publish_lock_cancel(&publisher->waiter);
+    tell_end(publisher, now, error);
+    if (publisher->attached) {
+        publisher->stream->left_why = publisher_error_text(error);
+        publish_lock_reserve(publisher->stream, error, now);
+        stream_detach(publisher->stream, now);
+    }
+    stream_unref(publisher->stream);
+    free(publisher);
+    return error;
+}

@@ -1,0 +1,30 @@
+/* What is refused because there is as much of it as there may be: why, in words, and to whom how. */
+#ifndef SLUICED_REJECT_H
+#define SLUICED_REJECT_H
+
+#include "daemon/config/protocol.h"
+
+/* In the order in which they are counted; each has the name of its setting. */
+enum reject_cause {
+    REJECT_CONNECTIONS,  /* --max-connections */
+    REJECT_PER_ADDRESS,  /* --max-connections-per-address */
+    REJECT_STREAMS,      /* --max-streams */
+    REJECT_PLAYERS,      /* --max-players */
+    REJECT_PROXY_HEADER, /* --proxy-from: no PROXY header, or a malformed one */
+    REJECT_MEMORY,       /* --memory: they held the most of it with what was not whole */
+    REJECT_CAUSES,
+};
+
+/* "max_connections" and so on. */
+const char *reject_name(enum reject_cause refusal);
+
+/* In a few words, for logs and answers. */
+const char *reject_reason(enum reject_cause refusal);
+
+/*
+ * Answers a connection that has been accepted and is not wanted, as far as its protocol has words for it, and closes
+ * it. Waits for nothing: a peer that has filled no buffer yet gets the answer.
+ */
+void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * The data plane: what the workers share. Each of them is a thread with streams of its own (worker.h); a stream is the
+ * worker's that its name says, and connections go there. The control plane talks to it by the calls below, which any
+ * thread may make, and by calls posted to the workers' loops.
+ */
+#ifndef SLUICED_SERVER_H
+#define SLUICED_SERVER_H
+
+#include "daemon/config/options.h"
+#include "daemon/server/handover.h"
+#include "daemon/server/hook_event.h"
+#include "daemon/server/hook_query.h"
+#include "daemon/server/reject.h"
+#include "daemon/server/worker.h"
+
+struct server;
+
+/*
+ * Makes everything and listens, but runs nothing. Says on the log what is wrong. 0 or -errno.
+ * Takes references on the options of its own.
+ */
+int server_new(const struct options *options, struct server **ret_server);
+
+/* After the run. NULL is allowed. */
+void server_free(struct server *server);
+
+/*
+ * Adds a component to each worker; before the run. On failure some workers have it: the server can only be freed.
+ * 0, -ENOMEM, -ENOSPC
+ */
+int server_add_component(struct server *server, const struct component_type *type, void *user);
+
+/* Who asks hooks, before the run; NULL after it: nobody any more. */
+void server_set_hook_asker(struct server *server, hook_query_fn *ask, void *worker_query);
+
+/* Who tells hooks; NULL: nobody any more. */
+void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery);
+
+/* Who is told, on a worker's thread, that each of them has made a turn; before the run. */
+void server_set_ready(struct server *server, void (*ready)(void *user), void *user);
+
+/*
+ * Starts the threads of all workers but the first, which wait for the beginning: so what can fail has been done by
+ * then, and another process may still have the sockets. Says on the log what is wrong. 0 or -errno.
+ */
+int server_start(struct server *server);
+
+/*
+ * The first worker, on the calling thread: waits for the beginning, and runs until server_stop(), when the others have
+ * ended, too. 0 or -errno.
+ */
+int server_run(struct server *server);
+
+/* The run begins; or never will, where it has not begun. Any thread. */
+void server_begin(struct server *server);
+void server_cancel(struct server *server);
+
+/*
+ * A proxy's connection, of which the client is known now, goes on like one that has been accepted; or is rejected. The
+ * first worker's thread. The connection is taken.
+ */
+void server_begin_proxied(struct worker *first, struct handover *handover);
+void server_reject_proxy(struct worker *first, struct handover *handover);
+
+/* Stops listening, lets sessions finish for a moment, and ends the run. */
+void server_stop(struct server *server);
+
+/* What does not change while the server lives. */
+uint32_t server_worker_count(const struct server *server);
+struct worker *server_worker(struct server *server, uint32_t index);
+uint64_t server_started_at(const struct server *server); /* loop time */
+
+/* Another process has taken over, so that one that has left may end with its last connection. Any thread. */
+void server_replaced(struct server *server);
+bool server_is_replaced(const struct server *server);
+
+/* Connections now; and whether server_stop() has been called. Any thread. */
+uint32_t server_connection_count(const struct server *server);
+bool server_is_stopping(const struct server *server);
+
+/* What was refused for this reason, ever. Counts one more. */
+uint64_t server_refused(const struct server *server, enum reject_cause refusal);
+void server_count_reject(struct server *server, enum reject_cause refusal);
+
+/* Streams of all workers, for their registries to count. */
+atomic_uint *server_stream_count(struct server *server);
+
+/* Whether the workers do not run any more: see server_is_over(). */
+const atomic_bool *server_over(const struct server *server);
+
+/* The worker whose the stream of that name is. */
+struct worker *server_owner(struct server *server, const char *name, size_t length);
+
+/* Gives a question to who asks hooks. False: nobody does any more. */
+bool server_ask_hook(const struct server *server, struct hook_query *job);
+
+/* Gives a notice to who tells hooks, or frees it where nobody does. Any thread. */
+void server_notify(struct server *server, struct hook_event *notice);
+
+/*
+ * The run lasts as long as something holds it: a worker that has not finished, a connection, a reload that is under
+ * way. False when it is over: then nothing may be begun any more.
+ */
+bool server_hold(struct server *server);
+
+/* Lets go; on a worker's thread. */
+void server_release(struct server *server);
+
+/*
+ * A connection holds the run, and counts among those that --max-connections allows. For a worker that does not drain,
+ * which holds the run itself; and when it has ended, after which there may be room for another one. @peer: of one
+ * that has been accepted; NULL for another
+ */
+void server_add_connection(struct server *server);
+void server_release_connection(struct server *server, const struct cidr_address *peer);
+
+/* The workers do not run any more, and are being freed: nothing is to be sent to one. */
+bool server_is_over(const struct server *server);
+
+#endif

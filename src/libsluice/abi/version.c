@@ -1,0 +1,5 @@
+#include <sluice/version.h>
+
+const char *sluice_version(void) {
+    return SLUICE_VERSION;
+}

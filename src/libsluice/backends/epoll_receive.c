@@ -1,0 +1,306 @@
+/* Receiving: one read per readiness into as many blocks as it likely fills, and what to do when blocks run short. */
+#include "backends/epoll.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "backends/aim.h"
+#include "backends/target.h"
+
+enum {
+    MOST_PIECES = 64,        /* blocks of one read, at most */
+    BURST_BYTES = 64 << 10,  /* and bytes, but for a block that is larger */
+    BLOCKS_PER_RECEIVE = 16, /* under pressure a read takes no more than one part in so many of what is left */
+};
+
+/* Where a read goes: behind the data of the aim, then into fresh blocks. */
+struct room {
+    struct iovec pieces[1 + MOST_PIECES];
+    sluice_block *blocks[MOST_PIECES];
+    size_t count;   /* blocks */
+    uint32_t aimed; /* bytes of the first piece, where that is the aim; 0: it is a block's */
+    size_t bytes;
+    bool pressed;
+};
+
+uint8_t epoll_class_open(epoll *e, sluice_pool *pool) {
+    uint8_t group = 0;
+    while (group < e->class_count && e->classes[group].pool != pool)
+        group++;
+    if (group < e->class_count)
+        return group;
+    uint32_t burst = BURST_BYTES / pool_block_size(pool);
+    burst = burst < 1 ? 1 : burst < MOST_PIECES ? burst : MOST_PIECES;
+    e->classes[group] = (block_class){.pool = pool, .most_burst = burst};
+    e->class_count++;
+    return group;
+}
+
+static block_class *class_of(epoll *e, const sluice_io *io) {
+    return &e->classes[io->group];
+}
+
+/* Whether the io is in the queue goes with whether it has an aim. */
+static void queue_aim(epoll *e, sluice_io *io) {
+    if (io->ready.aiming == (io->aim != NULL))
+        return;
+    io->ready.aiming = !io->ready.aiming;
+    if (io->ready.aiming)
+        io_queue_push(&class_of(e, io)->aiming, io);
+    else
+        io_queue_remove(&class_of(e, io)->aiming, io);
+}
+
+void epoll_drop_aim(epoll *e, sluice_io *io) {
+    aim_drop(io);
+    queue_aim(e, io);
+}
+
+/* It has just got bytes, which its consumer is about to look at. */
+static void note_fresh(epoll *e, sluice_io *io) {
+    block_class *class = class_of(e, io);
+    io_queue_remove(&class->aiming, io);
+    io_queue_push(&class->aiming, io);
+    class->fresh++;
+}
+
+/* What has been consumed by the next turn leaves no block with its connection, which may be silent from now on. */
+static void drop_fresh_spare_aims(epoll *e, block_class *class) {
+    sluice_io *before;
+    for (sluice_io *io = class->aiming.last; io && class->fresh > 0; io = before, class->fresh--) {
+        before = io->queue_prev;
+        if (aim_is_spare(io))
+            epoll_drop_aim(e, io);
+    }
+    class->fresh = 0;
+}
+
+/* Takes back the blocks that connections keep for their free ends only. */
+static void drop_spare_aims(epoll *e, const block_class *class) {
+    sluice_io *next;
+    for (sluice_io *io = class->aiming.first; io; io = next) {
+        next = io->queue_next;
+        if (aim_is_spare(io))
+            epoll_drop_aim(e, io);
+    }
+}
+
+static bool has_block(epoll *e, const block_class *class) {
+    if (sluice_pool_available(class->pool) > 0)
+        return true;
+    drop_spare_aims(e, class);
+    return sluice_pool_available(class->pool) > 0;
+}
+
+/* The blocks that the io's next read may take. */
+static uint32_t burst_of(const block_class *class, const sluice_io *io, bool pressed) {
+    uint32_t most = io->one_block ? 1 : class->most_burst;
+    uint32_t burst = io->ready.burst ? io->ready.burst : 1;
+    if (pressed) {
+        uint32_t share = sluice_pool_available(class->pool) / BLOCKS_PER_RECEIVE;
+        if (most > share)
+            most = share > 0 ? share : 1;
+    }
+    return burst < most ? burst : most;
+}
+
+/* Blocks only when it is this io's turn to have some: those who wait come first. */
+static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) {
+    const block_class *class = class_of(e, io);
+    struct iovec *piece = room->pieces;
+    room->pressed = pool_is_pressed(class->pool);
+    if (!aim_is_wanted(io, room->pressed) || aim_is_spare(io))
+        epoll_drop_aim(e, io);
+    room->aimed = io->aim ? block_tail(io->aim) : 0;
+    if (room->aimed > 0)
+        *piece++ = (struct iovec){block_tail_data(io->aim), room->aimed};
+    room->bytes = room->aimed;
+    room->count = 0;
+    uint32_t burst = in_turn && has_block(e, class) ? burst_of(class, io, room->pressed) : 0;
+    while (room->count < burst) {
+        sluice_block *block = pool_take(class->pool);
+        if (!block)
+            break;
+        room->blocks[room->count++] = block;
+        room->bytes += block->capacity;
+        *piece++ = (struct iovec){block->data, block->capacity};
+    }
+}
+
+/* Bytes, or -errno. */
+static ssize_t read_into(const sluice_io *io, struct room *room) {
+    struct msghdr message = {.msg_iov = room->pieces, .msg_iovlen = room->count + (room->aimed > 0)};
+    ssize_t n;
+    if (message.msg_iovlen == 1)
+        n = recv(io->fd, room->pieces[0].iov_base, room->pieces[0].iov_len, MSG_DONTWAIT);
+    else
+        n = recvmsg(io->fd, &message, MSG_DONTWAIT);
+    return n < 0 ? -errno : n;
+}
+
+/* Twice as many blocks after a read that filled all; fewer when it filled few, with one to spare. */
+static void set_burst(const block_class *class, sluice_io *io, const struct room *room, size_t used, bool full) {
+    uint32_t burst = (uint32_t)room->count;
+    if (burst == 0)
+        return;
+    burst = full ? 2 * burst : burst - (uint32_t)(room->count - used) / 2;
+    io->ready.burst = (uint8_t)(burst < class->most_burst ? burst : class->most_burst);
+}
+
+/* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the stream cannot go on. */
+static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
+    size_t used = 0;
+    bool full = n == room->bytes;
+    int error = 0;
+    uint32_t came = (uint32_t)n;
+    if (room->aimed > 0 && n > 0) {
+        uint32_t here = n < room->aimed ? (uint32_t)n : room->aimed;
+        error = aim_filled(io, here);
+        e->stats.aimed++;
+        n -= here;
+    }
+    for (; n > 0 && !error; used++) {
+        sluice_block *block = room->blocks[used];
+        block->length = n < block->capacity ? (uint32_t)n : block->capacity;
+        n -= block->length;
+        aim_drop(io);
+        sluice_chain_append(&io->chain, block);
+    }
+    if (came > 0)
+        aim_judge(io, came);
+    if (aim_is_wanted(io, room->pressed))
+        aim_take(io);
+    set_burst(class_of(e, io), io, room, used, full);
+    /* From the back: the block taken first is on top again. */
+    while (room->count > used)
+        sluice_block_release(room->blocks[--room->count]);
+    queue_aim(e, io);
+    if (io->ready.aiming && came > 0)
+        note_fresh(e, io);
+    e->unread |= full;
+    return error;
+}
+
+static void wait_for_block(epoll *e, sluice_io *io) {
+    e->stats.starved++;
+    io->starvations++;
+    io->held_up = true;
+    io->receiving = IO_RECV_WAITING;
+    io_queue_push(&class_of(e, io)->waiting, io);
+}
+
+/* The descriptor is reported again when there is more. */
+static bool is_passing(ssize_t result) {
+    return result > 0 || result == -EAGAIN || result == -EINTR;
+}
+
+static void receive(epoll *e, sluice_io *io, bool in_turn) {
+    struct room room;
+    find_room(e, io, in_turn, &room);
+    if (room.bytes == 0) {
+        wait_for_block(e, io);
+        return;
+    }
+    ssize_t result = read_into(io, &room);
+    int error = take_bytes(e, io, &room, result > 0 ? (size_t)result : 0);
+    if (error || !is_passing(result))
+        target_tell_ended(io, error ? error : (int)result);
+    else if (result > 0)
+        io->events->received(io);
+}
+
+/* No block is needed, so there is nothing to wait for. */
+static void receive_target(epoll *e, sluice_io *io) {
+    uint32_t room = target_room(io);
+    ssize_t n = recv(io->fd, io->target.memory, room, MSG_DONTWAIT);
+    ssize_t result = n < 0 ? -errno : n;
+    if (!is_passing(result)) {
+        target_tell_ended(io, (int)result);
+        return;
+    }
+    if (result <= 0)
+        return;
+    target_written(io, (size_t)result);
+    e->stats.direct += (uint64_t)result;
+    e->unread |= result == room;
+    target_tell_grown(io);
+}
+
+void epoll_receive(epoll *e, sluice_io *io) {
+    if (target_pending(io))
+        receive_target(e, io);
+    else
+        receive(e, io, class_of(e, io)->waiting.count == 0);
+}
+
+/* In order of arrival, as far as there are blocks. How many have read. */
+static uint32_t serve_waiting(epoll *e, block_class *class) {
+    uint32_t served = 0;
+    uint32_t left = class->waiting.count;
+    for (; left > 0 && class->waiting.first && has_block(e, class); left--, served++) {
+        sluice_io *io = class->waiting.first;
+        io_queue_remove(&class->waiting, io);
+        io->receiving = IO_RECV_OFF;
+        /* The interest may have been withdrawn meanwhile. */
+        int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
+        if (error)
+            target_tell_ended(io, error);
+        else
+            receive(e, io, true);
+        if (io->receiving == IO_RECV_WAITING)
+            break;
+    }
+    return served;
+}
+
+static uint32_t receive_waiting(epoll *e, block_class *class) {
+    if (!class->waiting.first) {
+        class->starved_since = 0;
+        return 0;
+    }
+    uint32_t served = serve_waiting(e, class);
+    if (served == 0 && !pool_want_release(class->pool))
+        served = serve_waiting(e, class);
+    if (served > 0) {
+        class->starved_since = 0;
+        return served;
+    }
+    return io_queue_break_deadlock(&e->base, class->pool, &class->waiting, &class->starved_since);
+}
+
+uint32_t epoll_receive_waiting(epoll *e) {
+    uint32_t served = 0;
+    for (uint32_t i = 0; i < e->class_count; i++) {
+        drop_fresh_spare_aims(e, &e->classes[i]);
+        served += receive_waiting(e, &e->classes[i]);
+    }
+    return served;
+}
+
+uint32_t epoll_waiting(const epoll *e) {
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < e->class_count; i++)
+        waiting += e->classes[i].waiting.count;
+    return waiting;
+}
+
+void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
+    if (io->receiving == IO_RECV_WAITING)
+        io_queue_remove(&class_of(e, io)->waiting, io);
+    io->receiving = IO_RECV_OFF;
+}
+
+void epoll_receive_stop(epoll *e, sluice_io *io) {
+    io->wants_receive = false;
+    epoll_receive_leave_queue(e, io);
+}
+
+void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool) {
+    if (io->chain.pool == pool)
+        return;
+    epoll_drop_aim(e, io);
+    epoll_receive_leave_queue(e, io);
+    io->chain.pool = pool;
+    io->group = epoll_class_open(e, pool);
+    io->ready.burst = 0;
+}

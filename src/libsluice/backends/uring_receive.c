@@ -1,0 +1,623 @@
+/* Receiving: the rings of blocks, the queues of those who wait for blocks, and what to do when blocks run short. */
+#include "backends/uring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "backends/aim.h"
+#include "backends/target.h"
+#include "memory/poison.h"
+
+enum {
+    DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
+    WINDOW_STOCK = 1 << 20, /* where a window's worth is received at once: what it lacks is armed and asked for again */
+    MAX_ENTRIES = 32768,
+    BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
+    CROWD_SHARE = 4,         /* many wait where there is less than so many blocks for each */
+    HEAVY_SHARE = 4,         /* one part in so many of the blocks is for receives that take many */
+    POOR_STOCK = 4,          /* the stock of poorly filled blocks, at most so many times that of full ones */
+    STOCK_SAMPLE = 256,      /* filled blocks by which the stock is set anew */
+    POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
+};
+
+static buffer_ring *ring_of(uring *u, const sluice_io *io) {
+    return &u->rings[io->group];
+}
+
+static uint32_t at_most(uint32_t value, uint32_t most) {
+    return value < most ? value : most;
+}
+
+static uint32_t stock_of(const buffer_ring *ring, uint32_t bytes) {
+    uint32_t most = at_most(pool_max(ring->pool) / 2, MAX_ENTRIES / 2);
+    uint32_t stock = at_most(bytes / pool_block_size(ring->pool), most);
+    return stock > 0 ? stock : 1;
+}
+
+/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: the user's word, or 0. */
+static void set_stock(buffer_ring *ring, uint32_t bytes, bool windowed) {
+    uint32_t usual = bytes ? bytes : DEFAULT_STOCK;
+    ring->stock = ring->least_stock = stock_of(ring, windowed && !bytes ? WINDOW_STOCK : usual);
+    ring->most_stock = stock_of(ring, at_most(usual, UINT32_MAX / POOR_STOCK) * POOR_STOCK);
+    ring->entries = 2;
+    while (ring->entries < 2 * ring->most_stock)
+        ring->entries *= 2;
+}
+
+/*
+ * Blocks that are filled to a part only take as much less of the cache, and are used up as much sooner: a batching
+ * window of small packets would starve on a stock of full ones.
+ */
+static void adapt_stock(buffer_ring *ring) {
+    if (ring->filled_blocks < STOCK_SAMPLE)
+        return;
+    uint64_t fitting = (uint64_t)ring->least_stock * pool_block_size(ring->pool) * ring->filled_blocks;
+    fitting /= ring->filled_bytes > 0 ? ring->filled_bytes : 1;
+    ring->stock = fitting < ring->most_stock ? (uint32_t)fitting : ring->most_stock;
+    if (ring->stock < ring->least_stock)
+        ring->stock = ring->least_stock;
+    ring->filled_blocks /= 2;
+    ring->filled_bytes /= 2;
+}
+
+static int register_ring(uring *u, buffer_ring *ring, uint32_t group) {
+    ring->slots = calloc(ring->entries, sizeof(sluice_block *));
+    if (!ring->slots)
+        return -ENOMEM;
+    ring->size = ring->entries * sizeof(struct io_uring_buf);
+    void *memory = mmap(NULL, ring->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    ring->ring = memory;
+    struct io_uring_buf_reg registration = {
+        .ring_addr = (uint64_t)(uintptr_t)memory,
+        .ring_entries = ring->entries,
+        .bgid = (uint16_t)group,
+    };
+    int error = io_uring_register_buf_ring(&u->ring, &registration, 0);
+    /* Unknown to kernels before 5.19. */
+    return error == -EINVAL ? -EOPNOTSUPP : error;
+}
+
+/* The kernel does not know of it, or not any more: what is still in the slots is ours again. */
+static void discard(buffer_ring *ring) {
+    for (uint32_t i = 0; ring->slots && i < ring->entries; i++) {
+        if (!ring->slots[i])
+            continue;
+        pool_from_kernel(ring->pool, ring->slots[i]);
+        sluice_block_release(ring->slots[i]);
+    }
+    free(ring->slots);
+    if (ring->ring)
+        munmap(ring->ring, ring->size);
+}
+
+static uint32_t find_ring(const uring *u, const sluice_pool *pool) {
+    uint32_t group = 0;
+    while (group < u->ring_count && u->rings[group].pool != pool)
+        group++;
+    return group;
+}
+
+int uring_ring_open(uring *u, sluice_pool *pool) {
+    uint32_t group = find_ring(u, pool);
+    if (group < u->ring_count)
+        return 0;
+    buffer_ring *ring = &u->rings[group];
+    *ring = (buffer_ring){.pool = pool};
+    set_stock(ring, u->stock_bytes, u->window.length > 0);
+    int error = register_ring(u, ring, group);
+    if (error)
+        discard(ring);
+    else
+        u->ring_count++;
+    return error;
+}
+
+/* When the io_uring has been closed. */
+void uring_rings_free(uring *u) {
+    for (uint32_t i = 0; i < u->ring_count; i++)
+        discard(&u->rings[i]);
+}
+
+static void restock(buffer_ring *ring) {
+    const int mask = (int)ring->entries - 1;
+    int added = 0;
+
+    while (ring->count < ring->stock) {
+        uint16_t slot = (uint16_t)((ring->tail + added) & mask);
+        sluice_block *block = ring->slots[slot] ? NULL : pool_take(ring->pool);
+        if (!block)
+            break;
+        io_uring_buf_ring_add(ring->ring, block->data, block->capacity, slot, mask, added);
+        ring->slots[slot] = block;
+        pool_to_kernel(ring->pool, block);
+        ring->count++;
+        added++;
+    }
+    if (added > 0) {
+        io_uring_buf_ring_advance(ring->ring, added);
+        ring->tail = (uint16_t)(ring->tail + added);
+    }
+}
+
+static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
+    /* A read could name a registered buffer: no faster, and a peer that sends little would have the slab pinned. */
+    io_uring_prep_recv(sqe, io->fd, block_tail_data(io->aim), block_tail(io->aim), 0);
+    io->receiving = IO_RECV_AIMED;
+    io_queue_push(&ring_of(u, io)->aimed, io);
+    u->stats.aimed++;
+}
+
+/*
+ * One plain receive at a time, each for what is left. MSG_WAITALL would save the completions in between (for values of
+ * 1 MiB, 1 enter in place of 20, and a seventh of the processor time), but hide why a value stays short: a reset after
+ * some bytes comes as their count, its error is used up with that, and every later receive finds a peaceful end.
+ */
+static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
+    io_uring_prep_recv(sqe, io->fd, io->target.memory, target_room(io), 0);
+    io->target.armed = true;
+    io->receiving = IO_RECV_TARGET;
+}
+
+/*
+ * Whether one receive may complete many times. Not from AF_UNIX: where bytes and the end behind them come before the
+ * ring's owner looks, such a receive brings the bytes and never the end (Linux 6.18; liburing's issue 1549). Nor from
+ * TCP once it has stopped at an urgent byte: see look_at_promised().
+ */
+static bool is_multishot(const uring *u, sluice_io *io) {
+    int domain = 0;
+    if (u->features.multishot && io->domain == 0)
+        io->domain = getsockopt(io->fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) == 0
+                         ? (uint16_t)domain
+                         : AF_MAX;
+    return u->features.multishot && io->domain != AF_UNIX && !io->urgent;
+}
+
+static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool many) {
+    io_uring_prep_recv(sqe, io->fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = io->group;
+    if (many && is_multishot(u, io))
+        sqe->ioprio |= IORING_RECV_MULTISHOT;
+    if (many && u->features.bundle)
+        sqe->ioprio |= IORING_RECVSEND_BUNDLE;
+    io->receiving = many ? IO_RECV_MULTI : IO_RECV_SINGLE;
+}
+
+static void leave_waiting(buffer_ring *ring, sluice_io *io) {
+    sluice_io *before = io->queue_prev && io->queue_prev->light == io->light ? io->queue_prev : NULL;
+    if (ring->last_unserved[io->light] == io)
+        ring->last_unserved[io->light] = before;
+    if (ring->last_light == io)
+        ring->last_light = before;
+    io_queue_remove(&ring->waiting, io);
+}
+
+/* Blocks taken in this turn, half of those of the turn before, and so on. */
+static uint32_t taken_lately(const uring *u, const sluice_io *io) {
+    uint32_t turns = u->turn - io->taken_at;
+    return turns < 32 ? io->taken >> turns : 0;
+}
+
+/*
+ * A receive waits behind the others of its class: the light ones have taken few blocks lately. One that was armed and
+ * found no block (@unserved) has not had its turn: it goes back to the front of its class, behind those that came back
+ * before it since receives were armed last.
+ */
+static void enter_waiting(const uring *u, buffer_ring *ring, sluice_io *io, bool unserved) {
+    if (!unserved)
+        io->light = taken_lately(u, io) < BLOCKS_PER_RECEIVE;
+    sluice_io *before = io->light ? ring->last_light : ring->waiting.last;
+    if (unserved && ring->last_unserved[io->light])
+        before = ring->last_unserved[io->light];
+    else if (unserved)
+        before = io->light ? NULL : ring->last_light;
+    io_queue_insert(&ring->waiting, before, io);
+    if (unserved)
+        ring->last_unserved[io->light] = io;
+    if (io->light && before == ring->last_light)
+        ring->last_light = io;
+}
+
+/* False when there is no room to submit now. */
+static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
+    struct io_uring_sqe *sqe = uring_sqe(u);
+    if (!sqe)
+        return false;
+    if (!aim_is_wanted(io, pressed) || aim_is_spare(io) || target_pending(io))
+        aim_drop(io);
+    if (target_pending(io))
+        arm_target(io, sqe);
+    else if (io->aim)
+        arm_aimed(u, io, sqe);
+    else
+        arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented);
+    sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
+    u->overdue |= io->starved;
+    io->starved = false;
+    io->served = false;
+    io->operations++;
+    u->armed++;
+    return true;
+}
+
+static void set_promised(uring *u, sluice_io *io, bool promised) {
+    if (promised == io->promised)
+        return;
+    io->promised = promised;
+    if (promised)
+        io_queue_push(&u->promised, io);
+    else
+        io_queue_remove(&u->promised, io);
+}
+
+/* In no other queue than that of the promised. */
+static void cancel_receive(uring *u, sluice_io *io) {
+    set_promised(u, io, false);
+    io->receiving = IO_RECV_STOPPING;
+    io->cancel_due = !uring_cancel(u, io, URING_TAG_RECEIVE);
+    if (io->cancel_due)
+        io_queue_push(&u->stopping, io);
+}
+
+void uring_receive_forget_cancel(uring *u, sluice_io *io) {
+    if (io->cancel_due)
+        io_queue_remove(&u->stopping, io);
+    io->cancel_due = false;
+}
+
+void uring_receive_send_due_cancels(uring *u) {
+    while (u->stopping.first && uring_cancel(u, u->stopping.first, URING_TAG_RECEIVE))
+        uring_receive_forget_cancel(u, u->stopping.first);
+}
+
+/*
+ * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the blocks back, and wait
+ * with the others. True when there were any.
+ */
+static bool reclaim_aims(uring *u, buffer_ring *ring) {
+    uint32_t wanted = ring->waiting.count;
+    sluice_io *next;
+    for (sluice_io *io = ring->aimed.first; io && wanted > 0; io = next) {
+        next = io->queue_next;
+        if (!aim_is_spare(io))
+            continue;
+        io_queue_remove(&ring->aimed, io);
+        cancel_receive(u, io);
+        wanted--;
+    }
+    return wanted < ring->waiting.count;
+}
+
+/* Once, however long it waits. */
+static void count_starvation(sluice_io *io) {
+    io->starvations += !io->wanting;
+    io->wanting = true;
+}
+
+/*
+ * The blocks that light receives leave to heavy ones, where both wait: a part of each turn's, counted over turns where
+ * a turn has fewer than that.
+ */
+static uint32_t heavy_share(buffer_ring *ring) {
+    if (!ring->last_light || ring->last_light == ring->waiting.last) {
+        ring->heavy_due = 0;
+        return 0;
+    }
+    ring->heavy_due += ring->count;
+    uint32_t share = ring->heavy_due / HEAVY_SHARE;
+    ring->heavy_due %= HEAVY_SHARE;
+    return share;
+}
+
+/*
+ * Arms the light ones, then the heavy ones, each in order, no more of them than the blocks in the ring can serve:
+ * arming all at once would let the first ones drain the ring and send the others straight back, again and again. Where
+ * many wait, the light ones get a block each, ahead of bundles that take all there are. A receive that brings its own
+ * room (an aim or a target) does not count.
+ */
+static void arm_waiting(uring *u, buffer_ring *ring) {
+    uint32_t blocks = ring->count, kept = heavy_share(ring);
+    bool crowded = ring->waiting.count > blocks / CROWD_SHARE;
+    bool pressed = pool_is_pressed(ring->pool);
+    bool served = false;
+    sluice_io *next;
+
+    for (sluice_io *io = ring->waiting.first; io; io = next) {
+        next = io->queue_next;
+        bool brings_room = io->aim || target_pending(io);
+        bool single = crowded && io->light;
+        uint32_t room = blocks - (io->light ? kept : 0);
+        if (room == 0 && !brings_room) {
+            io->held_up = true;
+            count_starvation(io);
+            continue;
+        }
+        io->wanting = false;
+        if (!brings_room)
+            blocks -= at_most(single ? 1 : BLOCKS_PER_RECEIVE, room);
+        leave_waiting(ring, io);
+        if (!arm(u, io, pressed, single)) {
+            enter_waiting(u, ring, io, true);
+            return;
+        }
+        served |= !brings_room;
+    }
+    /* What brings its own room is no relief for those who wait for a block. */
+    if (served || !ring->waiting.first)
+        ring->starved_since = 0;
+    else if (pool_want_release(ring->pool) && !reclaim_aims(u, ring))
+        u->told |= io_queue_break_deadlock(&u->base, ring->pool, &ring->waiting, &ring->starved_since);
+}
+
+/*
+ * A completion which says that more is there is not a receive's last one: the kernel goes on. But in front of an urgent
+ * byte (MSG_OOB) TCP receives nothing while a signal is pending, or work that another ring has for this thread (it is
+ * being closed): -EAGAIN, whatever is behind. A receive that completes many times takes that for an empty socket, and
+ * waits for a wake-up that has come already, so bytes and the end are lost (Linux 6.18). One that completes once asks
+ * whether the socket is ready before it waits. So where the urgent byte is what comes next, those take over for good.
+ */
+static void look_at_promised(uring *u) {
+    while (u->promised.first) {
+        sluice_io *io = u->promised.first;
+        set_promised(u, io, false);
+        io->urgent = sockatmark(io->fd) == 1;
+        if (io->urgent)
+            cancel_receive(u, io);
+    }
+}
+
+void uring_receive_prepare(uring *u) {
+    u->turn++;
+    look_at_promised(u);
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        adapt_stock(&u->rings[i]);
+        restock(&u->rings[i]);
+        if (u->rings[i].waiting.first)
+            arm_waiting(u, &u->rings[i]);
+        else
+            u->rings[i].starved_since = 0;
+        u->rings[i].last_unserved[false] = u->rings[i].last_unserved[true] = NULL;
+    }
+}
+
+static void wait_for_arming(uring *u, sluice_io *io, bool unserved) {
+    io->receiving = IO_RECV_WAITING;
+    io->group = (uint8_t)find_ring(u, io->chain.pool);
+    enter_waiting(u, ring_of(u, io), io, unserved);
+}
+
+/*
+ * Whether a receive of @n bytes took all the room that it had, and that was not little: so more waits behind it. Little
+ * is what remains in a block that small pieces are put into: what is cut off there comes with the next piece.
+ */
+static bool fills_up(const sluice_block *block, uint32_t n, uint32_t room) {
+    return n == room && n >= block->capacity / POOR_SHARE;
+}
+
+/*
+ * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last to the length that
+ * its entry has. That may be less than the block: since Linux 6.10 a receive shortens the entry where it expects its
+ * bytes to end, and when none come the entry stays short for the next one.
+ * The slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
+ */
+static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
+    buffer_ring *ring = ring_of(u, io);
+    sluice_block *block;
+    io->taken = taken_lately(u, io);
+    io->taken_at = u->turn;
+    io->served = true;
+    ring->filled_bytes += n;
+    io->filled_up = false;
+    do {
+        uint32_t slot = id++ & (ring->entries - 1);
+        block = ring->slots[slot];
+        if (!block)
+            return false;
+        ring->slots[slot] = NULL;
+        ring->count--;
+        ring->filled_blocks++;
+        io->taken++;
+        pool_from_kernel(ring->pool, block);
+        uint32_t room = ring->ring->bufs[slot].len;
+        block->length = n < room ? n : room;
+        io->filled_up = fills_up(block, block->length, room);
+        note_written(block->data, block->length);
+        n -= block->length;
+        if (io->cancelled) {
+            sluice_block_release(block);
+            continue;
+        }
+        aim_drop(io);
+        sluice_chain_append(&io->chain, block);
+    } while (n > 0);
+    return true;
+}
+
+/* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
+static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
+    if (result > 0 && !(flags & IORING_CQE_F_BUFFER)) {
+        if (io->cancelled)
+            return 0;
+        note_written(block_tail_data(io->aim), (uint32_t)result);
+        io->filled_up = fills_up(io->aim, (uint32_t)result, block_tail(io->aim));
+        return aim_filled(io, (uint32_t)result);
+    }
+    /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
+    if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
+        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
+    return 0;
+}
+
+/* The newest block is filled to less than half, as far as it is still there to be seen. */
+static bool is_poorly_filled(const sluice_io *io) {
+    const sluice_block *last = io->chain.last;
+    return last && last->kind == BLOCK_POOLED && last->length < last->capacity / POOR_SHARE;
+}
+
+static bool is_passing(int result) {
+    return result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR || result == -EAGAIN;
+}
+
+/* Ends what is armed, or waits to be. */
+static void stop(uring *u, sluice_io *io) {
+    switch (io->receiving) {
+    case IO_RECV_WAITING:
+        io->wanting = false;
+        leave_waiting(ring_of(u, io), io);
+        io->receiving = IO_RECV_OFF;
+        break;
+    case IO_RECV_AIMED:
+        io_queue_remove(&ring_of(u, io)->aimed, io);
+        /* fall through */
+    case IO_RECV_MULTI:
+    case IO_RECV_SINGLE:
+    case IO_RECV_TARGET:
+        cancel_receive(u, io);
+        break;
+    case IO_RECV_OFF:
+    case IO_RECV_STOPPING:
+        break;
+    }
+}
+
+/* Its last completion has come. */
+static void receive_is_over(uring *u, sluice_io *io) {
+    uring_receive_forget_cancel(u, io);
+    io->operations--;
+    u->armed--;
+    io->receiving = IO_RECV_OFF;
+}
+
+static void target_completed(uring *u, sluice_io *io, int result) {
+    receive_is_over(u, io);
+    io->target.armed = false;
+    if (result > 0) {
+        note_written(io->target.memory, (size_t)result);
+        target_written(io, (size_t)result);
+        u->stats.direct += (uint64_t)result;
+    }
+    if (io->cancelled)
+        return;
+    if (!is_passing(result)) {
+        target_tell_ended(io, result);
+    } else if (io->target.stopping) {
+        target_drop(io);
+        io->events->placed(io);
+    } else if (result > 0) {
+        target_tell_grown(io);
+    }
+    if (io->wants_receive || target_pending(io))
+        wait_for_arming(u, io, false);
+}
+
+/*
+ * Whether a receive has ended for want of room, so that what waits behind it has waited for a window already. One that
+ * goes on by itself also ends, without an error, with what fills the last block; one that takes no more than a block
+ * ends with each.
+ */
+static bool found_no_room(const uring *u, sluice_io *io, int result) {
+    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && is_multishot(u, io)) ||
+           (result > 0 && io->receiving != IO_RECV_MULTI && io->filled_up);
+}
+
+static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
+    bool goes_on = flags & IORING_CQE_F_MORE;
+    bool pressed = pool_is_pressed(ring_of(u, io)->pool);
+    int error = take_bytes(u, io, result, flags);
+    if (result > 0) {
+        u->receives++;
+        u->received += (uint32_t)result;
+    }
+
+    bool promised = goes_on && result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY;
+    set_promised(u, io, promised && io->receiving == IO_RECV_MULTI);
+    if (!goes_on) {
+        io->starved = found_no_room(u, io, result);
+        if (io->receiving == IO_RECV_AIMED)
+            io_queue_remove(&ring_of(u, io)->aimed, io);
+        receive_is_over(u, io);
+    }
+    u->stats.starved += result == -ENOBUFS;
+    if (result == -ENOBUFS)
+        count_starvation(io);
+    if (io->cancelled)
+        return;
+    if (result > 0 && !error) {
+        aim_judge(io, (uint32_t)result);
+        target_tell_received(io);
+    }
+    if (error || (!goes_on && !is_passing(result))) {
+        if (goes_on)
+            stop(u, io);
+        target_tell_ended(io, error ? error : result);
+    } else if (!goes_on && (io->wants_receive || target_pending(io))) {
+        if (aim_is_wanted(io, pressed))
+            aim_take(io);
+        if (aim_is_spare(io))
+            aim_drop(io);
+        wait_for_arming(u, io, result == -ENOBUFS && !io->served);
+    } else if (io->receiving == IO_RECV_MULTI && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
+        /* Small pieces are using up whole blocks: go over to filling each block to its end. */
+        cancel_receive(u, io);
+    }
+}
+
+void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
+    if (io->target.armed)
+        target_completed(u, io, result);
+    else
+        blocks_completed(u, io, result, flags);
+}
+
+void uring_receive_resume(uring *u, sluice_io *io) {
+    io->wants_receive = true;
+    /* While a cancel is on its way, the last completion of what it cancels does this. */
+    if (io->receiving == IO_RECV_OFF)
+        wait_for_arming(u, io, false);
+}
+
+void uring_receive_stop(uring *u, sluice_io *io) {
+    io->wants_receive = false;
+    if (!target_pending(io))
+        stop(u, io);
+}
+
+void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
+    io->one_block = is_most;
+    if (is_most && io->receiving == IO_RECV_MULTI)
+        stop(u, io);
+}
+
+void uring_receive_into(uring *u, sluice_io *io) {
+    stop(u, io);
+    /* Else the last completion of what is being stopped does this. */
+    if (io->receiving == IO_RECV_OFF)
+        wait_for_arming(u, io, false);
+}
+
+bool uring_receive_stop_into(uring *u, sluice_io *io) {
+    if (io->target.armed) {
+        io->target.stopping = true;
+        stop(u, io);
+        return false;
+    }
+    target_drop(io);
+    if (!io->wants_receive)
+        stop(u, io);
+    return true;
+}
+
+void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool) {
+    if (io->chain.pool == pool)
+        return;
+    io->chain.pool = pool;
+    /* A receive into the target has nothing to do with blocks. */
+    if (!io->target.armed)
+        stop(u, io);
+    if (io->receiving == IO_RECV_OFF && (io->wants_receive || target_pending(io)))
+        wait_for_arming(u, io, false);
+}

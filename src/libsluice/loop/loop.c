@@ -1,0 +1,305 @@
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "abi/sized.h"
+#include "memory/clock.h"
+
+enum {
+    STARVED_WAIT_MS = 100, /* a turn at least so often while somebody waits for blocks */
+};
+
+uint64_t loop_clock(void) {
+    return clock_ns() / 1000000;
+}
+
+static int make_backend(sluice_loop *loop, sluice_pool *pool, const backend_options *settings,
+                        sluice_backend_choice choice) {
+    switch (choice) {
+    case SLUICE_BACKEND_AUTO:
+        /* Whatever it is: what io_uring is not to blame for, epoll refuses too. */
+        loop->fallback_error = uring_backend.create(pool, settings, &loop->backend);
+        return loop->fallback_error ? epoll_backend.create(pool, settings, &loop->backend) : 0;
+    case SLUICE_BACKEND_URING:
+        return uring_backend.create(pool, settings, &loop->backend);
+    case SLUICE_BACKEND_EPOLL:
+        return epoll_backend.create(pool, settings, &loop->backend);
+    }
+    return -EINVAL;
+}
+
+int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluice_loop **ret_loop) {
+    sluice_loop_options o;
+    int error = SIZED_READ(&o, options);
+    if (error)
+        return error;
+    const backend_options settings = {o.batch_us, o.stock_bytes, o.no_fixed};
+    sluice_loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return -ENOMEM;
+    error = -pthread_mutex_init(&loop->post_lock, NULL);
+    if (!error)
+        error = make_backend(loop, pool, &settings, o.backend);
+    if (error) {
+        free(loop);
+        return error;
+    }
+    loop->pool = pool;
+    loop->backend->largest = conns_largest;
+    loop->backend->user = loop;
+    loop->low_water = settings.batch_us == 0 && !o.no_low_water;
+    loop->posted_end = &loop->posted;
+    loop_list_init(&loop->connectors.open);
+    loop_list_init(&loop->connectors.due);
+    loop_list_init(&loop->files.open);
+    loop_list_init(&loop->files.due);
+    loop_list_init(&loop->files.starving);
+    loop_list_init(&loop->files.ready);
+    loop_list_init(&loop->file_writers.open);
+    loop_list_init(&loop->file_writers.due);
+    loop_list_init(&loop->file_writers.ready);
+    io_thread_init(&loop->works.thread, loop->backend);
+    loop_list_init(&loop->works.open);
+    loop_list_init(&loop->works.ready);
+    loop->now = loop_clock();
+    *ret_loop = loop;
+    return 0;
+}
+
+static void run_posted(sluice_loop *loop) {
+    if (!atomic_exchange(&loop->post_waits, false))
+        return;
+    loop->again = true;
+    pthread_mutex_lock(&loop->post_lock);
+    sluice_call *posted = loop->posted;
+    loop->posted = NULL;
+    loop->posted_end = &loop->posted;
+    pthread_mutex_unlock(&loop->post_lock);
+    while (posted) {
+        sluice_call *next = posted->next;
+        bool allocated = posted->allocated;
+        posted->call(posted->user);
+        /* What is not ours may be gone, or posted again. */
+        if (allocated)
+            free(posted);
+        posted = next;
+    }
+}
+
+static void post(sluice_loop *loop, sluice_call *posted) {
+    pthread_mutex_lock(&loop->post_lock);
+    *loop->posted_end = posted;
+    loop->posted_end = &posted->next;
+    atomic_store(&loop->post_waits, true);
+    loop->backend->operations->wake(loop->backend);
+    pthread_mutex_unlock(&loop->post_lock);
+}
+
+int sluice_loop_post(sluice_loop *loop, sluice_loop_fn *call, void *user) {
+    sluice_call *posted = malloc(sizeof *posted);
+    if (!posted)
+        return -ENOMEM;
+    *posted = (sluice_call){.call = call, .user = user, .allocated = true};
+    post(loop, posted);
+    return 0;
+}
+
+void sluice_loop_post_call(sluice_loop *loop, sluice_call *posted, sluice_loop_fn *call, void *user) {
+    *posted = (sluice_call){.call = call, .user = user};
+    post(loop, posted);
+}
+
+void sluice_loop_stop(sluice_loop *loop) {
+    pthread_mutex_lock(&loop->post_lock);
+    atomic_store(&loop->stopping, true);
+    loop->backend->operations->wake(loop->backend);
+    pthread_mutex_unlock(&loop->post_lock);
+}
+
+void loop_touched(sluice_loop *loop) {
+    if (loop->turning)
+        loop->again = true;
+    else if (loop->embedded)
+        loop->backend->operations->wake(loop->backend);
+}
+
+uint64_t loop_heard_at(sluice_loop *loop) {
+    if (loop->heard_turn != loop->turns) {
+        loop->heard_turn = loop->turns;
+        loop->heard_at = loop_clock();
+    }
+    return loop->heard_at;
+}
+
+/* Something is to be told or done that no completion will bring. */
+static bool has_work(const sluice_loop *loop) {
+    return atomic_load(&loop->post_waits) || loop->ready.first || loop->later.first || loop->sending.first ||
+           !loop_list_is_empty(&loop->connectors.due) || !loop_list_is_empty(&loop->files.due) ||
+           !loop_list_is_empty(&loop->files.ready) || !loop_list_is_empty(&loop->file_writers.due) ||
+           !loop_list_is_empty(&loop->file_writers.ready) || works_are_ready(loop);
+}
+
+/* Milliseconds; negative: for any length. */
+static int64_t soonest(int64_t wait, int64_t other) {
+    return other >= 0 && (wait < 0 || other < wait) ? other : wait;
+}
+
+static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
+    int64_t wait = soonest(timeout_ms, timers_wait_ms(loop, loop_clock()));
+    if (!loop_list_is_empty(&loop->files.starving))
+        wait = soonest(wait, STARVED_WAIT_MS);
+    /* Not for a stop: that wakes the wait, and is obeyed by who runs the turns. */
+    if (has_work(loop))
+        wait = 0;
+    return wait < 0 ? -1 : wait * 1000;
+}
+
+static uint64_t completions(const sluice_loop *loop) {
+    backend_stats stats;
+    loop->backend->operations->get_stats(loop->backend, &stats);
+    return stats.completions;
+}
+
+void sluice_loop_on_shortage(sluice_loop *loop, uint32_t blocks, sluice_loop_fn *call, void *user) {
+    loop->shortage.call = call;
+    loop->shortage.user = user;
+    loop->shortage.blocks = blocks;
+}
+
+static void look_for_shortage(sluice_loop *loop) {
+    if (loop->shortage.call && sluice_pool_available(loop->pool) < loop->shortage.blocks)
+        loop->shortage.call(loop->shortage.user);
+}
+
+int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
+    const struct backend_operations *operations = loop->backend->operations;
+    if (loop->turning)
+        return -EBUSY;
+    if (fork_mark_is_child(&loop->backend->mark))
+        return -ECHILD;
+    uint64_t completed = completions(loop);
+    loop->turns++;
+    loop->turning = true;
+    loop->again = false;
+    conns_flush(loop);
+    connectors_prepare(loop);
+    files_prepare(loop);
+    file_writers_prepare(loop);
+    int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
+    loop->now = loop_clock();
+    if (!error) {
+        conns_dispatch(loop);
+        files_dispatch(loop);
+        file_writers_dispatch(loop);
+        works_dispatch(loop);
+        timers_run(loop);
+        run_posted(loop);
+        look_for_shortage(loop);
+    }
+    /* Completions may have left receives to be armed. */
+    loop->again |= completions(loop) != completed;
+    loop->turning = false;
+    return error;
+}
+
+int sluice_loop_fd(sluice_loop *loop) {
+    int fd = loop->backend->operations->descriptor(loop->backend);
+    if (fd >= 0)
+        loop->embedded = true;
+    return fd;
+}
+
+/* Not `stopping`: that ends a run, and the host of an embedded loop has none. */
+int sluice_loop_timeout(const sluice_loop *loop) {
+    if (loop->again || has_work(loop))
+        return 0;
+    int64_t most_us = loop->backend->operations->may_wait(loop->backend);
+    int64_t wait = soonest(timers_wait_ms(loop, loop_clock()), most_us < 0 ? -1 : most_us / 1000);
+    /* Blocks that the loop's own thread releases between turns are not announced. */
+    if (!loop_list_is_empty(&loop->files.starving))
+        wait = soonest(wait, STARVED_WAIT_MS);
+    return (int)wait;
+}
+
+bool loop_obey_stop(sluice_loop *loop) {
+    return atomic_exchange(&loop->stopping, false);
+}
+
+int sluice_loop_run(sluice_loop *loop) {
+    int error = 0;
+    while (!error && !atomic_load(&loop->stopping))
+        error = sluice_loop_turn(loop, -1);
+    loop_obey_stop(loop);
+    return error;
+}
+
+/* There is something that has to be waited for. */
+static bool is_in_use(sluice_loop *loop) {
+    return loop->open.first || !loop_list_is_empty(&loop->files.open) ||
+           !loop_list_is_empty(&loop->file_writers.open) || !loop_list_is_empty(&loop->works.open) ||
+           !loop_list_is_empty(&loop->works.ready) || !loop_list_is_empty(&loop->connectors.open) || loop->listeners ||
+           atomic_load(&loop->post_waits);
+}
+
+void sluice_loop_free(sluice_loop *loop) {
+    /* What a child would end is its parent's, and the threads that it would wait for are not in it. */
+    if (!loop || fork_mark_is_child(&loop->backend->mark))
+        return;
+    /* Calls, work and closes may give rise to more of both. */
+    int error = 0;
+    do {
+        run_posted(loop);
+        connectors_close_all(loop);
+        listeners_close_all(loop);
+        conns_close_all(loop);
+        files_close_all(loop);
+        file_writers_close_all(loop);
+        error = sluice_loop_turn(loop, is_in_use(loop) ? 10 : 0);
+    } while (!error && is_in_use(loop));
+    /* What has ended the run, or posted the last call, may still be waking the loop. */
+    pthread_mutex_lock(&loop->post_lock);
+    pthread_mutex_unlock(&loop->post_lock);
+    io_thread_end(&loop->works.thread);
+    loop->backend->operations->destroy(loop->backend);
+    timers_discard(loop);
+    pthread_mutex_destroy(&loop->post_lock);
+    free(loop);
+}
+
+uint64_t sluice_loop_now(const sluice_loop *loop) {
+    return loop->now;
+}
+
+void sluice_loop_set_user(sluice_loop *loop, void *user) {
+    loop->user = user;
+}
+
+void *sluice_loop_user(const sluice_loop *loop) {
+    return loop->user;
+}
+
+sluice_pool *sluice_loop_pool(const sluice_loop *loop) {
+    return loop->pool;
+}
+
+int sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats) {
+    backend_stats stats;
+    loop->backend->operations->get_stats(loop->backend, &stats);
+    const sluice_loop_stats known = {
+        .backend = loop->backend->operations->name,
+        .features = stats.features,
+        .turns = loop->turns,
+        .enters = stats.enters,
+        .completions = stats.completions,
+        .starved = stats.starved,
+        .aimed = stats.aimed,
+        .direct = stats.direct,
+        .overflows = stats.overflows,
+        .connections = loop->connections,
+        .waiting = stats.waiting,
+        .footprint = loop->footprint,
+        .fallback_error = loop->fallback_error,
+    };
+    return SIZED_WRITE(ret_stats, &known);
+}

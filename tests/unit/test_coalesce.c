@@ -1,0 +1,194 @@
+/* The merge window, with a clock of the test's own: when those who are gathered for are sent to, and how often. */
+#include "daemon/relay/coalesce.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum {
+    WINDOW = 350,
+    PACKET = 1000, /* bytes */
+    PLAYERS = 3,
+    LIMIT = 16 << 20,
+    MOST = 128 << 10,
+};
+
+int __wrap_sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user, sluice_timer **ret_timer);
+void __wrap_sluice_timer_start(sluice_timer *timer, uint64_t ms);
+void __wrap_sluice_timer_stop(sluice_timer *timer);
+void __wrap_sluice_timer_free(sluice_timer *timer);
+void __wrap_sluice_conn_want_send(sluice_conn *conn);
+
+struct sluice_timer {
+    sluice_timer_fn *call;
+    void *user;
+    uint64_t ms; /* that it was started for last */
+    unsigned starts;
+    bool runs;
+};
+
+static sluice_timer *timers[2];
+static unsigned timer_count;
+static bool no_memory;
+
+int __wrap_sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user, sluice_timer **ret_timer) {
+    (void)loop;
+    if (no_memory)
+        return -ENOMEM;
+    sluice_timer *timer = calloc(1, sizeof *timer);
+    assert_non_null(timer);
+    *timer = (sluice_timer){.call = call, .user = user};
+    timers[timer_count++ % 2] = timer;
+    *ret_timer = timer;
+    return 0;
+}
+
+void __wrap_sluice_timer_start(sluice_timer *timer, uint64_t ms) {
+    timer->ms = ms;
+    timer->starts++;
+    timer->runs = true;
+}
+
+void __wrap_sluice_timer_stop(sluice_timer *timer) {
+    timer->runs = false;
+}
+
+void __wrap_sluice_timer_free(sluice_timer *timer) {
+    free(timer);
+}
+
+/* A player's connection is here the count of what was asked for. */
+void __wrap_sluice_conn_want_send(sluice_conn *conn) {
+    (*(unsigned *)(void *)conn)++;
+}
+
+typedef struct merge_rig {
+    struct player players[PLAYERS];
+    unsigned asked[PLAYERS]; /* to send */
+    struct player *first;
+    struct coalesce_group *groups;
+} merge_rig;
+
+static void rig_open(merge_rig *rig, const uint32_t windows[PLAYERS], uint64_t limit) {
+    *rig = (merge_rig){0};
+    timer_count = 0;
+    no_memory = false;
+    for (size_t i = 0; i < PLAYERS; i++) {
+        rig->players[i] = (struct player){.next = rig->first,
+                                          .limit = limit,
+                                          .merge_window_ms = windows[i],
+                                          .conn = (sluice_conn *)(void *)&rig->asked[i]};
+        rig->first = &rig->players[i];
+        coalesce_join(&rig->groups, NULL, &rig->first, &rig->players[i]);
+    }
+}
+
+static void rig_close(merge_rig *rig) {
+    for (size_t i = 0; i < PLAYERS; i++)
+        coalesce_leave(&rig->groups, &rig->players[i]);
+    assert_null(rig->groups);
+}
+
+/* A packet for everybody, as a stream gives it. */
+static void publish(merge_rig *rig) {
+    for (size_t i = 0; i < PLAYERS; i++)
+        rig->players[i].count++;
+    for (struct coalesce_group *merge = rig->groups; merge; merge = merge->next)
+        coalesce_add(merge, PACKET);
+}
+
+static void assert_asked(const merge_rig *rig, unsigned first, unsigned second, unsigned third) {
+    assert_int_equal(rig->asked[0], first);
+    assert_int_equal(rig->asked[1], second);
+    assert_int_equal(rig->asked[2], third);
+}
+
+static void end_window(sluice_timer *timer) {
+    assert_true(timer->runs);
+    timer->runs = false;
+    timer->call(timer, timer->user);
+}
+
+static void one_send_a_window(void **state) {
+    (void)state;
+    merge_rig rig;
+    rig_open(&rig, (const uint32_t[]){WINDOW, WINDOW, WINDOW}, LIMIT);
+    assert_int_equal(timer_count, 1);
+    for (unsigned window = 1; window <= 3; window++) {
+        assert_false(timers[0]->runs);
+        for (unsigned i = 0; i < 100; i++)
+            publish(&rig);
+        /* It begins with the first packet and goes on with none, and is over within what was promised. */
+        assert_int_equal(timers[0]->starts, window);
+        assert_int_equal(timers[0]->ms, WINDOW - 1);
+        assert_asked(&rig, window - 1, window - 1, window - 1);
+        end_window(timers[0]);
+        assert_asked(&rig, window, window, window);
+        for (size_t i = 0; i < PLAYERS; i++)
+            assert_int_equal(rig.players[i].due, 100 * window);
+    }
+    rig_close(&rig);
+}
+
+/* Of two windows each has its own, and who has none is none of their business. */
+static void windows_differ(void **state) {
+    (void)state;
+    merge_rig rig;
+    rig_open(&rig, (const uint32_t[]){WINDOW, 20, 0}, LIMIT);
+    assert_int_equal(timer_count, 2);
+    assert_null(rig.players[2].merge);
+    publish(&rig);
+    assert_int_equal(timers[1]->ms, 19);
+    end_window(timers[1]);
+    assert_asked(&rig, 0, 1, 0);
+    publish(&rig);
+    end_window(timers[1]);
+    end_window(timers[0]);
+    assert_asked(&rig, 1, 2, 0);
+    rig_close(&rig);
+}
+
+/* As many bytes as a send is good for, or a quarter of a player's buffer. */
+static void much_does_not_wait(void **state) {
+    (void)state;
+    static const struct { uint64_t limit, most; } rows[] = {{LIMIT, MOST}, {64 << 10, 16 << 10}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        merge_rig rig;
+        rig_open(&rig, (const uint32_t[]){WINDOW, WINDOW, WINDOW}, rows[row].limit);
+        unsigned packets = (unsigned)((rows[row].most + PACKET - 1) / PACKET);
+        for (unsigned flushes = 1; flushes <= 3; flushes++) {
+            for (unsigned i = 0; i < packets - 1; i++)
+                publish(&rig);
+            assert_asked(&rig, flushes - 1, flushes - 1, flushes - 1);
+            publish(&rig);
+            assert_asked(&rig, flushes, flushes, flushes);
+            assert_false(timers[0]->runs);
+        }
+        rig_close(&rig);
+    }
+}
+
+static void without_memory_nobody_gathers(void **state) {
+    (void)state;
+    merge_rig rig;
+    rig_open(&rig, (const uint32_t[]){0, 0, 0}, LIMIT);
+    no_memory = true;
+    rig.players[0].merge_window_ms = WINDOW;
+    coalesce_join(&rig.groups, NULL, &rig.first, &rig.players[0]);
+    assert_null(rig.players[0].merge);
+    assert_null(rig.groups);
+    rig_close(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_send_a_window),
+        cmocka_unit_test(windows_differ),
+        cmocka_unit_test(much_does_not_wait),
+        cmocka_unit_test(without_memory_nobody_gathers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

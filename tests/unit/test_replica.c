@@ -1,0 +1,482 @@
+/*
+ * A stream with players at two workers: what goes across, in which order, and that all of it comes back. Two loops in
+ * one thread, each of which turns when the test says so; players have no connections: what would be sent is taken from
+ * them.
+ */
+#include "daemon/relay/replica.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/base/log.h"
+#include "daemon/relay/player_list.h"
+#include "daemon/relay/registry.h"
+#include "support/feed.h"
+#include "support/publishing.h"
+#include "support/sockets.h"
+
+enum {
+    GUARD = 100,
+    BLOCK = 4096,
+    BLOCKS = 512,
+    RESERVE = 32,
+    FRAME = 4000, /* fills a block, with what is around it */
+    STEP = 40,
+    GROUP = 10,
+    PIECES = 64,
+    TAKEN = 8 << 20,
+    PLAYERS = 8,
+    TURNS = 8,
+};
+
+static bool malloc_fails;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void __wrap_sluice_conn_want_send(sluice_conn *conn);
+
+void *__wrap_malloc(size_t size) {
+    return malloc_fails ? NULL : __real_malloc(size);
+}
+
+void __wrap_sluice_conn_want_send(sluice_conn *conn) {
+    (void)conn;
+}
+
+struct taker {
+    struct player player;
+    uint8_t *bytes; /* what it was sent */
+    size_t count;
+};
+
+typedef struct feed_rig {
+    loop_rig loops[2];
+    struct replica_site sites[2];
+    atomic_bool over;
+    struct stream *stream;
+    sluice_chain *chain;
+    sluice_flv *flv;
+    unsigned next; /* frame */
+    struct taker takers[PLAYERS];
+    unsigned taker_count;
+    struct replica *seats[PLAYERS];
+    unsigned seat_count;
+} feed_rig;
+
+static void rig_open(feed_rig *rig) {
+    static const struct stream_policies policies = {
+        .all = {.gop_size = (uint64_t)BLOCKS * BLOCK / 4, .player_buffer = 64 << 20}};
+    const struct stream_limits limits = {.packet_bytes = 4 << 20, .policies = &policies};
+    *rig = (feed_rig){0};
+    log_set_level(LOG_ERROR);
+    for (unsigned i = 0; i < 2; i++) {
+        loop_rig_open_small(&rig->loops[i], BLOCK, BLOCKS, RESERVE, GUARD);
+        rig->sites[i].loop = rig->loops[i].loop;
+        rig->sites[i].index = i;
+        rig->sites[i].most_lent = (uint64_t)BLOCKS * BLOCK / 4;
+        rig->sites[i].over = &rig->over;
+        assert_int_equal(registry_new(rig->loops[i].loop, &limits, &rig->sites[i].registry), 0);
+    }
+    assert_int_equal(registry_get(rig->sites[0].registry, "live/a", 6, 1, &rig->stream), 0);
+}
+
+static void begin(feed_rig *rig) {
+    publishing_begin(rig->stream, rig->loops[0].pool, &rig->chain, &rig->flv);
+}
+
+static void end(feed_rig *rig) {
+    sluice_chain_free(rig->chain);
+    sluice_flv_free(rig->flv);
+    rig->chain = NULL;
+    rig->flv = NULL;
+    stream_detach(rig->stream, sluice_loop_now(rig->loops[0].loop));
+}
+
+/* As many turns as what was posted takes, by this very thread: nothing has to be waited for. */
+static void turn_through_posted(sluice_loop *loop) {
+    for (unsigned i = 0; i < TURNS; i++)
+        assert_int_equal(sluice_loop_turn(loop, 0), 0);
+}
+
+/* What was posted comes about: the first loop's, then the other's. */
+static void turn_both(feed_rig *rig) {
+    for (unsigned i = 0; i < 2; i++)
+        turn_through_posted(rig->loops[i].loop);
+}
+
+static void write_tag(uint8_t *bytes, size_t *at, uint32_t time, const uint8_t *payload, uint32_t size) {
+    sluice_flv_write_tag_header(bytes + *at, SLUICE_FLV_VIDEO, size, time);
+    memcpy(bytes + *at + SLUICE_FLV_TAG_HEADER_SIZE, payload, size);
+    *at += SLUICE_FLV_TAG_HEADER_SIZE + size;
+    sluice_flv_write_trailer(bytes + *at, size);
+    *at += SLUICE_FLV_TRAILER_SIZE;
+}
+
+/* Frames of video in form, in turns of their own; each names its number. A header comes before the first of a group. */
+static void publish(feed_rig *rig, unsigned count) {
+    uint8_t bytes[2 * BLOCK], payload[FRAME] = {0};
+    sluice_flv_tag *tag;
+    for (unsigned i = 0; i < count; i++, rig->next++) {
+        size_t at = 0;
+        bool key = rig->next % GROUP == 0;
+        static const uint8_t header[] = {0x17, 0, 0, 0, 0, 1, 2, 3};
+        if (key)
+            write_tag(bytes, &at, rig->next * STEP, header, sizeof header);
+        payload[0] = key ? 0x17 : 0x27;
+        payload[1] = 1;
+        memcpy(payload + 5, &rig->next, sizeof rig->next);
+        write_tag(bytes, &at, rig->next * STEP, payload, sizeof payload);
+        feed(rig->chain, rig->loops[0].pool, bytes, at, 0);
+        while (sluice_flv_next(rig->flv, rig->chain, &tag) > 0)
+            assert_int_equal(stream_publish(rig->stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
+    }
+}
+
+static size_t begin_body(struct player *player, uint8_t flags, uint8_t *buffer) {
+    (void)player;
+    buffer[0] = flags;
+    return 1;
+}
+
+static struct taker *join(feed_rig *rig, struct stream *stream) {
+    assert_true(rig->taker_count < PLAYERS);
+    struct taker *taker = &rig->takers[rig->taker_count++];
+    taker->bytes = malloc(TAKEN);
+    assert_non_null(taker->bytes);
+    taker->player.form.format = &wire_flv;
+    taker->player.begin = begin_body;
+    stream_add_player(stream, &taker->player);
+    return taker;
+}
+
+static void leave(feed_rig *rig, struct taker *taker) {
+    (void)rig;
+    struct stream *stream = taker->player.stream;
+    stream_remove_player(stream, &taker->player);
+    player_clear(&taker->player);
+    if (stream->fed_by)
+        stream_unref(stream);
+    free(taker->bytes);
+    *taker = (struct taker){0};
+}
+
+/* A player at the other worker, as its session would come there. */
+static struct taker *join_there(feed_rig *rig) {
+    struct replica *feed = replica_find(rig->stream, &rig->sites[1]);
+    if (!feed)
+        feed = replica_open(rig->stream, &rig->sites[0], &rig->sites[1]);
+    assert_non_null(feed);
+    struct replica *reservation = replica_reserve(feed);
+    assert_ptr_equal(reservation, feed);
+    rig->seats[rig->seat_count++] = reservation;
+    turn_through_posted(rig->loops[1].loop);
+    struct stream *replica = replica_stream(reservation);
+    assert_non_null(replica);
+    assert_ptr_not_equal(replica, rig->stream);
+    return join(rig, replica);
+}
+
+static void take(struct taker *taker) {
+    struct iovec pieces[PIECES];
+    size_t count;
+    while ((count = player_gather(&taker->player, pieces, PIECES)) > 0) {
+        size_t before = taker->count;
+        for (size_t i = 0; i < count; i++) {
+            assert_true(taker->count + pieces[i].iov_len <= TAKEN);
+            memcpy(taker->bytes + taker->count, pieces[i].iov_base, pieces[i].iov_len);
+            taker->count += pieces[i].iov_len;
+        }
+        player_sent(&taker->player, taker->count - before);
+    }
+}
+
+static void take_all(feed_rig *rig) {
+    turn_both(rig);
+    for (unsigned i = 0; i < rig->taker_count; i++)
+        if (rig->takers[i].bytes)
+            take(&rig->takers[i]);
+}
+
+static void assert_same(const struct taker *one, const struct taker *other) {
+    assert_true(one->count > 0);
+    assert_int_equal(one->count, other->count);
+    assert_memory_equal(one->bytes, other->bytes, one->count);
+}
+
+static void rig_close(feed_rig *rig) {
+    for (unsigned i = 0; i < rig->taker_count; i++)
+        if (rig->takers[i].bytes)
+            leave(rig, &rig->takers[i]);
+    for (unsigned i = 0; i < rig->seat_count; i++)
+        replica_unreserve(rig->seats[i]);
+    if (rig->stream->live)
+        end(rig);
+    replicas_tick(rig->stream, sluice_loop_now(rig->loops[0].loop));
+    assert_false(replicas_any(rig->stream));
+    turn_both(rig);
+    stream_unref(rig->stream);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rig->sites[i].registry->count, 0);
+        assert_null(registry_find(rig->sites[i].registry, "live/a"));
+        registry_free(rig->sites[i].registry);
+        assert_int_equal(rig->sites[i].lent, 0);
+        loop_rig_close(&rig->loops[i]);
+    }
+}
+
+static void both_get_the_same(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *early = join(&rig, rig.stream), *early_there = join_there(&rig);
+    begin(&rig);
+    publish(&rig, GROUP + GROUP / 2);
+    take_all(&rig);
+    struct taker *late = join(&rig, rig.stream), *late_there = join_there(&rig);
+    take_all(&rig);
+    assert_same(late, late_there);
+    publish(&rig, 3 * GROUP);
+    take_all(&rig);
+    assert_same(early, early_there);
+    assert_same(late, late_there);
+    assert_true(early->count > (size_t)4 * GROUP * FRAME && late->count > (size_t)3 * GROUP * FRAME);
+    assert_int_equal(stream_player_count(rig.stream), 4);
+    rig_close(&rig);
+}
+
+/* A feed that begins with a stream in all of its states begins with what the stream has cached. */
+static void replica_begins_like_its_stream(void **state) {
+    (void)state;
+    for (unsigned frames = 0; frames <= 2 * GROUP; frames++) {
+        feed_rig rig;
+        rig_open(&rig);
+        begin(&rig);
+        publish(&rig, frames);
+        turn_through_posted(rig.loops[0].loop);
+        struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+        take_all(&rig);
+        assert_int_equal(here->count, there->count);
+        publish(&rig, GROUP + 1);
+        take_all(&rig);
+        assert_same(here, there);
+        rig_close(&rig);
+    }
+}
+
+/* An asking player, which opens a feed when it is told that the stream is known. */
+static feed_rig *told_rig;
+
+static void opens_a_feed(struct player *player) {
+    player->state = PLAYER_PAUSED;
+    assert_non_null(replica_open(told_rig->stream, &told_rig->sites[0], &told_rig->sites[1]));
+}
+
+/* A feed that begins while a tag is being given out, as one who is told of its stream may want, has that tag once. */
+static void feed_begins_with_the_first_tag(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    told_rig = &rig;
+    struct taker *here = join(&rig, rig.stream);
+    struct player asking = {.form.format = &wire_flv, .known = opens_a_feed};
+    stream_add_asking(rig.stream, &asking);
+    begin(&rig);
+    publish(&rig, 1);
+    struct taker *there = join_there(&rig);
+    stream_remove_player(rig.stream, &asking);
+    publish(&rig, GROUP + 1);
+    take_all(&rig);
+    assert_same(here, there);
+    rig_close(&rig);
+}
+
+static void publishers_come_and_go(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+    for (unsigned round = 0; round < 3; round++) {
+        begin(&rig);
+        publish(&rig, GROUP / 2);
+        end(&rig);
+        rig.next = 0;
+        /* The other worker may hear of several at once. */
+        if (round != 1)
+            take_all(&rig);
+        take(here);
+    }
+    assert_same(here, there);
+    assert_int_equal(there->player.state, PLAYER_WAITING);
+    assert_false(there->player.stream->live);
+    rig_close(&rig);
+}
+
+/* Memory for messages runs out for a while: what was lost is a gap, and what has become of the stream is told later. */
+static void messages_find_no_memory(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+    begin(&rig);
+    publish(&rig, GROUP + 2);
+    take_all(&rig);
+    malloc_fails = true;
+    publish(&rig, 3);
+    take(here);
+    turn_both(&rig);
+    malloc_fails = false;
+    publish(&rig, GROUP - 5 + 2);
+    take_all(&rig);
+    /* Up to the key frame. */
+    assert_int_equal(there->player.dropped[DROP_NO_MEMORY], GROUP - 2);
+    assert_int_equal(here->player.packets_sent - there->player.packets_sent, GROUP - 2);
+    assert_memory_equal(here->bytes + here->count - FRAME, there->bytes + there->count - FRAME, FRAME);
+    assert_int_equal(player_dropped(&here->player), 0);
+    malloc_fails = true;
+    end(&rig);
+    turn_both(&rig);
+    assert_true(there->player.stream->live);
+    malloc_fails = false;
+    rig.next = 0;
+    begin(&rig);
+    publish(&rig, 1);
+    take_all(&rig);
+    assert_true(there->player.stream->live);
+    assert_memory_equal(here->bytes + here->count - FRAME, there->bytes + there->count - FRAME, FRAME);
+    end(&rig);
+    turn_both(&rig);
+    assert_false(there->player.stream->live);
+    rig_close(&rig);
+}
+
+/* What a player there does not take is memory of this worker's: it is bounded, and those here do not notice. */
+static void what_is_lent_is_bounded(void **state) {
+    (void)state;
+    enum { AT_ONCE = 8 };
+    feed_rig rig;
+    rig_open(&rig);
+    struct taker *here = join(&rig, rig.stream), *there = join_there(&rig);
+    begin(&rig);
+    uint64_t most = 0;
+    for (unsigned i = 0; i < 4 * BLOCKS / AT_ONCE; i++) {
+        publish(&rig, AT_ONCE);
+        take(here);
+        /* Enough for the bytes to compare not to be too many. */
+        here->count = 0;
+        turn_both(&rig);
+        most = rig.sites[0].lent > most ? rig.sites[0].lent : most;
+    }
+    assert_int_equal(rig.stream->frames_dropped, 0);
+    assert_int_equal(player_dropped(&here->player), 0);
+    assert_true(player_dropped(&there->player) > 0);
+    /* While there is memory, it may be used; one that takes nothing is not to use it up. */
+    assert_true(most > rig.sites[0].most_lent);
+    assert_true(most < (uint64_t)BLOCKS * BLOCK);
+    take(there);
+    there->count = 0;
+    publish(&rig, 2 * GROUP);
+    take_all(&rig);
+    publish(&rig, 1);
+    here->count = there->count = 0;
+    take_all(&rig);
+    assert_same(here, there);
+    rig_close(&rig);
+}
+
+static void feed_ends_without_players(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    publish(&rig, GROUP);
+    struct taker *there = join_there(&rig);
+    take_all(&rig);
+    uint64_t now = sluice_loop_now(rig.loops[0].loop);
+    replicas_tick(rig.stream, now);
+    leave(&rig, there);
+    replicas_tick(rig.stream, now + 100000);
+    assert_true(replicas_any(rig.stream));
+    assert_int_equal(replicas_players(rig.stream), 1);
+    replica_unreserve(rig.seats[--rig.seat_count]);
+    replicas_tick(rig.stream, now);
+    replicas_tick(rig.stream, now + 1000);
+    assert_true(replicas_any(rig.stream));
+    assert_true(rig.sites[0].lent > 0);
+    replicas_tick(rig.stream, now + 100000);
+    assert_false(replicas_any(rig.stream));
+    turn_both(&rig);
+    assert_int_equal(rig.sites[0].lent, 0);
+    /* And there may be another one. */
+    there = join_there(&rig);
+    struct taker *here = join(&rig, rig.stream);
+    publish(&rig, 1);
+    take_all(&rig);
+    assert_same(here, there);
+    rig_close(&rig);
+}
+
+/* A stream ends in the turn in which it was published: what has not been sent across comes back all the same. */
+static void feed_closes_with_a_batch_in_hand(void **state) {
+    (void)state;
+    feed_rig rig;
+    rig_open(&rig);
+    begin(&rig);
+    struct taker *there = join_there(&rig);
+    publish(&rig, GROUP);
+    take_all(&rig);
+    leave(&rig, there);
+    replica_unreserve(rig.seats[--rig.seat_count]);
+    publish(&rig, 3);
+    replicas_close(rig.stream);
+    assert_false(replicas_any(rig.stream));
+    rig_close(&rig);
+}
+
+/* The workers end with everything as it is: nothing is posted any more, and it all comes back. */
+static void workers_end_in_any_order(void **state) {
+    (void)state;
+    for (unsigned first = 0; first < 2; first++) {
+        feed_rig rig;
+        rig_open(&rig);
+        begin(&rig);
+        publish(&rig, GROUP);
+        struct taker *there = join_there(&rig);
+        publish(&rig, 1);
+        leave(&rig, there);
+        replica_unreserve(rig.seats[--rig.seat_count]);
+        atomic_store(&rig.over, true);
+        struct registry *registries[] = {rig.sites[0].registry, rig.sites[1].registry};
+        for (unsigned i = 0; i < 2; i++) {
+            unsigned which = i ^ first;
+            if (which == 0) {
+                end(&rig);
+                stream_unref(rig.stream);
+            }
+            sluice_loop_free(rig.loops[which].loop);
+            rig.sites[which].loop = NULL;
+            registry_free(registries[which]);
+        }
+        assert_int_equal(rig.sites[0].lent, 0);
+        pool_close(rig.loops[0].pool);
+        pool_close(rig.loops[1].pool);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_get_the_same),
+        cmocka_unit_test(replica_begins_like_its_stream),
+        cmocka_unit_test(publishers_come_and_go),
+        cmocka_unit_test(messages_find_no_memory),
+        cmocka_unit_test(what_is_lent_is_bounded),
+        cmocka_unit_test(feed_ends_without_players),
+        cmocka_unit_test(feed_closes_with_a_batch_in_hand),
+        cmocka_unit_test(workers_end_in_any_order),
+        cmocka_unit_test(feed_begins_with_the_first_tag),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
