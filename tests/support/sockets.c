@@ -134,6 +134,13 @@ void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn) {
         turn_through(loop, 1);
 }
 
+void sockets_hold_little(int sender, int peer) {
+    /* What is received has room for a packet of the loopback device: with less, each has to wait for a timer. */
+    const int unsent = 8 << 10, unread = 64 << 10;
+    assert_int_equal(setsockopt(sender, SOL_SOCKET, SO_SNDBUF, &unsent, sizeof unsent), 0);
+    assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread), 0);
+}
+
 uint64_t clock_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -56,11 +56,16 @@ void turn_until_count(sluice_loop *loop, const unsigned *count, unsigned goal);
 /* Turns until the connection's chain holds @n bytes. */
 void turn_until_buffered(sluice_loop *loop, sluice_conn *conn, size_t n);
 
-/* Turns until the connection's send stays under way: its peer does not read. */
+/* Turns until the connection's send stays under way: its peer does not read. The kernel may take many megabytes before
+ * that, unless sockets_hold_little() limits it: a send of a known length needs the limit, or it may end. */
 void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn);
 
 /* Monotonic milliseconds. */
 uint64_t clock_now(void);
+
+/* Limits what the kernel keeps of what @sender sends and @peer does not read, to under 256 KiB. Without it the kernel
+ * adapts both buffers, up to the machine's limits. */
+void sockets_hold_little(int sender, int peer);
 
 /* Connected sockets: [0] for a connection, [1] for its peer. */
 void sockets_tcp_pair(int ret_fds[2]);

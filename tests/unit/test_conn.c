@@ -849,11 +849,6 @@ static int sender_open(sender *s, const loop_rig *rig, void pair(int fds[2])) {
     return fds[1];
 }
 
-static void shrink_send_buffer(const sluice_conn *conn) {
-    const int size = 8192;
-    assert_int_equal(setsockopt(sluice_conn_fd(conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
-}
-
 static void send_stream(void pair(int fds[2]), uint64_t total, uint32_t most, uint32_t read_most, size_t pieces,
                         bool small_buffer) {
     loop_rig rig;
@@ -862,7 +857,7 @@ static void send_stream(void pair(int fds[2]), uint64_t total, uint32_t most, ui
     loop_rig_open(&rig, NULL, NULL, GUARD);
     int peer = sender_open(&s, &rig, pair);
     if (small_buffer)
-        shrink_send_buffer(s.conn);
+        sockets_hold_little(sluice_conn_fd(s.conn), peer);
     sluice_conn_want_send(s.conn);
     sluice_conn_want_send(s.conn);
     socket_reader_start(&reader, peer, SEED, read_most, 0);
@@ -907,7 +902,7 @@ static void a_send_that_waits_for_room_holds_nothing(void **state) {
         socket_reader reader;
         loop_rig_open(&rig, NULL, NULL, GUARD);
         int peer = sender_open(&s, &rig, pairs[i]);
-        shrink_send_buffer(s.conn);
+        sockets_hold_little(sluice_conn_fd(s.conn), peer);
         sluice_conn_want_send(s.conn);
         turn_until_blocked(rig.loop, s.conn);
         assert_false(s.in_flight);
@@ -965,7 +960,7 @@ static void a_close_ends_a_blocked_send(void **state) {
     sender s = {.total = 64 << 20, .most = 1 << 20, .pieces = 8};
     loop_rig_open(&rig, NULL, NULL, GUARD);
     int peer = sender_open(&s, &rig, sockets_tcp_pair);
-    shrink_send_buffer(s.conn);
+    sockets_hold_little(sluice_conn_fd(s.conn), peer);
     sluice_conn_want_send(s.conn);
     turn_until_blocked(rig.loop, s.conn);
     uint64_t sent = s.sent;
@@ -1028,7 +1023,7 @@ static void blocked_sends_take_no_threads(void **state) {
         for (int i = 0; i < PEERS; i++) {
             senders[i] = (sender){.total = 64 << 10, .most = 20000, .pieces = 8, .repeats = 30};
             peers[i] = sender_open(&senders[i], &rig, i % 2 ? sockets_tcp_pair : sockets_unix_pair);
-            shrink_send_buffer(senders[i].conn);
+            sockets_hold_little(sluice_conn_fd(senders[i].conn), peers[i]);
             if (!late)
                 shutdown(peers[i], SHUT_WR);
         }
@@ -1071,7 +1066,7 @@ static void a_close_ends_a_blocked_send_to_a_finished_peer(void **state) {
         for (int i = 0; i < SLOW; i++) {
             senders[i] = (sender){.total = 64 << 10, .most = 64 << 10, .pieces = 8, .repeats = 1000};
             peers[i] = sender_open(&senders[i], &rig, i % 2 ? sockets_tcp_pair : sockets_unix_pair);
-            shrink_send_buffer(senders[i].conn);
+            sockets_hold_little(sluice_conn_fd(senders[i].conn), peers[i]);
             shutdown(peers[i], SHUT_WR);
             turn_until_count(rig.loop, &senders[i].ends, 1);
             sluice_conn_want_send(senders[i].conn);
@@ -1095,7 +1090,7 @@ static void a_reset_ends_a_blocked_send_with_one_failure(void **state) {
     sender s = {.total = 64 << 20, .most = 1 << 20, .pieces = 8};
     loop_rig_open(&rig, NULL, NULL, GUARD);
     int peer = sender_open(&s, &rig, sockets_tcp_pair);
-    shrink_send_buffer(s.conn);
+    sockets_hold_little(sluice_conn_fd(s.conn), peer);
     sluice_conn_want_send(s.conn);
     turn_until_blocked(rig.loop, s.conn);
     sockets_reset_on_close(peer);

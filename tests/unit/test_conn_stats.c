@@ -147,10 +147,14 @@ static void what_goes_is_counted(void **state) {
     assert_int_equal(stats.blocked, 0);
 
     /* More than the sockets hold. */
+    sockets_hold_little(sluice_conn_fd(side.conn), side.peer);
     assert_int_equal(sluice_writer_borrow(side.writer, bytes, sizeof bytes, NULL, NULL), 0);
     turn_until_blocked(side.rig.loop, side.conn);
     stats = stats_of(side.conn);
-    assert_int_equal(stats.blocked, 1);
+    /* The kernel may have made room once or twice until all of its room was used. */
+    assert_in_range(stats.blocked, 1, 100);
+    turn_through(side.rig.loop, 3);
+    assert_int_equal(stats_of(side.conn).blocked, stats.blocked);
     assert_int_equal(stats.sent_bytes, 11 + sizeof bytes - sluice_writer_queued(side.writer));
     side_close(&side);
 }

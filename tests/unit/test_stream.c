@@ -507,6 +507,7 @@ static void a_stream_is_freed_with_what_it_holds(void **state) {
         if (sending)
             assert_int_equal(sluice_writer_copy(sluice_stream_writer(f.stream), "small", 5), 0);
         if (sending == 2) {
+            sockets_hold_little(sluice_conn_fd(sluice_stream_conn(f.stream)), f.peer);
             assert_int_equal(sluice_writer_borrow(sluice_stream_writer(f.stream), much, 8 << 20, NULL, NULL), 0);
             turn_until_blocked(f.rig.loop, sluice_stream_conn(f.stream));
         }

@@ -129,11 +129,6 @@ static void session_close(session *s, const loop_rig *rig) {
     close(s->peer);
 }
 
-static void shrink_send_buffer(const session *s) {
-    const int size = 4096;
-    assert_int_equal(setsockopt(sluice_conn_fd(s->conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
-}
-
 static void released(const void *data, size_t size, void *user) {
     session *s = user;
     (void)data;
@@ -472,7 +467,7 @@ static void send_mixed(void pair(int fds[2]), uint64_t total, uint32_t most, uin
     session_open(&p.session, &rig, pair, 40000);
     p.session.when_sent = produce;
     if (small_buffer)
-        shrink_send_buffer(&p.session);
+        sockets_hold_little(sluice_conn_fd(p.session.conn), p.session.peer);
     socket_reader_start(&reader, p.session.peer, SEED, read_most, 0);
     produce(&p.session);
     while (stats_of(p.session.writer).sent_bytes < total)
@@ -567,7 +562,7 @@ static void flushes_and_turns_keep_the_order(void **state) {
     pattern_fill(SEED, 0, bytes, TOTAL);
     loop_rig_open(&rig, &small_pool, NULL, GUARD);
     session_open(&s, &rig, sockets_tcp_pair, UNLIMITED);
-    shrink_send_buffer(&s);
+    sockets_hold_little(sluice_conn_fd(s.conn), s.peer);
     unsigned lent = 0;
     for (size_t at = 0; at < TOTAL / 2; at += PIECE, lent++)
         assert_int_equal(
@@ -602,7 +597,7 @@ enum { LENT = 1 << 20 };
 /* A send that its peer does not read, and items behind it: two slices and two lent items, one of them empty. */
 static void block(session *s, const loop_rig *rig, const uint8_t *bytes) {
     session_open(s, rig, sockets_tcp_pair, UNLIMITED);
-    shrink_send_buffer(s);
+    sockets_hold_little(sluice_conn_fd(s->conn), s->peer);
     assert_int_equal(put_slice(s->writer, rig->pool, bytes, 4000, 100), 0);
     assert_int_equal(sluice_writer_borrow(s->writer, bytes, LENT, released, s), 0);
     assert_int_equal(put_slice(s->writer, rig->pool, bytes, 4000, 100), 0);
