@@ -45,7 +45,8 @@ static struct {
     int cpu;
 } set = {.connections = 1, .payload = 50, .window = 1, .messages = 1, .cpu = -1};
 
-/* The frames, and the answers to them, both with as many more of their beginning as one write or read may take. */
+/* The frames, and the answers to them, both with as many more of their beginning as one write or
+ * read may take. */
 static uint8_t *frames, *answers;
 static client *clients;
 static int epoll;
@@ -113,7 +114,8 @@ static void send_more(client *c, uint64_t messages) {
     c->sent += n;
 }
 
-/* @param whole what is to come back in all: behind that the server may go, while others are still served */
+/* @param whole what is to come back in all: behind that the server may go, while others are still
+ *   served */
 static void receive(client *c, uint64_t whole) {
     static uint8_t bytes[READ_SIZE];
     ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);

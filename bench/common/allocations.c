@@ -1,6 +1,7 @@
 /*
- * Stands before malloc(3) and its relatives and counts. The receivers have one thread, so a plain counter does: it
- * costs a nanosecond at most, and only those who allocate, which takes many times as long.
+ * Stands before malloc(3) and its relatives and counts. The receivers have one thread, so a plain
+ * counter does: it costs a nanosecond at most, and only those who allocate, which takes many times
+ * as long.
  */
 #include "common/allocations.h"
 

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Calls of malloc(3) and its relatives so far; always 0 in a sanitized build, where the sanitizer has their place. */
+/* Calls of malloc(3) and its relatives so far; always 0 in a sanitized build, where the sanitizer
+ * has their place. */
 uint64_t allocations(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* What every receiver computes of what it has received, so that all are seen to have done the same work. */
+/* What every receiver computes of what it has received, so that all are seen to have done the same
+ * work. */
 #ifndef BENCH_COMMON_CHECKSUM_H
 #define BENCH_COMMON_CHECKSUM_H
 
@@ -8,8 +9,9 @@
 enum { CHECKSUM_BYTES = 64 }; /* touched of each payload; none is shorter */
 
 /*
- * Of one packet. Sums of these do not depend on the order in which streams are served, but a packet that is lost, or in
- * the wrong place of its stream, changes them. @param index of the packet in its stream
+ * Of one packet. Sums of these do not depend on the order in which streams are served, but a packet
+ * that is lost, or in the wrong place of its stream, changes them. @param index of the packet in
+ * its stream
  */
 static inline uint64_t packet_checksum(const uint8_t first[CHECKSUM_BYTES], uint32_t size, uint64_t index) {
     static const uint64_t factors[CHECKSUM_BYTES / 8] = {

@@ -27,7 +27,8 @@ extern const uint8_t content_file_header[CONTENT_FILE_HEADER];
 /* @param most_write the largest piece that will be asked for */
 void content_make(content *made, uint32_t payload, size_t most_write, uint64_t seed);
 
-/* The bytes from a place in the stream on, counted from behind the file header: at least most_write of them. */
+/* The bytes from a place in the stream on, counted from behind the file header: at least most_write
+ * of them. */
 static inline const uint8_t *content_at(const content *made, uint64_t place) {
     return made->bytes + place % made->length;
 }

@@ -23,7 +23,8 @@ void allow_descriptors(uint64_t count);
 /* CLOCK_MONOTONIC, nanoseconds. */
 uint64_t now_ns(void);
 
-/* The most memory that was resident at once. getrusage(2) would count what was before exec(2), too. */
+/* The most memory that was resident at once. getrusage(2) would count what was before exec(2),
+ * too. */
 uint64_t peak_resident_kib(void);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Reads the value of --perf-control, two descriptors as "W,R": perf stat counts during the span only. False: it is
- * no such value. */
+/* Reads the value of --perf-control, two descriptors as "W,R": perf stat counts during the span
+ * only. False: it is no such value. */
 bool span_command_perf(const char *descriptors);
 
 void span_begin(void);

@@ -1,4 +1,5 @@
-/* A file of 10 MiB read to its end again and again, so many bytes at a time: with a buffer and without. */
+/* A file of 10 MiB read to its end again and again, so many bytes at a time: with a buffer and
+ * without. */
 #include "memory/work.h"
 
 #include <sluice/reader.h>
@@ -31,7 +32,8 @@ static int make_file(void) {
     return fd;
 }
 
-/* Each piece at its place. The multiplications do not wait for each other: a byte does not cost what the sum does. */
+/* Each piece at its place. The multiplications do not wait for each other: a byte does not cost
+ * what the sum does. */
 static uint64_t add(uint64_t sum, uint64_t place, uint8_t byte) {
     return sum + place * byte;
 }

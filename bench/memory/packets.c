@@ -1,8 +1,9 @@
 /*
- * Packets of 1 KiB behind a length of four bytes, in a hundred streams, as a streaming server reads them; and FLV tags.
- * They arrive in pieces of random size: each piece is copied once into where the variant would have had the kernel
- * write it, so a piece costs all the same. One scenario holds the last packets of each stream, as a server does that
- * sends them to others: memory that is given back long after it was had.
+ * Packets of 1 KiB behind a length of four bytes, in a hundred streams, as a streaming server reads
+ * them; and FLV tags. They arrive in pieces of random size: each piece is copied once into where
+ * the variant would have had the kernel write it, so a piece costs all the same. One scenario holds
+ * the last packets of each stream, as a server does that sends them to others: memory that is given
+ * back long after it was had.
  */
 #include "memory/work.h"
 
@@ -51,7 +52,8 @@ typedef struct packet_run {
     stream *streams;
 } packet_run;
 
-/* The tags made into packets behind a length, in place: as many bytes, so that both can be compared. */
+/* The tags made into packets behind a length, in place: as many bytes, so that both can be
+ * compared. */
 static void make_lengths(content *made) {
     for (uint32_t i = 0; i < made->tags; i++) {
         uint8_t *at = made->bytes + (size_t)i * made->tag_size;
@@ -92,7 +94,8 @@ static void count(packet_run *run, stream *s, const uint8_t *first, size_t size)
     run->done++;
 }
 
-/* All streams in turn until so many packets were found; then as long as it takes to end at the same piece in all. */
+/* All streams in turn until so many packets were found; then as long as it takes to end at the same
+ * piece in all. */
 static void feed_all(packet_run *run, uint64_t operations,
                      void (*feed)(packet_run *, stream *, const uint8_t *, size_t)) {
     work_begin();
@@ -214,7 +217,8 @@ static void finish_packet(packet_run *run, stream *s) {
     s->size = s->have = 0;
 }
 
-/* The pieces go where the packet is put together: read(2) into the packet's own memory, as far as the packet goes. */
+/* The pieces go where the packet is put together: read(2) into the packet's own memory, as far as
+ * the packet goes. */
 static void feed_malloc(packet_run *run, stream *s, const uint8_t *bytes, size_t size) {
     while (size > 0) {
         uint32_t whole = s->packet ? rest_of(run, s) : run->flv ? SLUICE_FLV_TAG_HEADER_SIZE : LENGTH;

@@ -1,4 +1,5 @@
-/* Short text put together from pieces of 64 bytes, and given up again: inside the object, or always on the heap. */
+/* Short text put together from pieces of 64 bytes, and given up again: inside the object, or always
+ * on the heap. */
 #include "memory/work.h"
 
 #include <sluice/bytes.h>

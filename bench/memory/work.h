@@ -1,4 +1,5 @@
-/* Work that is measured without sockets, and so by instructions, too, where a machine cannot count them. */
+/* Work that is measured without sockets, and so by instructions, too, where a machine cannot count
+ * them. */
 #ifndef BENCH_MEMORY_WORK_H
 #define BENCH_MEMORY_WORK_H
 

@@ -24,7 +24,8 @@ enum {
     MOST_STREAMS = 1000,
     MOST_PLAYERS = 100000,
     READ_SIZE = 1 << 20,
-    SLICES = 64, /* of those who are read now and then; one a millisecond: at 4 Mbit/s each has 32 KB by then */
+    /* of those who are read now and then; one a millisecond: at 4 Mbit/s each has 32 KB by then */
+    SLICES = 64,
 };
 
 typedef struct player {
@@ -62,7 +63,8 @@ static void open_player(player *p, uint16_t port, const char *stream) {
 }
 
 static void drop(player *p) {
-    /* On TCP the kernel drops the bytes where it would copy them: a player costs the sink next to nothing. */
+    /* On TCP the kernel drops the bytes where it would copy them: a player costs the sink next to
+     * nothing. */
     ssize_t n = recv(p->fd, NULL, READ_SIZE, MSG_TRUNC | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -84,7 +86,8 @@ static void receive(player *p, uint64_t enough) {
     players_done += before < enough && (has_stamps ? p->reader.tags : p->bytes) >= enough;
 }
 
-/* Of a player's stream, the one that looks at what comes as soon as it comes: another one in each stream's order. */
+/* Of a player's stream, the one that looks at what comes as soon as it comes: another one in each
+ * stream's order. */
 static uint64_t awake_of(uint64_t index, uint64_t each) {
     uint64_t stream = index / each;
     return stream * each + stream % each;

@@ -1,4 +1,5 @@
-/* How long the tags of a stream took: the stamp that bench-send has set in each, against the time when it is read. */
+/* How long the tags of a stream took: the stamp that bench-send has set in each, against the time
+ * when it is read. */
 #ifndef BENCH_PLAY_STAMPS_H
 #define BENCH_PLAY_STAMPS_H
 
@@ -20,7 +21,8 @@ typedef struct stamp_reader {
 /* Reads what there is. @return bytes; ends the process at the end of the stream and at errors */
 uint64_t stamp_read(stamp_reader *reader, int fd);
 
-/* Prints what all readers have found, as JSON fields, each with a comma before it; nothing when there was none. */
+/* Prints what all readers have found, as JSON fields, each with a comma before it; nothing when
+ * there was none. */
 void stamps_print(void);
 
 #endif

@@ -12,10 +12,12 @@ enum {
     ECHO_FRAME = ECHO_ANSWER + ECHO_MOST,
 };
 
-/* Bytes of the payload; ends the process when the frame is no whole message, or not masked, or too long. */
+/* Bytes of the payload; ends the process when the frame is no whole message, or not masked, or too
+ * long. */
 size_t echo_size(const uint8_t header[ECHO_HEADER]);
 
-/* Writes the frame that sends a payload back: masked it comes, unmasked it goes. @return bytes of it */
+/* Writes the frame that sends a payload back: masked it comes, unmasked it goes. @return bytes of
+ * it */
 size_t echo_answer(uint8_t answer[ECHO_FRAME], const uint8_t header[ECHO_HEADER], const uint8_t *payload);
 
 #endif

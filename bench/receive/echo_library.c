@@ -1,4 +1,5 @@
-/* WebSocket echo with ours, on either backend: the framer's messages, and a writer that sends once a turn. */
+/* WebSocket echo with ours, on either backend: the framer's messages, and a writer that sends once
+ * a turn. */
 #include <sluice/conn.h>
 #include <sluice/websocket.h>
 #include <sluice/writer.h>
@@ -18,7 +19,8 @@ typedef struct stream {
     sluice_writer *writer;
 } stream;
 
-/* Short messages are written behind their header: a piece of its own would cost a send more than its bytes do. */
+/* Short messages are written behind their header: a piece of its own would cost a send more than
+ * its bytes do. */
 static void answer(stream *s, const sluice_websocket_message *message) {
     uint8_t frame[SLUICE_WEBSOCKET_MAX_HEADER + SHORT];
     size_t size = sluice_slice_length(&message->payload);

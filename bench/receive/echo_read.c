@@ -1,6 +1,7 @@
 /*
- * WebSocket echo on read(2) and write(2): without a buffer, a read of each header and each payload; with one, as many
- * messages as a read brings; and with a second one, in which the answers of a read are gathered.
+ * WebSocket echo on read(2) and write(2): without a buffer, a read of each header and each payload;
+ * with one, as many messages as a read brings; and with a second one, in which the answers of a
+ * read are gathered.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* libevent: a bufferevent per connection; a packet is pulled up into one piece when it is whole, then drained. */
+/* libevent: a bufferevent per connection; a packet is pulled up into one piece when it is whole,
+ * then drained. */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* A listening socket, non-blocking, on a port of 127.0.0.1 that the system has chosen, and announced. */
+/* A listening socket, non-blocking, on a port of 127.0.0.1 that the system has chosen, and
+ * announced. */
 int listener_open(void);
 
 /* Tells who has started the program, and has the meter take note of the memory in use. */

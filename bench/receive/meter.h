@@ -1,8 +1,9 @@
 /*
  * Counts what a receiver receives, and measures what that costs.
  *
- * The measured span begins when all connections are there and each has sent what it opens with, and ends with the last
- * byte of the last one, while all are still open. Setting up and tearing down are not in it.
+ * The measured span begins when all connections are there and each has sent what it opens with, and
+ * ends with the last byte of the last one, while all are still open. Setting up and tearing down
+ * are not in it.
  */
 #ifndef BENCH_RECEIVE_METER_H
 #define BENCH_RECEIVE_METER_H
@@ -22,7 +23,8 @@ typedef struct meter {
 
 extern meter the_meter;
 
-/* What is to come. @param opening bytes of each connection before it begins @param bytes of all, those included */
+/* What is to come. @param opening bytes of each connection before it begins @param bytes of all,
+ * those included */
 void meter_expect(uint32_t connections, uint32_t opening, uint64_t bytes);
 
 /* Takes note of the memory in use; call it when the receiver is ready for connections. */

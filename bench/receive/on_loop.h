@@ -10,7 +10,8 @@
 /* Ends the process for a negative errno. */
 void on_loop_check(const char *what, int error);
 
-/* Listens, and runs until it is stopped; then says what the loop has done. @param accepted takes each descriptor */
+/* Listens, and runs until it is stopped; then says what the loop has done. @param accepted takes
+ * each descriptor */
 void on_loop_run(sluice_backend_choice backend, const receive_options *options,
                  void (*accepted)(sluice_loop *loop, int fd));
 void on_loop_stop(void);

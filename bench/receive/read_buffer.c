@@ -1,6 +1,6 @@
 /*
- * A buffer per connection, as buffered readers have it: all that there is goes into it, then each packet is copied out
- * into memory that serves the next one again.
+ * A buffer per connection, as buffered readers have it: all that there is goes into it, then each
+ * packet is copied out into memory that serves the next one again.
  */
 #include <stdlib.h>
 #include <string.h>

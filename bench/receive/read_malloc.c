@@ -1,6 +1,6 @@
 /*
- * No buffer: the header of a tag is read, then memory for its payload allocated and that read. What a program does that
- * gives each packet memory of its own and thinks no further.
+ * No buffer: the header of a tag is read, then memory for its payload allocated and that read. What
+ * a program does that gives each packet memory of its own and thinks no further.
  */
 #include <stdlib.h>
 

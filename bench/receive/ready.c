@@ -62,7 +62,8 @@ void ready_run(const receive_options *options, const ready_handler *handler) {
             else
                 accept_all(epoll, listener, handler->stream_size);
     }
-    /* The streams stay open until the process ends: the sender is to see no end before everything has been measured. */
+    /* The streams stay open until the process ends: the sender is to see no end before everything
+     * has been measured. */
     close(listener);
     close(epoll);
 }

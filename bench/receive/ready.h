@@ -1,4 +1,5 @@
-/* The loop under the baselines that read: epoll, level-triggered, a handler for each descriptor that is readable. */
+/* The loop under the baselines that read: epoll, level-triggered, a handler for each descriptor
+ * that is readable. */
 #ifndef BENCH_RECEIVE_READY_H
 #define BENCH_RECEIVE_READY_H
 
@@ -7,8 +8,8 @@
 #include "receive/receive.h"
 
 enum {
-    READY_BYTES =
-        64 << 10, /* of a readiness at most, so that others get their turn; the largest read of all variants */
+    /* Of a readiness at most, so that others get their turn; the largest read of all variants. */
+    READY_BYTES = 64 << 10,
 };
 
 /* A connection; what a handler knows of it stands behind this. */
@@ -24,7 +25,8 @@ typedef struct ready_handler {
 /* Listens and runs until the meter is done. */
 void ready_run(const receive_options *options, const ready_handler *handler);
 
-/* read(2). @return bytes, 0 when there is nothing now; ends the process at the end of the stream and at errors */
+/* read(2). @return bytes, 0 when there is nothing now; ends the process at the end of the stream
+ * and at errors */
 size_t ready_read(const ready_stream *stream, void *buffer, size_t size);
 
 #endif

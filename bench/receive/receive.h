@@ -12,7 +12,8 @@ typedef struct receive_options {
     uint32_t block_size; /* of the pool, as the next two */
     uint32_t max_blocks;
     uint32_t stock_bytes;
-    uint32_t plain;       /* 1: the kernel may not hold back what is less than a packet (SO_RCVLOWAT) */
+    /* 1: the kernel may not hold back what is less than a packet (SO_RCVLOWAT) */
+    uint32_t plain;
     uint32_t small_pages; /* 1: the pool does not ask for huge ones */
 } receive_options;
 

@@ -1,4 +1,5 @@
-/* FLV for the baselines: as little as it takes to find the packets, and as strict as ours about what a tag is. */
+/* FLV for the baselines: as little as it takes to find the packets, and as strict as ours about
+ * what a tag is. */
 #ifndef BENCH_RECEIVE_TAG_H
 #define BENCH_RECEIVE_TAG_H
 

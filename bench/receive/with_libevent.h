@@ -8,7 +8,8 @@
 void with_libevent_run(void (*prepare)(struct bufferevent *event));
 void with_libevent_stop(void);
 
-/* For bufferevent_setcb(): ends the process, as no stream may end before everything has been measured. */
+/* For bufferevent_setcb(): ends the process, as no stream may end before everything has been
+ * measured. */
 void with_libevent_ended(struct bufferevent *event, short what, void *context);
 
 #endif

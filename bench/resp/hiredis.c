@@ -1,4 +1,5 @@
-/* hiredis as it is used most: redisCommand(), which waits for the answer and gives it in memory of its own. */
+/* hiredis as it is used most: redisCommand(), which waits for the answer and gives it in memory of
+ * its own. */
 #include "resp/resp.h"
 
 #include <hiredis/hiredis.h>

@@ -1,4 +1,5 @@
-/* GET and SET on a socket that waits; for the floor, and to prepare and check what all variants work on. */
+/* GET and SET on a socket that waits; for the floor, and to prepare and check what all variants
+ * work on. */
 #ifndef BENCH_RESP_RAW_H
 #define BENCH_RESP_RAW_H
 

@@ -1,4 +1,5 @@
-/* A client of a Redis server that gives one command after the other: the same done in different ways. */
+/* A client of a Redis server that gives one command after the other: the same done in different
+ * ways. */
 #ifndef BENCH_RESP_RESP_H
 #define BENCH_RESP_RESP_H
 
@@ -31,7 +32,8 @@ extern const resp_variant resp_epoll_pool;
 extern const resp_variant resp_hiredis;
 extern const resp_variant resp_raw;
 
-/* The value of a GET is there. The first commands make everything warm; the counting begins behind them. */
+/* The value of a GET is there. The first commands make everything warm; the counting begins behind
+ * them. */
 void resp_got(const resp_work *work, const uint8_t *value, size_t size);
 
 /* A SET was answered. @param answer what the server has said */

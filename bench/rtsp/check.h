@@ -1,4 +1,5 @@
-/* Whether a player gets each frame, in order, and every byte of it. What is wrong ends the process. */
+/* Whether a player gets each frame, in order, and every byte of it. What is wrong ends the
+ * process. */
 #ifndef BENCH_RTSP_CHECK_H
 #define BENCH_RTSP_CHECK_H
 
@@ -22,7 +23,8 @@ typedef struct checker {
 /* The player gets what is sent after it has come: not the frames that make a stream known. */
 void check_from_now_on(checker *c);
 
-/* What stands at the beginning and is whole: as many bytes as are done with. The others come again, and more. */
+/* What stands at the beginning and is whole: as many bytes as are done with. The others come again,
+ * and more. */
 size_t check_rtp(checker *c, const uint8_t *bytes, size_t size);
 size_t check_flv(checker *c, const uint8_t *bytes, size_t size);
 size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size);

@@ -1,4 +1,5 @@
-/* RTSP up to where media flows: all clients of a program at once. And what the programs have besides. */
+/* RTSP up to where media flows: all clients of a program at once. And what the programs have
+ * besides. */
 #ifndef BENCH_RTSP_CLIENT_H
 #define BENCH_RTSP_CLIENT_H
 
@@ -19,14 +20,16 @@ typedef struct rtsp_client {
     unsigned step;    /* requests answered */
     char session[64];
     size_t have;
-    char in[RTSP_CLIENT_ROOM]; /* a reply, as far as it has come; in the end the media behind the last one */
+    /* a reply, as far as it has come; in the end the media behind the last one */
+    char in[RTSP_CLIENT_ROOM];
 } rtsp_client;
 
-/* A socket, connected to the port on 127.0.0.1, that leaves no states behind. Blocking; ends the process on failure. */
+/* A socket, connected to the port on 127.0.0.1, that leaves no states behind. Blocking; ends the
+ * process on failure. */
 int connect_to(uint16_t port);
 
-/* Connects all and asks for all that a publisher (with the description) or a player (without) asks for. The sockets do
- * not block afterwards. @param clients with their names set */
+/* Connects all and asks for all that a publisher (with the description) or a player (without) asks
+ * for. The sockets do not block afterwards. @param clients with their names set */
 void rtsp_clients_start(rtsp_client *clients, uint32_t count, uint16_t port, const char *description);
 
 #endif

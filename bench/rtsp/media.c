@@ -16,8 +16,9 @@ enum {
     LEAST_PICTURE = 64,
     NAL_KEY = 0x65,
     NAL_OTHER = 0x41,
-    POOL = 1 << 20,     /* bytes that all frames are parts of */
-    POOL_STEP = 63 * 8, /* between the beginnings of two frames, so that no two in reach are the same */
+    POOL = 1 << 20, /* bytes that all frames are parts of */
+    /* between the beginnings of two frames, so that no two in reach are the same */
+    POOL_STEP = 63 * 8,
 };
 
 static const uint8_t sps[] = {0x67, 0x64, 0x00, 0x0A, 0xAC, 0xD9, 0x42, 0x0D, 0xB0, 0x11, 0x00, 0x00,

@@ -1,4 +1,5 @@
-/* What a camera or an encoder sends, determined by a seed: pictures as large as those of H.264, and frames of AAC. */
+/* What a camera or an encoder sends, determined by a seed: pictures as large as those of H.264, and
+ * frames of AAC. */
 #ifndef BENCH_RTSP_MEDIA_H
 #define BENCH_RTSP_MEDIA_H
 
@@ -9,7 +10,8 @@ enum {
     MEDIA_VIDEO = 0,
     MEDIA_AUDIO = 1,
     MEDIA_TRACKS = 2,
-    MEDIA_PREROLL = 2, /* frames: the first of each track, by which a server knows what the stream is */
+    /* frames: the first of each track, by which a server knows what the stream is */
+    MEDIA_PREROLL = 2,
     MEDIA_VIDEO_CLOCK = 90000,
     MEDIA_AUDIO_CLOCK = 44100,
     MEDIA_MOST_KBITS = 100000,
@@ -46,8 +48,8 @@ extern const char media_sdp[];
 void media_make(media *made, uint32_t kbits, uint32_t count);
 
 /*
- * How much later than the first one's the frames of this of so many streams are due, nanoseconds: they are spread
- * evenly.
+ * How much later than the first one's the frames of this of so many streams are due, nanoseconds:
+ * they are spread evenly.
  */
 uint64_t media_phase_ns(const media *of, uint32_t stream, uint32_t streams);
 

@@ -24,15 +24,17 @@ enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS 
 typedef struct player {
     int fd;
     checker checker;
-    uint32_t noted[MEDIA_TRACKS]; /* frames whose arrival has been noted, or that came before it counts */
-    uint8_t *rest;                /* of what has been received: the beginning of a frame */
+    /* frames whose arrival has been noted, or that came before it counts */
+    uint32_t noted[MEDIA_TRACKS];
+    uint8_t *rest; /* of what has been received: the beginning of a frame */
     size_t rest_size, rest_room;
 } player;
 
 static struct {
     uint16_t port;
     enum protocol protocol;
-    bool late;     /* the players' part of the stream begins with what is sent after they have come */
+    /* the players' part of the stream begins with what is sent after they have come */
+    bool late;
     uint32_t each; /* players of a stream */
     uint32_t kbits, frames, warm_up;
     int cpu;
@@ -42,7 +44,8 @@ static media what;
 static player *players;
 static uint32_t count;
 static uint64_t wire_bytes;
-static uint64_t *arrivals; /* of all frames that count: nanoseconds after when it would be due if all began at 0 */
+/* of all frames that count: nanoseconds after when it would be due if all began at 0 */
+static uint64_t *arrivals;
 static size_t arrival_count;
 
 static void usage(FILE *out) {

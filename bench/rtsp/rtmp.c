@@ -147,7 +147,8 @@ static void read_some(rtmp_client *c) {
     ssize_t n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, 0);
     if (n <= 0)
         fail(EXIT_FAILURE, "RTMP: ended before there was media: %s", n < 0 ? strerror(errno) : "");
-    /* A server that leaves Nagle's algorithm on sends the next message when this is acknowledged: not in 40 ms. */
+    /* A server that leaves Nagle's algorithm on sends the next message when this is acknowledged:
+     * not in 40 ms. */
     const int on = 1;
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
     c->have += (size_t)n;

@@ -1,4 +1,5 @@
-/* RTMP as publishers and players need it: reading messages out of chunks, and all that comes before media. */
+/* RTMP as publishers and players need it: reading messages out of chunks, and all that comes before
+ * media. */
 #ifndef BENCH_RTSP_RTMP_H
 #define BENCH_RTSP_RTMP_H
 
@@ -33,7 +34,8 @@ typedef struct rtmp_chunks {
 
 typedef void rtmp_message_fn(void *user, uint8_t type, const uint8_t *payload, size_t size);
 
-/* Messages, each when it is whole. @return as many bytes as are done with; the others come again, and more. */
+/* Messages, each when it is whole. @return as many bytes as are done with; the others come again,
+ * and more. */
 size_t rtmp_take(rtmp_chunks *chunks, const uint8_t *bytes, size_t size, rtmp_message_fn *message, void *user);
 
 typedef struct rtmp_client {
@@ -43,8 +45,8 @@ typedef struct rtmp_client {
     uint8_t in[16384];
 } rtmp_client;
 
-/* Connects to the port on 127.0.0.1, and publishes or plays APPLICATION/STREAM: until the server says that it begins.
- * The socket does not block afterwards. Ends the process on failure. */
+/* Connects to the port on 127.0.0.1, and publishes or plays APPLICATION/STREAM: until the server
+ * says that it begins. The socket does not block afterwards. Ends the process on failure. */
 void rtmp_start(rtmp_client *client, uint16_t port, const char *name, bool publishes);
 
 /* A message in chunks of RTMP_CHUNK bytes: head and rest of its payload. @return where it ends */

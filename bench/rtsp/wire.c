@@ -12,7 +12,8 @@ enum {
     SLACK = 4096,       /* what stands before the first frame */
     RTP_PAYLOAD = 1388, /* of packets of 1400 bytes */
     RTP_FRAME = 4 + 12, /* bytes before each payload */
-    AROUND = 64,        /* around a frame that is one packet, at most; with the parameter sets before a key picture */
+    /* around a frame that is one packet, at most; with the parameter sets before a key picture */
+    AROUND = 64,
     SETS = 128,
     FLV_AUDIO = 8,
     FLV_VIDEO = 9,
@@ -62,7 +63,8 @@ static uint8_t *put_tag(uint8_t *to, uint8_t type, const uint8_t *head, size_t h
     return put_be(to, CONTENT_TAG_HEADER + (uint32_t)(head_size + rest->size), 4);
 }
 
-/* What a tag and a message are alike in: head and rest of the payload of a frame or a configuration. */
+/* What a tag and a message are alike in: head and rest of the payload of a frame or a
+ * configuration. */
 typedef uint8_t *put_fn(uint8_t *to, uint8_t type, const uint8_t *head, size_t head_size, const media_bytes *rest,
                         uint64_t at_ns);
 

@@ -1,7 +1,7 @@
 /**
  * @file bytes.h
- * A byte builder whose first bytes live inside the object, for short text that is put together: no allocation as long
- * as it is short, and never more than a limit.
+ * A byte builder whose first bytes live inside the object, for short text that is put together: no
+ * allocation as long as it is short, and never more than a limit.
  *
  * The object may be moved or be part of another, but of two copies only one may be used further.
  *
@@ -34,7 +34,10 @@ typedef struct sluice_bytes {
     uint8_t inside[SLUICE_BYTES_INLINE]; /**< The bytes, while they fit. */
 } sluice_bytes;
 
-/** Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param limit most bytes */
+/**
+ * Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param
+ * limit most bytes
+ */
 static inline void sluice_bytes_init(sluice_bytes *bytes, size_t limit) {
     bytes->heap = NULL;
     bytes->length = 0;
@@ -60,11 +63,15 @@ static inline void sluice_bytes_clear(sluice_bytes *bytes) {
     bytes->length = 0;
 }
 
-/** What sluice_bytes_append() does where the bytes do not fit as it is, or there are none. The same result. */
+/**
+ * What sluice_bytes_append() does where the bytes do not fit as it is, or there are none. The same
+ * result.
+ */
 SLUICE_API int sluice_bytes_append_slow(sluice_bytes *bytes, const void *from, size_t n);
 
 /**
- * Appends @p n bytes, which may be the object's own. They are the caller's text, and not counted as payload.
+ * Appends @p n bytes, which may be the object's own. They are the caller's text, and not counted as
+ * payload.
  * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed
  */
 static inline int sluice_bytes_append(sluice_bytes *bytes, const void *from, size_t n) {
@@ -76,7 +83,8 @@ static inline int sluice_bytes_append(sluice_bytes *bytes, const void *from, siz
 }
 
 /**
- * Appends a slice's bytes; the copy is counted in the pool's bytes_copied. The slice stays the caller's.
+ * Appends a slice's bytes; the copy is counted in the pool's bytes_copied. The slice stays the
+ * caller's.
  * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed or been counted
  */
 SLUICE_API int sluice_bytes_append_slice(sluice_bytes *bytes, const sluice_slice *slice);
@@ -86,7 +94,10 @@ static inline size_t sluice_bytes_length(const sluice_bytes *bytes) {
     return bytes->length;
 }
 
-/** The bytes, in one piece: valid until the object is next changed or moved. Not terminated by NUL; never NULL. */
+/**
+ * The bytes, in one piece: valid until the object is next changed or moved. Not terminated by NUL;
+ * never NULL.
+ */
 static inline const uint8_t *sluice_bytes_view(const sluice_bytes *bytes) {
     return bytes->heap ? bytes->heap : bytes->inside;
 }

@@ -91,7 +91,8 @@ static int refused(const struct ctl_answer *answer) {
 }
 
 /*
- * Asks; where that went well, @ret_document is the caller's (NULL where there is none). @body: or NULL. An exit status.
+ * Asks; where that went well, @ret_document is the caller's (NULL where there is none). @body: or
+ * NULL. An exit status.
  */
 static int ask_with(const struct command_line *line, const char *method, const char *path, const char *body,
                     json_t **ret_document) {

@@ -14,12 +14,13 @@ double ctl_number(const json_t *object, const char *name);
 const char *ctl_text(const json_t *object, const char *name);
 
 /*
- * Makes all texts in a document ones that may be shown: names and reasons in it come from whoever publishes, plays or
- * is pulled from, and none of them may drive the operator's terminal.
+ * Makes all texts in a document ones that may be shown: names and reasons in it come from whoever
+ * publishes, plays or is pulled from, and none of them may drive the operator's terminal.
  */
 void ctl_make_shown(json_t *document);
 
-/* The document as it is, but for characters of its texts that would drive a terminal, which are escaped. */
+/* The document as it is, but for characters of its texts that would drive a terminal, which are
+ * escaped. */
 void ctl_print_json(FILE *out, const json_t *document);
 
 /* "1.25 Mbit/s", "3.4 MiB", "2 h 5 min" */

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 enum {
-    LOOK_S = 10,   /* for an answer */
-    CHANGE_S = 75, /* for one to what changes something: an upgrade waits for another process to become ready */
+    LOOK_S = 10, /* for an answer */
+    /* for one to what changes something: an upgrade waits for another process to become ready */
+    CHANGE_S = 75,
     ANSWER_MOST = 256 << 20,
     READ_AT_ONCE = 65536,
 };
@@ -92,8 +93,8 @@ static int connect_tcp(const char *address, char error[CTL_ERROR]) {
 }
 
 /*
- * With a time-out, the calls below are interrupted where the process is stopped for a while, though no signal is
- * handled: Ctrl-Z and fg.
+ * With a time-out, the calls below are interrupted where the process is stopped for a while, though
+ * no signal is handled: Ctrl-Z and fg.
  */
 static int send_all(int fd, const char *text, size_t size) {
     while (size > 0) {

@@ -19,7 +19,8 @@ struct ctl_answer {
 
 enum { CTL_ERROR = 256 };
 
-/* @body: JSON, or NULL. 0, or -1 with a text that says what went wrong: there has been no answer then. */
+/* @body: JSON, or NULL. 0, or -1 with a text that says what went wrong: there has been no answer
+ * then. */
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path, const char *body,
             struct ctl_answer *ret_answer, char error[CTL_ERROR]);
 

@@ -1,6 +1,6 @@
 /*
- * Prints the table of settings as JSON for tools/settings-docs, which writes the documents from it. It is a program of
- * its own, so that the daemon has no option that only the build uses.
+ * Prints the table of settings as JSON for tools/settings-docs, which writes the documents from it.
+ * It is a program of its own, so that the daemon has no option that only the build uses.
  */
 #include <stdlib.h>
 #include <string.h>

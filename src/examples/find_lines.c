@@ -1,8 +1,9 @@
 /*
  * example: a file, line by line
  *
- * find_lines WORD FILE prints the lines that contain WORD. The file is read ahead while lines are compared. A line that
- * lies in one block is compared in place; only one that straddles blocks is copied, to the scratch memory.
+ * find_lines WORD FILE prints the lines that contain WORD. The file is read ahead while lines are
+ * compared. A line that lies in one block is compared in place; only one that straddles blocks is
+ * copied, to the scratch memory.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
  * example: HTTP GET into a buffer
  *
- * http_get HOST PORT PATH writes a resource to standard output. A body whose length is known is received by the kernel
- * straight into the buffer; others come in pieces, which are copied there.
+ * http_get HOST PORT PATH writes a resource to standard output. A body whose length is known is
+ * received by the kernel straight into the buffer; others come in pieces, which are copied there.
  */
 #include <errno.h>
 #include <netdb.h>

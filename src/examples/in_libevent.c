@@ -1,8 +1,9 @@
 /*
  * example: a loop inside libevent
  *
- * in_libevent counts the bytes that arrive on one port, and answers HTTP requests on another with the count. The
- * connections are Sluice's, the HTTP server and the signals are libevent's, and all of it is one thread.
+ * in_libevent counts the bytes that arrive on one port, and answers HTTP requests on another with
+ * the count. The connections are Sluice's, the HTTP server and the signals are libevent's, and all
+ * of it is one thread.
  */
 #include <arpa/inet.h>
 #include <event2/buffer.h>

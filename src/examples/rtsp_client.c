@@ -1,9 +1,9 @@
 /*
  * example: an RTSP client
  *
- * rtsp_client rtsp://HOST[:PORT]/PATH [COUNT] plays a stream over TCP and prints its access units: pictures and audio
- * frames. The packets arrive on the connection that carries the replies. It sends no signs of life: a server may end
- * the session when its time is over.
+ * rtsp_client rtsp://HOST[:PORT]/PATH [COUNT] plays a stream over TCP and prints its access units:
+ * pictures and audio frames. The packets arrive on the connection that carries the replies. It
+ * sends no signs of life: a server may end the session when its time is over.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -50,7 +50,8 @@ static void print_units(const sluice_rtsp_message *message) {
     }
 }
 
-/* Waits for the next message that is not a packet; of packets, prints the units. It is valid until the next call. */
+/* Waits for the next message that is not a packet; of packets, prints the units. It is valid until
+ * the next call. */
 static int receive(sluice_rtsp_message **ret_message) {
     for (;;) {
         int result = sluice_rtsp_next(client.rtsp, sluice_stream_chain(client.stream), ret_message);

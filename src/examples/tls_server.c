@@ -1,9 +1,10 @@
 /*
  * example: TLS by OpenSSL, between a connection and a framer
  *
- * tls_server CERTIFICATE KEY [PORT] answers an HTTPS request per connection. OpenSSL reads and writes memory BIOs. It
- * decrypts into room that is reserved at the end of a chain, so that the HTTP framer sees blocks as if they had been
- * received; and what it encrypts goes the same way into blocks, which the writer sends without another copy.
+ * tls_server CERTIFICATE KEY [PORT] answers an HTTPS request per connection. OpenSSL reads and
+ * writes memory BIOs. It decrypts into room that is reserved at the end of a chain, so that the
+ * HTTP framer sees blocks as if they had been received; and what it encrypts goes the same way into
+ * blocks, which the writer sends without another copy.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -66,7 +66,8 @@ static int answer(struct session *session, const sluice_websocket_message *messa
     }
     int error = size < 0 ? size : sluice_writer_copy(session->writer, frame, (size_t)size);
     if (!error && message->opcode < SLUICE_WEBSOCKET_CLOSE)
-        error = sluice_writer_slice(session->writer, &message->payload); /* with references of its own */
+        /* The writer takes references of its own. */
+        error = sluice_writer_slice(session->writer, &message->payload);
     return error;
 }
 

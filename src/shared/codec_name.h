@@ -6,7 +6,8 @@
 
 enum { CODEC_NAME = 16 };
 
-/* The name that FFmpeg has for a codec, or else its four characters; "unknown" of SLUICE_CODEC_NONE. */
+/* The name that FFmpeg has for a codec, or else its four characters; "unknown" of
+ * SLUICE_CODEC_NONE. */
 void codec_name(uint32_t codec, char ret_name[CODEC_NAME]);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* Unicode, table 3-7: of how many bytes a character is by its first one, and its second one's range. None: 0. */
+/* Unicode, table 3-7: of how many bytes a character is by its first one, and its second one's
+ * range. None: 0. */
 static size_t begin(uint8_t first, uint8_t *ret_low, uint8_t *ret_high) {
     *ret_low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     *ret_high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;

@@ -1,6 +1,7 @@
 /*
- * Text that others have sent, in which any bytes may be. Control characters drive the terminal that they are shown on,
- * and marks of the writing's direction make one text look like another: so both are shown as their numbers.
+ * Text that others have sent, in which any bytes may be. Control characters drive the terminal that
+ * they are shown on, and marks of the writing's direction make one text look like another: so both
+ * are shown as their numbers.
  */
 #ifndef SHARED_FOREIGN_TEXT_H
 #define SHARED_FOREIGN_TEXT_H
@@ -13,17 +14,19 @@
 #define FOREIGN_BAD UINT32_MAX
 
 /*
- * The character at the beginning of a text that ends with a zero and is not empty: its bytes. Where it is no UTF-8 the
- * code is FOREIGN_BAD, and the bytes are as many as could have begun a character (Unicode 3.9, "maximal subpart").
+ * The character at the beginning of a text that ends with a zero and is not empty: its bytes. Where
+ * it is no UTF-8 the code is FOREIGN_BAD, and the bytes are as many as could have begun a character
+ * (Unicode 3.9, "maximal subpart").
  */
 size_t foreign_character(const char *text, uint32_t *ret_code);
 
-/* Whether a character is one that is not shown as it is: C0, DEL, C1, and what overrides a text's direction. */
+/* Whether a character is one that is not shown as it is: C0, DEL, C1, and what overrides a text's
+ * direction. */
 bool foreign_is_control(uint32_t code);
 
 /*
- * Prints a text as it may be shown: what is none as \xNN, byte by byte, and control characters as \xNN or \uNNNN. To
- * tell those from a backslash that was in the text is for JSON.
+ * Prints a text as it may be shown: what is none as \xNN, byte by byte, and control characters as
+ * \xNN or \uNNNN. To tell those from a backslash that was in the text is for JSON.
  */
 void foreign_print(FILE *out, const char *text);
 

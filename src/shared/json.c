@@ -31,8 +31,8 @@ static void add_text(struct json *json, const char *text) {
 }
 
 /*
- * Takes the next character of a text, as it is within a JSON string. A text from outside must not make that invalid,
- * nor drive the terminal that it is shown on.
+ * Takes the next character of a text, as it is within a JSON string. A text from outside must not
+ * make that invalid, nor drive the terminal that it is shown on.
  */
 static void take_character(const char **text, char piece[8]) {
     uint32_t code;

@@ -1,4 +1,5 @@
-/* Writes JSON text (RFC 8259). Commas and escapes are taken care of; memory that runs out is found at the end. */
+/* Writes JSON text (RFC 8259). Commas and escapes are taken care of; memory that runs out is found
+ * at the end. */
 #ifndef SHARED_JSON_H
 #define SHARED_JSON_H
 
@@ -19,7 +20,8 @@ void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' 
 void json_close(struct json *json, char bracket);                 /* '}' or ']' */
 void json_string(struct json *json, const char *key, const char *value);
 void json_unsigned(struct json *json, const char *key, uint64_t value);
-void json_real(struct json *json, const char *key, double value); /* not a number, or infinite: null */
+/* not a number, or infinite: null */
+void json_real(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
 

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Reads up to the NUL that is behind the text; one inside the text ends it too early, and is found so. */
+/* Reads up to the NUL that is behind the text; one inside the text ends it too early, and is found
+ * so. */
 struct input {
     char *at;
 };

@@ -1,4 +1,5 @@
-/* Reads JSON text (RFC 8259) that is one object of plain values: strings, integers, booleans and null. */
+/* Reads JSON text (RFC 8259) that is one object of plain values: strings, integers, booleans and
+ * null. */
 #ifndef SHARED_JSON_READ_H
 #define SHARED_JSON_READ_H
 
@@ -25,8 +26,9 @@ struct json_member {
 typedef int json_member_fn(const struct json_member *member, void *user);
 
 /*
- * Calls @member for each, in their order. @text: @size bytes with a NUL behind them; strings are decoded in place.
- * 0; -EINVAL: it is no such object, or a string holds a NUL; or what @member has returned
+ * Calls @member for each, in their order. @text: @size bytes with a NUL behind them; strings are
+ * decoded in place. 0; -EINVAL: it is no such object, or a string holds a NUL; or what @member has
+ * returned
  */
 int json_read_object(char *text, size_t size, json_member_fn *member, void *user);
 

@@ -1,6 +1,7 @@
 /*
- * What an RTSP publisher sends, as the tags that streams are made of: RTP packets are put together to frames, by
- * reference, and their clocks are brought together. Knows no sockets. Its worker's thread only.
+ * What an RTSP publisher sends, as the tags that streams are made of: RTP packets are put together
+ * to frames, by reference, and their clocks are brought together. Knows no sockets. Its worker's
+ * thread only.
  */
 #ifndef SHARED_RTP_INPUT_H
 #define SHARED_RTP_INPUT_H
@@ -27,8 +28,8 @@ struct rtp_input_counts {
 /* What becomes of the packets. */
 struct rtp_input_events {
     /*
-     * A tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. False: those behind it are left to
-     * rtp_input_go_on().
+     * A tag, whose payload may be kept. @flags: of the tracks, as in an FLV header. False: those
+     * behind it are left to rtp_input_go_on().
      */
     bool (*tag)(sluice_flv_tag *tag, uint8_t flags, void *user);
 
@@ -40,11 +41,11 @@ struct rtp_input_events {
 };
 
 /*
- * @max_frame: bytes of a frame; 0: the library's limit
- * 0, -EOPNOTSUPP (no media of a kind that can be taken), -ENOMEM. Of several video or audio media the first one that
- * can be taken is; the others are received and dropped.
- * @ret_ignored: those that are not taken, such as "video/AV1, audio/AC3"; empty where all are. Written also for
- * -EOPNOTSUPP. Characters that no name has become "?", and what is too much for it "...".
+ * @max_frame: bytes of a frame; 0: the library's limit 0, -EOPNOTSUPP (no media of a kind that can
+ * be taken), -ENOMEM. Of several video or audio media the first one that can be taken is; the
+ * others are received and dropped. @ret_ignored: those that are not taken, such as "video/AV1,
+ * audio/AC3"; empty where all are. Written also for -EOPNOTSUPP. Characters that no name has become
+ * "?", and what is too much for it "...".
  */
 int rtp_input_new(sluice_pool *pool, const sluice_sdp *sdp, uint32_t max_frame, const struct rtp_input_events *events,
                   void *user, struct rtp_input **ret_input, char ret_ignored[RTP_INPUT_NAMES]);
@@ -69,8 +70,9 @@ size_t rtp_input_write_report(struct rtp_input *input, size_t media, uint8_t buf
 size_t rtp_input_blocks(const struct rtp_input *input);
 
 /*
- * Whether a frame has begun of which packets are still to come, and which: a number that stays the same until that
- * frame ends, whatever the other tracks bring meanwhile. Of several it is the one that holds the most.
+ * Whether a frame has begun of which packets are still to come, and which: a number that stays the
+ * same until that frame ends, whatever the other tracks bring meanwhile. Of several it is the one
+ * that holds the most.
  */
 bool rtp_input_is_inside(const struct rtp_input *input, uint64_t *ret_frame);
 

@@ -1,6 +1,7 @@
 /*
- * Digest's response (RFC 7616): what shows that one knows a password without telling it; with MD5 and SHA-256, in the
- * form without qop, which all cameras and players know, and with qop=auth. For both ends.
+ * Digest's response (RFC 7616): what shows that one knows a password without telling it; with MD5
+ * and SHA-256, in the form without qop, which all cameras and players know, and with qop=auth. For
+ * both ends.
  */
 #ifndef SHARED_RTSP_DIGEST_H
 #define SHARED_RTSP_DIGEST_H
@@ -22,7 +23,8 @@ struct rtsp_digest {
 /* What an algorithm is called, where it is known; MD5 where nothing is said. */
 bool rtsp_digest_algorithm(sluice_http_text name, bool *ret_sha256);
 
-/* Lower-case hexadecimal digits. False where the crypto library does not have the algorithm, or a text is too long. */
+/* Lower-case hexadecimal digits. False where the crypto library does not have the algorithm, or a
+ * text is too long. */
 bool rtsp_digest(const struct rtsp_digest *digest, char response[RTSP_DIGEST_TEXT]);
 
 #endif

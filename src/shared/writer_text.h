@@ -6,7 +6,8 @@
 
 #include <sluice/writer.h>
 
-/* Queues a copy, in pieces. 0; -EAGAIN: nothing is queued, since there is no room for all; else as the copies say. */
+/* Queues a copy, in pieces. 0; -EAGAIN: nothing is queued, since there is no room for all; else as
+ * the copies say. */
 int writer_text(sluice_writer *writer, const char *bytes, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* SIGINT and SIGTERM end a tool well: it finishes what it does and says its results. A second one ends it at once. */
+/* SIGINT and SIGTERM end a tool well: it finishes what it does and says its results. A second one
+ * ends it at once. */
 #ifndef TOOLS_INTERRUPT_H
 #define TOOLS_INTERRUPT_H
 

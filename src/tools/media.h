@@ -1,6 +1,7 @@
 /*
- * An FLV file in memory: read once into blocks of a pool of its own, and its tags are slices of them, which all
- * publishers send. Times are milliseconds from the first frame on; a file that is sent again goes on behind itself.
+ * An FLV file in memory: read once into blocks of a pool of its own, and its tags are slices of
+ * them, which all publishers send. Times are milliseconds from the first frame on; a file that is
+ * sent again goes on behind itself.
  */
 #ifndef TOOLS_MEDIA_H
 #define TOOLS_MEDIA_H
@@ -37,13 +38,15 @@ struct media {
     uint64_t bytes; /* of payloads */
 };
 
-/* 0, -EPROTO (not FLV, or damaged), -ENODATA (no frames in it), -ENOMEM, or an error of open(2) or read(2) */
+/* 0, -EPROTO (not FLV, or damaged), -ENODATA (no frames in it), -ENOMEM, or an error of open(2) or
+ * read(2) */
 int media_read(const char *path, struct media **ret_media);
 
 /* NULL is allowed. */
 void media_free(struct media *media);
 
-/* Times of a tag by its number in the endless stream that the file makes when it is sent again and again. */
+/* Times of a tag by its number in the endless stream that the file makes when it is sent again and
+ * again. */
 static inline uint64_t media_time(const struct media *media, uint64_t number) {
     return number / media->count * media->duration + media->tags[number % media->count].time;
 }

@@ -1,4 +1,5 @@
-/* A player: one connection to a server that sends a stream, by HTTP-FLV or RTSP; what comes are FLV tags. */
+/* A player: one connection to a server that sends a stream, by HTTP-FLV or RTSP; what comes are FLV
+ * tags. */
 #ifndef TOOLS_PLAY_H
 #define TOOLS_PLAY_H
 
@@ -19,11 +20,12 @@ struct play_events {
     /* The payload may be kept. */
     void (*tag)(sluice_flv_tag *tag, void *user);
     /*
-     * Where it is not NULL, HTTP gives the bytes of the FLV stream instead of tags, for a user that looks at them
-     * itself and consumes what it has seen.
+     * Where it is not NULL, HTTP gives the bytes of the FLV stream instead of tags, for a user that
+     * looks at them itself and consumes what it has seen.
      */
     void (*body)(sluice_chain *body, void *user);
-    /* The last call; the player goes by itself. @error is 0 when the end was asked for, or the server's own. */
+    /* The last call; the player goes by itself. @error is 0 when the end was asked for, or the
+     * server's own. */
     void (*ended)(int error, const char *reason, void *user);
 };
 
@@ -34,8 +36,8 @@ struct play_counts {
 };
 
 /*
- * @conn: to the target; the player's, or on failure still the caller's. @timeout_ms: what nothing may come for.
- * 0, -ENOMEM, -EMSGSIZE
+ * @conn: to the target; the player's, or on failure still the caller's. @timeout_ms: what nothing
+ * may come for. 0, -ENOMEM, -EMSGSIZE
  */
 int play_new(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, const struct play_events *events,
              void *user, struct play **ret_play);

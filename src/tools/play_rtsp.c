@@ -1,4 +1,5 @@
-/* A player by RTSP: OPTIONS, DESCRIBE, SETUP of each media that can be taken, PLAY; media on the same connection. */
+/* A player by RTSP: OPTIONS, DESCRIBE, SETUP of each media that can be taken, PLAY; media on the
+ * same connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

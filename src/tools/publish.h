@@ -1,4 +1,5 @@
-/* A publisher: one connection that sends the tags of a file, as raw FLV, by HTTP (POST, chunked) or by RTSP. */
+/* A publisher: one connection that sends the tags of a file, as raw FLV, by HTTP (POST, chunked) or
+ * by RTSP. */
 #ifndef TOOLS_PUBLISH_H
 #define TOOLS_PUBLISH_H
 
@@ -11,7 +12,8 @@
 #include "tools/target.h"
 
 enum {
-    PUBLISH_QUEUE = 4 << 20,   /* most bytes that wait to be taken by the kernel; a tag may be larger */
+    /* most bytes that wait to be taken by the kernel; a tag may be larger */
+    PUBLISH_QUEUE = 4 << 20,
     PUBLISH_ANSWER_MS = 10000, /* for a server to answer */
 };
 
@@ -22,13 +24,15 @@ struct publish_events {
     void (*ready)(void *user);
     /* The kernel has taken something. */
     void (*room)(void *user);
-    /* The last call; the publisher goes by itself. @error is 0 when the server has taken all to the end. */
+    /* The last call; the publisher goes by itself. @error is 0 when the server has taken all to the
+     * end. */
     void (*ended)(int error, const char *reason, void *user);
 };
 
 /*
- * @conn: to the target; the publisher's, or on failure still the caller's. @ret_ready: whether tags may be sent
- * at once: raw FLV and HTTP do not wait to be asked. 0, -ENOMEM, -EMSGSIZE, -EOPNOTSUPP (RTSP cannot carry the media)
+ * @conn: to the target; the publisher's, or on failure still the caller's. @ret_ready: whether tags
+ * may be sent at once: raw FLV and HTTP do not wait to be asked. 0, -ENOMEM, -EMSGSIZE, -EOPNOTSUPP
+ * (RTSP cannot carry the media)
  */
 int publish_new(sluice_conn *conn, const struct target *target, const struct media *media,
                 const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready);

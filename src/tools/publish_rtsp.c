@@ -1,4 +1,5 @@
-/* A publisher by RTSP: ANNOUNCE, SETUP of each track, RECORD; then the tags as RTP packets on the same connection. */
+/* A publisher by RTSP: ANNOUNCE, SETUP of each track, RECORD; then the tags as RTP packets on the
+ * same connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,8 @@ static int describe(struct rtsp_publish *publish, const struct media *media) {
         const sluice_codec_config *config = &media->config[i];
         if (!media->has[i])
             continue;
-        /* What cannot be announced cannot be sent: half a stream would look like a fault of the server. */
+        /* What cannot be announced cannot be sent: half a stream would look like a fault of the
+         * server. */
         int error = media->has_config[i] ? make_track(publish, media, (enum media_track)i) : -EOPNOTSUPP;
         if (error)
             return error;

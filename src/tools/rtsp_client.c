@@ -10,8 +10,9 @@
 
 enum {
     HEAD_MOST = 8192,
-    ALIVE_MS = 25000,     /* a session lasts a minute where nothing else is said */
-    SKIP_MOST = 16 * 1024 /* bytes between two messages that belong to none, as some cameras put there */
+    ALIVE_MS = 25000, /* a session lasts a minute where nothing else is said */
+    /* bytes between two messages that belong to none, as some cameras put there */
+    SKIP_MOST = 16 * 1024
 };
 
 static const struct {

@@ -1,6 +1,6 @@
 /*
- * A conversation with an RTSP server on one connection: one request at a time, its answer, logins, keep-alives. What is
- * asked for, and what frames mean, is its user's: play_rtsp.c, publish_rtsp.c.
+ * A conversation with an RTSP server on one connection: one request at a time, its answer, logins,
+ * keep-alives. What is asked for, and what frames mean, is its user's: play_rtsp.c, publish_rtsp.c.
  */
 #ifndef TOOLS_RTSP_CLIENT_H
 #define TOOLS_RTSP_CLIENT_H
@@ -25,7 +25,8 @@ struct rtsp_client_events {
     void (*frame)(struct rtsp_client *client, sluice_rtsp_message *frame, void *user);
     /* The kernel has taken something: there may be room in the writer. May be NULL. */
     void (*sent)(struct rtsp_client *client, void *user);
-    /* Nothing else comes but closed(). @error is 0 when the end was asked for, or the server's own. */
+    /* Nothing else comes but closed(). @error is 0 when the end was asked for, or the server's
+     * own. */
     void (*ended)(struct rtsp_client *client, int error, const char *reason, void *user);
     /* The last call, from the loop: the client goes. */
     void (*closed)(void *user);
@@ -61,13 +62,14 @@ struct rtsp_client {
 };
 
 /*
- * @target: copied. @limit: most bytes that wait to be sent. The descriptor is the client's, or on failure still the
- * caller's. 0, -ENOMEM, -EMSGSIZE (too long a URL)
+ * @target: copied. @limit: most bytes that wait to be sent. The descriptor is the client's, or on
+ * failure still the caller's. 0, -ENOMEM, -EMSGSIZE (too long a URL)
  */
 int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit,
                     const struct rtsp_client_events *events, void *user, struct rtsp_client **ret_client);
 
-/* Asks; what goes wrong ends the client, so that nothing may be done with it after the call but return. */
+/* Asks; what goes wrong ends the client, so that nothing may be done with it after the call but
+ * return. */
 void rtsp_client_ask(struct rtsp_client *client, const struct rtsp_request *request);
 
 /* To be called each second: keeps the session. */

@@ -16,13 +16,15 @@ struct target {
     enum target_kind kind;
     char host[TARGET_HOST + 1]; /* without brackets */
     uint16_t port;
-    char user[RTSP_LOGIN_USER + 1], password[RTSP_LOGIN_USER + 1]; /* decoded; empty where there are none */
-    char path[TARGET_PATH + 1];                                    /* with the query; "/" where there is none */
+    /* decoded; empty where there are none */
+    char user[RTSP_LOGIN_USER + 1], password[RTSP_LOGIN_USER + 1];
+    /* with the query; "/" where there is none */
+    char path[TARGET_PATH + 1];
 };
 
 /*
- * Reads "-", a URL (flv://, http://, rtsp://), or else the name of a file. 0, -EPROTO (malformed, or a scheme that is
- * not known), -EMSGSIZE (too long)
+ * Reads "-", a URL (flv://, http://, rtsp://), or else the name of a file. 0, -EPROTO (malformed,
+ * or a scheme that is not known), -EMSGSIZE (too long)
  */
 int target_read(const char *text, struct target *ret_target);
 
@@ -30,8 +32,8 @@ int target_read(const char *text, struct target *ret_target);
 void target_place(const struct target *target, char *text, size_t size);
 
 /*
- * A request's head by HTTP/1.1, with name and password where there are any. @headers: further lines, each with its end.
- * Bytes, -EMSGSIZE
+ * A request's head by HTTP/1.1, with name and password where there are any. @headers: further
+ * lines, each with its end. Bytes, -EMSGSIZE
  */
 int target_http_head(const struct target *target, const char *method, const char *headers, char *head, size_t size);
 
@@ -39,8 +41,8 @@ int target_http_head(const struct target *target, const char *method, const char
 int target_url(const struct target *target, char url[RTSP_URL + 1]);
 
 /*
- * Puts a number where "%d" is in the path. Without one, and with @always, "-N" comes behind the name, before ".flv".
- * 0, -EMSGSIZE
+ * Puts a number where "%d" is in the path. Without one, and with @always, "-N" comes behind the
+ * name, before ".flv". 0, -EMSGSIZE
  */
 int target_number(struct target *target, unsigned number, int always);
 

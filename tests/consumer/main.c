@@ -1,4 +1,5 @@
-/* A program that embeds the library: reads a length-prefixed message that lies across two blocks. */
+/* A program that embeds the library: reads a length-prefixed message that lies across two
+ * blocks. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * Linked into a daemon that is as it should not be: each payload is copied once, on its way to its packet
- * (--wrap=packet_new), and so are the bytes that a connection brings from another worker (--wrap=sluice_conn_adopt).
- * The test that counts copies must find this out.
+ * Linked into a daemon that is as it should not be: each payload is copied once, on its way to its
+ * packet (--wrap=packet_new), and so are the bytes that a connection brings from another worker
+ * (--wrap=sluice_conn_adopt). The test that counts copies must find this out.
  */
 #include <string.h>
 

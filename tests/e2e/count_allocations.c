@@ -1,8 +1,8 @@
 /*
  * Preloaded into the daemon: counts its heap allocations.
  *
- * Without sanitizers it stands before malloc(3) and its relatives, and calls glibc's own. A sanitizer's runtime has
- * taken that place already; it calls a hook with each allocation.
+ * Without sanitizers it stands before malloc(3) and its relatives, and calls glibc's own. A
+ * sanitizer's runtime has taken that place already; it calls a hook with each allocation.
  */
 #include <errno.h>
 

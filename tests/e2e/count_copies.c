@@ -1,9 +1,10 @@
 /*
  * Preloaded into a program: counts the bytes that it copies by memcpy(3) and its like.
  *
- * What is not seen: copies of a constant, small size, which compilers put in place of the call (a payload's size is not
- * constant); loops that copy byte by byte; those that libc makes itself, such as in stdio; and the kernel's.
- * strcpy(3) and its like end at a zero byte, so nobody copies media with them.
+ * What is not seen: copies of a constant, small size, which compilers put in place of the call (a
+ * payload's size is not constant); loops that copy byte by byte; those that libc makes itself, such
+ * as in stdio; and the kernel's. strcpy(3) and its like end at a zero byte, so nobody copies media
+ * with them.
  */
 #include "preload.h"
 

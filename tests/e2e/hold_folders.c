@@ -1,6 +1,7 @@
 /*
- * Preloaded into the daemon: a folder that is looked into takes as long as the test wants. Where SLUICE_TEST_HOLD names
- * a FIFO, fdopendir(3) waits until somebody has opened it for writing, and then until nobody has any more.
+ * Preloaded into the daemon: a folder that is looked into takes as long as the test wants. Where
+ * SLUICE_TEST_HOLD names a FIFO, fdopendir(3) waits until somebody has opened it for writing, and
+ * then until nobody has any more.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,8 +1,9 @@
 /*
- * What the HTTP framer makes of a connection's bytes, for the comparison with other parsers. Standard input has
- * connections, each as a line with a number and so many bytes behind it. For each of them it writes a line for each
- * request, "METHOD TARGET BODY", the body as hexadecimal digits with "." in front, and then a line that begins with
- * "=": "=refused STATUS", "=wants" (the last request is not complete), "=closed" (it asks for the end), or "=idle".
+ * What the HTTP framer makes of a connection's bytes, for the comparison with other parsers.
+ * Standard input has connections, each as a line with a number and so many bytes behind it. For
+ * each of them it writes a line for each request, "METHOD TARGET BODY", the body as hexadecimal
+ * digits with "." in front, and then a line that begins with "=": "=refused STATUS", "=wants" (the
+ * last request is not complete), "=closed" (it asks for the end), or "=idle".
  */
 #include <errno.h>
 #include <stdio.h>

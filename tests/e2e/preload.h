@@ -1,4 +1,5 @@
-/* For what is preloaded into a program to count something: the count lies in a file that the test maps too. */
+/* For what is preloaded into a program to count something: the count lies in a file that the test
+ * maps too. */
 #ifndef SLUICE_TESTS_E2E_PRELOAD_H
 #define SLUICE_TESTS_E2E_PRELOAD_H
 

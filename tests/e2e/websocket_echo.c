@@ -4,14 +4,16 @@
  *     websocket_echo serve [OPTIONS]              listens on loopback, says "port N" first
  *     websocket_echo connect PORT TARGET [OPTIONS]    ends with the connection
  *
- * Payloads are sent from the blocks in which they were received. The target says what it does besides, once the
- * connection is open: "/ping" pings and, when the pong has come, says so; "/close/CODE" closes with that code.
+ * Payloads are sent from the blocks in which they were received. The target says what it does
+ * besides, once the connection is open: "/ping" pings and, when the pong has come, says so;
+ * "/close/CODE" closes with that code.
  *
  * --pieces     relay messages in pieces, as they come
  * --limit N    longest message, bytes
  *
- * Writes a line for each connection: "closed" and the close code that the peer has sent, or the error that it has made.
- * Ends with standard input, and with "pool", and whether all blocks came back and nothing was copied.
+ * Writes a line for each connection: "closed" and the close code that the peer has sent, or the
+ * error that it has made. Ends with standard input, and with "pool", and whether all blocks came
+ * back and nothing was copied.
  *
  * Environment: SLUICE_TEST_BACKEND, the loop's backend: uring or epoll.
  */
@@ -50,7 +52,8 @@ static struct {
     const char *port, *target; /* of the client */
     sluice_loop *loop;
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]; /* that the client expects */
-    uint64_t copied;                           /* in handshakes, bytes: text of lines that straddle blocks */
+    /* in handshakes, bytes: text of lines that straddle blocks */
+    uint64_t copied;
 } program;
 
 struct session {

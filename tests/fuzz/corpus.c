@@ -1,6 +1,6 @@
 /*
- * Runs a target without libFuzzer, on whatever compiler: each file that is named, and each file of each folder, in many
- * more ways than while fuzzing. FUZZ_WAYS says in how many.
+ * Runs a target without libFuzzer, on whatever compiler: each file that is named, and each file of
+ * each folder, in many more ways than while fuzzing. FUZZ_WAYS says in how many.
  */
 #include <dirent.h>
 #include <errno.h>

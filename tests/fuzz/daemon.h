@@ -1,4 +1,5 @@
-/* Options of the daemon for targets that fuzz it: as a configuration file and the files that it names say them. */
+/* Options of the daemon for targets that fuzz it: as a configuration file and the files that it
+ * names say them. */
 #ifndef SLUICE_TESTS_FUZZ_DAEMON_H
 #define SLUICE_TESTS_FUZZ_DAEMON_H
 
@@ -8,7 +9,8 @@
 void daemon_file(const void *text, size_t n, char *ret_path, size_t size);
 void daemon_file_close(const char *path);
 
-/* The options that a configuration file says, which must be right; @extra follows on what keeps it to itself. */
+/* The options that a configuration file says, which must be right; @extra follows on what keeps it
+ * to itself. */
 const struct options *daemon_options(const char *extra);
 
 /* Log lines go nowhere, but are looked at: nothing in them may be other than printable ASCII. */

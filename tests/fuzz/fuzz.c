@@ -15,8 +15,9 @@
 static const uint64_t HASH_START = 0xCBF29CE484222325, HASH_PRIME = 0x100000001B3;
 
 enum {
-    TRACED = 400,   /* bytes of what is shown */
-    WAYS = 3,       /* in which an input goes besides the whole one, while libFuzzer looks for others */
+    TRACED = 400, /* bytes of what is shown */
+    /* in which an input goes besides the whole one, while libFuzzer looks for others */
+    WAYS = 3,
     TICK_MS = 250,  /* of the process's time */
     MOST_TICKS = 4, /* for an input, or for so many of its runs */
 };
@@ -35,7 +36,8 @@ _Noreturn void fuzz_fail(const char *text, const char *file, int line) {
 }
 
 #ifdef SLUICE_POISONS
-/* Once for all of the bytes, and not for each: most of what the harness does is to look at bytes. */
+/* Once for all of the bytes, and not for each: most of what the harness does is to look at
+ * bytes. */
 static void check_readable(const void *bytes, size_t n) {
     const volatile uint8_t *trap = __asan_region_is_poisoned((void *)bytes, n);
     if (trap)
@@ -303,7 +305,8 @@ void fuzz_drive(fuzz_run *run, const fuzz_framer *framer, void *state) {
 enum { POOLS = 3, SLAB = 1 << 17, MOST_SLABS = 1024 };
 static const uint32_t block_sizes[POOLS] = {512, 2048, 16384};
 
-/* Pools go from run to run, as long as they are as they were when they were new: to make one takes as long as a run. */
+/* Pools go from run to run, as long as they are as they were when they were new: to make one takes
+ * as long as a run. */
 static sluice_pool *pools[POOLS];
 
 static sluice_pool *take_pool(unsigned which) {

@@ -1,8 +1,9 @@
 /*
- * What the fuzz targets have in common. A target is a file fuzz_NAME.c with one function, fuzz_target(), which gives an
- * input to the library and shows all that comes out of it. The harness calls it several times for each input: first
- * with the bytes in one piece, then in pieces of other lengths, in blocks of other sizes, some of the payloads kept for
- * a while. What is shown must be the same every time, bytes that are kept must not change, and nothing may stay held.
+ * What the fuzz targets have in common. A target is a file fuzz_NAME.c with one function,
+ * fuzz_target(), which gives an input to the library and shows all that comes out of it. The
+ * harness calls it several times for each input: first with the bytes in one piece, then in pieces
+ * of other lengths, in blocks of other sizes, some of the payloads kept for a while. What is shown
+ * must be the same every time, bytes that are kept must not change, and nothing may stay held.
  *
  * How an input is cut follows from the input, so an input that fails does so whenever it is run.
  */
@@ -50,7 +51,8 @@ typedef struct fuzz_run {
 /* The target. */
 void fuzz_target(fuzz_run *run);
 
-/* What libFuzzer and the plain driver call. The first lets FUZZ_WAYS say in how many ways each input goes. */
+/* What libFuzzer and the plain driver call. The first lets FUZZ_WAYS say in how many ways each
+ * input goes. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,7 +68,8 @@ uint32_t fuzz_random(fuzz_run *run, uint32_t n);
 
 /* ---- What goes in ---- */
 
-/* The length of the next piece of @n bytes that there are: at least 1, and all of them in the whole run. */
+/* The length of the next piece of @n bytes that there are: at least 1, and all of them in the whole
+ * run. */
 size_t fuzz_piece(fuzz_run *run, size_t n);
 
 /* Appends the next piece of the input to the chain; false, and nothing is done, at its end. */
@@ -82,8 +85,8 @@ sluice_slice fuzz_slice(fuzz_run *run, const void *bytes, size_t n);
 char *fuzz_copy(const void *bytes, size_t n);
 
 /*
- * The next record of the input: a byte, a length in two bytes and so many bytes, or as many as there are. False at its
- * end.
+ * The next record of the input: a byte, a length in two bytes and so many bytes, or as many as
+ * there are. False at its end.
  */
 bool fuzz_record(fuzz_run *run, uint8_t *ret_kind, const uint8_t **ret_bytes, size_t *ret_size);
 
@@ -94,7 +97,8 @@ void fuzz_show_bytes(fuzz_run *run, const char *what, const void *bytes, size_t 
 void fuzz_show_text(fuzz_run *run, const char *what, sluice_http_text text);
 void fuzz_show_slice(fuzz_run *run, const char *what, const sluice_slice *slice);
 
-/* For what may be told in pieces that depend on the cuts: only all of them together are shown, by the second call. */
+/* For what may be told in pieces that depend on the cuts: only all of them together are shown, by
+ * the second call. */
 void fuzz_gather(fuzz_run *run, const sluice_slice *slice);
 void fuzz_show_gathered(fuzz_run *run, const char *what);
 
@@ -108,13 +112,14 @@ void fuzz_keep(fuzz_run *run, sluice_slice *slice);
 
 /* What a framer has in common with the others. */
 typedef struct fuzz_framer {
-    int (*next)(void *framer, sluice_chain *chain, fuzz_run *run); /* shows the frame when it returns 1 */
-    size_t (*need)(const void *framer);                            /* may be NULL */
+    /* shows the frame when it returns 1 */
+    int (*next)(void *framer, sluice_chain *chain, fuzz_run *run);
+    size_t (*need)(const void *framer); /* may be NULL */
 } fuzz_framer;
 
 /*
- * Feeds the input to a framer until its end or an error, which is shown, and must stay. Checks that a framer that needs
- * more says nothing before it has come.
+ * Feeds the input to a framer until its end or an error, which is shown, and must stay. Checks that
+ * a framer that needs more says nothing before it has come.
  */
 void fuzz_drive(fuzz_run *run, const fuzz_framer *framer, void *state);
 

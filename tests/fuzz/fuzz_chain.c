@@ -1,6 +1,6 @@
 /*
- * Chains, slices and pools: the input is a program of calls, and after each of them every chain and slice holds what a
- * plain array of bytes says. Blocks may run out; then nothing may have changed.
+ * Chains, slices and pools: the input is a program of calls, and after each of them every chain and
+ * slice holds what a plain array of bytes says. Blocks may run out; then nothing may have changed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ typedef struct machine {
     model in_slice[SLICES];
     struct iovec reserved[CHAINS][ROOM]; /* of each chain, the room that is out */
     int pieces[CHAINS];
-    sluice_block *receiving; /* a block that is filled bit by bit, as multishot receives do; or NULL */
+    /* a block that is filled bit by bit, as multishot receives do; or NULL */
+    sluice_block *receiving;
     unsigned lent, returned; /* pieces of memory */
     uint8_t next;            /* of the bytes that are made up */
 } machine;
@@ -132,7 +133,8 @@ static void append_memory(machine *m, call c) {
     }
 }
 
-/* Bytes that come into the free end of a block, wherever the bytes before them have gone: to a connection's chain. */
+/* Bytes that come into the free end of a block, wherever the bytes before them have gone: to a
+ * connection's chain. */
 static void receive(machine *m, call c) {
     c.a %= CONNECTIONS;
     if (!m->receiving || block_tail(m->receiving) == 0) {

@@ -1,6 +1,7 @@
 /*
- * What the operator writes: the configuration file, the command line, a reload, and the files of users, keys and pulls.
- * Whoever writes them is trusted; but what is wrong in them is to be said, and what is right is to be kept as it is.
+ * What the operator writes: the configuration file, the command line, a reload, and the files of
+ * users, keys and pulls. Whoever writes them is trusted; but what is wrong in them is to be said,
+ * and what is right is to be kept as it is.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,7 +17,8 @@ static void show_view(fuzz_run *run, const sluice_flv_view *view) {
     fuzz_show(run, "header size", view->header_size);
 }
 
-/* Each track lies behind the one before, within the payload; a header for it can be written, and says the same. */
+/* Each track lies behind the one before, within the payload; a header for it can be written, and
+ * says the same. */
 static void show_tracks(fuzz_run *run, const sluice_flv_tag *tag) {
     sluice_flv_tracks place = {0};
     sluice_flv_track track;

@@ -12,7 +12,8 @@ typedef struct connection {
     sluice_chain *to; /* where bodies go */
     sluice_http_body body;
     bool in_body;
-    bool ended; /* the last request's body goes on until the peer closes, or it does not keep the connection */
+    /* the last request's body goes on until the peer closes, or it does not keep the connection */
+    bool ended;
 } connection;
 
 static void show_upgrade(fuzz_run *run, const sluice_http_request *request) {

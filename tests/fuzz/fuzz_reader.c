@@ -1,6 +1,6 @@
 /*
- * The reader: the input is a program of calls, and the stream behind it on which they are made. A call for which bytes
- * are missing is made again when more have come, as those do that use one.
+ * The reader: the input is a program of calls, and the stream behind it on which they are made. A
+ * call for which bytes are missing is made again when more have come, as those do that use one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static const uint8_t *here(const reading *r) {
     return r->stream + sluice_reader_total(r->reader);
 }
 
-/* Makes a call until it does not lack bytes, or there are no more. A call that fails must consume nothing. */
+/* Makes a call until it does not lack bytes, or there are no more. A call that fails must consume
+ * nothing. */
 #define ASK(r, result, the_call)                                                                                       \
     do {                                                                                                               \
         uint64_t before = sluice_reader_total((r)->reader);                                                            \

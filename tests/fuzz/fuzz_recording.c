@@ -1,7 +1,8 @@
 /*
- * Recordings that were not ended, whatever their bytes have become: they are repaired to whole tags of what was there,
- * which another repair leaves as they are; what is damaged elsewhere is kept byte for byte; and nothing is removed in
- * which there is a whole tag of audio or video that is a frame.
+ * Recordings that were not ended, whatever their bytes have become: they are repaired to whole tags
+ * of what was there, which another repair leaves as they are; what is damaged elsewhere is kept
+ * byte for byte; and nothing is removed in which there is a whole tag of audio or video that is a
+ * frame.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -75,7 +76,8 @@ static void check_tags(fuzz_run *run, const uint8_t *bytes, size_t n) {
     sluice_chain_free(chain);
 }
 
-/* Whether a whole tag lies anywhere that has a frame by the simplest of looks: legacy video that is H.263. */
+/* Whether a whole tag lies anywhere that has a frame by the simplest of looks: legacy video that is
+ * H.263. */
 static bool has_frame(const uint8_t *bytes, size_t n) {
     for (size_t at = 0; at + RECORD_TAG_AROUND < n; at++) {
         const uint8_t *tag = bytes + at;

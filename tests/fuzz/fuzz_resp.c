@@ -116,7 +116,8 @@ static size_t need(const void *state) {
     return sluice_resp_need(((const replies *)state)->resp);
 }
 
-/* The input as the arguments of a command: what is written is a reply to a framer, with the same arguments. */
+/* The input as the arguments of a command: what is written is a reply to a framer, with the same
+ * arguments. */
 static void write_command(fuzz_run *run) {
     enum { MOST = 8 };
     sluice_resp_arg args[MOST];

@@ -1,6 +1,7 @@
 /*
- * The RESP client: the settings say which commands it gives, the input is what the server sends, in writes that are cut
- * anywhere, before it closes. Each command is told once what became of it, and in the order of the commands.
+ * The RESP client: the settings say which commands it gives, the input is what the server sends, in
+ * writes that are cut anywhere, before it closes. Each command is told once what became of it, and
+ * in the order of the commands.
  */
 #include <errno.h>
 #include <string.h>

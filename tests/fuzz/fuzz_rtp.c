@@ -1,6 +1,6 @@
 /*
- * RTP and RTCP: the input is a list of packets, of which the first setting chooses the payload format, a record's first
- * byte whether it is RTP or RTCP.
+ * RTP and RTCP: the input is a list of packets, of which the first setting chooses the payload
+ * format, a record's first byte whether it is RTP or RTCP.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * RTP to FLV: the input is a list of packets for two tracks, whose codecs the settings choose; "f" is a record that
- * holds the fmtp parameters of SDP. The tags, written one after the other, are FLV to the framer.
+ * RTP to FLV: the input is a list of packets for two tracks, whose codecs the settings choose; "f"
+ * is a record that holds the fmtp parameters of SDP. The tags, written one after the other, are FLV
+ * to the framer.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* SDP: what is read, what is made of it for a decoder, and that what is written is read as it was meant. */
+/* SDP: what is read, what is made of it for a decoder, and that what is written is read as it was
+ * meant. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /*
- * The daemon's data plane, from connections to players: a server with its workers, on a network in memory. An input is
- * a conversation: records that say which connection (three bits), what happens (three bits), and the bytes that come.
- * After each of them the loops run until they come to rest, and what was sent to each peer is shown; it must not depend
- * on how the bytes were cut. Connections 0, 1 and 5 speak HTTP (publish, play, WebSocket), 2 and 3 RTSP, 4 is raw FLV,
- * 6 a camera that is pulled from, and 7 is nobody: the operator, the hooks' server, and the clock.
+ * The daemon's data plane, from connections to players: a server with its workers, on a network in
+ * memory. An input is a conversation: records that say which connection (three bits), what happens
+ * (three bits), and the bytes that come. After each of them the loops run until they come to rest,
+ * and what was sent to each peer is shown; it must not depend on how the bytes were cut.
+ * Connections 0, 1 and 5 speak HTTP (publish, play, WebSocket), 2 and 3 RTSP, 4 is raw FLV, 6 a
+ * camera that is pulled from, and 7 is nobody: the operator, the hooks' server, and the clock.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -30,8 +31,10 @@ enum { CONNECTIONS = 7, CAMERA = 6, NOBODY = 7, MOST_JOBS = 64, STEP_MS = 500, S
 /* Of the first byte, besides the options: */
 enum {
     BREAKS_OFF = 0x10, /* the server ends as after a failure */
-    LOSES = 0x20,      /* some are slow, and little is kept: what is sent depends on what there was room for */
-    SCARCE = 0x40,     /* memory is: who gives way for others depends on how many blocks pieces take */
+    /* some are slow, and little is kept: what is sent depends on what there was room for */
+    LOSES = 0x20,
+    /* memory is: who gives way for others depends on how many blocks pieces take */
+    SCARCE = 0x40,
 };
 
 /* What a record does besides its bytes. */
@@ -200,7 +203,8 @@ static void settle(world *w) {
     wire_settle(w->loops, w->workers);
 }
 
-/* When frames that wait for others to be sent with them have waited long enough: how long is a matter of the cuts. */
+/* When frames that wait for others to be sent with them have waited long enough: how long is a
+ * matter of the cuts. */
 static void rest(world *w) {
     settle(w);
     wire_wait(w->merge_window_ms);
@@ -219,7 +223,8 @@ static size_t frame_size(const uint8_t *at, size_t left) {
     return size < left ? (size_t)size : left;
 }
 
-/* The end of the head that says that the connection is a WebSocket now; NULL where there is none. */
+/* The end of the head that says that the connection is a WebSocket now; NULL where there is
+ * none. */
 static const uint8_t *upgrade_end(const uint8_t *bytes, size_t size) {
     static const char begin[] = "HTTP/1.1 101 ", end[] = "\r\n\r\n";
     const uint8_t *at = memmem(bytes, size, begin, sizeof begin - 1);
@@ -240,7 +245,8 @@ static void show_sent(world *w, unsigned i, const uint8_t *bytes, size_t size) {
     size_t n;
     for (at = upgraded; at < end; at += n) {
         n = frame_size(at, (size_t)(end - at));
-        /* A pong that waits gives way to the next, and to a close: how many there are is a matter of the cuts. */
+        /* A pong that waits gives way to the next, and to a close: how many there are is a matter
+         * of the cuts. */
         if (*at == 0x8A)
             continue;
         fuzz_show(w->run, "to", i);
@@ -263,8 +269,9 @@ static size_t message_size(const uint8_t *at, size_t left) {
 }
 
 /*
- * Answers and media each in their order: media go on while requests come. How much has gone before a request that makes
- * an end of it depends on the cuts, where that came together with the one that began it.
+ * Answers and media each in their order: media go on while requests come. How much has gone before
+ * a request that makes an end of it depends on the cuts, where that came together with the one that
+ * began it.
  */
 static void show_rtsp(world *w, unsigned i, const uint8_t *bytes, size_t size) {
     bool is_over = wire_is_finished(w->peers[i]) || wire_is_closed(w->peers[i]) || w->has_stopped;

@@ -1,4 +1,5 @@
-/* What is done with text byte by byte: UTF-8 in pieces, base64 and hexadecimal digits, and their reverse. */
+/* What is done with text byte by byte: UTF-8 in pieces, base64 and hexadecimal digits, and their
+ * reverse. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,8 @@
 #include "framers/text/utf8.h"
 #include "fuzz/fuzz.h"
 
-/* Characters by the table of Unicode, section 3.9: bytes of the first one, 0 when it is none or not whole. */
+/* Characters by the table of Unicode, section 3.9: bytes of the first one, 0 when it is none or not
+ * whole. */
 static size_t character(const uint8_t *at, size_t n) {
     if (at[0] < 0x80)
         return 1;

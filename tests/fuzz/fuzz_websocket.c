@@ -38,7 +38,8 @@ static int next(void *state, sluice_chain *chain, fuzz_run *run) {
     sluice_websocket_message *message;
     int result = sluice_websocket_next(e->websocket, chain, &message);
     if (result < 0) {
-        /* How much of the message was delivered before it turned out to be broken is a matter of the cuts. */
+        /* How much of the message was delivered before it turned out to be broken is a matter of
+         * the cuts. */
         e->open = false;
         fuzz_show(run, "close code", sluice_websocket_close_code(e->websocket));
     }

@@ -1,6 +1,7 @@
 /*
- * The small texts that the daemon reads: rules, tokens, addresses, URLs, names, ranges. Each record of the input is one
- * of them. What is read is compared with another way to read it, where there is one.
+ * The small texts that the daemon reads: rules, tokens, addresses, URLs, names, ranges. Each record
+ * of the input is one of them. What is read is compared with another way to read it, where there is
+ * one.
  */
 #include <arpa/inet.h>
 #include <ctype.h>

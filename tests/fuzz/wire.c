@@ -16,7 +16,8 @@ enum {
     PEERS = 64,
     LINES = 32, /* of a backend */
     PIECES = 64,
-    MOST_TURNS = 200000, /* for a loop to come to rest; a record of an input has 65535 bytes, and may come one by one */
+    /* for a loop to come to rest; a record of an input has 65535 bytes, and may come one by one */
+    MOST_TURNS = 200000,
     RANDOM_BYTE = 0x29,
 };
 
@@ -321,8 +322,9 @@ static void complete_send(wire *w, line *here) {
 }
 
 /*
- * What comes goes behind what came before, in the same block: in some runs always, in the others as backends do it,
- * where blocks are short or come with a few bytes each. Else a run would have as many blocks as there are pieces.
+ * What comes goes behind what came before, in the same block: in some runs always, in the others as
+ * backends do it, where blocks are short or come with a few bytes each. Else a run would have as
+ * many blocks as there are pieces.
  */
 static bool aims(const sluice_io *io) {
     return net.aims || aim_is_wanted(io, pool_is_pressed(io->chain.pool));
@@ -342,8 +344,9 @@ static size_t receive_behind(sluice_io *io, const uint8_t *bytes, size_t n) {
 }
 
 /*
- * Into blocks. There always are some: an input has fewer bytes than they hold, and whoever keeps frames leaves the
- * reserve alone. A peer that had to wait for a block would be a matter of the cuts.
+ * Into blocks. There always are some: an input has fewer bytes than they hold, and whoever keeps
+ * frames leaves the reserve alone. A peer that had to wait for a block would be a matter of the
+ * cuts.
  */
 static size_t receive(sluice_io *io, const uint8_t *bytes, size_t n) {
     size_t done = receive_behind(io, bytes, n);

@@ -1,10 +1,12 @@
 /*
- * A network in memory, for fuzzing what runs on a loop: a backend without a kernel under it, and peers whose bytes are
- * an input's. It takes the place of the epoll backend; the clock (clock_gettime, time), getrandom(), close() and
- * shutdown() are its own as well, so a run follows from its input alone.
+ * A network in memory, for fuzzing what runs on a loop: a backend without a kernel under it, and
+ * peers whose bytes are an input's. It takes the place of the epoll backend; the clock
+ * (clock_gettime, time), getrandom(), close() and shutdown() are its own as well, so a run follows
+ * from its input alone.
  *
- * What comes is cut as the run cuts (fuzz_piece()), and so is what is taken of a send. The bytes of a send are read
- * when it completes, a turn later, as io_uring may: memory that has gone by then is found.
+ * What comes is cut as the run cuts (fuzz_piece()), and so is what is taken of a send. The bytes of
+ * a send are read when it completes, a turn later, as io_uring may: memory that has gone by then is
+ * found.
  */
 #ifndef SLUICE_TESTS_FUZZ_WIRE_H
 #define SLUICE_TESTS_FUZZ_WIRE_H
@@ -19,7 +21,8 @@ typedef struct wire_peer wire_peer;
 void wire_begin(fuzz_run *run);
 void wire_end(void);
 
-/* A peer that has connected; its other end is the descriptor. It lasts until wire_end(). NULL: there are too many. */
+/* A peer that has connected; its other end is the descriptor. It lasts until wire_end(). NULL:
+ * there are too many. */
 wire_peer *wire_connect(void);
 int wire_descriptor(const wire_peer *peer);
 

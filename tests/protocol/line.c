@@ -1,4 +1,5 @@
-/* For tests: a line comes back behind the worker's number and the peer's address. "go N" moves to worker N. */
+/* For tests: a line comes back behind the worker's number and the peer's address. "go N" moves to
+ * worker N. */
 #include <stdio.h>
 #include <stdlib.h>
 

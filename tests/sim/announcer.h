@@ -14,8 +14,9 @@ struct announcer {
     enum announcer_step step;
     struct dialog dialog;
     bool has_video, has_audio;
-    bool is_hasty;     /* does not wait until it is told that it may send */
-    bool sets_in_band; /* what a decoder needs comes with each key frame, and not with the description */
+    bool is_hasty; /* does not wait until it is told that it may send */
+    /* what a decoder needs comes with each key frame, and not with the description */
+    bool sets_in_band;
     uint8_t video_header[MEDIA_LEAST + MEDIA_AROUND], audio_header[MEDIA_LEAST + MEDIA_AROUND];
     unsigned next_track;  /* to be set up */
     uint32_t packet_most; /* bytes of a payload */

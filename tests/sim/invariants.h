@@ -10,7 +10,8 @@
 /* Whether this step is one of those at which everything is looked at, not only what is counted. */
 bool check_is_thorough(void);
 
-/* Blocks of a loop's pool: each is free, with the kernel, on its way from it, or held; none is two of these. */
+/* Blocks of a loop's pool: each is free, with the kernel, on its way from it, or held; none is two
+ * of these. */
 void check_blocks(sluice_loop *loop);
 
 /* What a chain has is held, and at least as long as it says. */

@@ -1,6 +1,7 @@
 /*
- * The simulated kernel: descriptors and what they name, seen from both ends. The program under test reaches it by
- * system calls (system.c) and by its rings (ring*.c); simulated peers and disks by the calls below.
+ * The simulated kernel: descriptors and what they name, seen from both ends. The program under test
+ * reaches it by system calls (system.c) and by its rings (ring*.c); simulated peers and disks by
+ * the calls below.
  */
 #ifndef SLUICE_TESTS_SIM_KERNEL_H
 #define SLUICE_TESTS_SIM_KERNEL_H
@@ -77,7 +78,8 @@ void kernel_end(void);
 /* A peer: connects to a port. NULL where nobody listens. The reference is the peer's. */
 struct file *peer_connect(uint16_t port);
 
-/* Sends as much as the window takes; finishes; goes with a reset; takes what was sent to it. Bytes. */
+/* Sends as much as the window takes; finishes; goes with a reset; takes what was sent to it.
+ * Bytes. */
 size_t peer_send(struct file *file, const void *bytes, size_t n);
 void peer_finish(struct file *file);
 void peer_reset(struct file *file);
@@ -87,8 +89,9 @@ size_t peer_receive(struct file *file, void *bytes, size_t n);
 bool peer_is_ended(const struct file *file);
 
 /*
- * Calls once, up to @most_us after there is something new for the peer: bytes, room for its own, or the end. Peers that
- * have nothing to do sleep: a world in which many ask again and again is slow to play.
+ * Calls once, up to @most_us after there is something new for the peer: bytes, room for its own, or
+ * the end. Peers that have nothing to do sleep: a world in which many ask again and again is slow
+ * to play.
  */
 void peer_watch(struct file *file, uint32_t most_us, world_fn *call, void *user);
 void peer_wake(struct file *file);
@@ -103,12 +106,14 @@ void rings_begin(void);
 void rings_end(void);
 void rings_touch(struct file *file);
 
-/* Of a ring and group: buffers that the kernel has, and that completions bring which have not been seen. */
+/* Of a ring and group: buffers that the kernel has, and that completions bring which have not been
+ * seen. */
 struct io_uring;
 uint32_t rings_published(const struct io_uring *ring, uint32_t group);
 uint32_t rings_returned(const struct io_uring *ring, uint32_t group);
 
-/* Called each time that the program enters the kernel to wait: a step has been made. How many there were. */
+/* Called each time that the program enters the kernel to wait: a step has been made. How many there
+ * were. */
 void rings_on_step(void (*call)(void));
 uint32_t rings_steps(void);
 

@@ -1,6 +1,6 @@
 /*
- * Users of the library's connections and files, each of whom makes any call at any time, while everything goes wrong.
- * Then nothing goes wrong any more, and everybody must get what is left.
+ * Users of the library's connections and files, each of whom makes any call at any time, while
+ * everything goes wrong. Then nothing goes wrong any more, and everybody must get what is left.
  */
 #include <arpa/inet.h>
 #include <string.h>

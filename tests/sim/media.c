@@ -32,8 +32,9 @@ void media_write_header(uint8_t *out, bool has_video, bool has_audio) {
 }
 
 /*
- * H.264 and AAC in form. What a decoder needs to know is followed by bytes that it does not look at: in the picture's
- * parameter set and the audio's, so that they come along wherever these are told otherwise.
+ * H.264 and AAC in form. What a decoder needs to know is followed by bytes that it does not look
+ * at: in the picture's parameter set and the audio's, so that they come along wherever these are
+ * told otherwise.
  */
 static const uint8_t video_record[] = {0x17, 0, 0, 0,    0,    1,    0x42, 0xc0, 0x0a, 0xff,
                                        0xe1, 0, 8, 0x67, 0x42, 0xc0, 0x0a, 0xda, 0x0f, 0x0a,

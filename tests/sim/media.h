@@ -1,4 +1,5 @@
-/* Tags of FLV that say which they are, and whose every byte follows from that: what arrives is compared with it. */
+/* Tags of FLV that say which they are, and whose every byte follows from that: what arrives is
+ * compared with it. */
 #ifndef SLUICE_TESTS_SIM_MEDIA_H
 #define SLUICE_TESTS_SIM_MEDIA_H
 
@@ -37,10 +38,12 @@ void media_write_header(uint8_t *out, bool has_video, bool has_audio);
 /* The tag with its header and trailer. size + MEDIA_AROUND bytes. */
 void media_write_tag(uint8_t *out, const struct media_tag *tag);
 
-/* Reads a tag from the front: its bytes in all; 0 when it is not whole. Fails where any byte is not as it was made. */
+/* Reads a tag from the front: its bytes in all; 0 when it is not whole. Fails where any byte is not
+ * as it was made. */
 size_t media_read_tag(const uint8_t *bytes, size_t n, const char *who, struct media_tag *ret_tag);
 
-/* Reads a frame from its name on, before which the payload had that many bytes, and all of which there is. */
+/* Reads a frame from its name on, before which the payload had that many bytes, and all of which
+ * there is. */
 void media_read_frame(const uint8_t *name, size_t n, uint32_t before, const char *who, struct media_tag *ret_tag);
 
 static inline bool media_is_header(const struct media_tag *tag) {

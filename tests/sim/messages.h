@@ -1,4 +1,5 @@
-/* What a WebSocket player reads and says: messages of whole tags, and control frames between them. */
+/* What a WebSocket player reads and says: messages of whole tags, and control frames between
+ * them. */
 #ifndef SLUICE_TESTS_SIM_MESSAGES_H
 #define SLUICE_TESTS_SIM_MESSAGES_H
 
@@ -26,7 +27,8 @@ struct messages {
 /* Reads what the server has sent. */
 void messages_take(struct messages *messages, const uint8_t *bytes, size_t n);
 
-/* Says something, or nothing; sends what has been said. Nothing that ends it while the world is calm. */
+/* Says something, or nothing; sends what has been said. Nothing that ends it while the world is
+ * calm. */
 void messages_say(struct messages *messages, struct file *file);
 
 /* The last ping has been answered. */

@@ -54,7 +54,8 @@ struct player_plan {
     enum player_manner manner;
     enum player_form form;
     bool has_room; /* the kernel takes much for it */
-    bool may_lose; /* memory may be short: by RTP, frames are lost then that only the packets' numbers tell of */
+    /* memory may be short: by RTP, frames are lost then that only the packets' numbers tell of */
+    bool may_lose;
 };
 
 struct sim_player;

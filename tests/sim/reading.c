@@ -79,7 +79,8 @@ static void on_end(sluice_file *file, int error, void *at) {
     struct reading *reading = at;
     world_trace("file's end", reading->stream, error, 0);
     reading->is_ended = true;
-    /* In a pool of few slabs, a class may have no more blocks than the kernel keeps for its receives. */
+    /* In a pool of few slabs, a class may have no more blocks than the kernel keeps for its
+     * receives. */
     reading->has_starved |= error == -ENOBUFS;
     WORLD_CHECK(!reading->settled || !error || !world_is_calm() || error == -EIO || error == -ENOBUFS,
                 "file %u ends with %d", reading->stream, error);

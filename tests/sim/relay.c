@@ -1,7 +1,8 @@
 /*
- * The daemon's data plane, whole: listeners, sessions, streams, players' queues, recordings, on one worker. Publishers
- * and players come and go while everything goes wrong; then nothing goes wrong any more, and what is left must serve a
- * publisher and a player as if nothing had happened, and end when it is told to.
+ * The daemon's data plane, whole: listeners, sessions, streams, players' queues, recordings, on one
+ * worker. Publishers and players come and go while everything goes wrong; then nothing goes wrong
+ * any more, and what is left must serve a publisher and a player as if nothing had happened, and
+ * end when it is told to.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ enum {
     SECOND = 1000000,      /* microseconds */
     WATCH = PEERS_STREAMS, /* the stream by which the end is judged */
     WATCH_FRAMES = 60,
-    ENOUGH = 512 << 10,   /* bytes of a player's queue: more blocks than the watched stream's beginning uses up */
+    /* bytes of a player's queue: more blocks than the watched stream's beginning uses up */
+    ENOUGH = 512 << 10,
     PLENTY = 4 << 20,     /* bytes in all */
     LITTLE = 512 << 10,   /* in less, blocks may run out though nothing goes wrong */
     HEADERS = 2 * 60,     /* bytes that publishers have as decoder's headers, at most */
@@ -122,7 +124,8 @@ static void start_player(void *user) {
         relay.players[relay.player_count++] = player;
 }
 
-/* Where little memory is allowed, tags may use up all that describes them: nothing is left for RTP's packets. */
+/* Where little memory is allowed, tags may use up all that describes them: nothing is left for
+ * RTP's packets. */
 static bool has_room_for_rtp(void) {
     return server_worker(relay.server, 0)->options->memory >= PLENTY;
 }
@@ -187,7 +190,8 @@ static void judge(void *user) {
     (void)user;
     WORLD_CHECK(sim_publisher_frames(relay.watched) == WATCH_FRAMES, "only %u frames could be published in the end",
                 sim_publisher_frames(relay.watched));
-    /* Where little memory is allowed, the stream's beginning may be more than its players are given. */
+    /* Where little memory is allowed, the stream's beginning may be more than its players are
+     * given. */
     bool has_room = server_worker(relay.server, 0)->options->streams.all.player_buffer >= ENOUGH;
     /* By RTSP some may have gone by until a player has asked for everything. */
     uint32_t least = relay.watcher_form == PLAY_RTSP ? WATCH_FRAMES / 2 : WATCH_FRAMES;
@@ -273,7 +277,8 @@ static void check_step(void) {
     registry_each(worker->registry, check_stream, (void *)worker->options);
 }
 
-/* What has been recorded. Complete or not, it has whole tags, as they were published, and gaps that are marked. */
+/* What has been recorded. Complete or not, it has whole tags, as they were published, and gaps that
+ * are marked. */
 static void check_recording(const struct disk_file *file, bool has_room) {
     struct viewer viewer = {.who = file->path, .takes_any_start = true};
     bool is_complete = !strstr(file->path, ".part");

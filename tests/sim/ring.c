@@ -1,4 +1,5 @@
-/* The queues of the simulated io_uring, in place of liburing: submission, completion, overflow, the wait. */
+/* The queues of the simulated io_uring, in place of liburing: submission, completion, overflow, the
+ * wait. */
 #include "sim/ring.h"
 
 #include <errno.h>
@@ -94,7 +95,8 @@ static bool is_full(const struct ring *ring) {
 
 /* Who asks again at once where there are no buffers is sent back at once, without end. */
 static void judge_wait(const struct ring *ring) {
-    /* Who cannot know that they are gone, since their completion is late, may ask until it is there. */
+    /* Who cannot know that they are gone, since their completion is late, may ask until it is
+     * there. */
     bool starved = ready(ring) > 0 && rings.useful == 0 && ring->delayed.count == 0 && ring->overflow.count == 0;
     rings.useful = 0;
     rings.starved = starved ? rings.starved + 1 : 0;
@@ -318,7 +320,8 @@ static void look(struct ring *ring) {
             group_look(&ring->groups[i], ring);
 }
 
-/* Enters the kernel for events: a step has been made. What submit() says; what was deferred has been worked on. */
+/* Enters the kernel for events: a step has been made. What submit() says; what was deferred has
+ * been worked on. */
 static int enter(struct ring *ring) {
     world_pass(world_is_calm() ? 1 : world_between(1, 20));
     look(ring);
@@ -327,7 +330,8 @@ static int enter(struct ring *ring) {
         rings.on_step();
     unsigned asked = ring->user->sq.sqe_tail - ring->sq_head;
     int submitted = submit(ring);
-    /* Who gets rid of only some does not wait: that is io_uring_enter()'s way to say that it has taken no more. */
+    /* Who gets rid of only some does not wait: that is io_uring_enter()'s way to say that it has
+     * taken no more. */
     if (submitted < 0 || (unsigned)submitted < asked)
         return submitted < 0 ? submitted : -EAGAIN;
     flush_overflow(ring);
@@ -347,7 +351,8 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
                                      struct __kernel_timespec *timeout, sigset_t *signals) {
     struct ring *ring = ring_of(user);
     (void)ret_cqe, (void)signals;
-    /* As liburing does: with so many there it submits alone, and nothing that was deferred is worked on. */
+    /* As liburing does: with so many there it submits alone, and nothing that was deferred is
+     * worked on. */
     if (ready(ring) >= wait_count)
         return io_uring_submit(user);
     int submitted = enter(ring);

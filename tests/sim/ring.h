@@ -65,12 +65,14 @@ struct ring {
     uint32_t fixed_count;
 };
 
-/* What this kernel can do. Bundles that have gaps are those of Linux 6.13.11 to 6.14.8: see ring_receive.c. */
+/* What this kernel can do. Bundles that have gaps are those of Linux 6.13.11 to 6.14.8: see
+ * ring_receive.c. */
 enum kernel_age { KERNEL_BUNDLES, KERNEL_MULTISHOT, KERNEL_SINGLE, KERNEL_GAPS, KERNEL_AGES };
 
 enum kernel_age ring_kernel_age(void);
 
-/* The last completion of an operation, which is gone with it; or one that others follow: false where it cannot be. */
+/* The last completion of an operation, which is gone with it; or one that others follow: false
+ * where it cannot be. */
 void ring_finish(struct ring *ring, struct op *op, int result, uint32_t flags, uint32_t buffers);
 bool ring_post_more(struct ring *ring, struct op *op, int result, uint32_t flags, uint32_t buffers);
 void ring_post(struct ring *ring, uint64_t data, int result);
@@ -80,7 +82,8 @@ struct op *ring_add(struct ring *ring, const struct io_uring_sqe *sqe);
 /* Works on it then, and not before. */
 void ring_delay(struct op *op, uint64_t microseconds);
 
-/* ring_group.c: what has been published is looked at: nothing may be published twice, or written to. */
+/* ring_group.c: what has been published is looked at: nothing may be published twice, or written
+ * to. */
 void group_look(struct group *group, struct ring *ring);
 uint32_t group_count(const struct group *group);
 void group_fill(struct group *group, uint16_t at, struct file *file, uint32_t n);

@@ -1,4 +1,5 @@
-/* Provided buffers: what is published is the kernel's, and nobody else may touch it until it comes back. */
+/* Provided buffers: what is published is the kernel's, and nobody else may touch it until it comes
+ * back. */
 #include <string.h>
 
 #include "memory/poison.h"
@@ -11,7 +12,8 @@ enum {
     PLACES = 1 << 14,
 };
 
-/* How many published buffers' addresses fall to a place: where there is none, nothing needs to be looked for. */
+/* How many published buffers' addresses fall to a place: where there is none, nothing needs to be
+ * looked for. */
 static uint16_t places[PLACES];
 
 static uint16_t *place_of(const void *memory) {

@@ -47,8 +47,8 @@ static struct io_uring_buf *entry(const struct group *group, uint16_t at) {
 }
 
 /*
- * How many bytes the entries take that a receive looks at: the one that it expects its bytes to end in is shortened to
- * that, which stays where they do not come.
+ * How many bytes the entries take that a receive looks at: the one that it expects its bytes to end
+ * in is shortened to that, which stays where they do not come.
  */
 static size_t peek(struct group *group, const struct op *op, bool many) {
     size_t expected = op->file->received_length, room = 0;
@@ -111,8 +111,9 @@ static bool ends_after(const struct op *op, const struct group *group, bool many
 }
 
 /*
- * A bundle that is short, although there is more. Some kernels go on with it in the next buffer, and complete with the
- * sum: who takes the buffers for full ones takes bytes for received that are not.
+ * A bundle that is short, although there is more. Some kernels go on with it in the next buffer,
+ * and complete with the sum: who takes the buffers for full ones takes bytes for received that are
+ * not.
  */
 static uint32_t go_on(struct group *group, struct op *op, uint32_t *buffers) {
     if (ring_kernel_age() != KERNEL_GAPS || op->file->received_length == 0 || group_count(group) == 0)

@@ -1,4 +1,5 @@
-/* What RTP's packets are made of, as far as both who sends and who looks at them need it (RFC 3550, 6184, 3640). */
+/* What RTP's packets are made of, as far as both who sends and who looks at them need it (RFC 3550,
+ * 6184, 3640). */
 #ifndef SLUICE_TESTS_SIM_RTP_H
 #define SLUICE_TESTS_SIM_RTP_H
 

@@ -68,7 +68,8 @@ static void see_description(struct rtsp *rtsp, const char *reply) {
     rtsp->tracks[0].is_there = strstr(reply, "m=video") != NULL;
     rtsp->tracks[1].is_there = strstr(reply, "m=audio") != NULL;
     WORLD_CHECK(rtsp->tracks[0].is_there || rtsp->tracks[1].is_there, "%s: no track is described", rtsp->viewer->who);
-    /* A track that comes later is not this player's, whose frames then have gaps that nothing marks. */
+    /* A track that comes later is not this player's, whose frames then have gaps that nothing
+     * marks. */
     rtsp->viewer->has_video = rtsp->tracks[0].is_there;
     rtsp->viewer->takes_gaps |= rtsp->tracks[0].is_there != rtsp->needs_video ||
                                 rtsp->tracks[1].is_there != rtsp->needs_audio;

@@ -1,4 +1,5 @@
-/* A player that asks by RTSP and gets RTP between the answers: what it says, and what it must be told. */
+/* A player that asks by RTSP and gets RTP between the answers: what it says, and what it must be
+ * told. */
 #ifndef SLUICE_TESTS_SIM_RTSP_H
 #define SLUICE_TESTS_SIM_RTSP_H
 
@@ -32,7 +33,8 @@ struct rtsp {
 void rtsp_begin(struct rtsp *rtsp, struct viewer *viewer, bool has_video, bool has_audio);
 void rtsp_take(struct rtsp *rtsp, const uint8_t *bytes, size_t n);
 
-/* Sends what is to be said; now and then asks for something. Leaves only while the world is not calm. */
+/* Sends what is to be said; now and then asks for something. Leaves only while the world is not
+ * calm. */
 void rtsp_say(struct rtsp *rtsp, struct file *file);
 
 /* Each request has been answered. */

@@ -1,4 +1,5 @@
-/* What the daemon has besides its data plane, and what the disk is made of: told to the simulated world. */
+/* What the daemon has besides its data plane, and what the disk is made of: told to the simulated
+ * world. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

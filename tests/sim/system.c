@@ -1,4 +1,5 @@
-/* System calls and allocations of the program under test, by the linker's --wrap; what is not simulated is real. */
+/* System calls and allocations of the program under test, by the linker's --wrap; what is not
+ * simulated is real. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -319,7 +320,8 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-/* Mappings are kept for the next that is about as large: fresh pages are a good part of what a world costs. */
+/* Mappings are kept for the next that is about as large: fresh pages are a good part of what a
+ * world costs. */
 static struct mapping {
     void *memory;
     size_t room;

@@ -1,6 +1,7 @@
 /*
- * Threads for calls that may block: each makes its calls one after another, at later times, while the loop does
- * something else. What has begun is done in any case; what has not is not, once it is cancelled or the thread ends.
+ * Threads for calls that may block: each makes its calls one after another, at later times, while
+ * the loop does something else. What has begun is done in any case; what has not is not, once it is
+ * cancelled or the thread ends.
  */
 #include "backends/io_thread.h"
 

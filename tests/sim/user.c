@@ -21,7 +21,9 @@ struct user {
     uint64_t place;               /* of the next byte that the program consumes */
     bool peer_ended;              /* finished or reset */
     bool resets;
-    bool waits; /* for the program to have all the bytes before it sends more, or finishes: nothing else brings them */
+    /* for the program to have all the bytes before it sends more, or finishes: nothing else brings
+     * them */
+    bool waits;
 
     uint8_t *memory; /* a receive into it is under way */
     size_t memory_size;
@@ -284,7 +286,8 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     uint64_t left = user->answer_total - user->answered;
     size_t count = 0, done = 0;
     (void)conn;
-    /* The window of the pattern is not as long as that: one byte at a place of it is the same at another. */
+    /* The window of the pattern is not as long as that: one byte at a place of it is the same at
+     * another. */
     left = user->answered + left > TO_PEER ? (user->answered < TO_PEER ? TO_PEER - user->answered : 0) : left;
     while (count < max && count < 5 && done < left) {
         size_t n = world_between(1, 4000);

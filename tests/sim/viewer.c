@@ -4,7 +4,8 @@
 
 #include "sim/world.h"
 
-/* Frames are missing before this one: decoding must be able to go on with it. Headers are not sent twice. */
+/* Frames are missing before this one: decoding must be able to go on with it. Headers are not sent
+ * twice. */
 static void judge_gap(struct viewer *viewer, const struct media_tag *tag) {
     bool goes_on = tag->kind == (viewer->has_video ? MEDIA_KEY_FRAME : MEDIA_AUDIO);
     viewer->gaps++;
@@ -42,7 +43,8 @@ void viewer_see(struct viewer *viewer, const struct media_tag *tag) {
         see_frame(viewer, tag);
         return;
     }
-    /* A header says the number of the frame behind it: a publisher's headers all differ, and none comes again. */
+    /* A header says the number of the frame behind it: a publisher's headers all differ, and none
+     * comes again. */
     WORLD_CHECK(viewer->takes_any_start || tag->generation != viewer->header_generation[tag->kind] ||
                     tag->number > viewer->header_number[tag->kind],
                 "%s: the header %u of publisher %u comes again", viewer->who, tag->number, tag->generation);

@@ -1,4 +1,5 @@
-/* Watches a sequence of tags: each must be whole and as it was published, in order, and what is missing marked. */
+/* Watches a sequence of tags: each must be whole and as it was published, in order, and what is
+ * missing marked. */
 #ifndef SLUICE_TESTS_SIM_VIEWER_H
 #define SLUICE_TESTS_SIM_VIEWER_H
 

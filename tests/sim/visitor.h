@@ -1,6 +1,6 @@
 /*
- * Who asks for what was recorded: lists, page by page, and files or parts of them, over a connection that is kept; or
- * leaves while it is asked for.
+ * Who asks for what was recorded: lists, page by page, and files or parts of them, over a
+ * connection that is kept; or leaves while it is asked for.
  */
 #ifndef SLUICE_TESTS_SIM_VISITOR_H
 #define SLUICE_TESTS_SIM_VISITOR_H

@@ -236,7 +236,8 @@ void world_pass(uint64_t microseconds) {
     world.now += microseconds;
 }
 
-/* Each number by a factor of its own, all of which are multiplied at a time: there are many events. */
+/* Each number by a factor of its own, all of which are multiplied at a time: there are many
+ * events. */
 static void mix(const struct line *line) {
     uint64_t sum = line->now * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)line->a * UINT64_C(0xbf58476d1ce4e5b9) +
                    (uint64_t)line->b * UINT64_C(0x94d049bb133111eb) + (uint64_t)line->c * UINT64_C(0xd6e8feb86659fd93);

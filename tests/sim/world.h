@@ -1,6 +1,7 @@
 /*
- * The simulated world: a clock that stands still unless it is moved, events in the order of their time, chance that
- * follows from a seed, faults, and the trace of what has happened. One world at a time; one thread.
+ * The simulated world: a clock that stands still unless it is moved, events in the order of their
+ * time, chance that follows from a seed, faults, and the trace of what has happened. One world at a
+ * time; one thread.
  */
 #ifndef SLUICE_TESTS_SIM_WORLD_H
 #define SLUICE_TESTS_SIM_WORLD_H
@@ -70,7 +71,8 @@ const char *world_fault_name(enum fault fault);
 typedef void world_fn(void *user);
 void world_after(uint64_t microseconds, world_fn *call, void *user);
 
-/* Goes to the next event, if it is not after @deadline, and calls it; else to the deadline. False: nothing will be. */
+/* Goes to the next event, if it is not after @deadline, and calls it; else to the deadline. False:
+ * nothing will be. */
 bool world_advance(uint64_t deadline);
 void world_pass(uint64_t microseconds);
 

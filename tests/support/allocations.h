@@ -1,6 +1,6 @@
 /*
- * Counts what the thread allocates: the allocator's own names, in the test program's place. For one file of a program.
- * Not under sanitizers, whose allocator it is then.
+ * Counts what the thread allocates: the allocator's own names, in the test program's place. For one
+ * file of a program. Not under sanitizers, whose allocator it is then.
  */
 #ifndef SLUICE_TESTS_SUPPORT_ALLOCATIONS_H
 #define SLUICE_TESTS_SUPPORT_ALLOCATIONS_H

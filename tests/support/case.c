@@ -1,4 +1,5 @@
-/* Every unit test runs the cases that SLUICE_TEST_CASE matches, where it is set: a name, or a pattern with * and ?. */
+/* Every unit test runs the cases that SLUICE_TEST_CASE matches, where it is set: a name, or a
+ * pattern with * and ?. */
 
 #include <fnmatch.h>
 #include <setjmp.h>

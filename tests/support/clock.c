@@ -11,7 +11,8 @@ enum { NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 int __real_clock_gettime(clockid_t id, struct timespec *ret_now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret_now);
 
-/* Nanoseconds. The clock is this much behind the real one, or where it stands; threads look at it too. */
+/* Nanoseconds. The clock is this much behind the real one, or where it stands; threads look at it
+ * too. */
 static _Atomic int64_t behind, stands_at;
 static atomic_bool stands;
 

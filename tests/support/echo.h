@@ -1,6 +1,6 @@
 /*
- * A server on a loop that sends back what it receives, and clients on the same loop that check what comes back: both
- * directions of many connections in one thread, whoever runs the loop.
+ * A server on a loop that sends back what it receives, and clients on the same loop that check what
+ * comes back: both directions of many connections in one thread, whoever runs the loop.
  */
 #ifndef SLUICE_TESTS_SUPPORT_ECHO_H
 #define SLUICE_TESTS_SUPPORT_ECHO_H
@@ -20,7 +20,8 @@ typedef struct echo_server {
 /* Listens on loopback. */
 void echo_server_open(echo_server *server, sluice_loop *loop);
 
-/* Sends @total pattern bytes, says that it has finished, and closes at the end of what comes back. */
+/* Sends @total pattern bytes, says that it has finished, and closes at the end of what comes
+ * back. */
 typedef struct echo_client {
     sluice_conn *conn;
     uint32_t seed;

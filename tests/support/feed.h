@@ -9,15 +9,16 @@
 #include <sluice/pool.h>
 
 /*
- * Appends the bytes in blocks of the pool, at most @piece bytes in each; 0 fills every block. Under AddressSanitizer
- * the rest of each block traps.
+ * Appends the bytes in blocks of the pool, at most @piece bytes in each; 0 fills every block. Under
+ * AddressSanitizer the rest of each block traps.
  */
 void feed(sluice_chain *chain, sluice_pool *pool, const void *bytes, size_t size, size_t piece);
 
 /*
- * Bytes that trap when they are read over, wherever they are cut: for each length there is a copy of the first so many
- * bytes that ends at a page nobody may touch. So any range of them can be had as foreign memory behind which the guard
- * begins, without copying anything when it is fed. Costs a page or more per byte: for vectors of a few KiB.
+ * Bytes that trap when they are read over, wherever they are cut: for each length there is a copy
+ * of the first so many bytes that ends at a page nobody may touch. So any range of them can be had
+ * as foreign memory behind which the guard begins, without copying anything when it is fed. Costs a
+ * page or more per byte: for vectors of a few KiB.
  */
 typedef struct feed_guarded feed_guarded;
 
@@ -30,9 +31,9 @@ void feed_guarded_free(feed_guarded *guarded);
 void feed_guarded_range(feed_guarded *guarded, sluice_chain *chain, size_t from, size_t to);
 
 /*
- * By how many bytes the first cuts of all pairs of cuts are apart: 1, unless SLUICE_TEST_CUTS_APART says more, for
- * whoever runs the same tests a thousand times. The thread sanitizer has nothing to find in one thread and takes long
- * for it: 16.
+ * By how many bytes the first cuts of all pairs of cuts are apart: 1, unless SLUICE_TEST_CUTS_APART
+ * says more, for whoever runs the same tests a thousand times. The thread sanitizer has nothing to
+ * find in one thread and takes long for it: 16.
  */
 size_t feed_cuts_apart(void);
 

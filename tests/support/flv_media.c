@@ -87,7 +87,8 @@ static void compare_track(const flv_media *media, const flv_media *out, sluice_f
     assert_null(flv_media_find(out, type, SLUICE_FLV_FRAME, i));
 }
 
-/* Samples may be cut into frames elsewhere: all of them together, and each frame's time by what is before it. */
+/* Samples may be cut into frames elsewhere: all of them together, and each frame's time by what is
+ * before it. */
 static bool compare_samples(const flv_media *media, const flv_media *out) {
     static uint8_t samples[1 << 20];
     const flv_media_frame *first = flv_media_find(media, SLUICE_FLV_AUDIO, SLUICE_FLV_FRAME, 0);

@@ -1,4 +1,5 @@
-/* The frames of an FLV file and of a stream of tags, to be compared; and the tracks that an SDP announces. */
+/* The frames of an FLV file and of a stream of tags, to be compared; and the tracks that an SDP
+ * announces. */
 #ifndef SLUICE_TESTS_SUPPORT_FLV_MEDIA_H
 #define SLUICE_TESTS_SUPPORT_FLV_MEDIA_H
 
@@ -38,8 +39,8 @@ const flv_media_frame *flv_media_find(const flv_media *media, sluice_flv_type ty
                                       size_t number);
 
 /*
- * Fails unless all frames of @media, but for the last @unsent of audio, are in @out: the same bytes, and the same times
- * within a millisecond, but for an offset that is the same for all.
+ * Fails unless all frames of @media, but for the last @unsent of audio, are in @out: the same
+ * bytes, and the same times within a millisecond, but for an offset that is the same for all.
  */
 void flv_media_compare(const flv_media *media, const flv_media *out, size_t unsent);
 

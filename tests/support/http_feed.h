@@ -45,8 +45,9 @@ static inline sluice_chain *http_feed_chain(sluice_pool *pool) {
 }
 
 /*
- * Appends the bytes as one piece: in a block of their own, or as many as they need. What is behind them in the last
- * block traps under AddressSanitizer, until the block is back in the pool. Returns the last block.
+ * Appends the bytes as one piece: in a block of their own, or as many as they need. What is behind
+ * them in the last block traps under AddressSanitizer, until the block is back in the pool. Returns
+ * the last block.
  */
 static inline sluice_block *http_feed_bytes(sluice_pool *pool, sluice_chain *chain, const void *bytes, size_t n) {
     sluice_block *block = NULL;

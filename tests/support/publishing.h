@@ -1,4 +1,5 @@
-/* Publishing to a stream of the daemon without a connection: what is fed into a chain, and read from it as FLV. */
+/* Publishing to a stream of the daemon without a connection: what is fed into a chain, and read
+ * from it as FLV. */
 #ifndef SLUICE_TESTS_SUPPORT_PUBLISHING_H
 #define SLUICE_TESTS_SUPPORT_PUBLISHING_H
 
@@ -10,7 +11,8 @@
 #include "daemon/relay/stream.h"
 #include "support/feed.h"
 
-/* Takes the stream, for video; the chain begins with FLV's header. Both are the caller's to free. */
+/* Takes the stream, for video; the chain begins with FLV's header. Both are the caller's to
+ * free. */
 static inline void publishing_begin(struct stream *stream, sluice_pool *pool, sluice_chain **ret_chain,
                                     sluice_flv **ret_flv) {
     static const struct stream_source source = {.peer = "test", .protocol = "test"};

@@ -1,6 +1,6 @@
 /*
- * A stream that every call of a reader reads a part of, one after the other; to be read by way of every source, and to
- * be cut at every place.
+ * A stream that every call of a reader reads a part of, one after the other; to be read by way of
+ * every source, and to be cut at every place.
  */
 #ifndef SLUICE_TESTS_SUPPORT_READER_CALLS_H
 #define SLUICE_TESTS_SUPPORT_READER_CALLS_H
@@ -46,7 +46,8 @@ void reading_close(reading *r);
 /* For ranges: sees a view. */
 bool reading_see(const uint8_t *view, size_t length, void *user);
 
-/* Makes the calls from the @from-th on until one fails: which one, with its place in the stream, and why. */
+/* Makes the calls from the @from-th on until one fails: which one, with its place in the stream,
+ * and why. */
 int reading_go_on(reading *r, int from, size_t *place, int *ret_error);
 
 /* The call that needs the byte at @place, and where it begins. */

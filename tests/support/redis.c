@@ -35,7 +35,8 @@ static struct sockaddr_in loopback(uint16_t port) {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* A port that is free now; should another program take it first, the server ends and is started on another. */
+/* A port that is free now; should another program take it first, the server ends and is started on
+ * another. */
 static uint16_t free_port(void) {
     struct sockaddr_in address = loopback(0);
     socklen_t size = sizeof address;

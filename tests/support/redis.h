@@ -1,4 +1,5 @@
-/* A real redis-server for the tests: on loopback, on a free port, without files, gone with the test. */
+/* A real redis-server for the tests: on loopback, on a free port, without files, gone with the
+ * test. */
 #ifndef SLUICE_TESTS_SUPPORT_REDIS_H
 #define SLUICE_TESTS_SUPPORT_REDIS_H
 

@@ -29,8 +29,8 @@ static void hang(int signal_number) {
 }
 
 /*
- * The time is the clock's, and a busy machine may have none for this process: so it is not much less than ctest gives,
- * and what a test asks for counts where it is more.
+ * The time is the clock's, and a busy machine may have none for this process: so it is not much
+ * less than ctest gives, and what a test asks for counts where it is more.
  */
 enum { HANG_S = 270 };
 
@@ -121,7 +121,8 @@ void turn_until_buffered(sluice_loop *loop, sluice_conn *conn, size_t n) {
         turn(loop);
 }
 
-/* Whether there will be more room by itself: of TCP, once what is under way is acknowledged, which may be later. */
+/* Whether there will be more room by itself: of TCP, once what is under way is acknowledged, which
+ * may be later. */
 static bool makes_room(int fd) {
     struct tcp_info info = {0};
     socklen_t length = sizeof info;
@@ -135,7 +136,8 @@ void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn) {
 }
 
 void sockets_hold_little(int sender, int peer) {
-    /* What is received has room for a packet of the loopback device: with less, each has to wait for a timer. */
+    /* What is received has room for a packet of the loopback device: with less, each has to wait
+     * for a timer. */
     const int unsent = 8 << 10, unread = 64 << 10;
     assert_int_equal(setsockopt(sender, SOL_SOCKET, SO_SNDBUF, &unsent, sizeof unsent), 0);
     assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_RCVBUF, &unread, sizeof unread), 0);

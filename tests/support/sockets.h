@@ -1,6 +1,7 @@
 /*
- * Peers for connections under test: socket pairs, threads that write and read at their other ends, and bytes that can
- * be told at any place of a stream. Functions that say nothing of failure fail the test.
+ * Peers for connections under test: socket pairs, threads that write and read at their other ends,
+ * and bytes that can be told at any place of a stream. Functions that say nothing of failure fail
+ * the test.
  */
 #ifndef SLUICE_TESTS_SUPPORT_SOCKETS_H
 #define SLUICE_TESTS_SUPPORT_SOCKETS_H
@@ -23,12 +24,13 @@ typedef struct loop_rig {
 } loop_rig;
 
 /*
- * Options may be NULL; a backend that they leave open is what SLUICE_TEST_BACKEND names: uring or epoll. Ends the
- * process when the test is still at it after @seconds: a loop that waits for ever.
+ * Options may be NULL; a backend that they leave open is what SLUICE_TEST_BACKEND names: uring or
+ * epoll. Ends the process when the test is still at it after @seconds: a loop that waits for ever.
  */
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds);
 
-/* With a pool of so many blocks and no more, in eight slabs, of which receiving has few at a time. */
+/* With a pool of so many blocks and no more, in eight slabs, of which receiving has few at a
+ * time. */
 void loop_rig_open_small(loop_rig *rig, uint32_t block_size, uint32_t blocks, uint32_t reserve, unsigned seconds);
 
 bool loop_rig_is_uring(const loop_rig *rig);
@@ -39,7 +41,8 @@ void loop_rig_close(loop_rig *rig);
 /* The same for a pool without a loop any more: frees it. */
 void pool_close(sluice_pool *pool);
 
-/* Ends the process, which says that it hangs, unless called again within @seconds or some minutes; 0 ends the guard. */
+/* Ends the process, which says that it hangs, unless called again within @seconds or some minutes;
+ * 0 ends the guard. */
 void hang_guard(unsigned seconds);
 
 /* One turn without an error, waiting for any length. */
@@ -56,15 +59,16 @@ void turn_until_count(sluice_loop *loop, const unsigned *count, unsigned goal);
 /* Turns until the connection's chain holds @n bytes. */
 void turn_until_buffered(sluice_loop *loop, sluice_conn *conn, size_t n);
 
-/* Turns until the connection's send stays under way: its peer does not read. The kernel may take many megabytes before
- * that, unless sockets_hold_little() limits it: a send of a known length needs the limit, or it may end. */
+/* Turns until the connection's send stays under way: its peer does not read. The kernel may take
+ * many megabytes before that, unless sockets_hold_little() limits it: a send of a known length
+ * needs the limit, or it may end. */
 void turn_until_blocked(sluice_loop *loop, const sluice_conn *conn);
 
 /* Monotonic milliseconds. */
 uint64_t clock_now(void);
 
-/* Limits what the kernel keeps of what @sender sends and @peer does not read, to under 256 KiB. Without it the kernel
- * adapts both buffers, up to the machine's limits. */
+/* Limits what the kernel keeps of what @sender sends and @peer does not read, to under 256 KiB.
+ * Without it the kernel adapts both buffers, up to the machine's limits. */
 void sockets_hold_little(int sender, int peer);
 
 /* Connected sockets: [0] for a connection, [1] for its peer. */
@@ -82,10 +86,12 @@ bool sockets_allow(unsigned descriptors);
 /* All bytes, blocking. */
 void sockets_write(int fd, const void *bytes, size_t n);
 
-/* Waits until the other end's kernel has all that was written to a TCP socket, which may be later than the write. */
+/* Waits until the other end's kernel has all that was written to a TCP socket, which may be later
+ * than the write. */
 void sockets_wait_delivered(int fd);
 
-/* Waits until so many connections of a listening TCP socket wait to be accepted; connect(2) returns a moment before. */
+/* Waits until so many connections of a listening TCP socket wait to be accepted; connect(2) returns
+ * a moment before. */
 void sockets_wait_queued(int fd, unsigned connections);
 
 /* Waits until a read, or an accept, would not wait. */
@@ -122,8 +128,8 @@ void socket_writer_start(socket_writer *writer, int fd, uint32_t seed, uint64_t 
 void socket_writer_join(socket_writer *writer);
 
 /*
- * A thread that reads pattern bytes to the end of the stream, at most @most bytes a read. The pattern begins anew after
- * every @round bytes; 0: never.
+ * A thread that reads pattern bytes to the end of the stream, at most @most bytes a read. The
+ * pattern begins anew after every @round bytes; 0: never.
  */
 typedef struct socket_reader {
     int fd;

@@ -42,7 +42,8 @@ static int note_base(struct dl_phdr_info *info, size_t size, void *user) {
     return 1;
 }
 
-/* Before main(): with SLUICE_FAULTS, a file that who started the process has mapped, the state is there. */
+/* Before main(): with SLUICE_FAULTS, a file that who started the process has mapped, the state is
+ * there. */
 __attribute__((constructor)) static void faults_open(void) {
     void *frames[2];
     const char *path = getenv("SLUICE_FAULTS");
@@ -67,8 +68,9 @@ static void note(const char *name, int error) {
 }
 
 /*
- * Counts a call; the error with which it is to fail, or 0. @lasting errors may be there for good, the @passing ones
- * behind them only once. A call without lasting errors does not count where calls fail from some time on.
+ * Counts a call; the error with which it is to fail, or 0. @lasting errors may be there for good,
+ * the @passing ones behind them only once. A call without lasting errors does not count where calls
+ * fail from some time on.
  */
 static int fault(unsigned kind, const char *name, const int *errors, size_t lasting, size_t passing) {
     bool forever = atomic_load(&faults->forever);
@@ -208,7 +210,8 @@ int fault_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t 
     return refused("pthread_cond_init") ? ENOMEM : pthread_cond_init(condition, attributes);
 }
 
-/* What libraries answer where they have no memory. Inside them nothing fails: they have tests of their own. */
+/* What libraries answer where they have no memory. Inside them nothing fails: they have tests of
+ * their own. */
 
 struct event_base *fault_event_base_new(void) {
     return refused("event_base_new") ? NULL : event_base_new();
@@ -603,7 +606,8 @@ ssize_t fault_preadv(int fd, const struct iovec *iov, int count, off_t offset) {
     return preadv(fd, iov, count, offset);
 }
 
-/* What is logged may get lost where that cannot be written, but then nobody sees how the daemon does. */
+/* What is logged may get lost where that cannot be written, but then nobody sees how the daemon
+ * does. */
 ssize_t fault_write(int fd, const void *memory, size_t n) {
     if (fd == STDERR_FILENO)
         FAILS_ONCE("write", PASSING(EINTR));

@@ -1,7 +1,8 @@
 /*
- * Makes calls fail: the Nth allocation or system call of the code under test, once or from then on. That code is
- * linked with faults.c in the place of what it calls (the build renames what its objects ask for: see faults.syms), so
- * that nobody else's calls fail: not those of libevent, of OpenSSL, of libc, nor the test's own.
+ * Makes calls fail: the Nth allocation or system call of the code under test, once or from then on.
+ * That code is linked with faults.c in the place of what it calls (the build renames what its
+ * objects ask for: see faults.syms), so that nobody else's calls fail: not those of libevent, of
+ * OpenSSL, of libc, nor the test's own.
  *
  * The state can be in memory that another process maps: see faults_open().
  */
@@ -12,9 +13,10 @@
 #include <stdint.h>
 
 enum {
-    FAULTS_ALLOCATIONS =
-        1,             /* malloc() and its relatives, threads, and what libraries answer where they have no memory */
-    FAULTS_SYSTEM = 2, /* system calls, by their wrappers in libc and liburing, with errors that each may give */
+    /* malloc() and its relatives, threads, and what libraries answer where they have no memory */
+    FAULTS_ALLOCATIONS = 1,
+    /* system calls, by their wrappers in libc and liburing, with errors that each may give */
+    FAULTS_SYSTEM = 2,
 };
 
 enum { FAULTS_FRAMES = 16 };

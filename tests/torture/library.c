@@ -1,7 +1,8 @@
 /*
- * Runs the scenarios of the library again and again, while the Nth of its allocations or system calls fails, once or
- * from then on, for each N until a run has fewer. At every point: no crash; an error of those that are documented, or
- * the same result as without a failure; and afterwards nothing is left, no block, view, allocation or descriptor.
+ * Runs the scenarios of the library again and again, while the Nth of its allocations or system
+ * calls fails, once or from then on, for each N until a run has fewer. At every point: no crash; an
+ * error of those that are documented, or the same result as without a failure; and afterwards
+ * nothing is left, no block, view, allocation or descriptor.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -59,13 +60,15 @@ static unsigned count_descriptors(void) {
     return count;
 }
 
-/* Whether a scenario may end so: by the failing call's error, or by what the library says that it has made of it. */
+/* Whether a scenario may end so: by the failing call's error, or by what the library says that it
+ * has made of it. */
 static bool is_told(int result) {
     static const int others[] = {ENOMEM, ENOBUFS, ECANCELED, EPIPE, ECONNRESET, EIO};
     if (result == -(int)faults->error)
         return true;
     if (point.kind == FAULTS_ALLOCATIONS)
-        return result == -ENOMEM || (point.forever && result == -EAGAIN); /* a thread's want of memory */
+        /* -EAGAIN: a thread's want of memory */
+        return result == -ENOMEM || (point.forever && result == -EAGAIN);
     /* Of many that fail, it may be any's; what the library is to blame for is not among them. */
     if (point.forever)
         return result != -EINVAL && result != -EBADF && result != -EFAULT && result != -EBUSY;
@@ -75,7 +78,8 @@ static bool is_told(int result) {
     return false;
 }
 
-/* Runs the scenario once, with the point's failure; how many calls there were, and the digest where all went well. */
+/* Runs the scenario once, with the point's failure; how many calls there were, and the digest where
+ * all went well. */
 static uint64_t run_point(const char *folder, uint64_t *ret_digest) {
     torture t = {.backend = point.backend, .folder = folder, .patient = !point.forever || point.number == 0};
     unsigned descriptors = count_descriptors();

@@ -1,4 +1,5 @@
-/* What runs on a loop: connections, listeners, files, streams, clients. Peers are the scenario's own plain sockets. */
+/* What runs on a loop: connections, listeners, files, streams, clients. Peers are the scenario's
+ * own plain sockets. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

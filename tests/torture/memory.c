@@ -153,7 +153,8 @@ static int reader(torture *t) {
 
 /* ---- Framers ---- */
 
-/* What a connection brings, and a framer that reads it. Frames are shown; the framer is made and freed. */
+/* What a connection brings, and a framer that reads it. Frames are shown; the framer is made and
+ * freed. */
 typedef int frames_fn(torture *t, store *s);
 
 static int through_framer(torture *t, const void *bytes, size_t n, size_t piece, frames_fn *frames) {

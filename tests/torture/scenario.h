@@ -1,4 +1,5 @@
-/* What the library is tortured with: pieces of work that bear every failure and give back all that they took. */
+/* What the library is tortured with: pieces of work that bear every failure and give back all that
+ * they took. */
 #ifndef SLUICE_TESTS_TORTURE_SCENARIO_H
 #define SLUICE_TESTS_TORTURE_SCENARIO_H
 
@@ -28,7 +29,8 @@ typedef struct scenario {
     bool uses_loop; /* on both backends; without one there are no system calls */
 } scenario;
 
-extern const scenario scenarios_of_memory[], scenarios_of_loop[]; /* each ends with one without a name */
+/* each ends with one without a name */
+extern const scenario scenarios_of_memory[], scenarios_of_loop[];
 
 /* Ends the process with a message: a promise that was not kept. */
 #define TORTURE_CHECK(condition)                                                                                       \

@@ -1,6 +1,6 @@
 /*
- * A relay in its steady state allocates nothing and copies nothing: FLV from one connection, each tag's payload kept
- * and sent to another in place, released when the kernel has taken it.
+ * A relay in its steady state allocates nothing and copies nothing: FLV from one connection, each
+ * tag's payload kept and sent to another in place, released when the kernel has taken it.
  */
 #include <sluice/conn.h>
 
@@ -31,7 +31,8 @@ enum {
 
 static const uint32_t sizes[KINDS] = {1, 700, 4096, 30, 9000, 4081, 200};
 
-/* The FLV stream that the writer sends: the tags of one round, and their payloads as the reader is to get them. */
+/* The FLV stream that the writer sends: the tags of one round, and their payloads as the reader is
+ * to get them. */
 typedef struct stream {
     uint8_t header[SLUICE_FLV_HEADER_SIZE];
     uint8_t *tags, *payloads;
@@ -260,7 +261,8 @@ static void a_relay_in_its_steady_state_allocates_nothing(void **state) {
 }
 
 #ifndef COUNTS_ALLOCATIONS
-/* What can be seen without the count: that everything arrives, that nothing is copied, that all blocks come back. */
+/* What can be seen without the count: that everything arrives, that nothing is copied, that all
+ * blocks come back. */
 static void a_relay_copies_nothing(void **state) {
     (void)state;
     relay_stream();

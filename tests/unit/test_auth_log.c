@@ -65,7 +65,8 @@ static void one_address_hides_no_other(void **state) {
     assert_int_equal(logged, 2 * AUTH_LOG_LOGGED + 1);
 }
 
-/* The last address that has a place of its own, and the first that shares; and ten times as many. */
+/* The last address that has a place of its own, and the first that shares; and ten times as
+ * many. */
 static void many_addresses_are_bounded(void **state) {
     (void)state;
     struct auth_log auth_log = {0};

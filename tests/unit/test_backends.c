@@ -206,7 +206,8 @@ static void carry(const transport *t, sluice_backend_choice backend, uint32_t se
 static void frames_are_the_same_on_both(void **state) {
     (void)state;
     const sluice_pool_options roomy = {.size = sizeof roomy, .block_size = BLOCK, .no_huge_pages = true};
-    /* The largest tag is pressure: small pieces may fill half of the blocks poorly, and it just fits the other half. */
+    /* The largest tag is pressure: small pieces may fill half of the blocks poorly, and it just
+     * fits the other half. */
     const sluice_pool_options tight = {.size = sizeof tight,
                                        .block_size = BLOCK,
                                        .slab_blocks = 8,
@@ -258,8 +259,9 @@ static bool kernel_populates(void) {
 }
 
 /*
- * With nobody to write to it: its blocks are with nobody else, and the kernel has it registered nowhere. Half of it
- * when the slab before it is full, the rest when less than an eighth of a slab is left of that.
+ * With nobody to write to it: its blocks are with nobody else, and the kernel has it registered
+ * nowhere. Half of it when the slab before it is full, the rest when less than an eighth of a slab
+ * is left of that.
  */
 static void the_next_slab_is_made_ready_before_it_is_needed(void **state) {
     (void)state;
@@ -325,8 +327,9 @@ static void note_length(sluice_conn *conn, void *user) {
 }
 
 /*
- * A slab that is registered is pinned as a whole, which takes milliseconds. Receiving does not need that, not even from
- * a peer that sends a byte at a time; and what is not in use is not reported as a feature.
+ * A slab that is registered is pinned as a whole, which takes milliseconds. Receiving does not need
+ * that, not even from a peer that sends a byte at a time; and what is not in use is not reported as
+ * a feature.
  */
 static void receiving_registers_nothing(void **state) {
     (void)state;
@@ -445,7 +448,8 @@ static void wrong_settings_are_refused_by_all(void **state) {
     pool_close(pool);
 }
 
-/* Where io_uring cannot be had: in processes of their own. They say what is wrong; nothing asserts there. */
+/* Where io_uring cannot be had: in processes of their own. They say what is wrong; nothing asserts
+ * there. */
 
 static unsigned open_descriptors(void) {
     unsigned count = 0;
@@ -622,7 +626,8 @@ static void fire(sluice_timer *timer, void *user) {
     *(bool *)user = true;
 }
 
-/* Turns until a timer of 50 ms fires. How many turns it took: a loop that has nothing to do takes two or three. */
+/* Turns until a timer of 50 ms fires. How many turns it took: a loop that has nothing to do takes
+ * two or three. */
 static uint64_t turns_of_an_idle_loop(sluice_loop *loop) {
     sluice_timer *timer;
     bool fired = false;
@@ -634,7 +639,8 @@ static uint64_t turns_of_an_idle_loop(sluice_loop *loop) {
     return stats_of(loop).turns - before;
 }
 
-/* Data, an end, a reset: whatever a connection does not want to hear of does not keep the loop busy. */
+/* Data, an end, a reset: whatever a connection does not want to hear of does not keep the loop
+ * busy. */
 static void what_nobody_wants_does_not_spin(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
@@ -730,7 +736,8 @@ static void a_call_may_close_what_the_same_turn_would_tell(void **state) {
     }
 }
 
-/* The same where room to send comes to both at once: the first that hears of it closes the other. */
+/* The same where room to send comes to both at once: the first that hears of it closes the
+ * other. */
 typedef struct blocked {
     sluice_conn *conn;
     struct blocked *rival;
@@ -799,7 +806,8 @@ static void room_to_send_may_close_a_rival(void **state) {
     }
 }
 
-/* Somebody else has the socket too: that it is still open means nothing to a connection that has been closed. */
+/* Somebody else has the socket too: that it is still open means nothing to a connection that has
+ * been closed. */
 static void a_duplicate_outlives_its_connection(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) {

@@ -1,4 +1,5 @@
-/* A session's budget for a turn: how many pieces, how long, and what becomes of the connection meanwhile. */
+/* A session's budget for a turn: how many pieces, how long, and what becomes of the connection
+ * meanwhile. */
 #include "daemon/server/budget.h"
 
 #include <setjmp.h>
@@ -93,7 +94,8 @@ static void time_is_looked_at(void **state) {
     place_close(&p);
 }
 
-/* Every sixteenth piece; and of a session without a budget, never: nothing bounds what is left of it at its end. */
+/* Every sixteenth piece; and of a session without a budget, never: nothing bounds what is left of
+ * it at its end. */
 static void the_clock_is_looked_at_with_every_sixteenth(void **state) {
     enum { LOOKS = 16 };
     place p;
@@ -157,7 +159,8 @@ static void the_slice_ends_a_share(void **state) {
     place_close(&p);
 }
 
-/* While others have work left, one that has had much lately has nothing ahead of them, until that is forgotten. */
+/* While others have work left, one that has had much lately has nothing ahead of them, until that
+ * is forgotten. */
 static void who_has_had_much_goes_behind(void **state) {
     place p;
     place_open(&p, state);
@@ -252,7 +255,8 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static const sluice_conn_events events = {.size = sizeof events, .on_data = on_data};
 
-/* One that has work left receives no more than it may hold; what is in its socket comes when it is done. */
+/* One that has work left receives no more than it may hold; what is in its socket comes when it is
+ * done. */
 static void a_backlog_pauses_receiving(void **state) {
     static const char bytes[3 * BUDGET_BACKLOG];
     loop_rig rig;
@@ -312,7 +316,8 @@ static void one_of_many_receives_nothing_meanwhile(void **state) {
     files_rig_close(&rig);
 }
 
-/* What waits for something else is read on, and nobody waits for it: else its connection's end would not be noticed. */
+/* What waits for something else is read on, and nobody waits for it: else its connection's end
+ * would not be noticed. */
 static void what_rests_is_read(void **state) {
     loop_rig rig;
     int fds[2];

@@ -1,6 +1,7 @@
 /*
- * Receive bundles are used where a loop has seen that they bring bytes in order, and nowhere else. What kernels do that
- * this machine does not have is done to the probe by the linker; the simulation (tests/sim) has such a kernel as well.
+ * Receive bundles are used where a loop has seen that they bring bytes in order, and nowhere else.
+ * What kernels do that this machine does not have is done to the probe by the linker; the
+ * simulation (tests/sim) has such a kernel as well.
  */
 #include <sluice/conn.h>
 
@@ -108,7 +109,8 @@ static void on_end(sluice_conn *conn, int error, void *user) {
 
 static const sluice_conn_events events = {.size = sizeof events, .on_data = on_data, .on_end = on_end};
 
-/* Whether bundles are in use on a kernel with this fault; bytes arrive as they were sent in any case. */
+/* Whether bundles are in use on a kernel with this fault; bytes arrive as they were sent in any
+ * case. */
 static bool has_bundles(enum fault with) {
     loop_rig rig;
     sluice_loop_stats stats = {.size = sizeof stats};

@@ -1,4 +1,5 @@
-/* The inline-first byte builder: what it holds, what it allocates, its limit. realloc() and free() are counted. */
+/* The inline-first byte builder: what it holds, what it allocates, its limit. realloc() and free()
+ * are counted. */
 #include <sluice/bytes.h>
 
 #include <errno.h>
@@ -27,7 +28,8 @@ static struct {
     bool fail;
 } heap;
 
-/* What grows always moves, as it may: whoever still reads it at the old place reads freed memory. */
+/* What grows always moves, as it may: whoever still reads it at the old place reads freed
+ * memory. */
 void *__wrap_realloc(void *memory, size_t size) {
     void *moved = heap.fail ? NULL : __real_realloc(NULL, size);
     if (!moved)

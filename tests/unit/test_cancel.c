@@ -1,7 +1,8 @@
 /*
- * Receives that are to stop while the kernel takes nothing: the submission queue is full, and io_uring_submit() says
- * EAGAIN, as it does without memory for a request. What is asked for then happens with a later turn, whether the peer
- * sends or not. epoll, which has no such queue, must show the same.
+ * Receives that are to stop while the kernel takes nothing: the submission queue is full, and
+ * io_uring_submit() says EAGAIN, as it does without memory for a request. What is asked for then
+ * happens with a later turn, whether the peer sends or not. epoll, which has no such queue, must
+ * show the same.
  */
 #include <sluice/conn.h>
 
@@ -136,7 +137,8 @@ static void a_pause_stops(void **state) {
     rig_close(&rig);
 }
 
-/* The receive ends by itself before its cancel could be sent; what comes then is received as ever. */
+/* The receive ends by itself before its cancel could be sent; what comes then is received as
+ * ever. */
 static void a_receive_that_ends_first_needs_no_cancel(void **state) {
     cancel_rig rig;
     rig_open(&rig, state);
@@ -196,7 +198,8 @@ static void a_connection_leaves(void **state) {
     rig_close(&rig);
 }
 
-/* Paused, and then closed before the pause's cancel could be sent; the queue stays full for another turn. */
+/* Paused, and then closed before the pause's cancel could be sent; the queue stays full for another
+ * turn. */
 static void a_pause_before_the_end(void **state) {
     cancel_rig rig;
     rig_open(&rig, state);

@@ -1,4 +1,5 @@
-/* Control groups of both versions, in a directory of the test's own: what is read, and that the least of all counts. */
+/* Control groups of both versions, in a directory of the test's own: what is read, and that the
+ * least of all counts. */
 #include "daemon/base/cgroup.h"
 
 #include <setjmp.h>

@@ -1,4 +1,5 @@
-/* The chain: every way out of it at every cut, growth at the tail, and a long random walk against plain byte arrays. */
+/* The chain: every way out of it at every cut, growth at the tail, and a long random walk against
+ * plain byte arrays. */
 #include <sluice/chain.h>
 
 #include <errno.h>
@@ -19,7 +20,8 @@ enum {
     TEXT = 43,
 };
 
-/* Bytes that differ from their neighbours, in uneven pieces; the ends of the pieces are where things break. */
+/* Bytes that differ from their neighbours, in uneven pieces; the ends of the pieces are where
+ * things break. */
 static const uint32_t pieces[] = {1, 2, 5, 3, 9, 1, 1, 16, 4, 1};
 enum { PIECES = sizeof pieces / sizeof *pieces };
 static const char text[TEXT + 1] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ";
@@ -277,7 +279,8 @@ static void nothing_is_a_length_too(void **state) {
     assert_holds(empty, "", 0);
     assert_holds(chain, text, TEXT);
 
-    /* A block without data is released at once: an empty one in a chain would be a piece of no length. */
+    /* A block without data is released at once: an empty one in a chain would be a piece of no
+     * length. */
     sluice_block *block;
     uint32_t held = counts(pool).held;
     for (int i = 0; i < 2; i++) {
@@ -562,8 +565,9 @@ static void bytes_behind_an_inner_block_go_to_the_end(void **state) {
 }
 
 /*
- * The random walk: some chains and slices of a small pool, and beside each a plain array of the bytes that it must
- * hold. The pool's limits are met on the way, and a refusal must have changed nothing.
+ * The random walk: some chains and slices of a small pool, and beside each a plain array of the
+ * bytes that it must hold. The pool's limits are met on the way, and a refusal must have changed
+ * nothing.
  */
 enum {
     CHAINS = 3,

@@ -1,6 +1,6 @@
 /*
- * The user's own memory in chains: read, cut, kept, moved and sent in place like any block, and given back exactly
- * once; chains that the user fills himself, with such memory and blocks mixed.
+ * The user's own memory in chains: read, cut, kept, moved and sent in place like any block, and
+ * given back exactly once; chains that the user fills himself, with such memory and blocks mixed.
  */
 #include <sluice/chain.h>
 
@@ -97,7 +97,8 @@ static void assert_slice(const sluice_slice *slice, const char *bytes, size_t n)
     assert_int_equal(done, n);
 }
 
-/* Foreign memory before, between and behind blocks, cut at every two places and released in both orders. */
+/* Foreign memory before, between and behind blocks, cut at every two places and released in both
+ * orders. */
 static void given_back_once_with_the_last_reference(void **state) {
     (void)state;
     sluice_pool *pool = new_pool(32);

@@ -1,6 +1,6 @@
 /*
- * Room at a chain's end that the user fills himself, as readv(2) does: what is reserved, what of it gets into the chain
- * and what goes back, whatever is done to the chain in between.
+ * Room at a chain's end that the user fills himself, as readv(2) does: what is reserved, what of it
+ * gets into the chain and what goes back, whatever is done to the chain in between.
  */
 #include <sluice/chain.h>
 
@@ -265,7 +265,8 @@ static void a_pool_that_has_no_more(void **state) {
     close_filled(&f);
 }
 
-/* The block with the room leaves the chain, with or without a slice that keeps it, and whether or not more follows. */
+/* The block with the room leaves the chain, with or without a slice that keeps it, and whether or
+ * not more follows. */
 static void consumed_meanwhile(void **state) {
     (void)state;
     for (int kept = 0; kept < 2; kept++)
@@ -310,7 +311,8 @@ static void appended_meanwhile(void **state) {
     close_filled(&f);
 }
 
-/* A reader with a mark before 100 bytes, which are consumed while there is room for 50 behind them. */
+/* A reader with a mark before 100 bytes, which are consumed while there is room for 50 behind
+ * them. */
 static sluice_reader *consume_before_room(filled *f, struct iovec *room) {
     sluice_reader *reader;
     open_filled(f, 64);
@@ -373,7 +375,8 @@ static void given_up_when_its_block_has_left(void **state) {
     close_filled(&f);
 }
 
-/* What has left the chain needs a view to be named again. Without one nothing is there, and nothing leaks. */
+/* What has left the chain needs a view to be named again. Without one nothing is there, and nothing
+ * leaks. */
 static void no_view_is_left(void **state) {
     (void)state;
     enum { LENT = 1 << 12 };
@@ -432,7 +435,8 @@ static void read_from_a_socket(void **state) {
     }
     take_and_release(&f, sluice_chain_length(f.chain));
     assert_int_equal(f.out, BYTES);
-    /* Nine frames end to end, and a block begun at each end: a block for each read would be 20 and more. */
+    /* Nine frames end to end, and a block begun at each end: a block for each read would be 20 and
+     * more. */
     assert_true(most <= (KEPT + 1) * FRAME / BLOCK + 4);
     for (size_t i = 0; i < KEPT; i++)
         sluice_slice_release(&kept[i]);

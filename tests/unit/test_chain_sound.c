@@ -1,4 +1,5 @@
-/* chain_is_sound(), on which the other tests and the fuzz targets rely: each thing that it is to notice is noticed. */
+/* chain_is_sound(), on which the other tests and the fuzz targets rely: each thing that it is to
+ * notice is noticed. */
 #include <sluice/chain.h>
 
 #include <setjmp.h>
@@ -49,7 +50,8 @@ static void places_that_are_wrong(void **state) {
     sluice_pool *pool = http_feed_pool(512, 64);
     sluice_chain *chain = new_chain(pool);
     ASSERT_NOTICED(chain, chain->front.end, chain->front.end - 1);
-    ASSERT_NOTICED(chain, chain->front.at, chain->front.end); /* a used-up block stays at the front */
+    /* a used-up block stays at the front */
+    ASSERT_NOTICED(chain, chain->front.at, chain->front.end);
     ASSERT_NOTICED(chain, chain->last, chain->first->next);
     ASSERT_NOTICED(chain, chain->first->next, NULL);
     ASSERT_NOTICED(chain, chain->last, NULL);

@@ -1,4 +1,5 @@
-/* What a chain knows without looking through it: the memory that it keeps, and the place where a search goes on. */
+/* What a chain knows without looking through it: the memory that it keeps, and the place where a
+ * search goes on. */
 #include <sluice/chain.h>
 
 #include <errno.h>
@@ -45,7 +46,8 @@ static void a_block_counts_whole(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* Views of one block, one after the other, are one block; the user's memory is none of the pool's. */
+/* Views of one block, one after the other, are one block; the user's memory is none of the
+ * pool's. */
 static void neighbours_in_a_block_count_once(void **state) {
     (void)state;
     static const char text[] = "the user's";
@@ -58,7 +60,8 @@ static void neighbours_in_a_block_count_once(void **state) {
             sluice_chain_append_memory(to, text, sizeof text, NULL, NULL);
         assert_true(chain_is_sound(to));
     }
-    /* Of the first block up to 512, with something else before 300; of the second the rest, before and behind 600. */
+    /* Of the first block up to 512, with something else before 300; of the second the rest, before
+     * and behind 600. */
     assert_int_equal(sluice_chain_footprint(to), 4 * BLOCK);
     assert_int_equal(sluice_chain_footprint(chain), BLOCK);
     sluice_chain_skip(to, 300);
@@ -89,7 +92,8 @@ static void what_is_put_back_counts_again(void **state) {
     }
 }
 
-/* Another pool's blocks count as they do at home; what comes home again is a view, and no guest of a guest. */
+/* Another pool's blocks count as they do at home; what comes home again is a view, and no guest of
+ * a guest. */
 static void guests_count_as_at_home(void **state) {
     (void)state;
     sluice_pool *home = http_feed_pool(BLOCK, 64), *abroad = http_feed_pool(1024, 64);
@@ -119,7 +123,8 @@ static void guests_count_as_at_home(void **state) {
     http_feed_pool_done(home);
 }
 
-/* The byte at each place, however the chain has been walked before, while it grows and is consumed. */
+/* The byte at each place, however the chain has been walked before, while it grows and is
+ * consumed. */
 static void each_place_is_found(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -152,7 +157,8 @@ static void each_place_is_found(void **state) {
     }
 }
 
-/* The end of a chain is a place, which becomes that of the bytes that come next: in the same block or another. */
+/* The end of a chain is a place, which becomes that of the bytes that come next: in the same block
+ * or another. */
 static void the_end_is_a_place(void **state) {
     (void)state;
     sluice_pool *pool = http_feed_pool(BLOCK, 64);

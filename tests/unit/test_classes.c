@@ -1,4 +1,5 @@
-/* Blocks of several sizes in one pool: who gets memory, and that nobody takes it all; connections of each size. */
+/* Blocks of several sizes in one pool: who gets memory, and that nobody takes it all; connections
+ * of each size. */
 #include <sluice/pool.h>
 
 #include <errno.h>
@@ -177,7 +178,8 @@ static void sizes_can_be_chosen(void **state) {
     pool_done(pool);
 }
 
-/* At every step of a random load no more memory is in use than the budget has, and what is said to be there is. */
+/* At every step of a random load no more memory is in use than the budget has, and what is said to
+ * be there is. */
 static void the_budget_is_never_exceeded(void **state) {
     (void)state;
     enum { STEPS = 40000, SEASON = 3000 };
@@ -243,7 +245,8 @@ static void idle_slabs_go_to_the_hungry(void **state) {
     pool_done(pool);
 }
 
-/* The last slab is what is left of the budget: it may hold no block of a large size, and stays where it is. */
+/* The last slab is what is left of the budget: it may hold no block of a large size, and stays
+ * where it is. */
 static void an_odd_rest_of_the_budget_is_used(void **state) {
     (void)state;
     enum { REST = 5, SMALL_SLAB = SLAB / 4096 };
@@ -303,7 +306,8 @@ static void a_class_needs_a_slab_to_begin(void **state) {
     pool_done(pool);
 }
 
-/* The reserve goes by what a class can have: another one's hunger does not make a reserve of all that there is. */
+/* The reserve goes by what a class can have: another one's hunger does not make a reserve of all
+ * that there is. */
 static void what_is_kept_leaves_a_reserve_in_each_class(void **state) {
     (void)state;
     enum { SHARE = 4, THERE = SLAB / SMALLEST };
@@ -353,7 +357,8 @@ static void *release_slice(void *user) {
     return NULL;
 }
 
-/* References to blocks of all sizes follow each other, move on, and go home on any thread, in any order. */
+/* References to blocks of all sizes follow each other, move on, and go home on any thread, in any
+ * order. */
 static void chains_mix_all_sizes(void **state) {
     (void)state;
     enum { BLOCKS = 12, PIECE = 3000, CUT = 2500 };
@@ -581,7 +586,8 @@ static void receive_in(receiver *r, sluice_loop *loop, int peer, uint32_t size) 
     assert_false(r->differs);
 }
 
-/* A loop for a class: connections begin with its blocks. A pool serves one loop, with all its sizes. */
+/* A loop for a class: connections begin with its blocks. A pool serves one loop, with all its
+ * sizes. */
 static void a_loop_can_be_made_for_a_class(void **state) {
     const sluice_backend_choice *backend = *state;
     sluice_pool *pool, *class;
@@ -652,7 +658,8 @@ static void count_received(sluice_conn *conn, int error, size_t done, void *user
     *(size_t *)user = done;
 }
 
-/* A value received straight into memory has nothing to do with blocks: what follows it comes in the new ones. */
+/* A value received straight into memory has nothing to do with blocks: what follows it comes in the
+ * new ones. */
 static void a_change_of_size_leaves_a_value_alone(void **state) {
     enum { VALUE = 50000, HAD = 20000, BEHIND = 3000 };
     for (unsigned turns = 0; turns < 4; turns++) {
@@ -690,7 +697,8 @@ static void turn_until_starved(const loop_rig *rig, sluice_pool *class) {
         turn_through(rig->loop, 1);
 }
 
-/* The hungry one has every block that it can get, and waits for more; all the others receive as ever. */
+/* The hungry one has every block that it can get, and waits for more; all the others receive as
+ * ever. */
 static void one_starved_class_leaves_the_others(void **state) {
     enum { BYTES = 2 << 20 };
     for (int hungry = 0; hungry < SIZES; hungry++) {
@@ -741,7 +749,8 @@ static void one_starved_class_leaves_the_others(void **state) {
     }
 }
 
-/* Under pressure in its class, and only then, a connection fills its blocks to the end before it takes others. */
+/* Under pressure in its class, and only then, a connection fills its blocks to the end before it
+ * takes others. */
 static void pressure_is_a_matter_of_each_class(void **state) {
     enum { WRITES = 10, LITTLE = 100 };
     for (int pressed = 0; pressed < SIZES; pressed++) {
@@ -765,8 +774,8 @@ static void pressure_is_a_matter_of_each_class(void **state) {
                 assert_in_range(blocks, 1, 2);
             else if (i == 0)
                 /*
-                 * The large ones are so few that a small number of them is pressure. Without it a chain is fragmented
-                 * with three blocks; io_uring may have begun a fourth by then.
+                 * The large ones are so few that a small number of them is pressure. Without it a
+                 * chain is fragmented with three blocks; io_uring may have begun a fourth by then.
                  */
                 assert_in_range(blocks, 3, 4);
             assert_true(pattern_consume(sluice_conn_chain(r.conn), WRITES * LITTLE, r.seed, &r.place));
@@ -780,7 +789,8 @@ static void pressure_is_a_matter_of_each_class(void **state) {
     }
 }
 
-/* More connections than there is memory for, of all sizes, whose consumers let the bytes lie for a while. */
+/* More connections than there is memory for, of all sizes, whose consumers let the bytes lie for a
+ * while. */
 static void all_sizes_under_load(void **state) {
     enum { STREAMS = 24, BYTES = 256 << 10, HELD = 6 };
     loop_rig rig;

@@ -1,4 +1,5 @@
-/* The merge window, with a clock of the test's own: when those who are gathered for are sent to, and how often. */
+/* The merge window, with a clock of the test's own: when those who are gathered for are sent to,
+ * and how often. */
 #include "daemon/relay/coalesce.h"
 
 #include <errno.h>
@@ -121,7 +122,8 @@ static void one_send_a_window(void **state) {
         assert_false(timers[0]->runs);
         for (unsigned i = 0; i < 100; i++)
             publish(&rig);
-        /* It begins with the first packet and goes on with none, and is over within what was promised. */
+        /* It begins with the first packet and goes on with none, and is over within what was
+         * promised. */
         assert_int_equal(timers[0]->starts, window);
         assert_int_equal(timers[0]->ms, WINDOW - 1);
         assert_asked(&rig, window - 1, window - 1, window - 1);

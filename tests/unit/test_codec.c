@@ -1,4 +1,5 @@
-/* Decoder configurations: records of ffmpeg's files, parameters of its SDP, parameter sets; one from the other. */
+/* Decoder configurations: records of ffmpeg's files, parameters of its SDP, parameter sets; one
+ * from the other. */
 #include <sluice/codec.h>
 
 #include <errno.h>
@@ -119,7 +120,8 @@ static void records_of_ffmpeg(void **state) {
     }
 }
 
-/* Cut short, a record is refused at every length, or holds what is in it; damaged, it is refused or read, no more. */
+/* Cut short, a record is refused at every length, or holds what is in it; damaged, it is refused or
+ * read, no more. */
 static void broken_records(void **state) {
     sluice_pool *pool = *state;
     uint64_t seed = 0x2545F4914F6CDD1D;
@@ -162,7 +164,8 @@ static void broken_records(void **state) {
 
 /* A minimal SPS of the baseline: 16 x 16 pixels, with this number. */
 static size_t make_sps(uint8_t id, uint8_t level, uint8_t *to) {
-    /* ue(0) frame number, ue(2) order, ue(1) references, no gaps, ue(0) ue(0), frames, 8x8, no crop, no VUI, end */
+    /* ue(0) frame number, ue(2) order, ue(1) references, no gaps, ue(0) ue(0), frames, 8x8, no
+     * crop, no VUI, end */
     const char *tail = "1"
                        "011"
                        "010"
@@ -204,7 +207,8 @@ static void parameter_sets(void **state) {
     assert_true(config.width == 16 && config.height == 16 && config.reorder_known && config.reorder == 0);
     assert_int_equal(config.sets[0].type, 7);
     assert_int_equal(sluice_codec_add_set(&config, pps, sizeof pps), 0);
-    /* One of the same number takes its place, whatever the lengths; another number is another set. */
+    /* One of the same number takes its place, whatever the lengths; another number is another
+     * set. */
     assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(0, 20, sps)), 1);
     assert_int_equal(config.set_count, 2);
     assert_int_equal(sluice_codec_add_set(&config, sps, make_sps(9, 20, sps)), 1);
@@ -337,7 +341,8 @@ static void parameters_of_sdp(void **state) {
     assert_int_equal(sluice_codec_rtp_format(SLUICE_CODEC_VP8), -EOPNOTSUPP);
 }
 
-/* Half of one and half of another would be none: here mono of the first, and what the second says of a rate. */
+/* Half of one and half of another would be none: here mono of the first, and what the second says
+ * of a rate. */
 static void two_configurations_are_not_mixed(void **state) {
     sluice_codec_config config;
     (void)state;
@@ -354,7 +359,8 @@ static int read_latm(sluice_codec_config *config, sluice_rtp_unpacker_options *o
     return read_fmtp(config, fmtp, options);
 }
 
-/* MP4A-LATM: the AudioSpecificConfig is taken out of the StreamMuxConfig, which is not at a byte's beginning. */
+/* MP4A-LATM: the AudioSpecificConfig is taken out of the StreamMuxConfig, which is not at a byte's
+ * beginning. */
 static void latm_configurations(void **state) {
     (void)state;
     static const struct {
@@ -362,7 +368,8 @@ static void latm_configurations(void **state) {
         uint32_t duration;
         uint8_t channels;
     } good[] = {
-        /* As RFC 6416 has it, and as GStreamer writes it, where the AudioSpecificConfig is the end. */
+        /* As RFC 6416 has it, and as GStreamer writes it, where the AudioSpecificConfig is the
+         * end. */
         {"cpresent=0;config=400023203FC0", "1190", 1024, 2},
         {"config=40002320; cpresent=0", "1190", 1024, 2},
         {"cpresent=0;config=40002320ADCA00", "119056E500", 1024, 2},
@@ -384,8 +391,8 @@ static void latm_configurations(void **state) {
         assert_int_equal(options.frame_duration, good[i].duration);
         assert_int_equal(config.channels, good[i].channels);
     }
-    /* In band; version 1; times of their own; two frames; two programs; two layers; channels by an element; CELP; with
-     * an extension; a fixed length; other data. */
+    /* In band; version 1; times of their own; two frames; two programs; two layers; channels by an
+     * element; CELP; with an extension; a fixed length; other data. */
     static const char *const other[] = {"config=400023203FC0",
                                         "cpresent=1;config=400023203FC0",
                                         "cpresent=0;config=C00023203FC0",
@@ -439,7 +446,8 @@ static void rates_and_channels_of_aac(void **state) {
             }
         }
     }
-    /* A rate that has no number; an object type of more bits; none; and both that are an extension of another. */
+    /* A rate that has no number; an object type of more bits; none; and both that are an extension
+     * of another. */
     assert_int_equal(read_config(*state, UINT64_C(2) << 34 | UINT64_C(15) << 30 | 12345 << 6 | 2 << 2, 39, &config), 0);
     assert_int_equal(config.clock_rate, 12345);
     assert_int_equal(read_config(*state, 31 << 16 | 5 << 10 | 4 << 6 | 1 << 2 | 2, 21, &config), 0);

@@ -1,4 +1,5 @@
-/* Connections and listeners: what arrives and what is sent, byte for byte, and how they pause, end and close. */
+/* Connections and listeners: what arrives and what is sent, byte for byte, and how they pause, end
+ * and close. */
 #include <sluice/conn.h>
 
 #include <arpa/inet.h>
@@ -195,8 +196,9 @@ static void streams_arrive_unchanged_without_features(void **state) {
 }
 
 /*
- * Kernels since Linux 6.10, though not all of them, shorten an entry of the ring to what they expect to receive. When
- * nothing comes the entry stays so, and the next receive fills it no further. Here some are short from the start.
+ * Kernels since Linux 6.10, though not all of them, shorten an entry of the ring to what they
+ * expect to receive. When nothing comes the entry stays so, and the next receive fills it no
+ * further. Here some are short from the start.
  */
 static void blocks_need_not_be_filled_to_their_end(void **state) {
     (void)state;
@@ -252,7 +254,8 @@ static void nothing_is_told_below_the_need(void **state) {
     loop_rig_close(&rig);
 }
 
-/* What is there already is told of when less is needed, at each step, once, and from inside on_data likewise. */
+/* What is there already is told of when less is needed, at each step, once, and from inside on_data
+ * likewise. */
 static void a_lower_need_is_met_by_what_is_there(void **state) {
     (void)state;
     loop_rig rig;
@@ -288,7 +291,8 @@ static void a_lower_need_is_met_by_what_is_there(void **state) {
     loop_rig_close(&rig);
 }
 
-/* Consumes a part, and then finds that what is left is enough: a protocol that changes inside of on_data. */
+/* Consumes a part, and then finds that what is left is enough: a protocol that changes inside of
+ * on_data. */
 static void halve(sluice_conn *conn, void *user) {
     receiver *r = user;
     sluice_chain *chain = sluice_conn_chain(conn);
@@ -406,8 +410,8 @@ static void raise_on_data(int fd) {
 }
 
 /*
- * A signal that a send of the same turn raises is pending while the kernel receives. TCP then receives nothing in front
- * of an urgent byte, and does not say either that there is something.
+ * A signal that a send of the same turn raises is pending while the kernel receives. TCP then
+ * receives nothing in front of an urgent byte, and does not say either that there is something.
  */
 static void urgent_bytes_under_signals_hide_nothing(void **state) {
     (void)state;
@@ -713,7 +717,8 @@ static void rival_closed(sluice_conn *conn, void *user) {
     r->closed++;
 }
 
-/* Both have data in the same turn; who is told first closes the other, which then is told nothing. */
+/* Both have data in the same turn; who is told first closes the other, which then is told
+ * nothing. */
 static void a_call_may_close_another_connection(void **state) {
     (void)state;
     static const sluice_conn_events events = {.size = sizeof events, .on_data = rival_data, .on_closed = rival_closed};
@@ -892,7 +897,8 @@ static void partial_sends_go_on_where_they_ended(void **state) {
     send_stream(sockets_unix_pair, 1 << 20, 50000, 1000, SIZE_MAX, true);
 }
 
-/* A send that waits for room has nothing: its memory may go, and is asked for anew, once, when there is room. */
+/* A send that waits for room has nothing: its memory may go, and is asked for anew, once, when
+ * there is room. */
 static void a_send_that_waits_for_room_holds_nothing(void **state) {
     (void)state;
     void (*const pairs[])(int[2]) = {sockets_tcp_pair, sockets_unix_pair};
@@ -1007,9 +1013,9 @@ static void turn_until_stalled(sluice_loop *loop, const sender *s) {
 }
 
 /*
- * Peers that have finished and do not read, as slow players are: their sockets are always "ready" for a poll that looks
- * for room, and a kernel that then lets a thread of its own wait in each send gives a thousand of them a thousand
- * threads. Before the send, or while it waits.
+ * Peers that have finished and do not read, as slow players are: their sockets are always "ready"
+ * for a poll that looks for room, and a kernel that then lets a thread of its own wait in each send
+ * gives a thousand of them a thousand threads. Before the send, or while it waits.
  */
 static void blocked_sends_take_no_threads(void **state) {
     (void)state;
@@ -1120,7 +1126,8 @@ static size_t failing_gather(sluice_conn *conn, struct iovec *iov, size_t max, v
     return 1;
 }
 
-/* Sending fails while receiving could go on: the connection has failed all the same, and is told so once. */
+/* Sending fails while receiving could go on: the connection has failed all the same, and is told so
+ * once. */
 static void nothing_is_received_after_a_failure(void **state) {
     (void)state;
     static const sluice_conn_events events = {.size = sizeof events,
@@ -1249,7 +1256,8 @@ static void many_send_in_one_turn(void **state) {
     free(members);
 }
 
-/* A gather that closes so many others that the cancels fill the submission queue, once exactly and once beyond. */
+/* A gather that closes so many others that the cancels fill the submission queue, once exactly and
+ * once beyond. */
 typedef struct kicker {
     sluice_conn **others;
     size_t count;
@@ -1457,7 +1465,8 @@ static void a_listener_takes_ipv6(void **state) {
 static void a_freed_listener_accepts_no_more(void **state) {
     (void)state;
     enum { CLIENTS = 20 };
-    /* Freed before it was armed; from its own call, with others in the backlog; and after the turn. */
+    /* Freed before it was armed; from its own call, with others in the backlog; and after the
+     * turn. */
     for (int how = 0; how < 3; how++) {
         loop_rig rig;
         acceptor a = {.frees = how == 1};
@@ -1513,7 +1522,8 @@ static void listeners_freed_before_the_first_turn_are_closed(void **state) {
     loop_rig_close(&rig);
 }
 
-/* Every free descriptor below the limit is in use; the peer waits until one is closed, or the limit rises. */
+/* Every free descriptor below the limit is in use; the peer waits until one is closed, or the limit
+ * rises. */
 static void a_peer_waits_while_descriptors_are_exhausted(void **state) {
     (void)state;
     for (int rise = 0; rise < 2; rise++) {
@@ -1622,8 +1632,8 @@ static void connections_come_and_go(void **state) {
 }
 
 /*
- * Everything at random, on a seed: what arrives is what was written, what is told is allowed, and in the end every
- * block is back.
+ * Everything at random, on a seed: what arrives is what was written, what is told is allowed, and
+ * in the end every block is back.
  */
 enum { ACTORS = 24, HOARD = 40 };
 

@@ -1,4 +1,5 @@
-/* Connections that have work left: they are called again, behind the others, for a slice of each turn. */
+/* Connections that have work left: they are called again, behind the others, for a slice of each
+ * turn. */
 #include <sluice/conn.h>
 
 #include <setjmp.h>
@@ -141,7 +142,8 @@ static void detached(const sluice_conn_handover *handover, void *user) {
     *(sluice_conn_handover *)user = *handover;
 }
 
-/* What it has asked for is of the loop that it leaves; the next one tells of the bytes that there are. */
+/* What it has asked for is of the loop that it leaves; the next one tells of the bytes that there
+ * are. */
 static void it_may_leave_with_work(void **state) {
     loop_rig rig;
     worker_conn w = {.rounds = 5};
@@ -164,7 +166,8 @@ static void it_may_leave_with_work(void **state) {
     files_rig_close(&rig);
 }
 
-/* Those that have work left share a slice of a turn, in order; one that has none does not wait for them. */
+/* Those that have work left share a slice of a turn, in order; one that has none does not wait for
+ * them. */
 static void many_share_a_slice_of_the_turn(void **state) {
     loop_rig rig;
     worker_conn busy[PEERS] = {0}, light = {0};

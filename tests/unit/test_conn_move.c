@@ -1,6 +1,7 @@
 /*
- * Connections that go from one loop to another: every byte arrives once and in order, ends and failures are told once,
- * and nothing is left behind, whatever the kernel had under way. Made to run under ThreadSanitizer too.
+ * Connections that go from one loop to another: every byte arrives once and in order, ends and
+ * failures are told once, and nothing is left behind, whatever the kernel had under way. Made to
+ * run under ThreadSanitizer too.
  */
 #include <sluice/conn.h>
 
@@ -135,8 +136,8 @@ static void finish(road *r, int at, uint64_t total) {
 }
 
 /*
- * Of what has come a part is consumed before the move, a part is in hand, and the rest comes while it leaves, or behind
- * it: at every place.
+ * Of what has come a part is consumed before the move, a part is in hand, and the rest comes while
+ * it leaves, or behind it: at every place.
  */
 static void nothing_is_lost_wherever_it_is_cut(void **state) {
     (void)state;
@@ -227,7 +228,8 @@ static void one_that_starves_may_leave(void **state) {
     road_close(&r);
 }
 
-/* As the host of an embedded loop does it: what is left to do shows in the descriptor, or in the timeout. */
+/* As the host of an embedded loop does it: what is left to do shows in the descriptor, or in the
+ * timeout. */
 static void host_until_count(sluice_loop *loop, const unsigned *count, unsigned goal) {
     while (*count < goal) {
         struct pollfd host = {.fd = sluice_loop_fd(loop), .events = POLLIN};
@@ -257,7 +259,8 @@ static void a_host_does_not_sleep_on_a_move(void **state) {
     road_close(&r);
 }
 
-/* Slices of what came along outlive the move and the connection, and go home from the other side. */
+/* Slices of what came along outlive the move and the connection, and go home from the other
+ * side. */
 static void what_came_along_can_be_held(void **state) {
     (void)state;
     enum { TOTAL = 20000 };

@@ -1,4 +1,5 @@
-/* What a connection has received and sent, and where it had to wait; and the pointers that users have given. */
+/* What a connection has received and sent, and where it had to wait; and the pointers that users
+ * have given. */
 #include <sluice/conn.h>
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* How long a connection may receive nothing. No check here asks for more speed than any machine has. */
+/* How long a connection may receive nothing. No check here asks for more speed than any machine
+ * has. */
 #include <sluice/conn.h>
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * When nobody gets a block for seconds, the connection that holds most gives way: whether it waits for a block itself,
- * says nothing any more, sends a byte now and then into the block that it has, or is paused. Never one that holds
- * little because another one holds much.
+ * When nobody gets a block for seconds, the connection that holds most gives way: whether it waits
+ * for a block itself, says nothing any more, sends a byte now and then into the block that it has,
+ * or is paused. Never one that holds little because another one holds much.
  */
 #include <sluice/conn.h>
 
@@ -88,8 +88,8 @@ static size_t held(const holder *h) {
 }
 
 /*
- * A large holder, a small one that begins, and then all blocks are the large one's: nobody else gets any. It waits for
- * no block itself: all that it has sent has come.
+ * A large holder, a small one that begins, and then all blocks are the large one's: nobody else
+ * gets any. It waits for no block itself: all that it has sent has come.
  */
 static void exhaust(loop_rig *rig, holder *large, holder *small) {
     loop_rig_open(rig, &pool_options, &loop_options, GUARD);
@@ -117,7 +117,8 @@ static void finish(loop_rig *rig, holder *large, holder *small) {
     clock_go_on();
 }
 
-/* The small one sends what needs more blocks than there are, and @each_turn happens until it has all. */
+/* The small one sends what needs more blocks than there are, and @each_turn happens until it has
+ * all. */
 static void starve_the_small_one(loop_rig *rig, holder *large, holder *small, void each_turn(holder *large)) {
     holder_send(small, (STOCK + 4) * BLOCK);
     while (waiting(rig) == 0)
@@ -193,7 +194,8 @@ static void one_that_is_paused_gives_way(void **state) {
     finish(&rig, &large, &small);
 }
 
-/* One that has ended has been told so: what it still holds is its user's to consume. The next largest gives way. */
+/* One that has ended has been told so: what it still holds is its user's to consume. The next
+ * largest gives way. */
 static void one_that_has_ended_is_told_once(void **state) {
     (void)state;
     static const sluice_conn_events stays = {.size = sizeof stays, .on_closed = holder_closed};
@@ -263,7 +265,8 @@ static void none_gives_way_for_what_consumers_hold(void **state) {
     clock_go_on();
 }
 
-/* Blocks of one size are short: one that holds those gives way, and not one that holds more of another size. */
+/* Blocks of one size are short: one that holds those gives way, and not one that holds more of
+ * another size. */
 static void one_of_the_size_that_is_short_gives_way(void **state) {
     (void)state;
     enum { LARGE = 16384 };

@@ -283,7 +283,8 @@ static void it_comes_to_rest(void **state) {
     loop_rig_close(&rig);
 }
 
-/* More completions than the kernel posts at one go, and not one of them may be left for a turn that never comes. */
+/* More completions than the kernel posts at one go, and not one of them may be left for a turn that
+ * never comes. */
 static void many_are_ready_at_once(void **state) {
     (void)state;
     loop_rig rig;
@@ -312,7 +313,8 @@ static void many_are_ready_at_once(void **state) {
     free(many);
 }
 
-/* Nobody who is silent keeps others from being received from: a host that sleeps has armed them all. */
+/* Nobody who is silent keeps others from being received from: a host that sleeps has armed them
+ * all. */
 static void a_host_sleeps_when_all_are_armed(void **state) {
     (void)state;
     loop_rig rig;
@@ -433,7 +435,8 @@ static void a_turn_without_wait_has_no_batching_window(void **state) {
     loop_rig_close(&rig);
 }
 
-/* Blocks that are given back between turns, on the loop's own thread or another one, go to who waits for them. */
+/* Blocks that are given back between turns, on the loop's own thread or another one, go to who
+ * waits for them. */
 static void *release_all(void *user) {
     sluice_slice *slice = user;
     sluice_slice_release(slice);
@@ -494,7 +497,8 @@ static void who_waits_for_blocks_goes_on(void **state) {
             sluice_slice_release(&slice);
         } else {
             assert_int_equal(pthread_create(&thread, NULL, release_all, &slice), 0);
-            /* The end may have come before the rest, and then nobody waits for what is given back. */
+            /* The end may have come before the rest, and then nobody waits for what is given
+             * back. */
             if (!h.ended)
                 host(rig.loop);
             assert_int_equal(pthread_join(thread, NULL), 0);
@@ -510,8 +514,9 @@ static void who_waits_for_blocks_goes_on(void **state) {
 }
 
 /*
- * A host that waits with epoll, and sees the descriptor among others. Many times, since the end comes while it wakes up
- * for bytes: of a receive that completes many times the kernel may lose it then.
+ * A host that waits with epoll, and sees the descriptor among others. Many times, since the end
+ * comes while it wakes up for bytes: of a receive that completes many times the kernel may lose it
+ * then.
  */
 static void a_host_may_wait_with_epoll(void **state) {
     (void)state;

@@ -1,4 +1,5 @@
-/* Files: their bytes, how far ahead they are read, and by whom they can be waited for. On both backends. */
+/* Files: their bytes, how far ahead they are read, and by whom they can be waited for. On both
+ * backends. */
 #include <sluice/file.h>
 
 #include <errno.h>
@@ -127,7 +128,8 @@ static void each_file_has_blocks_of_its_size(void **state) {
     files_rig_close(&rig);
 }
 
-/* The kernel has to fetch it from the disk, and says of some reads before others that they are done. */
+/* The kernel has to fetch it from the disk, and says of some reads before others that they are
+ * done. */
 static void what_is_not_in_the_page_cache_arrives(void **state) {
     loop_rig rig;
     file_consumer c = {0};
@@ -243,7 +245,8 @@ static void a_part_is_read(void **state) {
 
 /* How far ahead. */
 
-/* Bytes in the chain and blocks of them, while a consumer takes a little at a time between the turns. */
+/* Bytes in the chain and blocks of them, while a consumer takes a little at a time between the
+ * turns. */
 static void consume_slowly(const loop_rig *rig, size_t window, uint32_t read_ahead, size_t step) {
     enum { SIZE = 700000 };
     file_consumer c = {.leaves = true};
@@ -259,7 +262,8 @@ static void consume_slowly(const loop_rig *rig, size_t window, uint32_t read_ahe
         size_t buffered = file_buffered(&c);
         most = buffered > most ? buffered : most;
         assert_true(buffered <= window + block);
-        /* The first block does not count; and the last read looks for the end beyond the last byte. */
+        /* The first block does not count; and the last read looks for the end beyond the last
+         * byte. */
         assert_true(files_held(rig) <= window / block + 2);
         file_consume(&c, buffered < step ? buffered : step);
     }
@@ -428,7 +432,8 @@ static void a_pool_smaller_than_the_window_is_enough(void **state) {
     }
 }
 
-/* Reading ahead is a guess, and takes nothing that a connection may come to need. A need is none. */
+/* Reading ahead is a guess, and takes nothing that a connection may come to need. A need is
+ * none. */
 static void half_of_the_pool_is_for_others(void **state) {
     static const sluice_pool_options pool = {.size = sizeof pool,
                                              .block_size = BLOCK,
@@ -442,7 +447,8 @@ static void half_of_the_pool_is_for_others(void **state) {
     for (size_t i = 0; i < 3; i++)
         file_consumer_open(&c[i], &rig, files_make(1 << 20), NULL);
     files_settle(&rig);
-    /* Besides, those that would have nothing otherwise have a block, and one for when that is consumed. */
+    /* Besides, those that would have nothing otherwise have a block, and one for when that is
+     * consumed. */
     assert_in_range(files_held(&rig), 20, 24);
     for (size_t i = 0; i < 3; i++)
         assert_true(file_buffered(&c[i]) >= BLOCK);
@@ -622,7 +628,8 @@ static void stop_it(sluice_timer *timer, void *user) {
     sluice_loop_stop(user);
 }
 
-/* What has come meanwhile is said first, and the stop by the next call; a reader needs both to be told of it. */
+/* What has come meanwhile is said first, and the stop by the next call; a reader needs both to be
+ * told of it. */
 static void a_stop_while_bytes_come_is_not_forgotten(void **state) {
     loop_rig rig;
     sluice_file *file;

@@ -1,4 +1,5 @@
-/* Files whose reads come back late, out of order, short or with an error, and files that change. On both backends. */
+/* Files whose reads come back late, out of order, short or with an error, and files that change. On
+ * both backends. */
 #include <sluice/file.h>
 
 #include <errno.h>
@@ -312,7 +313,8 @@ static void a_descriptor_that_only_writes_fails(void **state) {
     files_rig_close(&rig);
 }
 
-/* The process's own memory as a file: of a mapping, what lies beyond the end of the mapped file cannot be read. */
+/* The process's own memory as a file: of a mapping, what lies beyond the end of the mapped file
+ * cannot be read. */
 static void bytes_before_an_error_are_delivered(void **state) {
     enum { MAPPED = 300 << 10 };
     loop_rig rig;
@@ -512,7 +514,8 @@ static void a_seek_leaves_reads_behind(void **state) {
     hold_first_reads(&rig, 4);
     pass(&rig, 2);
     assert_int_equal(sluice_file_seek(c.file, 500000, 1000), 0);
-    /* What was asked for before belongs nowhere, whenever it comes; what is asked for now waits for nobody's bytes. */
+    /* What was asked for before belongs nowhere, whenever it comes; what is asked for now waits for
+     * nobody's bytes. */
     turn_through(rig.loop, 3);
     assert_int_equal(m.held_count, 4);
     pass(&rig, 3);
@@ -595,7 +598,8 @@ static void it_gives_up_without_blocks(void **state) {
     files_rig_close(&rig);
 }
 
-/* A file that is closed by what else its turn tells is gone with that turn, and its reader with it. */
+/* A file that is closed by what else its turn tells is gone with that turn, and its reader with
+ * it. */
 typedef struct closer {
     sluice_file *file;
     sluice_reader *reader;

@@ -1,4 +1,5 @@
-/* Files that are written on a loop: bytes in order, full and slow disks, closes at any moment. On both backends. */
+/* Files that are written on a loop: bytes in order, full and slow disks, closes at any moment. On
+ * both backends. */
 #include <sluice/file_writer.h>
 
 #include <errno.h>
@@ -345,7 +346,8 @@ static void renaming_replaces_nothing(void **state) {
     files_rig_close(&rig);
 }
 
-/* /dev/full has room for nothing; what was queued stays, and nothing is tried before the owner wants it. */
+/* /dev/full has room for nothing; what was queued stays, and nothing is tried before the owner
+ * wants it. */
 static void a_full_disk_is_told_and_keeps_the_queue(void **state) {
     loop_rig rig;
     owner to;
@@ -368,7 +370,8 @@ static void a_full_disk_is_told_and_keeps_the_queue(void **state) {
     files_rig_close(&rig);
 }
 
-/* A file may grow to a place in the middle of a write: what fits is written, the rest when there is room again. */
+/* A file may grow to a place in the middle of a write: what fits is written, the rest when there is
+ * room again. */
 static void writing_goes_on_when_there_is_room_again(void **state) {
     const struct rlimit little = {.rlim_cur = 30001, .rlim_max = RLIM_INFINITY};
     struct rlimit before;
@@ -411,7 +414,8 @@ static void an_error_that_nobody_hears_closes(void **state) {
     files_rig_close(&rig);
 }
 
-/* A pipe is a disk that is as slow as we like: it takes what is read from it. Reads what is there, up to @n bytes. */
+/* A pipe is a disk that is as slow as we like: it takes what is read from it. Reads what is there,
+ * up to @n bytes. */
 static void read_pipe(int fd, uint64_t *place, size_t n) {
     uint8_t bytes[4096];
     ssize_t got = read(fd, bytes, n < sizeof bytes ? n : sizeof bytes);
@@ -453,7 +457,8 @@ static void a_slow_disk_holds_up_nobody(void **state) {
     files_rig_close(&rig);
 }
 
-/* A close while the kernel has blocks in its hands: they come back when it has let go, and not before. */
+/* A close while the kernel has blocks in its hands: they come back when it has let go, and not
+ * before. */
 static void a_close_waits_for_what_is_under_way(void **state) {
     loop_rig rig;
     owner to;

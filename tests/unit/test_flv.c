@@ -115,7 +115,8 @@ static void add_tag(struct vector *vector, uint8_t type, uint32_t timestamp, con
     add_trailer(vector, SLUICE_FLV_TAG_HEADER_SIZE + size);
 }
 
-/* A tag whose payload begins with the @start bytes and is filled up to @size with bytes that differ. */
+/* A tag whose payload begins with the @start bytes and is filled up to @size with bytes that
+ * differ. */
 static void add_filled(struct vector *vector, uint8_t type, uint32_t timestamp, const void *start, uint32_t length,
                        uint32_t size) {
     uint8_t payload[MAX_BYTES];
@@ -129,7 +130,8 @@ static void add_filled(struct vector *vector, uint8_t type, uint32_t timestamp, 
 
 static const uint8_t avc_config[] = {0x17, 0, 0, 0, 0, 1, 0x64, 0, 0x1F, 0xFF, 0xE1, 0, 2, 0x67, 0x64, 1, 0, 1, 0x68};
 static const uint8_t avc_key[] = {0x17, 1, 0, 0, 80, 0, 0, 0, 9, 0x65};
-static const uint8_t avc_inter[] = {0x27, 1, 0xFF, 0xFF, 0xD8, 0, 0, 0, 9, 0x41}; /* composition time -40 */
+/* composition time -40 */
+static const uint8_t avc_inter[] = {0x27, 1, 0xFF, 0xFF, 0xD8, 0, 0, 0, 9, 0x41};
 static const uint8_t aac_config[] = {0xAF, 0, 0x12, 0x10};
 static const uint8_t aac_frame[] = {0xAF, 1, 0x21, 0x10};
 static const uint8_t hevc_key[] = {0x91, 'h', 'v', 'c', '1', 0, 0, 40, 0, 0, 0, 5};
@@ -641,7 +643,8 @@ static void test_data_offset(void **state) {
 
 /* ---- Tags ---- */
 
-/* Text behind a good start, or another stream, must not pass for tags of unknown types that are skipped. */
+/* Text behind a good start, or another stream, must not pass for tags of unknown types that are
+ * skipped. */
 static void test_reserved_bits(void **state) {
     static const uint8_t types[] = {0x40 | SLUICE_FLV_AUDIO, 0x80 | SLUICE_FLV_VIDEO, 'A', 'F', 0xFF, 0xE9};
     for (size_t i = 0; i < sizeof types; i++) {
@@ -771,7 +774,8 @@ static void test_sizes_around_limit(void **state) {
     }
 }
 
-/* Tags that nobody wants are dropped as they come, whatever their size, and the next one is found. */
+/* Tags that nobody wants are dropped as they come, whatever their size, and the next one is
+ * found. */
 static void test_skipping_buffers_nothing(void **state) {
     static const struct {
         uint8_t type;
@@ -1124,7 +1128,8 @@ static void test_views(void **state) {
     }
 }
 
-/* A payload that ends inside its header is no error and never a frame; one that ends behind it is what it was. */
+/* A payload that ends inside its header is no error and never a frame; one that ends behind it is
+ * what it was. */
 static void test_short_views(void **state) {
     for (size_t i = 0; i < sizeof view_cases / sizeof *view_cases; i++) {
         const struct view_case *one = &view_cases[i];

@@ -1,4 +1,5 @@
-/* Reading onMetaData: what it says, whatever stands around it, and what broken or hostile AMF comes to. */
+/* Reading onMetaData: what it says, whatever stands around it, and what broken or hostile AMF comes
+ * to. */
 #include <sluice/flv.h>
 
 #include <errno.h>
@@ -122,7 +123,8 @@ static int read_slice(sluice_chain *chain, sluice_flv_metadata *ret_metadata) {
     return result;
 }
 
-/* Piece sizes to read AMF in: whole blocks, and few bytes, as long as there are blocks enough for them. */
+/* Piece sizes to read AMF in: whole blocks, and few bytes, as long as there are blocks enough for
+ * them. */
 static size_t piece_size(const struct amf *amf, size_t i) {
     return i * (1 + amf->size / 4096);
 }

@@ -93,7 +93,8 @@ static void expect_end(sluice_flv_rtp *rtp, int result) {
     assert_int_equal(sluice_flv_rtp_next(rtp, &packet), 0);
 }
 
-/* A key picture is preceded by the sets, behind its delimiter; one that brings its own is not, nor are others. */
+/* A key picture is preceded by the sets, behind its delimiter; one that brings its own is not, nor
+ * are others. */
 static void pictures(void **state) {
     sluice_pool *pool = *state;
     static const uint8_t key[] = {0x17, 1, 0, 0, 20, 0, 0, 0, 2, 9, 0xF0, 0, 0, 0, 3, 0x65, 1, 2, 0, 0, 0, 2, 0x65, 3};
@@ -125,7 +126,8 @@ static void pictures(void **state) {
         assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 120, inter, sizeof inter, piece), 0);
         expect(rtp, BYTES(0x41, 1), true, 1000 + 110 * 90);
         expect_end(rtp, 0);
-        /* Audio, metadata, the end of the sequence and what is too short are none of its business. */
+        /* Audio, metadata, the end of the sequence and what is too short are none of its
+         * business. */
         assert_int_equal(push(pool, rtp, SLUICE_FLV_AUDIO, 120, aac_header, sizeof aac_header, piece), 0);
         assert_int_equal(push(pool, rtp, SLUICE_FLV_SCRIPT, 120, BYTES(2, 0, 0), piece), 0);
         assert_int_equal(push(pool, rtp, SLUICE_FLV_VIDEO, 120, BYTES(0x17, 2, 0, 0, 0), piece), 0);
@@ -139,7 +141,8 @@ static void pictures(void **state) {
     }
 }
 
-/* A tag can be given up within a NAL unit or between two; the next one begins anew, with the number that is next. */
+/* A tag can be given up within a NAL unit or between two; the next one begins anew, with the number
+ * that is next. */
 static void cancelled(void **state) {
     sluice_pool *pool = *state;
     static const uint8_t key[] = {0x17, 1, 0, 0, 0, 0, 0, 0, 2, 9, 0xF0, 0, 0, 0, 3, 0x65, 1, 2};
@@ -201,7 +204,8 @@ static void length_prefixes(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
-/* AAC's frames follow each other without gaps where milliseconds agree with that; a gap is a gap. */
+/* AAC's frames follow each other without gaps where milliseconds agree with that; a gap is a
+ * gap. */
 static void times_of_aac(void **state) {
     sluice_pool *pool = *state;
     sluice_flv_rtp *rtp = track_new(SLUICE_FLV_AUDIO, 0);
@@ -222,7 +226,8 @@ static void times_of_aac(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
-/* Samples are cut where both channels are whole, and each packet has its own time; Opus is never cut. */
+/* Samples are cut where both channels are whole, and each packet has its own time; Opus is never
+ * cut. */
 static void g711_and_opus(void **state) {
     sluice_pool *pool = *state;
     uint8_t tag[1 + 130] = {0x73};
@@ -254,7 +259,8 @@ static void g711_and_opus(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
-/* A tag that names its track is as good as another; those of other tracks are nothing to this one. */
+/* A tag that names its track is as good as another; those of other tracks are nothing to this
+ * one. */
 static void tracks(void **state) {
     static const sluice_flv_rtp_options options = {
         .size = sizeof options, .type = SLUICE_FLV_AUDIO, .payload_type = 97, .ssrc = 0x01020304, .track = 1};
@@ -332,7 +338,8 @@ static void sender_reports(void **state) {
     sluice_flv_rtp_free(rtp);
 }
 
-/* Tags at random, in pieces as in one: the same packets, none too long, and nothing stays behind. */
+/* Tags at random, in pieces as in one: the same packets, none too long, and nothing stays
+ * behind. */
 static void damage(void **state) {
     sluice_pool *pool = *state;
     uint64_t seed = 0x853C49E6748FEA9B;

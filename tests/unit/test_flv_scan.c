@@ -1,4 +1,5 @@
-/* sluice-probe's way through damaged FLV: every sound tag is found, and what is wrong is told, at every cut. */
+/* sluice-probe's way through damaged FLV: every sound tag is found, and what is wrong is told, at
+ * every cut. */
 #include "tools/probe/flv_scan.h"
 
 #include <setjmp.h>
@@ -108,7 +109,8 @@ static void expect(const uint8_t *bytes, size_t size, const char *expected) {
     assert_string_equal(found.text, expected);
 }
 
-/* Tags from @from up to @to, as they are to be found, @shift bytes away from where they were made. */
+/* Tags from @from up to @to, as they are to be found, @shift bytes away from where they were
+ * made. */
 static void note_tags(struct found *found, const struct stream *stream, size_t from, size_t to, long shift) {
     for (size_t i = from; i < to; i++)
         note(found, "t%ld ", (long)stream->at[i] + shift);

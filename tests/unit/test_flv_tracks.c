@@ -1,4 +1,5 @@
-/* Multitrack payloads: which tracks they hold, where each ends, and the payload that a track is by itself. */
+/* Multitrack payloads: which tracks they hold, where each ends, and the payload that a track is by
+ * itself. */
 #include <sluice/flv.h>
 
 #include <errno.h>
@@ -136,7 +137,8 @@ static void tracks_are_where_their_sizes_say(void **state) {
         }
 }
 
-/* However a payload is cut short, what is told of lies within it, and the end within a track is told. */
+/* However a payload is cut short, what is told of lies within it, and the end within a track is
+ * told. */
 static void payloads_that_end_early_are_told(void **state) {
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         for (size_t size = 1; size < examples[i].size; size++) {
@@ -198,7 +200,8 @@ static void other_payloads_have_no_tracks(void **state) {
         {SLUICE_FLV_VIDEO, {0x16, 0x00, 'a', 'v', 'c', '1', 0, 3, 4, 5}}, /* not extended */
         {SLUICE_FLV_VIDEO, {0x91, 'h', 'v', 'c', '1', 0, 0, 3, 4, 5}},
         {SLUICE_FLV_VIDEO, {0xD6, 0x00, 'a', 'v', 'c', '1', 0, 3, 4, 5}}, /* a command */
-        {SLUICE_FLV_VIDEO, {0x96, 0x30, 'a', 'v', 'c', '1', 0, 3, 4, 5}}, /* kinds that are reserved */
+        /* kinds that are reserved */
+        {SLUICE_FLV_VIDEO, {0x96, 0x30, 'a', 'v', 'c', '1', 0, 3, 4, 5}},
         {SLUICE_FLV_VIDEO, {0x96, 0xF0, 'a', 'v', 'c', '1', 0, 3, 4, 5}},
         {SLUICE_FLV_VIDEO, {0x95, 0x00, 'a', 'v', 'c', '1', 0, 3, 4, 5}}, /* audio's number */
         {SLUICE_FLV_AUDIO, {0x96, 0x00, 'O', 'p', 'u', 's', 0, 3, 4, 5}},

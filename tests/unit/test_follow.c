@@ -1,4 +1,5 @@
-/* sluice-push's look at what players get: every frame that is missing is counted, and none that is not. */
+/* sluice-push's look at what players get: every frame that is missing is counted, and none that is
+ * not. */
 #include "tools/push/follow.h"
 
 #include <setjmp.h>
@@ -12,7 +13,8 @@
 
 enum { FRAMES = 50, STEP_MS = 40, KEY_EVERY = 25, COUNT = 2 + 2 * FRAMES };
 
-/* A file of 25 frames a second with B pictures, each with an audio frame behind it; no two sizes follow each other. */
+/* A file of 25 frames a second with B pictures, each with an audio frame behind it; no two sizes
+ * follow each other. */
 static struct media_tag tags[COUNT];
 static const struct media media = {.tags = tags, .count = COUNT, .duration = FRAMES * STEP_MS, .has = {true, true}};
 
@@ -35,7 +37,8 @@ static int make(void **state) {
     return 0;
 }
 
-/* A tag as it comes to a player, by its number; its times shifted, and decoding times made up anew. */
+/* A tag as it comes to a player, by its number; its times shifted, and decoding times made up
+ * anew. */
 static sluice_flv_tag tag_of(uint64_t number, int64_t shift, uint32_t anew) {
     const struct media_tag *tag = media_at(&media, number);
     return (sluice_flv_tag){
@@ -49,7 +52,8 @@ static sluice_flv_tag tag_of(uint64_t number, int64_t shift, uint32_t anew) {
     };
 }
 
-/* Frames from @from up to @to, but for every @skip-th: all are known for what they are. How many were missing. */
+/* Frames from @from up to @to, but for every @skip-th: all are known for what they are. How many
+ * were missing. */
 static uint64_t take(struct follow *follow, uint64_t from, uint64_t to, uint64_t skip, int64_t shift, uint32_t anew) {
     uint64_t missing = 0, number;
     for (uint64_t i = from; i < to; i++) {
@@ -92,7 +96,8 @@ static void what_is_missing_is_counted(void **state) {
     }
 }
 
-/* Servers send a key frame's group with the audio from there on: what was before was not for this player. */
+/* Servers send a key frame's group with the audio from there on: what was before was not for this
+ * player. */
 static void a_track_that_begins_later(void **state) {
     (void)state;
     struct follow follow;
@@ -133,7 +138,8 @@ static void frames_of_another_stream(void **state) {
     assert_int_equal(follow.unmatched, 20);
 }
 
-/* The server was slow to begin: rounds have been sent when the first frame comes, which looks like one of each. */
+/* The server was slow to begin: rounds have been sent when the first frame comes, which looks like
+ * one of each. */
 static void a_server_that_is_rounds_late(void **state) {
     (void)state;
     for (uint64_t late = 1; late <= 3; late++) {

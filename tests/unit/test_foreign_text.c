@@ -1,4 +1,5 @@
-/* Text from outside, in JSON and on a terminal: what may be shown is as it was, and nothing else comes through. */
+/* Text from outside, in JSON and on a terminal: what may be shown is as it was, and nothing else
+ * comes through. */
 #include "shared/foreign_text.h"
 
 #include <setjmp.h>
@@ -71,7 +72,8 @@ static void on_a_terminal(void **state) {
     }
 }
 
-/* Of every code there is: read back as it is, and shown as it is unless it is named as one that is not. */
+/* Of every code there is: read back as it is, and shown as it is unless it is named as one that is
+ * not. */
 static void every_code(void **state) {
     (void)state;
     for (uint32_t code = 1; code <= 0x10FFFF; code++) {

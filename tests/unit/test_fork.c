@@ -1,6 +1,6 @@
 /*
- * fork(2) with a loop: in the child its turns fail at once, and what the child does with what belongs to it does not
- * reach the kernel, where all of that is the parent's. The parent goes on.
+ * fork(2) with a loop: in the child its turns fail at once, and what the child does with what
+ * belongs to it does not reach the kernel, where all of that is the parent's. The parent goes on.
  */
 #include <sluice/conn.h>
 

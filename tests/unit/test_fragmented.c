@@ -1,6 +1,6 @@
 /*
- * A peer that sends small pieces does not have its chain keep many times its bytes: they share blocks, without being
- * copied; and where they do not, as a last resort, they are copied together.
+ * A peer that sends small pieces does not have its chain keep many times its bytes: they share
+ * blocks, without being copied; and where they do not, as a last resort, they are copied together.
  */
 #include <sluice/conn.h>
 
@@ -24,7 +24,8 @@ enum {
     BLOCK = 4096,
     FEW = 5,   /* blocks that a chain may keep however short it is */
     SHARE = 4, /* and so many times its bytes */
-    /* The same where the full blocks among poor ones have been consumed: then the last resort is the bound. */
+    /* The same where the full blocks among poor ones have been consumed: then the last resort is
+     * the bound. */
     FEW_MIXED = 18,
     SHARE_MIXED = 8,
 };
@@ -169,7 +170,8 @@ static sluice_block *fill_block(stream *s, size_t n) {
     return block;
 }
 
-/* What is in nearly empty blocks all the same, as bytes are that came faster than a turn, is copied once. */
+/* What is in nearly empty blocks all the same, as bytes are that came faster than a turn, is copied
+ * once. */
 static void the_last_resort_copies(void **state) {
     (void)state;
     enum { BLOCKS = 200, PIECE = 16 };
@@ -196,7 +198,8 @@ static void consume(sluice_conn *conn, void *user) {
     assert_true(pattern_consume(chain, sluice_chain_length(chain), SEED, &s->place));
 }
 
-/* Many small pieces of one turn, consumed when they have come: the rig's end checks that nothing was copied. */
+/* Many small pieces of one turn, consumed when they have come: the rig's end checks that nothing
+ * was copied. */
 static void what_is_consumed_as_it_comes_is_not_copied(void **state) {
     (void)state;
     enum { BLOCKS = 200, PIECE = 16 };
@@ -253,7 +256,8 @@ static void usual_pieces_behind_poor_blocks_take_blocks(void **state) {
     stream_close(&s);
 }
 
-/* Whatever the chain is made of: the same bytes, those who refer to blocks see theirs, and what can go is gone. */
+/* Whatever the chain is made of: the same bytes, those who refer to blocks see theirs, and what can
+ * go is gone. */
 static void compacting_changes_no_byte(void **state) {
     (void)state;
     enum { SIZE = 512, TEXT = 6000, SLICES = 8 };
@@ -327,7 +331,8 @@ static void what_others_see_stays(void **state) {
     block_ref(fourth);
     chain_compact(&chain);
     assert_true(chain_is_sound(&chain));
-    /* The third cannot go into the second, nor the fourth into the third; the last two become one. */
+    /* The third cannot go into the second, nor the fourth into the third; the last two become
+     * one. */
     assert_int_equal(sluice_chain_blocks(&chain), 5);
     assert_ptr_equal(chain.first->next, second);
     sluice_block_release(second);

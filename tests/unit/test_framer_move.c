@@ -1,6 +1,6 @@
 /*
- * Framers and readers that go with their connection to another loop and back, at every byte of what they read: what
- * they make of the bytes does not depend on where they are.
+ * Framers and readers that go with their connection to another loop and back, at every byte of what
+ * they read: what they make of the bytes does not depend on where they are.
  */
 #include <sluice/conn.h>
 
@@ -112,7 +112,8 @@ static void left(const sluice_conn_handover *handover, void *user) {
     j->detached++;
 }
 
-/* By way of where an allocator is likely to give the same address again: the old connection is freed before. */
+/* By way of where an allocator is likely to give the same address again: the old connection is
+ * freed before. */
 static void move(journey *j) {
     unsigned detached = j->detached;
     assert_int_equal(sluice_conn_detach(j->conn, left, j), 0);
@@ -148,7 +149,8 @@ static void journey_open(journey *j, const subject *what) {
         what->settle(j);
 }
 
-/* The second pool refers to blocks of the first, and the other way round: loops end first. Copies of text may be. */
+/* The second pool refers to blocks of the first, and the other way round: loops end first. Copies
+ * of text may be. */
 static void journey_close(journey *j) {
     j->subject->close(j);
     sluice_conn_close(j->conn);
@@ -405,7 +407,8 @@ static void bulk_strings_go_anywhere(void **state) {
         &(subject){"bulk strings", bulk_bytes, sizeof bulk_bytes - 1, resp_open, bulk_read, NULL, NULL, resp_close});
 }
 
-/* WebSocket: fragmented messages, one after the other, control frames between, text that is cut inside a character. */
+/* WebSocket: fragmented messages, one after the other, control frames between, text that is cut
+ * inside a character. */
 
 static size_t add_frame(uint8_t *to, bool last, sluice_websocket_opcode opcode, const char *payload, size_t n) {
     const uint8_t mask[] = {0x37, 0xfa, 0x21, 0x3d};
@@ -445,7 +448,8 @@ static void pieces_open(journey *j) {
     assert_int_equal(sluice_websocket_new(SLUICE_WEBSOCKET_SERVER, &options, &j->websocket), 0);
 }
 
-/* In how many pieces data comes depends on how it is sent; a control frame between them does not. */
+/* In how many pieces data comes depends on how it is sent; a control frame between them does
+ * not. */
 static void websocket_read(journey *j) {
     sluice_websocket_message *message;
     int result;
@@ -575,7 +579,8 @@ static void a_reader_goes_anywhere(void **state) {
                              reader_settle, reader_close});
 }
 
-/* Readers may be many, may go in any order, and may stay behind: none touches a connection that has gone. */
+/* Readers may be many, may go in any order, and may stay behind: none touches a connection that has
+ * gone. */
 static void readers_may_outlive_their_connection(void **state) {
     (void)state;
     enum { READERS = 4 };

@@ -199,7 +199,8 @@ static void a_mark_brings_a_block_back(void **state) {
     end(&f);
 }
 
-/* Another stream's chain may lie where the last one's was, with fewer bytes than have been searched. */
+/* Another stream's chain may lie where the last one's was, with fewer bytes than have been
+ * searched. */
 static void another_stream_in_the_same_place(void **state) {
     (void)state;
     fixture f = begin(NULL);

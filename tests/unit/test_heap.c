@@ -58,7 +58,8 @@ static void the_first_is_the_first(void **state) {
     assert_null(heap.first);
 }
 
-/* Where thousands come and the first goes each time, a few are looked at for each: not all of them. */
+/* Where thousands come and the first goes each time, a few are looked at for each: not all of
+ * them. */
 static void the_work_is_bounded(void **state) {
     enum { MANY = 10000 };
     static item items[2 * MANY];

@@ -1,6 +1,6 @@
 /*
- * What a worker charges its sessions with, and which of them it evicts: at each bound, and one step beyond. Sessions,
- * the pool and the loop are the test's own.
+ * What a worker charges its sessions with, and which of them it evicts: at each bound, and one step
+ * beyond. Sessions, the pool and the loop are the test's own.
  */
 #include "daemon/server/holdings.h"
 
@@ -50,7 +50,8 @@ static struct {
     uint64_t queued; /* bytes, for the player that is the next to give way */
 } rig;
 
-/* The linker puts these in the place of the calls (--wrap). A chain, and a connection, is the fake itself. */
+/* The linker puts these in the place of the calls (--wrap). A chain, and a connection, is the fake
+ * itself. */
 sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn);
 size_t __wrap_sluice_chain_footprint(const sluice_chain *chain);
 size_t __wrap_sluice_chain_skip(sluice_chain *chain, size_t n);
@@ -211,7 +212,8 @@ static unsigned evicted(void) {
     return count;
 }
 
-/* Exactly the quota is allowed; one byte more evicts the largest, and what it held is not charged any more. */
+/* Exactly the quota is allowed; one byte more evicts the largest, and what it held is not charged
+ * any more. */
 static void the_largest_beyond_the_quota_goes(void **state) {
     (void)state;
     hold(0, 300 * KIB, 0);
@@ -232,7 +234,8 @@ static void the_largest_beyond_the_quota_goes(void **state) {
     assert_int_equal(rig.worker.holdings.charged, QUOTA - 500 * KIB);
 }
 
-/* What is charged is what was held at the last look: nobody is evicted for what it does not hold any more. */
+/* What is charged is what was held at the last look: nobody is evicted for what it does not hold
+ * any more. */
 static void a_stale_charge_evicts_nobody(void **state) {
     (void)state;
     hold(0, QUOTA / 2, 0);
@@ -267,7 +270,8 @@ static void a_tiny_pool_has_a_least_quota(void **state) {
     assert_int_equal(rig.worker.holdings.charged, 1);
 }
 
-/* Publishers have no quota, and neither what is closing; what publishers hold besides is known all the same. */
+/* Publishers have no quota, and neither what is closing; what publishers hold besides is known all
+ * the same. */
 static void publishers_are_free(void **state) {
     (void)state;
     rig.fakes[0].is_publisher = true;
@@ -292,7 +296,8 @@ static void publishers_are_free(void **state) {
     assert_int_equal(evicted(), 0);
 }
 
-/* Of what is held besides, the files' part is known alone: what publishers hold is no download's. */
+/* Of what is held besides, the files' part is known alone: what publishers hold is no
+ * download's. */
 static void downloads_are_counted_alone(void **state) {
     const struct holdings *holdings = &rig.worker.holdings;
     (void)state;
@@ -328,8 +333,8 @@ static void set_address(unsigned number, uint8_t network, uint8_t host) {
 }
 
 /*
- * What is charged, and to which address, however sizes change; at random, by a seed. The first to go is the largest of
- * its address.
+ * What is charged, and to which address, however sizes change; at random, by a seed. The first to
+ * go is the largest of its address.
  */
 static void heaps_are_what_is_held(void **state) {
     enum { ADDRESSES = 4, SESSIONS = 16 };
@@ -372,7 +377,8 @@ static void heaps_are_what_is_held(void **state) {
     assert_null(holdings->tree);
 }
 
-/* Many with little each do not keep others out: not the largest goes, but one of the address that holds the most. */
+/* Many with little each do not keep others out: not the largest goes, but one of the address that
+ * holds the most. */
 static void the_address_that_holds_most_gives_way(void **state) {
     enum { HOSTILE = 64, HONEST = 70 };
     (void)state;
@@ -423,7 +429,8 @@ static void without_memory_addresses_share(void **state) {
     assert_null(rig.worker.holdings.hosts.first);
 }
 
-/* Those of one size go in the order in which they came to it; a change within the size changes nothing. */
+/* Those of one size go in the order in which they came to it; a change within the size changes
+ * nothing. */
 static void equals_go_in_turn(void **state) {
     (void)state;
     for (unsigned i = 0; i < 64; i++)
@@ -447,7 +454,8 @@ static void short_of(uint32_t available) {
     rig.shortage(&rig.worker);
 }
 
-/* Publishers, charged or not, beyond half of the blocks: the largest goes first, and no more than so many at once. */
+/* Publishers, charged or not, beyond half of the blocks: the largest goes first, and no more than
+ * so many at once. */
 static void unfinished_messages_give_way(void **state) {
     (void)state;
     holdings_watch(&rig.worker);
@@ -472,7 +480,8 @@ static void unfinished_messages_give_way(void **state) {
     /* A publisher's end is not a refused request. */
     assert_int_equal(rig.denied, 0);
     assert_int_equal(rig.sheds, 0);
-    /* What is held besides counts, though the loop does not know of it; what the loop says must be true. */
+    /* What is held besides counts, though the loop does not know of it; what the loop says must be
+     * true. */
     hold(0, 0, BYTES / 2 + 1);
     rig.footprint = 0;
     short_of(2 * RESERVE - 1);
@@ -507,7 +516,8 @@ static void without_blocks_somebody_gives_way(void **state) {
     assert_int_equal(rig.looks, 1);
 }
 
-/* A player that keeps up loses nothing while a message holds more, but for the one that is being handled. */
+/* A player that keeps up loses nothing while a message holds more, but for the one that is being
+ * handled. */
 static void the_larger_gives_way(void **state) {
     (void)state;
     holdings_watch(&rig.worker);

@@ -1,4 +1,5 @@
-/* The queue of questions to hooks: what an address may have of it, and in which order they are asked. */
+/* The queue of questions to hooks: what an address may have of it, and in which order they are
+ * asked. */
 #include "daemon/control/hook_queue.h"
 
 #include <errno.h>

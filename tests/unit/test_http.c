@@ -627,7 +627,8 @@ static bool lies_in(sluice_http_text text, const uint8_t *memory, size_t size) {
     return start >= memory && start + text.length <= memory + size;
 }
 
-/* The texts of a head in one block lie in the block, and stay while every other block of the pool is overwritten. */
+/* The texts of a head in one block lie in the block, and stay while every other block of the pool
+ * is overwritten. */
 static void test_in_place(void **state) {
     (void)state;
     enum { BLOCKS = 8 };
@@ -727,7 +728,8 @@ static void test_search_is_linear(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* Takes what is there of a stream of requests, and of a body of four bytes behind "/2". Says what it has taken. */
+/* Takes what is there of a stream of requests, and of a body of four bytes behind "/2". Says what
+ * it has taken. */
 static void take_pipelined(sluice_http *http, sluice_chain *chain, char *taken) {
     sluice_http_request request;
     while (strcmp(taken, "/1/2b/3") != 0) {
@@ -749,7 +751,8 @@ static void take_pipelined(sluice_http *http, sluice_chain *chain, char *taken) 
     }
 }
 
-/* Three requests in a row in pieces of every size; the body looks like an empty line, and so does what follows it. */
+/* Three requests in a row in pieces of every size; the body looks like an empty line, and so does
+ * what follows it. */
 static void test_pipelined(void **state) {
     (void)state;
     static const char stream[] = "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -837,7 +840,8 @@ static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
     }
 }
 
-/* Changed heads: whatever they give, they give it at random cuts too; and what is taken keeps to the rules. */
+/* Changed heads: whatever they give, they give it at random cuts too; and what is taken keeps to
+ * the rules. */
 static void test_random(void **state) {
     (void)state;
     static const char *const seeds[] = {

@@ -1,4 +1,5 @@
-/* Request bodies: the payload comes out as it was, by reference, and bad chunking is refused however it is cut. */
+/* Request bodies: the payload comes out as it was, by reference, and bad chunking is refused
+ * however it is cut. */
 #include <sluice/http.h>
 
 #include <errno.h>
@@ -49,7 +50,8 @@ static sluice_http_body begin(sluice_http_body_kind kind, uint64_t length, bool 
     return body;
 }
 
-/* Empties the chain into the text; reading it in place, so that the pool's count of copies stays the library's own. */
+/* Empties the chain into the text; reading it in place, so that the pool's count of copies stays
+ * the library's own. */
 static void drain(sluice_chain *chain, struct text *text) {
     assert_true(chain_is_sound(chain));
     while (sluice_chain_length(chain) > 0) {
@@ -62,8 +64,8 @@ static void drain(sluice_chain *chain, struct text *text) {
 }
 
 /*
- * Feeds the bytes in pieces until there is a result, and the rest behind it: a complete body must leave that alone, an
- * error must outlast it.
+ * Feeds the bytes in pieces until there is a result, and the rest behind it: a complete body must
+ * leave that alone, an error must outlast it.
  */
 static void run_pieces(sluice_pool *pool, sluice_http_body body, const void *bytes, size_t length,
                        const http_feed_cuts *cuts, struct outcome *ret_outcome) {
@@ -436,7 +438,8 @@ static void test_tiny_chunks(void **state) {
     sluice_chain *from = http_feed_chain(pool), *to = http_feed_chain(pool);
     sluice_http_body body = chunked();
 
-    /* 1034 pieces of 1034 bytes are within 1024 and 1034 / 128 views and 1034 / 512 blocks; one more is not. */
+    /* 1034 pieces of 1034 bytes are within 1024 and 1034 / 128 views and 1034 / 512 blocks; one
+     * more is not. */
     add_chunks(&text, 1, 1034);
     http_feed_bytes(pool, from, text.bytes, text.length);
     assert_int_equal(sluice_http_body_next(&body, from, to), 0);

@@ -1,4 +1,5 @@
-/* Response heads: what is taken, how the body is delimited, what is refused, and that no cut makes a difference. */
+/* Response heads: what is taken, how the body is delimited, what is refused, and that no cut makes
+ * a difference. */
 #include <sluice/http.h>
 
 #include <errno.h>
@@ -555,7 +556,8 @@ static int naive_kind(const char *bytes, size_t size, const char *method) {
     return SLUICE_HTTP_BODY_UNTIL_CLOSE;
 }
 
-/* One change to a head: a byte that matters put over, put in before, left out, or a run of bytes again. */
+/* One change to a head: a byte that matters put over, put in before, left out, or a run of bytes
+ * again. */
 static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
     static const char telling[] = "\r\n\0 \t:/,;-0123456789\x7F\x80HTPc";
     size_t at = http_feed_random(seed) % length;
@@ -580,7 +582,8 @@ static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
     }
 }
 
-/* Changed heads: the same at random cuts, and taken where the simple rules take them, with the same kind of body. */
+/* Changed heads: the same at random cuts, and taken where the simple rules take them, with the same
+ * kind of body. */
 static void test_random(void **state) {
     (void)state;
     static const char *const seeds[] = {

@@ -1,6 +1,7 @@
 /*
- * Zero-copy, seen at the addresses: what a player is sent of a payload lies in the blocks that were received, each byte
- * where it came, whatever the player is sent it as. Only what is around the payload is elsewhere.
+ * Zero-copy, seen at the addresses: what a player is sent of a payload lies in the blocks that were
+ * received, each byte where it came, whatever the player is sent it as. Only what is around the
+ * payload is elsewhere.
  */
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/registry.h"
@@ -21,11 +22,12 @@ enum {
     GUARD = 60,
     BLOCK = 4096,
     FRAMES = 50,
-    FRAME = 10000,      /* bytes of a frame's payload: more than two blocks */
-    UNIT = 9,           /* where the one unit of H.264 begins in it */
-    BLOCKS = 4,         /* of a frame's tag, at most */
-    PIECES = 256,       /* of one send */
-    AROUND_TAG = 64,    /* bytes of a tag that are no payload, with those of a chunk or a message, at most */
+    FRAME = 10000, /* bytes of a frame's payload: more than two blocks */
+    UNIT = 9,      /* where the one unit of H.264 begins in it */
+    BLOCKS = 4,    /* of a frame's tag, at most */
+    PIECES = 256,  /* of one send */
+    /* bytes of a tag that are no payload, with those of a chunk or a message, at most */
+    AROUND_TAG = 64,
     AROUND_PACKET = 32, /* and of an RTP packet */
     PACKET = 1000,      /* bytes of an RTP packet at least, but for the last */
     CLOCK = 1000000,
@@ -43,7 +45,8 @@ uint64_t __wrap_sluice_loop_now(const sluice_loop *loop) {
     return CLOCK;
 }
 
-/* The blocks of a tag, as they were received. The stream keeps them: they cannot be others' meanwhile. */
+/* The blocks of a tag, as they were received. The stream keeps them: they cannot be others'
+ * meanwhile. */
 typedef struct received {
     const uint8_t *data[BLOCKS];
     size_t lengths[BLOCKS];
@@ -146,7 +149,8 @@ static void relay_close(relay *r) {
     hang_guard(0);
 }
 
-/* Where in the tag the piece was received; -1: it lies elsewhere. It is of one block, as far as that was filled. */
+/* Where in the tag the piece was received; -1: it lies elsewhere. It is of one block, as far as
+ * that was filled. */
 static int64_t place_of(const received *r, const struct iovec *piece) {
     const uint8_t *base = piece->iov_base;
     size_t before = 0;
@@ -159,7 +163,8 @@ static int64_t place_of(const received *r, const struct iovec *piece) {
     return -1;
 }
 
-/* What is sent now is the payload from @from on, where it was received, and no more than @around bytes besides. */
+/* What is sent now is the payload from @from on, where it was received, and no more than @around
+ * bytes besides. */
 static void check_sent(relay *r, size_t from, size_t around) {
     struct iovec pieces[PIECES];
     size_t place = SLUICE_FLV_TAG_HEADER_SIZE + from, besides = 0, count;

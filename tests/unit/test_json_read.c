@@ -1,4 +1,5 @@
-/* JSON objects as they are read: what is one, what is not, and that nothing beyond the text is looked at. */
+/* JSON objects as they are read: what is one, what is not, and that nothing beyond the text is
+ * looked at. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* A loop inside libevent: its connections, timers and posts beside the base's own events, in one thread. */
+/* A loop inside libevent: its connections, timers and posts beside the base's own events, in one
+ * thread. */
 #include <sluice/libevent.h>
 
 #include <errno.h>
@@ -158,7 +159,8 @@ static void ours_and_theirs_make_progress(void **state) {
         host_until_count(&host, &clients[i].closed, 1);
         echo_client_check(&clients[i]);
     }
-    /* Neither kept the other waiting: a round of the base has a turn or two in it, and a ping or a pong. */
+    /* Neither kept the other waiting: a round of the base has a turn or two in it, and a ping or a
+     * pong. */
     uint64_t turns = turns_of(host.rig.loop);
     assert_true(turns >= BUSY_TURNS);
     assert_true(theirs.count >= turns / 4);
@@ -402,8 +404,8 @@ static void leave_base(void *user) {
     event_base_loopexit(user, NULL);
 }
 
-/* A ring that belongs to the thread of its first turn refuses one on another thread, and that ends the run; a loop
- * without such a ring goes on there. */
+/* A ring that belongs to the thread of its first turn refuses one on another thread, and that ends
+ * the run; a loop without such a ring goes on there. */
 static void a_turn_that_fails_ends_the_run(void **state) {
     (void)state;
     host_rig host;

@@ -1,7 +1,7 @@
 /*
- * The work that small pieces cost: what has been looked through is not walked again when the next piece comes. Counted
- * in steps from block to block, of whatever walks; a search that begins anew for each piece takes thousands of times as
- * many.
+ * The work that small pieces cost: what has been looked through is not walked again when the next
+ * piece comes. Counted in steps from block to block, of whatever walks; a search that begins anew
+ * for each piece takes thousands of times as many.
  */
 #include <sluice/http.h>
 
@@ -26,7 +26,8 @@ enum {
     BLOCK = 512,
     PIECES = 4000,
     PER_PIECE = 4, /* steps */
-    ONCE = 6,      /* and so many to read what is whole: to gather it, to parse it, to take it out */
+    /* and so many to read what is whole: to gather it, to parse it, to take it out */
+    ONCE = 6,
     LONGEST = 80000,
 };
 

@@ -40,7 +40,8 @@ static void count_stop(void *user) {
     a->stopped++;
 }
 
-/* At an address of this process's own: a port that it has given up is not another test's a moment later. */
+/* At an address of this process's own: a port that it has given up is not another test's a moment
+ * later. */
 static int listen_somewhere(struct sockaddr_in *ret_address) {
     uint32_t own = (INADDR_LOOPBACK & IN_CLASSA_NET) | 1 << 16 | ((uint32_t)getpid() & 0xFFFF);
     socklen_t length = sizeof *ret_address;
@@ -220,7 +221,8 @@ static void note_time(sluice_listener *listener, int fd, void *user) {
     close(fd);
 }
 
-/* However long nobody has turned the loop before: a deadline that begins with the connection must not be over then. */
+/* However long nobody has turned the loop before: a deadline that begins with the connection must
+ * not be over then. */
 static void the_time_is_when_it_was_accepted(void **state) {
     (void)state;
     loop_rig rig;

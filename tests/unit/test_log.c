@@ -1,4 +1,5 @@
-/* What the daemon's log lines look like, whatever peers have put into them, and how many there are. */
+/* What the daemon's log lines look like, whatever peers have put into them, and how many there
+ * are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,7 +104,8 @@ static void json_is_escaped(void **state) {
     free(text);
 }
 
-/* A field that does not fit is left out as a whole, at whatever length that begins; the others stay. */
+/* A field that does not fit is left out as a whole, at whatever length that begins; the others
+ * stay. */
 static void long_lines(void **state) {
     (void)state;
     static char value[2048];
@@ -163,7 +165,8 @@ static size_t left_out(const char *text, const char *message) {
     return lines;
 }
 
-/* However the seconds fall: what is shown and what is said to be left out are all that there was. */
+/* However the seconds fall: what is shown and what is said to be left out are all that there
+ * was. */
 static void one_message_does_not_drown_the_others(void **state) {
     (void)state;
     log_set_format(LOG_TEXT);
@@ -247,7 +250,8 @@ static void an_interrupted_write_loses_no_line(void **state) {
     free(text);
 }
 
-/* What the ring holds is what was put into it, in order; at each place of it, up to the last byte. */
+/* What the ring holds is what was put into it, in order; at each place of it, up to the last
+ * byte. */
 static void the_ring_keeps_order(void **state) {
     (void)state;
     struct log_ring *ring = calloc(1, sizeof *ring);
@@ -350,7 +354,8 @@ static void log_meanwhile(void) {
     log_numbers(JAMMED, (int)atomic_exchange(&meanwhile, 0));
 }
 
-/* What there is no room for is one gap, with its number at its place; behind it nothing is missing. */
+/* What there is no room for is one gap, with its number at its place; behind it nothing is
+ * missing. */
 static void nobody_waits_for_a_reader(void **state) {
     (void)state;
     log_set_format(LOG_TEXT);
@@ -413,7 +418,8 @@ static void the_report_is_json(void **state) {
     unjam(fd);
 }
 
-/* Errors of standard error cost lines, which are counted and reported once it is well; and no turns of the thread. */
+/* Errors of standard error cost lines, which are counted and reported once it is well; and no turns
+ * of the thread. */
 static void errors_are_counted(void **state) {
     (void)state;
     const uint64_t lost_before = log_lost();

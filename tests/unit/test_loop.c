@@ -258,7 +258,8 @@ static void on_time(sluice_timer *timer, void *user) {
     }
 }
 
-/* The time counts from the call, however long the loop has been busy, or idle, since it looked at the clock. */
+/* The time counts from the call, however long the loop has been busy, or idle, since it looked at
+ * the clock. */
 static void a_timer_is_never_early(void **state) {
     (void)state;
     loop_rig rig;
@@ -645,8 +646,8 @@ static void call_stop(void *user) {
 }
 
 /*
- * A loop is freed on its thread, as soon as it has stopped: the thread that stopped it may not have returned from the
- * call. Of use under the sanitizers.
+ * A loop is freed on its thread, as soon as it has stopped: the thread that stopped it may not have
+ * returned from the call. Of use under the sanitizers.
  */
 static void a_stopped_loop_may_be_freed_at_once(void **state) {
     (void)state;

@@ -1,4 +1,5 @@
-/* What the kernel holds back until there is as much as a connection needs, and how small pieces are collected. */
+/* What the kernel holds back until there is as much as a connection needs, and how small pieces are
+ * collected. */
 #include <sluice/conn.h>
 
 #include <arpa/inet.h>
@@ -116,7 +117,8 @@ static void a_frame_in_pieces_is_one_event(void **state) {
     taker_close(&t);
 }
 
-/* More than the kernel is asked to hold back, then what is less than that: nothing is left lying. */
+/* More than the kernel is asked to hold back, then what is less than that: nothing is left
+ * lying. */
 static void a_large_frame_arrives_whole(void **state) {
     (void)state;
     taker t;
@@ -192,7 +194,8 @@ static void nothing_is_held_back(void **state) {
     taker_close(&t);
 }
 
-/* Everybody's small packet at once, in a window: there are blocks for all when it is known how small they are. */
+/* Everybody's small packet at once, in a window: there are blocks for all when it is known how
+ * small they are. */
 static void small_packets_of_many_do_not_starve(void **state) {
     (void)state;
     static taker crowd[CROWD];
@@ -241,7 +244,8 @@ static void a_window_is_kept(void **state) {
     taker_close(&t);
 }
 
-/* Pieces of a few bytes, faster than they are worked off: no stream loses one or waits for the others. */
+/* Pieces of a few bytes, faster than they are worked off: no stream loses one or waits for the
+ * others. */
 static void a_dribble_in_windows_is_unchanged(void **state) {
     (void)state;
     enum { STREAMS = 4, TOTAL = 200000 };
@@ -267,8 +271,8 @@ static void a_dribble_in_windows_is_unchanged(void **state) {
 }
 
 /*
- * What there was no block for has waited for a window, and does not wait for one more each time the ring's only block
- * comes back: a hundred windows would be ten seconds.
+ * What there was no block for has waited for a window, and does not wait for one more each time the
+ * ring's only block comes back: a hundred windows would be ten seconds.
  */
 static void what_starved_waits_for_no_other_window(void **state) {
     (void)state;
@@ -305,8 +309,8 @@ static void note_accepted(sluice_listener *listener, int fd, void *user) {
 }
 
 /*
- * One block at a time, each there before it is asked for: what completes at once in each window must not be all that is
- * looked at.
+ * One block at a time, each there before it is asked for: what completes at once in each window
+ * must not be all that is looked at.
  */
 static void others_are_heard_beside_what_completes_at_once(void **state) {
     (void)state;

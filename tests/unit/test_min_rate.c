@@ -1,4 +1,5 @@
-/* The deadline of what is sent: who takes at least the least rate is never late, who takes less is in the end. */
+/* The deadline of what is sent: who takes at least the least rate is never late, who takes less is
+ * in the end. */
 #include "daemon/base/min_rate.h"
 
 #include <setjmp.h>
@@ -8,7 +9,8 @@
 
 enum { MOST = 10000, BEGIN = 5000 };
 
-/* Takes so many bytes at intervals: milliseconds until it is late, or 0 when it never is within an hour. */
+/* Takes so many bytes at intervals: milliseconds until it is late, or 0 when it never is within an
+ * hour. */
 static uint64_t take(size_t bytes, uint64_t interval) {
     uint64_t deadline = BEGIN + MOST;
     for (uint64_t now = BEGIN + interval; now < BEGIN + 3600000; now += interval) {

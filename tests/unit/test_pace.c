@@ -1,4 +1,5 @@
-/* How long a message that has begun may take, at times of the test's own: at each bound, and one step beyond. */
+/* How long a message that has begun may take, at times of the test's own: at each bound, and one
+ * step beyond. */
 #include "daemon/base/pace.h"
 
 #include <setjmp.h>

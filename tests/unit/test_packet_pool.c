@@ -1,4 +1,5 @@
-/* What packets take besides their payloads is within what --memory leaves for it, and comes back. */
+/* What packets take besides their payloads is within what --memory leaves for it, and comes
+ * back. */
 #include "daemon/relay/packet.h"
 
 #include <setjmp.h>
@@ -15,7 +16,8 @@ static struct packet *take(struct packet_pool *pool) {
     return packet_new(pool, &tag, PACKET_VIDEO, 0, &payload);
 }
 
-/* As many descriptors as there is memory for; what they take is counted as it grows, and no more than it. */
+/* As many descriptors as there is memory for; what they take is counted as it grows, and no more
+ * than it. */
 static void descriptors_are_charged(void **state) {
     (void)state;
     static struct packet *packets[MOST / sizeof(struct packet) + 1];
@@ -40,7 +42,8 @@ static void descriptors_are_charged(void **state) {
     packet_pool_free(pool);
 }
 
-/* Packets of publishers and long queues of players that do not read take all that they may: RTP still has an eighth. */
+/* Packets of publishers and long queues of players that do not read take all that they may: RTP
+ * still has an eighth. */
 static void rtp_has_a_share_of_its_own(void **state) {
     (void)state;
     static struct packet *packets[MOST / sizeof(struct packet) + 1];

@@ -1,6 +1,7 @@
 /*
- * A player that does not keep up, at times of the test's own: what it skips, what it is told to have lost, and that it
- * does not stay late. It has no connection: what would be sent is taken from it.
+ * A player that does not keep up, at times of the test's own: what it skips, what it is told to
+ * have lost, and that it does not stay late. It has no connection: what would be sent is taken from
+ * it.
  */
 #include "daemon/relay/player.h"
 
@@ -368,7 +369,8 @@ static void slow_players_are_ended_when_they_may_not_be_slow_for_longer(void **s
     rig_close(&rig);
 }
 
-/* A group that may hold nothing does not, also where its packets' blocks are held and counted by something else. */
+/* A group that may hold nothing does not, also where its packets' blocks are held and counted by
+ * something else. */
 static void nothing_is_kept_where_nothing_may_be(void **state) {
     (void)state;
     player_rig rig;
@@ -383,7 +385,8 @@ static void nothing_is_kept_where_nothing_may_be(void **state) {
     rig_close(&rig);
 }
 
-/* Queues a packet as a stream does: behind the headers, where it is one, and in the cached group. */
+/* Queues a packet as a stream does: behind the headers, where it is one, and in the cached
+ * group. */
 static void publish_one(player_rig *rig, enum packet_role role, uint32_t version) {
     struct packet *packet = make(rig, role, rig->next * STEP, rig->next + 1);
     packet->version = version;
@@ -411,7 +414,8 @@ static void assert_queued(const player_rig *rig, size_t count, const enum packet
     }
 }
 
-/* Without a cached group, neither sound nor picture is sent before a key frame; it comes with its header. */
+/* Without a cached group, neither sound nor picture is sent before a key frame; it comes with its
+ * header. */
 static void player_starts_at_a_key_frame(void **state) {
     (void)state;
     player_rig rig;
@@ -434,7 +438,8 @@ static void player_starts_at_a_key_frame(void **state) {
     rig_close(&rig);
 }
 
-/* A header that came within the cached group is sent in its place; the frames before it have the one before. */
+/* A header that came within the cached group is sent in its place; the frames before it have the
+ * one before. */
 static void cached_group_has_the_header_that_it_began_with(void **state) {
     (void)state;
     player_rig rig;

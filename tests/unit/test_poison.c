@@ -1,7 +1,7 @@
 /*
- * Under AddressSanitizer a read that comes too late traps: each is done by a child, which has to die of it with a
- * report, while the same read in time has to go well. Under Valgrind, which sees also what nobody has written, the
- * child has to end with the status that it gives for errors.
+ * Under AddressSanitizer a read that comes too late traps: each is done by a child, which has to
+ * die of it with a report, while the same read in time has to go well. Under Valgrind, which sees
+ * also what nobody has written, the child has to end with the status that it gives for errors.
  */
 #include "memory/poison.h"
 
@@ -77,8 +77,8 @@ static void read_consumed(bool late) {
 
 #ifdef SLUICE_VALGRIND
 /*
- * Behind the bytes that came. What came has been written, though by the kernel alone. With io_uring: of a plain receive
- * Valgrind takes the whole buffer for written.
+ * Behind the bytes that came. What came has been written, though by the kernel alone. With
+ * io_uring: of a plain receive Valgrind takes the whole buffer for written.
  */
 static void read_behind(bool late) {
     loop_rig rig;

@@ -1,4 +1,5 @@
-/* The pool: its options, its accounts, growth and cap, the reserve, order of reuse, views, poisoning, and its end. */
+/* The pool: its options, its accounts, growth and cap, the reserve, order of reuse, views,
+ * poisoning, and its end. */
 #include <sluice/pool.h>
 
 #include <errno.h>
@@ -172,7 +173,8 @@ static void options_default(void **state) {
         assert_int_equal(stats.bytes_copied, 0);
         free_pool(pool);
     }
-    /* A cap below the default slab makes a pool of one slab; a cap below 16 has no reserve by default. */
+    /* A cap below the default slab makes a pool of one slab; a cap below 16 has no reserve by
+     * default. */
     const sluice_pool_options small = {.size = sizeof small, .block_size = BLOCK, .max_blocks = 9};
     sluice_pool *pool;
     assert_int_equal(sluice_pool_new(&small, &pool), 0);
@@ -682,8 +684,8 @@ static const pool_observer far_observer = {.slab_ahead = see_ahead, .released = 
 enum { FAR_SLAB = (1 << 20) / BLOCK };
 
 /*
- * The next slab's memory is there when an eighth of the last one is left and not before, within the budget, once; it is
- * the slab that follows.
+ * The next slab's memory is there when an eighth of the last one is left and not before, within the
+ * budget, once; it is the slab that follows.
  */
 static void the_next_slab_is_mapped_ahead(void **state) {
     (void)state;
@@ -717,8 +719,8 @@ static void the_next_slab_is_mapped_ahead(void **state) {
 }
 
 /*
- * Of a large slab 2 MiB at a time: of what is told, an eighth of a slab is always left, and no more than that and a
- * piece is told of beyond what is in use.
+ * Of a large slab 2 MiB at a time: of what is told, an eighth of a slab is always left, and no more
+ * than that and a piece is told of beyond what is in use.
  */
 static void a_large_slab_is_told_of_in_pieces(void **state) {
     (void)state;
@@ -788,7 +790,8 @@ static void what_a_class_has_begun_is_told_of_to_its_end(void **state) {
     assert_int_equal(sluice_pool_class(pool, 16384, &large), 0);
     for (uint32_t i = TOLD_SLAB + 1; i < 2 * TOLD_SLAB; i++)
         blocks[i] = get(pool);
-    /* The rest of it, and then the beginning of the next: of the fourth, since the third is the other class's. */
+    /* The rest of it, and then the beginning of the next: of the fourth, since the third is the
+     * other class's. */
     assert_int_equal(seen.aheads, 3);
     pool_slab(pool, 1, &slab);
     assert_ptr_equal(seen.ahead[1].iov_base, (uint8_t *)slab.iov_base + TOLD_PIECE);
@@ -856,7 +859,8 @@ static void a_slab_that_changes_its_class_is_not_told_of(void **state) {
     sluice_pool_free(pool);
 }
 
-/* What the kernel has been given to receive into is no growth: a pool with nothing held maps nothing ahead. */
+/* What the kernel has been given to receive into is no growth: a pool with nothing held maps
+ * nothing ahead. */
 static void stock_alone_maps_nothing_ahead(void **state) {
     (void)state;
     static sluice_block *blocks[FAR_SLAB];
@@ -877,7 +881,8 @@ static void stock_alone_maps_nothing_ahead(void **state) {
     free_pool(pool);
 }
 
-/* A pool that is closed meanwhile takes what it has mapped ahead with it, when the last block comes home. */
+/* A pool that is closed meanwhile takes what it has mapped ahead with it, when the last block comes
+ * home. */
 static void memory_mapped_ahead_goes_with_the_pool(void **state) {
     (void)state;
     static sluice_block *blocks[FAR_SLAB];

@@ -1,4 +1,5 @@
-/* Receiving while blocks run short: what waits, what goes on, what gives way, and that nothing is lost or copied. */
+/* Receiving while blocks run short: what waits, what goes on, what gives way, and that nothing is
+ * lost or copied. */
 #include <sluice/conn.h>
 
 #include <errno.h>
@@ -202,8 +203,8 @@ static void a_starved_connection_can_be_closed(void **state) {
 }
 
 /*
- * A block taken under pressure has room behind its data, then pressure ends, other blocks follow, and pressure comes
- * back: that room is no longer at the stream's end.
+ * A block taken under pressure has room behind its data, then pressure ends, other blocks follow,
+ * and pressure comes back: that room is no longer at the stream's end.
  */
 enum { QUEUE = 12, ROUNDS = 3 };
 
@@ -277,8 +278,9 @@ static void room_behind_old_data_is_not_filled_out_of_order(void **state) {
 }
 
 /*
- * A pool of which consumers hold half, which is pressure, and a batching window: what has come is received block by
- * block, but not one for each window. That would take 80 seconds here, and the guard ends it.
+ * A pool of which consumers hold half, which is pressure, and a batching window: what has come is
+ * received block by block, but not one for each window. That would take 80 seconds here, and the
+ * guard ends it.
  */
 static void a_stream_under_pressure_does_not_get_a_block_a_window(void **state) {
     (void)state;
@@ -333,7 +335,8 @@ static void room_before_the_users_own_bytes_is_not_filled_out_of_order(void **st
     loop_rig_close(&rig);
 }
 
-/* Bytes that come one by one behind a block that the consumer has emptied: however many, they are one run of memory. */
+/* Bytes that come one by one behind a block that the consumer has emptied: however many, they are
+ * one run of memory. */
 static void single_bytes_do_not_use_up_the_views(void **state) {
     (void)state;
     enum { BYTES = 1000 };
@@ -366,8 +369,8 @@ static void single_bytes_do_not_use_up_the_views(void **state) {
 }
 
 /*
- * A head that comes byte by byte, with all of the pool to be had: it holds a few blocks, and not one for each byte, in
- * order and whole; and when it has been consumed, it holds none.
+ * A head that comes byte by byte, with all of the pool to be had: it holds a few blocks, and not
+ * one for each byte, in order and whole; and when it has been consumed, it holds none.
  */
 static void a_dribble_holds_few_blocks(void **state) {
     (void)state;
@@ -451,9 +454,9 @@ static void a_slice_does_not_grow_with_its_block(void **state) {
 }
 
 /*
- * More connections than blocks, each of which says a little and falls silent. Whether the consumer is done with it at
- * once, or when the connection is already set to receive the next bytes into the rest of the block, a silent
- * connection without data keeps no block from the others.
+ * More connections than blocks, each of which says a little and falls silent. Whether the consumer
+ * is done with it at once, or when the connection is already set to receive the next bytes into the
+ * rest of the block, a silent connection without data keeps no block from the others.
  */
 enum { SILENT = 60 };
 
@@ -659,8 +662,9 @@ static void frames_arrive_through(uint32_t blocks, uint32_t frame) {
         close(senders[i / PER_THREAD].fds[i % PER_THREAD]);
     }
     /*
-     * Pieces that come faster than they are received share blocks, and there may be no pressure, for which they are
-     * aimed. epoll takes blocks for a read before it knows of one: its peak says nothing, but what the chains kept.
+     * Pieces that come faster than they are received share blocks, and there may be no pressure,
+     * for which they are aimed. epoll takes blocks for a read before it knows of one: its peak says
+     * nothing, but what the chains kept.
      */
     sluice_pool_stats counts = {.size = sizeof counts};
     sluice_pool_get_stats(rig.pool, &counts);
@@ -896,7 +900,8 @@ static void saturating_connections_share_a_tiny_pool(void **state) {
         total += receivers[i].place;
         close(peers[i]);
     }
-    /* At most one for each block that was filled; arming all at once, or none but one, gives many times that. */
+    /* At most one for each block that was filled; arming all at once, or none but one, gives many
+     * times that. */
     assert_in_range(stats_of(&rig).starved, 0, total / BLOCK);
     patient_rig_close(&rig);
 }
@@ -1044,7 +1049,8 @@ static void another_threads_release_wakes_a_starved_loop(void **state) {
     give_away(true, 1 << 20);
 }
 
-/* Thousands of times without a block: if each waited until the loop looks by itself, the guard would end it. */
+/* Thousands of times without a block: if each waited until the loop looks by itself, the guard
+ * would end it. */
 static void another_threads_releases_keep_a_starved_loop_going(void **state) {
     (void)state;
     give_away(false, 16 << 20);

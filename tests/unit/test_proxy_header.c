@@ -24,7 +24,8 @@ static int feed(struct proxy_header *header, const void *bytes, size_t size, siz
     return result;
 }
 
-/* Takes exactly these bytes, with others behind them, and says that client: NULL for the socket's own address. */
+/* Takes exactly these bytes, with others behind them, and says that client: NULL for the socket's
+ * own address. */
 static void expect(const void *bytes, size_t size, const char *client) {
     struct proxy_header header;
     struct sockaddr_storage address;
@@ -192,7 +193,8 @@ static void a_flipped_bit_is_seen_by_the_checksum(void **state) {
         bytes[size - 4 + i] = (uint8_t)(crc >> (24 - 8 * i));
     expect(bytes, size, "10.1.2.3:56324");
     for (size_t at = 0; at < size * 8; at++) {
-        /* LOCAL is passed over, whatever it says; a type that is no checksum's any more is another TLV. */
+        /* LOCAL is passed over, whatever it says; a type that is no checksum's any more is another
+         * TLV. */
         const bool is_local = at / 8 == 12 && at % 8 == 0, is_type = at / 8 == 16 + sizeof v4 + 7;
         bytes[at / 8] ^= (uint8_t)(1u << at % 8);
         if (!is_local && !is_type)

@@ -1,6 +1,6 @@
 /*
- * Claims of a stream's name, as the kernel sees the connection of who has it: whether its end has been read or not. On
- * both backends.
+ * Claims of a stream's name, as the kernel sees the connection of who has it: whether its end has
+ * been read or not. On both backends.
  */
 #include "daemon/relay/publish_lock.h"
 
@@ -236,7 +236,8 @@ static void the_first_claim_gets_the_name(void **state) {
     close_rig(&rig);
 }
 
-/* One that comes back again, and gives up the connection that waited: whichever end is read first. */
+/* One that comes back again, and gives up the connection that waited: whichever end is read
+ * first. */
 static void who_comes_back_twice_gets_the_name(void **state) {
     claim_rig rig;
     open_left(&rig, state);

@@ -1,4 +1,5 @@
-/* The daemon's pulls without sockets: when they do what, what operators may write, how challenges are answered. */
+/* The daemon's pulls without sockets: when they do what, what operators may write, how challenges
+ * are answered. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -340,7 +341,8 @@ static void challenges_are_answered(void **state) {
          "response=\"61b1b3bdeea7f017f3db8273a5c3f9de1a950b7b08347957f426c7be1f45881f\", algorithm=SHA-256, "
          "opaque=\"o\""},
     };
-    /* Whoever offers Digest does not get the password itself, whether that Digest is known or not. */
+    /* Whoever offers Digest does not get the password itself, whether that Digest is known or
+     * not. */
     static const char *const downgrades[] = {
         "WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth-int\", Basic realm=\"r\"\r\n",
         "WWW-Authenticate: Digest realm=\"r\", nonce=\"n\", algorithm=MD5-sess\r\nWWW-Authenticate: Basic realm=x\r\n",

@@ -1,4 +1,5 @@
-/* The cursor and the reader: every call with the bytes cut in every place; lines, their limits and lifetimes. */
+/* The cursor and the reader: every call with the bytes cut in every place; lines, their limits and
+ * lifetimes. */
 #include <sluice/reader.h>
 
 #include <errno.h>
@@ -58,7 +59,8 @@ static sluice_reader *new_reader(sluice_chain *chain) {
     return reader;
 }
 
-/* The bytes in three blocks that are cut at a and at b; fewer where a cut is at an end or both are the same. */
+/* The bytes in three blocks that are cut at a and at b; fewer where a cut is at an end or both are
+ * the same. */
 static void feed_cut(sluice_chain *chain, sluice_pool *pool, const void *from, size_t size, size_t a, size_t b) {
     feed(chain, pool, from, a, 0);
     feed(chain, pool, (const uint8_t *)from + a, b - a, 0);
@@ -157,7 +159,8 @@ static void cursors_at_every_straddle(void **state) {
         for (size_t b = a; b <= BYTES; b++) {
             sluice_chain *chain = new_chain(pool);
             sluice_slice slice;
-            /* With foreign bytes on both sides, in the same blocks: a cursor must not run on into them. */
+            /* With foreign bytes on both sides, in the same blocks: a cursor must not run on into
+             * them. */
             uint8_t more[BYTES + 5] = {1, 2};
             memcpy(more + 2, bytes, BYTES);
             feed_cut(chain, pool, more, sizeof more, a + 2, b + 2);
@@ -215,7 +218,8 @@ static int read_integer(sluice_reader *reader, int kind, unsigned n, uint64_t *r
     return error;
 }
 
-/* An integer of n bytes at every place, while its bytes come one after another in a block each or in whole blocks. */
+/* An integer of n bytes at every place, while its bytes come one after another in a block each or
+ * in whole blocks. */
 static void check_reader_integer(sluice_pool *pool, int kind, unsigned n, size_t a, size_t b) {
     sluice_chain *chain = new_chain(pool);
     sluice_reader *reader = new_reader(chain);
@@ -735,7 +739,8 @@ static bool read_one_line(line_run *run) {
     int expected = expected_line(there, come, run->size, &length, &used);
     int error = sluice_reader_line(run->reader, run->scratch, run->size, &line, &ret_length);
 
-    /* One byte over the limit can be known to be too much, unless it may be the CR before the LF. */
+    /* One byte over the limit can be known to be too much, unless it may be the CR before the
+     * LF. */
     if (expected == -EAGAIN && come == run->size + 1 && there[run->size] != '\r' && error == -EMSGSIZE)
         expected = -EMSGSIZE;
     assert_int_equal(error, expected);
@@ -820,7 +825,8 @@ static void lines_as_their_block_grows(void **state) {
             assert_int_equal(sluice_block_get(pool, &block), 0);
             for (size_t place = 0; place < input->length; place++) {
                 block->data[place] = (uint8_t)input->bytes[place];
-                /* A block that has left the chain comes back as a view, a piece of its own, which then grows. */
+                /* A block that has left the chain comes back as a view, a piece of its own, which
+                 * then grows. */
                 const sluice_block *last = run.chain->last;
                 run.cuts[place] = last != block && !(last && last->parent == block);
                 assert_int_equal(chain_extend(run.chain, block, 1), 0);
@@ -859,7 +865,8 @@ static void a_limit_may_change(void **state) {
     free_pool(pool);
 }
 
-/* How far a search came counts for the bytes that it went over, not for those that follow when these are gone. */
+/* How far a search came counts for the bytes that it went over, not for those that follow when
+ * these are gone. */
 static void a_search_is_forgotten_when_bytes_go(void **state) {
     (void)state;
     sluice_pool *pool = new_pool(8);
@@ -999,8 +1006,8 @@ static void a_line_outlives_what_others_consume(void **state) {
 }
 
 /*
- * A line of a mebibyte that comes byte by byte. What has been searched once is made unreadable: a second look at it
- * would be a fault, so the search is linear without anybody measuring time.
+ * A line of a mebibyte that comes byte by byte. What has been searched once is made unreadable: a
+ * second look at it would be a fault, so the search is linear without anybody measuring time.
  */
 static void a_long_line_is_searched_once(void **state) {
     (void)state;
@@ -1056,7 +1063,8 @@ static void a_long_line_is_searched_once(void **state) {
     free_pool(pool);
 }
 
-/* Everything at random against a plain array: a stream of short words and line ends in blocks of any length. */
+/* Everything at random against a plain array: a stream of short words and line ends in blocks of
+ * any length. */
 enum {
     ROOM = 4096,
     STEPS = 40000,

@@ -1,4 +1,5 @@
-/* Mark and rewind: every consuming call between the two, cut in every place; limits; who else holds or consumes. */
+/* Mark and rewind: every consuming call between the two, cut in every place; limits; who else holds
+ * or consumes. */
 #include <sluice/reader.h>
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * Defects known from an earlier reader of this kind, each by a test that would have caught it: the comment above a test
- * is the defect.
+ * Defects known from an earlier reader of this kind, each by a test that would have caught it: the
+ * comment above a test is the defect.
  */
 #include <sluice/reader.h>
 
@@ -113,7 +113,8 @@ static void skips_over_uneven_blocks(void **state) {
     end(&f);
 }
 
-/* Bytes that arrive together with an error are dropped; Read reports the full length even after an error. */
+/* Bytes that arrive together with an error are dropped; Read reports the full length even after an
+ * error. */
 static void what_came_before_the_end_is_read_and_counted_exactly(void **state) {
     (void)state;
     for (size_t come = 0; come <= BYTES; come++) {
@@ -166,7 +167,8 @@ static void *release_all(void *user) {
     return NULL;
 }
 
-/* The block allocator raced when a block was freed on another thread: its owner goes on taking meanwhile. */
+/* The block allocator raced when a block was freed on another thread: its owner goes on taking
+ * meanwhile. */
 static void blocks_may_be_released_on_any_thread(void **state) {
     (void)state;
     fixture f = begin();
@@ -193,7 +195,8 @@ static void blocks_may_be_released_on_any_thread(void **state) {
     end(&f);
 }
 
-/* Recycle: what a reader leaves goes back with it, and another can follow on the same chain without a trace. */
+/* Recycle: what a reader leaves goes back with it, and another can follow on the same chain without
+ * a trace. */
 static void a_freed_reader_leaves_nothing_behind(void **state) {
     (void)state;
     fixture f = begin();

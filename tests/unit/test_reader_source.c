@@ -1,6 +1,6 @@
 /*
- * Every kind of source, with one and the same table of a reader's calls: in pieces of every size, with an end, a reset
- * and a deadline at every place. A new kind is one more line of `kinds`.
+ * Every kind of source, with one and the same table of a reader's calls: in pieces of every size,
+ * with an end, a reset and a deadline at every place. A new kind is one more line of `kinds`.
  */
 #include <sluice/reader.h>
 
@@ -56,8 +56,9 @@ typedef struct supply_kind {
     const char *name;
     void (*open)(supply *s);
     void (*close)(supply *s);
-    bool (*more)(supply *s); /* for those whose calls do not wait: the next piece is there now; false: none is left */
-    bool has_end;            /* else what is missing comes later, for ever */
+    /* for those whose calls do not wait: the next piece is there now; false: none is left */
+    bool (*more)(supply *s);
+    bool has_end; /* else what is missing comes later, for ever */
     bool has_timeout;
     bool has_no_reset;
 } supply_kind;

@@ -1,6 +1,6 @@
 /*
- * A reader and where its bytes come from: the contract between the two, with a source that does as it is told. malloc()
- * and calloc() are counted.
+ * A reader and where its bytes come from: the contract between the two, with a source that does as
+ * it is told. malloc() and calloc() are counted.
  */
 #include <sluice/reader.h>
 
@@ -134,9 +134,9 @@ static void script_close(script *s) {
 }
 
 /*
- * The bytes end at every place with every error, come in pieces of every size, and the error comes with the last of
- * them or after it. The call that needs more says the error and has taken nothing, or just what it says; what had come
- * is still there; and with more bytes it succeeds.
+ * The bytes end at every place with every error, come in pieces of every size, and the error comes
+ * with the last of them or after it. The call that needs more says the error and has taken nothing,
+ * or just what it says; what had come is still there; and with more bytes it succeeds.
  */
 static void check_end(const sluice_reader_source *source, size_t end, size_t piece, int error, bool together) {
     script s = {.end = end, .piece = piece, .error = error, .together = together};
@@ -274,7 +274,8 @@ static void a_source_without_progress_is_not_asked_for_ever(void **state) {
     }
 }
 
-/* What is in the chain is copied, and counted; the rest is written by the source itself, but not behind a mark. */
+/* What is in the chain is copied, and counted; the rest is written by the source itself, but not
+ * behind a mark. */
 static void read_into_goes_past_the_chain(void **state) {
     (void)state;
     for (int marked = 0; marked < 2; marked++) {
@@ -386,7 +387,8 @@ static void a_reset_reader_is_as_new(void **state) {
     script_close(&s);
 }
 
-/* Gathered where it straddles, in place where it does not; the heap only beyond the inline bytes. */
+/* Gathered where it straddles, in place where it does not; the heap only beyond the inline
+ * bytes. */
 static void lines_in_inline_first_bytes(void **state) {
     (void)state;
     enum { LIMIT = 200 };

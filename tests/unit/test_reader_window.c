@@ -1,4 +1,5 @@
-/* Windows: bytes read one after the other in place; what is consumed when, and what a forgotten one does. */
+/* Windows: bytes read one after the other in place; what is consumed when, and what a forgotten one
+ * does. */
 #include <sluice/reader.h>
 
 #include <errno.h>
@@ -77,7 +78,8 @@ static void bytes_at_every_cut(void **state) {
             }
 }
 
-/* A piece is one block, whatever of it was read before; its block goes back when the window has left it. */
+/* A piece is one block, whatever of it was read before; its block goes back when the window has
+ * left it. */
 static void a_window_is_what_lies_in_one_piece(void **state) {
     (void)state;
     for (size_t a = 1; a < BYTES; a++)
@@ -103,7 +105,8 @@ static void a_window_is_what_lies_in_one_piece(void **state) {
         }
 }
 
-/* Bytes received behind those of the window's block, while it is open: had by moving on, before its end or at it. */
+/* Bytes received behind those of the window's block, while it is open: had by moving on, before its
+ * end or at it. */
 static void a_block_that_grows(void **state) {
     (void)state;
     for (size_t read = 0; read <= 9; read++) {
@@ -192,7 +195,8 @@ static void a_window_that_was_forgotten_is_stale(void **state) {
             }
 }
 
-/* Behind a mark is what has been consumed; a window that consumes more than its limit drops it, as any call does. */
+/* Behind a mark is what has been consumed; a window that consumes more than its limit drops it, as
+ * any call does. */
 static void a_mark_sees_what_was_read(void **state) {
     (void)state;
     for (size_t a = 0; a <= BYTES; a++)

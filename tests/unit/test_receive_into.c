@@ -74,7 +74,8 @@ typedef struct taker {
     size_t done;
     unsigned data, ends, closed;
     int end_error;
-    bool early; /* told of data or an end while the receive was pending, or closed before it was told */
+    /* told of data or an end while the receive was pending, or closed before it was told */
+    bool early;
     bool differs;
 } taker;
 
@@ -303,7 +304,8 @@ static void no_byte_behind_is_taken(void **state) {
     }
 }
 
-/* Asked for when what has come into blocks waits to be told of: in the turn of a send's completion before it. */
+/* Asked for when what has come into blocks waits to be told of: in the turn of a send's completion
+ * before it. */
 typedef struct late_taker {
     taker t;
     size_t n;
@@ -430,7 +432,8 @@ static void an_idle_receive_can_be_cancelled(void **state) {
     }
 }
 
-/* The end in the middle of a value: seen by what was armed for blocks, by the receive into the memory, or before. */
+/* The end in the middle of a value: seen by what was armed for blocks, by the receive into the
+ * memory, or before. */
 static void an_early_end_tells_the_exact_count(void **state) {
     static const size_t counts[] = {0, 1, BLOCK, 50000};
     for (size_t i = 0; i < 3 * sizeof counts / sizeof *counts; i++) {
@@ -563,7 +566,8 @@ static void a_failed_send_ends_it(void **state) {
     }
 }
 
-/* At any moment of a stream that goes on: the count is exact, and the memory is not touched once it has been told. */
+/* At any moment of a stream that goes on: the count is exact, and the memory is not touched once it
+ * has been told. */
 static void a_close_gives_the_memory_back(void **state) {
     enum { TIMES = 60, VALUE = 300000 };
     uint64_t random = 11;
@@ -741,7 +745,8 @@ static void an_embedded_loop_is_woken(void **state) {
     rig_close(&rig, &t, peer);
 }
 
-/* Many at once: each stream goes by turns into memory and through the chain, asked for from inside the callbacks. */
+/* Many at once: each stream goes by turns into memory and through the chain, asked for from inside
+ * the callbacks. */
 enum { STREAMS = 16, STREAM_BYTES = 2 << 20, LARGEST_VALUE = 100000 };
 
 typedef struct mixer {

@@ -1,6 +1,7 @@
 /*
- * Streams that run out of memory: who has to give way, in which order, and that nobody else notices. At times of the
- * test's own; players have no connections: what would be sent is taken from them.
+ * Streams that run out of memory: who has to give way, in which order, and that nobody else
+ * notices. At times of the test's own; players have no connections: what would be sent is taken
+ * from them.
  */
 #include "daemon/relay/player_list.h"
 #include "daemon/relay/registry.h"
@@ -257,7 +258,8 @@ static void message_open(struct message *message, shed_rig *rig, unsigned blocks
     registry_on_shortage(rig->registry, give_way, message);
 }
 
-/* Of what is a little behind, and a message that is larger, the message gives way, and no frame is lost. */
+/* Of what is a little behind, and a message that is larger, the message gives way, and no frame is
+ * lost. */
 static void larger_message_gives_way_before_a_queue(void **state) {
     (void)state;
     shed_rig rig;
@@ -336,7 +338,8 @@ static void publish_payload(shed_rig *rig, source *s, const uint8_t *payload, ui
     assert_int_equal(stream_publish(s->stream, tag, SLUICE_FLV_HAS_VIDEO), 0);
 }
 
-/* An RTSP player, and what is to be known for it: H.264 whose NAL units have a byte of length before them. */
+/* An RTSP player, and what is to be known for it: H.264 whose NAL units have a byte of length
+ * before them. */
 static struct player *join_by_rtp(shed_rig *rig, unsigned stream) {
     static const uint8_t header[] = {0x17, 0, 0, 0, 0, 1, 0x64, 0, 10, 0xfc, 0xe0, 0};
     assert_true(rig->player_count < PLAYERS);
@@ -369,8 +372,9 @@ static void publish_nals(shed_rig *rig, source *s, bool is_key, uint32_t count) 
 }
 
 /*
- * An RTP packet was made of each, out of the memory that all streams of a worker have for what describes their tags,
- * and stayed RTP's for ever: a quarter of a megabyte, sent once, and no stream could cache anything any more.
+ * An RTP packet was made of each, out of the memory that all streams of a worker have for what
+ * describes their tags, and stayed RTP's for ever: a quarter of a megabyte, sent once, and no
+ * stream could cache anything any more.
  */
 static void one_tag_of_tiny_nal_units_costs_no_other_stream_anything(void **state) {
     (void)state;
@@ -389,7 +393,8 @@ static void one_tag_of_tiny_nal_units_costs_no_other_stream_anything(void **stat
     rig_close(&rig);
 }
 
-/* As many as a frame may have, in one after another: a stream gets no more than what it leaves to each other. */
+/* As many as a frame may have, in one after another: a stream gets no more than what it leaves to
+ * each other. */
 static void a_stream_of_tiny_nal_units_leaves_rtp_to_others(void **state) {
     (void)state;
     enum { BUDGET = 1 << 20, NALS = 250, FRAMES = 400 };

@@ -1,6 +1,6 @@
 /*
- * The daemon's recorder, on a disk that is as slow as a pipe that nobody reads, and switched on and off; and the index
- * that it writes. On both backends.
+ * The daemon's recorder, on a disk that is as slow as a pipe that nobody reads, and switched on and
+ * off; and the index that it writes. On both backends.
  */
 #include "daemon/recording/recorder.h"
 
@@ -149,8 +149,8 @@ static uint32_t number_24(const uint8_t *at) {
 }
 
 /*
- * A recording's bytes are whole tags, its frames go up from @first, and where some are left out the next is a key
- * frame. How many frames; the last one's number.
+ * A recording's bytes are whole tags, its frames go up from @first, and where some are left out the
+ * next is a key frame. How many frames; the last one's number.
  */
 static unsigned check_tags(const uint8_t *bytes, size_t size, unsigned first, unsigned *ret_last) {
     size_t at = SLUICE_FLV_HEADER_SIZE;
@@ -217,8 +217,8 @@ static void reading_end(reading *from) {
 }
 
 /*
- * While nobody reads, the queue fills up to its limit and no further; what is left out is whole groups. The stream
- * loses nothing. When somebody reads again, recording goes on with a key frame.
+ * While nobody reads, the queue fills up to its limit and no further; what is left out is whole
+ * groups. The stream loses nothing. When somebody reads again, recording goes on with a key frame.
  */
 static void a_slow_disk_costs_the_recording_groups_and_nobody_else(void **state) {
     recorder_rig rig;
@@ -277,7 +277,8 @@ static void recordings_leave_most_of_the_pool_to_others(void **state) {
     close_rig(&rig);
 }
 
-/* The others have all that recordings may have: a new one would have its beginning, and no frame. */
+/* The others have all that recordings may have: a new one would have its beginning, and no
+ * frame. */
 static void no_recording_is_begun_without_room_for_a_frame(void **state) {
     recorder_rig rig;
     struct recorder *recorder;
@@ -300,8 +301,9 @@ static void no_recording_is_begun_without_room_for_a_frame(void **state) {
 }
 
 /*
- * What one recording may hold was more than twice what all may together, where a worker's share was small: so one that
- * had been behind waited for room that could not be, and lost the rest of its segment.
+ * What one recording may hold was more than twice what all may together, where a worker's share was
+ * small: so one that had been behind waited for room that could not be, and lost the rest of its
+ * segment.
  */
 static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     recorder_rig rig;
@@ -334,7 +336,8 @@ static void a_recording_goes_on_where_all_may_hold_less_than_one(void **state) {
     close_rig(&rig);
 }
 
-/* A reload said that it was in force, and the recordings that there were had the limit they had begun with. */
+/* A reload said that it was in force, and the recordings that there were had the limit they had
+ * begun with. */
 static void another_limit_is_in_force_for_what_is_being_recorded(void **state) {
     recorder_rig rig;
     open_rig(&rig, state, true);
@@ -423,7 +426,8 @@ static void wishes_are_bounded(void **state) {
     record_overrides_clear(&overrides);
 }
 
-/* What a recording begins with, room for an index above all, may be more bytes than a file is to have. */
+/* What a recording begins with, room for an index above all, may be more bytes than a file is to
+ * have. */
 static void no_recording_is_ended_before_it_has_a_frame(void **state) {
     recorder_rig rig;
     open_rig(&rig, state, true);

@@ -1,7 +1,7 @@
 /*
- * A stream with players at two workers: what goes across, in which order, and that all of it comes back. Two loops in
- * one thread, each of which turns when the test says so; players have no connections: what would be sent is taken from
- * them.
+ * A stream with players at two workers: what goes across, in which order, and that all of it comes
+ * back. Two loops in one thread, each of which turns when the test says so; players have no
+ * connections: what would be sent is taken from them.
  */
 #include "daemon/relay/replica.h"
 
@@ -116,7 +116,8 @@ static void write_tag(uint8_t *bytes, size_t *at, uint32_t time, const uint8_t *
     *at += SLUICE_FLV_TRAILER_SIZE;
 }
 
-/* Frames of video in form, in turns of their own; each names its number. A header comes before the first of a group. */
+/* Frames of video in form, in turns of their own; each names its number. A header comes before the
+ * first of a group. */
 static void publish(feed_rig *rig, unsigned count) {
     uint8_t bytes[2 * BLOCK], payload[FRAME] = {0};
     sluice_flv_tag *tag;
@@ -275,7 +276,8 @@ static void opens_a_feed(struct player *player) {
     assert_non_null(replica_open(told_rig->stream, &told_rig->sites[0], &told_rig->sites[1]));
 }
 
-/* A feed that begins while a tag is being given out, as one who is told of its stream may want, has that tag once. */
+/* A feed that begins while a tag is being given out, as one who is told of its stream may want, has
+ * that tag once. */
 static void feed_begins_with_the_first_tag(void **state) {
     (void)state;
     feed_rig rig;
@@ -315,7 +317,8 @@ static void publishers_come_and_go(void **state) {
     rig_close(&rig);
 }
 
-/* Memory for messages runs out for a while: what was lost is a gap, and what has become of the stream is told later. */
+/* Memory for messages runs out for a while: what was lost is a gap, and what has become of the
+ * stream is told later. */
 static void messages_find_no_memory(void **state) {
     (void)state;
     feed_rig rig;
@@ -353,7 +356,8 @@ static void messages_find_no_memory(void **state) {
     rig_close(&rig);
 }
 
-/* What a player there does not take is memory of this worker's: it is bounded, and those here do not notice. */
+/* What a player there does not take is memory of this worker's: it is bounded, and those here do
+ * not notice. */
 static void what_is_lent_is_bounded(void **state) {
     (void)state;
     enum { AT_ONCE = 8 };
@@ -419,7 +423,8 @@ static void feed_ends_without_players(void **state) {
     rig_close(&rig);
 }
 
-/* A stream ends in the turn in which it was published: what has not been sent across comes back all the same. */
+/* A stream ends in the turn in which it was published: what has not been sent across comes back all
+ * the same. */
 static void feed_closes_with_a_batch_in_hand(void **state) {
     (void)state;
     feed_rig rig;

@@ -1,4 +1,5 @@
-/* The RESP framer: what it makes of replies, however they are cut into blocks, and what it refuses. */
+/* The RESP framer: what it makes of replies, however they are cut into blocks, and what it
+ * refuses. */
 #include <sluice/resp.h>
 
 #include <errno.h>
@@ -168,7 +169,8 @@ static void begin(struct run *run, sluice_pool *pool, const sluice_resp_limits *
         fail_msg("no framer");
 }
 
-/* Takes the replies that are there. What is not a reply consumes nothing and leaves the result alone. */
+/* Takes the replies that are there. What is not a reply consumes nothing and leaves the result
+ * alone. */
 static void take(struct run *run) {
     sluice_resp_reply *const untouched = (sluice_resp_reply *)run;
     do {
@@ -226,7 +228,8 @@ static void run_cut(feed_guarded *guarded, sluice_pool *pool, const sluice_resp_
     end(&run);
 }
 
-/* The outcome of the whole stream is that of the stream cut in two, or with @twice in three, and byte by byte. */
+/* The outcome of the whole stream is that of the stream cut in two, or with @twice in three, and
+ * byte by byte. */
 static void run_cuts(sluice_pool *pool, const sluice_resp_limits *limits, const void *bytes, size_t size, bool twice) {
     feed_guarded *guarded = feed_guarded_new(bytes, size);
     struct run run;
@@ -625,7 +628,8 @@ static void check_array(sluice_resp_reply *reply, uint32_t count) {
     assert_false(sluice_resp_walk_next(&walk, &value));
 }
 
-/* Bytes of lines that have come are not looked at again until the reply is whole: their pages trap. */
+/* Bytes of lines that have come are not looked at again until the reply is whole: their pages
+ * trap. */
 static void test_search_is_linear(void **state) {
     (void)state;
     enum { COUNT = 6000, PIECE = 16, MAX_PIECES = 5120 };
@@ -665,8 +669,8 @@ static void test_search_is_linear(void **state) {
 }
 
 /*
- * Nor are the blocks walked again from the first one: a mebibyte in pieces of 16 bytes. Under AddressSanitizer the
- * blocks behind which the search has gone trap.
+ * Nor are the blocks walked again from the first one: a mebibyte in pieces of 16 bytes. Under
+ * AddressSanitizer the blocks behind which the search has gone trap.
  */
 static void test_blocks_are_not_walked_again(void **state) {
     enum { COUNT = 100000, PIECE = 16, KEPT = 3 };

@@ -1,4 +1,5 @@
-/* Bulk strings that leave the chain in pieces: opened, taken or dropped, closed; and what is no bulk string. */
+/* Bulk strings that leave the chain in pieces: opened, taken or dropped, closed; and what is no
+ * bulk string. */
 #include <sluice/resp.h>
 
 #include <errno.h>
@@ -98,7 +99,8 @@ static void test_taken_in_pieces(void **state) {
     assert_next_integer(peer, 1);
 }
 
-/* The caller gets the body from the kernel; the chain sees only the header and what is behind the body. */
+/* The caller gets the body from the kernel; the chain sees only the header and what is behind the
+ * body. */
 static void test_body_past_the_chain(void **state) {
     struct peer *peer = *state;
     uint64_t length;
@@ -256,7 +258,8 @@ static void test_other_replies(void **state) {
     }
 }
 
-/* next() has begun to wait for the whole; it may still be opened. A push before it is for next(). */
+/* next() has begun to wait for the whole; it may still be opened. A push before it is for
+ * next(). */
 static void test_opened_late(void **state) {
     struct peer *peer = *state;
     uint64_t length;

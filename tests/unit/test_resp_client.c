@@ -1,6 +1,7 @@
 /*
- * The RESP client against a server that is a script: what it sends byte for byte, what it makes of replies in every
- * two pieces, and what everybody is told at each end. Each test runs on both backends.
+ * The RESP client against a server that is a script: what it sends byte for byte, what it makes of
+ * replies in every two pieces, and what everybody is told at each end. Each test runs on both
+ * backends.
  */
 #include <sluice/resp_client.h>
 
@@ -61,7 +62,8 @@ enum {
     NAME = 32,
 };
 
-/* What the client has told, in its order. A text begins with the type and says an aggregate's elements in turn. */
+/* What the client has told, in its order. A text begins with the type and says an aggregate's
+ * elements in turn. */
 typedef struct entry {
     char name[NAME]; /* of the command; "push" and "closed" for the events */
     int error;
@@ -534,7 +536,8 @@ static void replies_byte_by_byte(void **state) {
     close_client(s);
 }
 
-/* At every place: everybody is told once and in order, and those whose answers had come whole had them. */
+/* At every place: everybody is told once and in order, and those whose answers had come whole had
+ * them. */
 static void the_server_ends_anywhere(void **state) {
     session *s = *state;
     for (size_t cut = 0; cut < sizeof script; cut++) {
@@ -653,7 +656,8 @@ static void replies_have_limits(void **state) {
     close_client(s);
 }
 
-/* A value that goes into the caller's memory may be larger than the pool; the one that does not fit is not gathered. */
+/* A value that goes into the caller's memory may be larger than the pool; the one that does not fit
+ * is not gathered. */
 static void a_value_larger_than_the_pool(void **state) {
     session *s = *state;
     enum { LARGE = 8 << 20 };
@@ -859,7 +863,8 @@ static void lend(session *s) {
     assert_int_equal(give(s, "AFTER"), 0);
 }
 
-/* A server that answers before it has read: the callback waits until the memory is the caller's again. */
+/* A server that answers before it has read: the callback waits until the memory is the caller's
+ * again. */
 static void an_early_answer_waits_for_what_is_lent(void **state) {
     session *s = *state;
     uint8_t *expected = malloc(LENT);
@@ -920,7 +925,8 @@ static void what_follows_an_early_answer_stays_in_the_socket(void **state) {
     free(text);
 }
 
-/* It answers, reads no more, and goes: the answer is told all the same, to the others why there is none. */
+/* It answers, reads no more, and goes: the answer is told all the same, to the others why there is
+ * none. */
 static void an_early_answer_outlives_the_connection(void **state) {
     session *s = *state;
     lend(s);
@@ -1497,7 +1503,8 @@ static void settings_are_checked(void **state) {
     sluice_resp_client_free(NULL);
 }
 
-/* A command that cannot be queued whole is told so like any other that fails, and its memory is not lent any more. */
+/* A command that cannot be queued whole is told so like any other that fails, and its memory is not
+ * lent any more. */
 static void without_memory_a_command_is_not_half_sent(void **state) {
     session *s = *state;
     enum { LARGE = 100000 };

@@ -581,7 +581,8 @@ static void a_password(void **state) {
     expect(s, "+OK");
 }
 
-/* The server refuses a length by the header, reads no further, and closes: the memory comes back once, in any case. */
+/* The server refuses a length by the header, reads no further, and closes: the memory comes back
+ * once, in any case. */
 static void a_value_that_the_server_refuses(void **state) {
     session *s = *state;
     session other = {.rig = s->rig};

@@ -1,4 +1,5 @@
-/* The RESP framer and command writer against a real redis-server, in both versions of the protocol. */
+/* The RESP framer and command writer against a real redis-server, in both versions of the
+ * protocol. */
 #include <sluice/resp.h>
 
 #include <errno.h>
@@ -233,7 +234,8 @@ static void test_set_and_get(void **state) {
     free(value);
 }
 
-/* What is in the chain is copied into the caller's memory, and the kernel puts the rest there itself. */
+/* What is in the chain is copied into the caller's memory, and the kernel puts the rest there
+ * itself. */
 static void test_get_into_buffer(void **state) {
     struct client *client = *state;
     uint8_t *value = make_value(MEBIBYTE), *buffer = malloc(MEBIBYTE);
@@ -264,7 +266,8 @@ static void test_get_into_buffer(void **state) {
     free(value);
 }
 
-/* Larger than the buffer: the length is known, the rest is dropped as it comes, the next command works. */
+/* Larger than the buffer: the length is known, the rest is dropped as it comes, the next command
+ * works. */
 static void test_buffer_too_small(void **state) {
     struct client *client = *state;
     uint8_t *value = make_value(MEBIBYTE);
@@ -437,7 +440,8 @@ static void test_subscription(void **state) {
         send_command(publisher, "PUBLISH", "news", text, NULL);
         assert_int_equal(next_reply(publisher)->value.integer, 1);
     }
-    /* With RESP3 a subscriber may give other commands, whose answers come behind what came first. */
+    /* With RESP3 a subscriber may give other commands, whose answers come behind what came
+     * first. */
     if (client->version == 3)
         send_command(client, "ECHO", "between", NULL);
     for (int i = 0; i < 100; i++) {

@@ -152,7 +152,8 @@ static void *check_elsewhere(void *walk) {
     return (void *)count;
 }
 
-/* The bytes that were moved out carry the walk and the texts, on any thread, when framer and chain are gone. */
+/* The bytes that were moved out carry the walk and the texts, on any thread, when framer and chain
+ * are gone. */
 static void test_kept_reply(void **state) {
     sluice_chain chain;
     sluice_resp *resp;

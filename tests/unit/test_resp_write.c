@@ -14,7 +14,8 @@
 
 static const sluice_resp_arg set_key[] = {ARG("SET"), ARG("some-key!!")};
 
-/* Writes into exactly as much memory as it takes, and is refused one byte less, of which it touches none. */
+/* Writes into exactly as much memory as it takes, and is refused one byte less, of which it touches
+ * none. */
 static char *write_exactly(const sluice_resp_arg *args, size_t count, const uint64_t *payload, size_t *ret_length) {
     size_t size = payload ? sluice_resp_command_header_size(args, count, *payload)
                           : sluice_resp_command_size(args, count);

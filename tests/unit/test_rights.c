@@ -20,7 +20,8 @@ static struct cidr_address address_of(const char *text) {
     return cidr.address;
 }
 
-/* Each length of a prefix has the addresses that differ behind it, and not the one that differs in its last bit. */
+/* Each length of a prefix has the addresses that differ behind it, and not the one that differs in
+ * its last bit. */
 static void test_each_prefix(void **state) {
     static const char *const bases[] = {"0.0.0.0", "::"};
     (void)state;
@@ -157,7 +158,8 @@ static void test_wrong_rules(void **state) {
     rules_clear(&rules);
 }
 
-/* As another program makes them: printf 'v1\nplay\nlive/cam\n1800000000' | openssl dgst -sha256 -hmac secret */
+/* As another program makes them: printf 'v1\nplay\nlive/cam\n1800000000' | openssl dgst -sha256
+ * -hmac secret */
 static void test_token(void **state) {
     static const char known[] = "v1.1800000000.106f0ba70a09fa5c7aa0b6b0cdb7ce4e5426e63180d5a131c54b1cf8e2c9c73d";
     char token[TOKEN_TEXT], other[TOKEN_TEXT];

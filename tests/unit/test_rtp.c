@@ -24,7 +24,8 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Marker, two contributing sources, an extension of one word, four bytes of payload, three of padding. */
+/* Marker, two contributing sources, an extension of one word, four bytes of payload, three of
+ * padding. */
 static const uint8_t full[] = {
     0xB2, 0xE0, 0x12, 0x34, 0xDE, 0xAD, 0xBE, 0xEF, 1, 2, 3,   4,   5,   6,   7,    8,    9, 10,
     11,   12,   0xBE, 0xDE, 0,    1,    0x10, 0xAA, 0, 0, 'd', 'a', 't', 'a', 0xFF, 0xFF, 3,
@@ -141,7 +142,8 @@ static void sequence_numbers(void **state) {
     assert_int_equal(source.restarts, 1);
 }
 
-/* What has come is remembered for the last hundred numbers, however the stream has gone on since. */
+/* What has come is remembered for the last hundred numbers, however the stream has gone on
+ * since. */
 static void doubles_are_known_however_late(void **state) {
     (void)state;
     for (uint16_t ahead = 1; ahead <= 100; ahead++) {
@@ -163,7 +165,8 @@ static void doubles_are_known_however_late(void **state) {
     }
 }
 
-/* A long stream with losses, late and double packets: the counts are those of what was done to it. */
+/* A long stream with losses, late and double packets: the counts are those of what was done to
+ * it. */
 static void counts_of_a_long_stream(void **state) {
     (void)state;
     enum { PACKETS = 300000, LATE = 60 };
@@ -257,7 +260,8 @@ static void wall_clock(void **state) {
             assert_int_equal(sluice_rtp_from_ntp(&m, sluice_rtp_to_ntp(&m, t % (m.rate * 30000LL))),
                              t % (m.rate * 30000LL));
     }
-    /* Whatever a peer says of its clocks: what no timestamp can say is the last one that there is. */
+    /* Whatever a peer says of its clocks: what no timestamp can say is the last one that there
+     * is. */
     static const int64_t ends[] = {INT64_MIN, -(int64_t)UINT32_MAX, 0, UINT32_MAX, INT64_MAX};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const sluice_rtp_mapping far = {.valid = true, .ntp = ntp, .timestamp = ends[i], .rate = UINT32_MAX};
@@ -273,7 +277,8 @@ static void wall_clock(void **state) {
     assert_int_equal(sluice_rtp_ntp_from_unix(0) >> 32, 2208988800);
 }
 
-/* SR with a block, SDES with a CNAME behind another item, an unknown type, RR, BYE with reason and padding. */
+/* SR with a block, SDES with a CNAME behind another item, an unknown type, RR, BYE with reason and
+ * padding. */
 static const uint8_t compound[] = {
     0x81, 200, 0,   12,  0,   0,   0, 1, 0xE0, 0,    0,    0,    0x80, 0,    0,    1, 0, 1, 2, 3, 0,
     0,    0,   9,   0,   0,   1,   0, 0, 0,    0,    2,    0x40, 0xFF, 0xFF, 0xFE, 0, 1, 0, 5, 0, 0,
@@ -425,7 +430,8 @@ static void written_reports_are_read(void **state) {
     assert_int_equal(sluice_rtcp_next(&slice, &offset, &p), 0);
     sluice_slice_release(&slice);
 
-    /* Names of every length are padded to 32 bits, and every buffer that is too small is refused. */
+    /* Names of every length are padded to 32 bits, and every buffer that is too small is
+     * refused. */
     for (size_t length = 0; length <= 255; length++) {
         name[length] = '\0';
         sdes = sluice_rtcp_write_sdes(bytes, sizeof bytes, 7, name);
@@ -445,7 +451,8 @@ static void written_reports_are_read(void **state) {
     assert_int_equal(sluice_rtcp_write(bytes, sizeof bytes, &bye), -EINVAL);
 }
 
-/* ffmpeg sends a report before each track's first packet; the clock that it gives is that of the packets. */
+/* ffmpeg sends a report before each track's first packet; the clock that it gives is that of the
+ * packets. */
 static void reports_of_ffmpeg(void **state) {
     sluice_pool *pool = *state;
     static const uint32_t rates[] = {90000, 44100};

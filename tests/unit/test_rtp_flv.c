@@ -119,7 +119,8 @@ static void published_by_ffmpeg(void **state) {
     }
 }
 
-/* A packet as it is on the wire: a player would send the two parts; here they are received again. */
+/* A packet as it is on the wire: a player would send the two parts; here they are received
+ * again. */
 static sluice_slice packet_slice(sluice_pool *pool, const sluice_flv_rtp_packet *packet, size_t piece) {
     static uint8_t bytes[70000];
     memcpy(bytes, packet->header, packet->header_size);
@@ -221,7 +222,8 @@ static flv_media *send_file(sluice_pool *pool, const char *name, size_t piece, u
     return trip.out;
 }
 
-/* The sequence headers that ffmpeg has written; H.265's holds an SEI too, which is no parameter set. */
+/* The sequence headers that ffmpeg has written; H.265's holds an SEI too, which is no parameter
+ * set. */
 static void compare_headers(const flv_media *media, const flv_media *out) {
     for (int type = SLUICE_FLV_AUDIO; type <= SLUICE_FLV_VIDEO; type++) {
         const flv_media_frame *a = flv_media_find(media, (sluice_flv_type)type, SLUICE_FLV_SEQUENCE_HEADER, 0);
@@ -231,7 +233,8 @@ static void compare_headers(const flv_media *media, const flv_media *out) {
         if (!a || a->view.codec == SLUICE_CODEC_HEVC)
             continue;
         assert_int_equal(a->view.codec, b->view.codec);
-        if (a->view.codec == SLUICE_CODEC_OPUS) { /* but for the pre-skip, which RTP does not tell */
+        /* but for the pre-skip, which RTP does not tell */
+        if (a->view.codec == SLUICE_CODEC_OPUS) {
             assert_int_equal(b->size, 19);
             assert_int_equal(a->bytes[9], b->bytes[9]);
             continue;
@@ -314,7 +317,8 @@ static size_t count_of(const flv_media *media, sluice_flv_type type, sluice_flv_
     return count;
 }
 
-/* The NAL units of a picture are behind lengths that fill it, and none of them is a parameter set. */
+/* The NAL units of a picture are behind lengths that fill it, and none of them is a parameter
+ * set. */
 static void assert_well_formed(const flv_media_frame *frame) {
     if (frame->type != SLUICE_FLV_VIDEO || frame->view.packet != SLUICE_FLV_FRAME)
         return;
@@ -332,7 +336,8 @@ static void assert_well_formed(const flv_media_frame *frame) {
     assert_int_equal(at, frame->size);
 }
 
-/* Encoders that repeat their parameter sets: with SDP's and without, there is one sequence header, before a key. */
+/* Encoders that repeat their parameter sets: with SDP's and without, there is one sequence header,
+ * before a key. */
 static void sets_among_the_pictures(void **state) {
     sluice_pool *pool = *state;
     struct frames *frames = frames_read("h264-aac.publish");
@@ -447,14 +452,16 @@ static void a_camera_without_sprop(void **state) {
     flv_media_free(out);
 }
 
-/* Parameter sets may be as large as to come in fragments, whose NAL unit header RTP has taken apart. */
+/* Parameter sets may be as large as to come in fragments, whose NAL unit header RTP has taken
+ * apart. */
 static void sets_in_fragments(void **state) {
     sluice_pool *pool = *state;
     flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     flv_media *out = calloc(1, sizeof *out);
     assert_int_equal(sluice_codec_init(&track.config, SLUICE_CODEC_H264, 0, 0), 0);
     sluice_rtp_flv *flv = session_new(pool, &track, 1);
-    push_packet(pool, flv, 1, 1, 0, false, BYTES(0x7C, 0x87, 66, 0), out); /* FU-A: of an SPS, the first */
+    /* FU-A: of an SPS, the first */
+    push_packet(pool, flv, 1, 1, 0, false, BYTES(0x7C, 0x87, 66, 0), out);
     push_packet(pool, flv, 1, 2, 0, false, BYTES(0x7C, 0x07, 10, 0xDA), out);
     push_packet(pool, flv, 1, 3, 0, false, BYTES(0x7C, 0x47, 0x79), out);
     push_packet(pool, flv, 1, 4, 0, false, BYTES(0x68, 0xE0), out);
@@ -481,7 +488,8 @@ static void a_malformed_payload_is_counted(void **state) {
     push_packet(pool, flv, 1, 1, 0, false, SETS(10), out);
     push_packet(pool, flv, 1, 2, 0, true, BYTES(0x65, 1), out);
     assert_int_equal(out->count, 2);
-    push_packet(pool, flv, 1, 3, 3600, true, BYTES(0x7C, 0x05, 1), out); /* a fragment without a beginning */
+    /* a fragment without a beginning */
+    push_packet(pool, flv, 1, 3, 3600, true, BYTES(0x7C, 0x05, 1), out);
     push_packet(pool, flv, 1, 4, 7200, true, BYTES(0x41, 1), out);
     assert_int_equal(out->count, 3);
     assert_int_equal(sluice_rtp_flv_get_stats(flv, 0, &stats), 0);
@@ -573,7 +581,8 @@ static void reports(void **state) {
     flv_media_free(out);
 }
 
-/* Comfort noise and tones come with the numbers of the same source: they are not played, and are not missing. */
+/* Comfort noise and tones come with the numbers of the same source: they are not played, and are
+ * not missing. */
 static void other_payload_types_are_ignored(void **state) {
     flv_media_track track = {.unpacker.size = sizeof track.unpacker};
     sluice_rtp_flv *flv = session_new(*state, NULL, 0);
@@ -651,7 +660,8 @@ static void clocks_that_are_too_fast(void **state) {
     }
 }
 
-/* A pool that is full costs frames, and nothing else; a tag that has been kept outlives the session. */
+/* A pool that is full costs frames, and nothing else; a tag that has been kept outlives the
+ * session. */
 static void no_memory(void **state) {
     (void)state;
     sluice_pool *pool = http_feed_pool(512, 8);
@@ -708,7 +718,8 @@ static void no_memory(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* Sessions of ffmpeg with packets lost, doubled, late and broken: tags are well-formed and in order all the same. */
+/* Sessions of ffmpeg with packets lost, doubled, late and broken: tags are well-formed and in order
+ * all the same. */
 static void damage(void **state) {
     sluice_pool *pool = *state;
     uint64_t seed = 0x8EBC6AF09C88C6E3;

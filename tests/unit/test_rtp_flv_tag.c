@@ -1,4 +1,5 @@
-/* The first bytes of FLV tags' payloads, as the FLV specification (annex E) and Enhanced RTMP write them. */
+/* The first bytes of FLV tags' payloads, as the FLV specification (annex E) and Enhanced RTMP write
+ * them. */
 #include "framers/convert/rtp_flv.h"
 
 #include <setjmp.h>

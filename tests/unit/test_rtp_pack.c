@@ -1,4 +1,5 @@
-/* Layouts of NAL units and frames in RTP packets: exact bytes, every size at every limit, and ffmpeg's. */
+/* Layouts of NAL units and frames in RTP packets: exact bytes, every size at every limit, and
+ * ffmpeg's. */
 #include <sluice/rtp.h>
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * The wall clock that sender reports relate to the media, at times of the test's own: by the first timestamp, and after
- * gaps, delays, bursts and steps of either clock.
+ * The wall clock that sender reports relate to the media, at times of the test's own: by the first
+ * timestamp, and after gaps, delays, bursts and steps of either clock.
  */
 #include "daemon/relay/rtp_packetizer.h"
 
@@ -231,7 +231,8 @@ static void the_clock_follows_a_burst_at_once(void **state) {
     rig_close(&rig);
 }
 
-/* Somebody sets this host's clock, and a publisher's runs slow: a second in an hour, and a second in a minute. */
+/* Somebody sets this host's clock, and a publisher's runs slow: a second in an hour, and a second
+ * in a minute. */
 static void steps_and_drift_are_followed(void **state) {
     output_rig rig;
     (void)state;

@@ -1,4 +1,5 @@
-/* Times of tracks that come by RTP: one line for all of them, and decoding times from times of presentation. */
+/* Times of tracks that come by RTP: one line for all of them, and decoding times from times of
+ * presentation. */
 #include "framers/convert/rtp_time.h"
 
 #include <setjmp.h>
@@ -93,7 +94,8 @@ static void a_depth_that_is_learned(void **state) {
     assert_int_equal(order.depth, SLUICE_CODEC_MAX_REORDER);
 }
 
-/* Reports that come before the packets place both tracks exactly, whatever their clocks and arrival. */
+/* Reports that come before the packets place both tracks exactly, whatever their clocks and
+ * arrival. */
 static void tracks_with_reports(void **state) {
     (void)state;
     struct rtp_line line = {0};
@@ -114,7 +116,8 @@ static void tracks_with_reports(void **state) {
     assert_int_equal(audio.skew, 0);
 }
 
-/* Without reports tracks lie where they came; reports that come later slew the second one, and time never goes back. */
+/* Without reports tracks lie where they came; reports that come later slew the second one, and time
+ * never goes back. */
 static void tracks_with_late_reports(void **state) {
     (void)state;
     for (int sign = -1; sign <= 1; sign += 2) {

@@ -1,4 +1,5 @@
-/* Access units out of RTP packets: H.264, H.265, AAC, G.711 and Opus, whole, damaged, and as ffmpeg sends them. */
+/* Access units out of RTP packets: H.264, H.265, AAC, G.711 and Opus, whole, damaged, and as ffmpeg
+ * sends them. */
 #include <sluice/rtp.h>
 
 #include <errno.h>
@@ -241,7 +242,8 @@ static void ends_of_units(void **state) {
     EXPECT(pool, SLUICE_RTP_H264, NULL, packets, "10k 2,2,3\n20 2\n30 2,2\n40 2\n40 2\n50 1\n");
 }
 
-/* Encoders with open groups of pictures send an SEI in place of an IDR picture; cut short, it says nothing. */
+/* Encoders with open groups of pictures send an SEI in place of an IDR picture; cut short, it says
+ * nothing. */
 static void recovery_points(void **state) {
     const struct packet packets[] = {
         {1, 10, true, BYTES(0x78, 0, 4, 6, 6, 1, 0xC4, 0, 2, 0x41, 1)},
@@ -257,7 +259,8 @@ static void recovery_points(void **state) {
            "10k 4,2\n20k 8,2\n30 4,2\n40 3,2\n50 4,2\n60 4,2\n70 4,2\n80 1,2\n");
 }
 
-/* What is missing is said of the units that it may have been of, and what is not complete is not delivered. */
+/* What is missing is said of the units that it may have been of, and what is not complete is not
+ * delivered. */
 static void losses(void **state) {
     sluice_pool *pool = *state;
     const struct packet first[] = {{2, 1, true, BYTES(0x41)}, {4, 2, true, BYTES(0x41)}, {5, 3, true, BYTES(0x41)}};
@@ -290,7 +293,8 @@ static void losses(void **state) {
     EXPECT(pool, SLUICE_RTP_AAC, NULL, aac, "1024kd 1\n2048k 1\n");
 }
 
-/* It keeps a connection alive, is not missing, and what was missing before it is told with what comes next. */
+/* It keeps a connection alive, is not missing, and what was missing before it is told with what
+ * comes next. */
 static void padding_alone_is_nothing(void **state) {
     sluice_pool *pool = *state;
     const struct packet video[] = {{1, 1, true, BYTES(0x41, 1)}, {2, 1, false, NULL, 0}, {3, 2, true, BYTES(0x41, 1)}};
@@ -332,9 +336,10 @@ static void malformed_payloads(void **state) {
         {SLUICE_RTP_AAC, EPROTO, 3, {0, 0, 1}},                    /* no headers */
         {SLUICE_RTP_AAC, EPROTO, 3, {0, 16, 1}},                   /* headers beyond the end */
         {SLUICE_RTP_AAC, EPROTO, 5, {0, 16, 0, 0, 1}},             /* a frame of 0 bytes */
-        {SLUICE_RTP_AAC, EPROTO, 7, {0, 32, 0, 0x08, 0, 0x10, 1}}, /* the second one beyond the end: the first comes */
-        {SLUICE_RTP_AAC, EPROTO, 4, {0, 16, 0, 8}},                /* a fragment of nothing */
-        {SLUICE_RTP_AAC, EOPNOTSUPP, 5, {0, 16, 0, 0x09, 1}},      /* interleaved */
+        /* the second one beyond the end: the first comes */
+        {SLUICE_RTP_AAC, EPROTO, 7, {0, 32, 0, 0x08, 0, 0x10, 1}},
+        {SLUICE_RTP_AAC, EPROTO, 4, {0, 16, 0, 8}},           /* a fragment of nothing */
+        {SLUICE_RTP_AAC, EOPNOTSUPP, 5, {0, 16, 0, 0x09, 1}}, /* interleaved */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sluice_rtp_unpacker *unpacker = unpacker_new(cases[i].format, NULL);
@@ -372,7 +377,8 @@ static void limits(void **state) {
     const sluice_rtp_unpacker_options small = {.size = sizeof small, .max_unit = 4, .max_pieces = 3, .max_nals = 2};
     const struct packet fits[] = {{1, 1, false, BYTES(0x41, 1)}, {2, 1, true, BYTES(0x41, 1)}};
     EXPECT(pool, SLUICE_RTP_H264, &small, fits, "1 2,2\n");
-    /* A byte, a NAL unit, a piece too many: what is left of the unit goes too, the next is damaged. */
+    /* A byte, a NAL unit, a piece too many: what is left of the unit goes too, the next is
+     * damaged. */
     const struct packet bytes[] = {{1, 1, false, BYTES(0x41, 1)},    {2, 1, false, BYTES(0x41, 1, 2)},
                                    {3, 1, false, BYTES(0x41, 1, 2)}, {4, 1, true, BYTES(0x41, 1, 2)},
                                    {5, 2, true, BYTES(0x41)},        {6, 3, true, BYTES(0x41)}};
@@ -410,7 +416,8 @@ static void limits(void **state) {
     sluice_rtp_unpacker_free(NULL);
 }
 
-/* AAC: several frames have times of their own; frames in fragments; other lengths of the header's fields. */
+/* AAC: several frames have times of their own; frames in fragments; other lengths of the header's
+ * fields. */
 static void aac(void **state) {
     sluice_pool *pool = *state;
     const struct packet packets[] = {
@@ -434,7 +441,8 @@ static void aac(void **state) {
     EXPECT(pool, SLUICE_RTP_AAC, NULL, too_much, "(71)\n");
 }
 
-/* LATM: each frame behind its length; several in a packet; in fragments, of which the last is marked. */
+/* LATM: each frame behind its length; several in a packet; in fragments, of which the last is
+ * marked. */
 static void latm(void **state) {
     sluice_pool *pool = *state;
     const sluice_rtp_unpacker_options options = {.size = sizeof options, .latm = true};
@@ -450,7 +458,8 @@ static void latm(void **state) {
     /* A fragment may end in the length's place, before any byte of the frame. */
     const struct packet late[] = {{1, 0, false, BYTES(2)}, {2, 0, true, BYTES(1, 2)}};
     EXPECT(pool, SLUICE_RTP_AAC, &options, late, "0k 2\n");
-    /* A length that does not end, an empty frame, less than there should be, more than there should be. */
+    /* A length that does not end, an empty frame, less than there should be, more than there should
+     * be. */
     const struct packet broken[] = {{2, 1024, true, BYTES(255)},     {3, 2048, true, BYTES(0)},
                                     {4, 3072, true, BYTES(3, 1, 2)}, {5, 4096, false, BYTES(2, 1)},
                                     {6, 4096, true, BYTES(2, 3)},    {7, 5120, true, BYTES(1, 9)}};
@@ -512,7 +521,8 @@ static void calls_in_the_wrong_order(void **state) {
     view.payload_length = 100;
     assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 11), -EINVAL);
     view.payload_length = 2;
-    assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 11), 0); /* and freed with it */
+    /* and freed with it */
+    assert_int_equal(sluice_rtp_unpacker_push(unpacker, &slice, &view, 11), 0);
     sluice_slice_release(&slice);
     sluice_rtp_unpacker_free(unpacker);
     assert_int_equal(slice_bytes(&kept, bytes, sizeof bytes), 2);
@@ -520,8 +530,8 @@ static void calls_in_the_wrong_order(void **state) {
 }
 
 /*
- * Packets at random, lost, repeated and damaged: in pieces they give what they give in one, nothing is over a limit,
- * and nothing stays behind.
+ * Packets at random, lost, repeated and damaged: in pieces they give what they give in one, nothing
+ * is over a limit, and nothing stays behind.
  */
 static void damage(void **state) {
     sluice_pool *pool = *state;
@@ -629,8 +639,9 @@ static bool is_repeated(const struct log *log, size_t from, size_t last) {
 }
 
 /*
- * The vector's media, as a log has them: Annex B ('v'), ADTS ('a'), packets behind their lengths ('o'), samples ('p').
- * In H.265 ('h') ffmpeg's Annex B has the headers twice before each key picture.
+ * The vector's media, as a log has them: Annex B ('v'), ADTS ('a'), packets behind their lengths
+ * ('o'), samples ('p'). In H.265 ('h') ffmpeg's Annex B has the headers twice before each key
+ * picture.
  */
 static void read_media(const char *name, char kind, struct log *log) {
     size_t size, at = 0, group = 0;
@@ -686,7 +697,8 @@ static void sessions_of_ffmpeg(void **state) {
         sluice_rtp_format format;
         char kind;
         unsigned units, keys;
-        size_t unsent; /* of the media: ffmpeg gathers AAC frames, and forgets those it has at the end */
+        /* of the media: ffmpeg gathers AAC frames, and forgets those it has at the end */
+        size_t unsent;
     } streams[] = {
         {"h264-aac.publish", "h264-aac.video", 0, SLUICE_RTP_H264, 'v', 10, 2, 0},
         {"h264-aac.publish", "h264-aac.audio", 2, SLUICE_RTP_AAC, 'a', 42, 42, 71 + 132 + 5 + 3 * 4},

@@ -1,4 +1,5 @@
-/* Access units that are too large, or without memory: dropped whole and at once, and the next one is well. */
+/* Access units that are too large, or without memory: dropped whole and at once, and the next one
+ * is well. */
 #include <sluice/rtp.h>
 #include <sluice/rtp_flv.h>
 
@@ -91,7 +92,8 @@ static void what_is_over_a_limit_is_given_back_at_once(void **state) {
     receiver_free(&r);
 }
 
-/* Each of the two lists of a unit cannot grow: the unit is dropped, whose other packets are dropped with it. */
+/* Each of the two lists of a unit cannot grow: the unit is dropped, whose other packets are dropped
+ * with it. */
 static void without_memory_a_unit_is_dropped_whole(void **state) {
     (void)state;
     for (unsigned at = 1; at <= 2; at++) {

@@ -243,7 +243,8 @@ static void every_cut_and_pair_of_cuts(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* A frame is put in at every place between messages, and at every place inside one, where it is no frame. */
+/* A frame is put in at every place between messages, and at every place inside one, where it is no
+ * frame. */
 static void frames_between_and_inside_messages(void **state) {
     (void)state;
     static const char messages[] =
@@ -259,7 +260,8 @@ static void frames_between_and_inside_messages(void **state) {
         bool is_border = at == borders[0] || at == borders[1] || at == borders[2];
         run_pieces(pool, NULL, bytes, length + 9, &HTTP_FEED_WHOLE, &whole);
         bool is_frame = strstr(whole.text, "kind=2") != NULL;
-        /* Inside a body the message only ends elsewhere, and the rest is no longer RTSP, or a frame. */
+        /* Inside a body the message only ends elsewhere, and the rest is no longer RTSP, or a
+         * frame. */
         if (at < 47 || is_border)
             assert_int_equal(is_frame, is_border);
         if (is_border)
@@ -308,7 +310,8 @@ static void sessions_of_ffmpeg(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* Every length that the header can say, in blocks of several sizes; nothing is copied, and nothing is taken early. */
+/* Every length that the header can say, in blocks of several sizes; nothing is copied, and nothing
+ * is taken early. */
 static void interleaved_lengths(void **state) {
     (void)state;
     static uint8_t frame[SLUICE_RTSP_INTERLEAVED_SIZE + UINT16_MAX + 1];
@@ -460,7 +463,8 @@ static void limits_are_exact(void **state) {
     sluice_rtsp_free(NULL);
 }
 
-/* Whether a body is accepted can be decided when the head has come; one that is not is never held. */
+/* Whether a body is accepted can be decided when the head has come; one that is not is never
+ * held. */
 static void a_head_comes_before_its_body(void **state) {
     (void)state;
     static const char head[] = "ANNOUNCE rtsp://h/a RTSP/1.0\r\nCSeq: 7\r\nContent-Length: 9000\r\n\r\n";
@@ -514,7 +518,8 @@ static void a_head_comes_before_its_body(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* One that is answered much later holds no block until then; a payload that was kept is its keeper's. */
+/* One that is answered much later holds no block until then; a payload that was kept is its
+ * keeper's. */
 static void a_message_is_given_back(void **state) {
     (void)state;
     static const char head[] = "ANNOUNCE rtsp://h/a RTSP/1.0\r\nCSeq: 7\r\nContent-Length: 900\r\n\r\n";
@@ -572,8 +577,9 @@ static void stray_line_ends(void **state) {
 }
 
 /*
- * Bytes that belong to no message. Without a limit for them they are an error; with one they are skipped, and said: up
- * to the "$" that begins a frame (0x24, not "36", nor any other byte), or a start line.
+ * Bytes that belong to no message. Without a limit for them they are an error; with one they are
+ * skipped, and said: up to the "$" that begins a frame (0x24, not "36", nor any other byte), or a
+ * start line.
  */
 static void rtsp_resync_looks_for_the_right_byte(void **state) {
     (void)state;
@@ -636,11 +642,15 @@ static void resync_is_not_deceived(void **state) {
         size_t length;
         size_t skipped;
     } cases[] = {
-        {"\1$\2\0\1\x80$", 7, 0},                                       /* a channel that nobody has set up */
-        {"\1$\0\0\1\x40$", 7, 0},                                       /* no RTP */
-        {"\1$\0\0\0$\0\0\1\x80$", 11, 5},                               /* an empty frame proves nothing */
-        {"\1$\0\0\1\x80x$\0\0\1\x80$", 13, 7},                          /* nothing begins behind it */
-        {"\1PLAY RTSP/1.0 x$\0\0\1\x80\r", 22, 0},                      /* a line that does not end */
+        /* a channel that nobody has set up */
+        {"\1$\2\0\1\x80$", 7, 0},
+        {"\1$\0\0\1\x40$", 7, 0}, /* no RTP */
+        /* an empty frame proves nothing */
+        {"\1$\0\0\0$\0\0\1\x80$", 11, 5},
+        /* nothing begins behind it */
+        {"\1$\0\0\1\x80x$\0\0\1\x80$", 13, 7},
+        /* a line that does not end */
+        {"\1PLAY RTSP/1.0 x$\0\0\1\x80\r", 22, 0},
         {"\1PLAY x\r\nRTSP/1.0 x\r\n$\0\0\1\x80\r", 27, 21},            /* lines that are none */
         {"\1RTSP/7.0 200 OK\r\n$\0\0\1\x80\r", 24, 18},                 /* another version */
         {"PLAY x RTSP/1.0\r\nCamera says\r\n\r\n$\0\0\1\x80$", 38, 32}, /* a head that is none */
@@ -705,7 +715,8 @@ static void a_long_start_line_while_skipping_is_skipped(void **state) {
     http_feed_pool_done(pool);
 }
 
-/* A head in one block is read there; nothing is copied, and the block is given back by the next call. */
+/* A head in one block is read there; nothing is copied, and the block is given back by the next
+ * call. */
 static void heads_are_read_in_place(void **state) {
     (void)state;
     static const char head[] = "PLAY rtsp://h/a RTSP/1.0\r\nCSeq: 7\r\n\r\n";

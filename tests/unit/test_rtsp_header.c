@@ -309,7 +309,8 @@ static void urls(void **state) {
     }
 }
 
-/* What is written is what is expected, and the framer reads it back; at each smaller size it is refused. */
+/* What is written is what is expected, and the framer reads it back; at each smaller size it is
+ * refused. */
 static void written_messages(void **state) {
     fixture *f = *state;
     static const char expected[] = "RTSP/1.0 200 OK\r\nCSeq: 3\r\nSession: abc;timeout=60\r\n"

@@ -1,4 +1,5 @@
-/* What comes by RTP and finds no memory on its way to the stream: a player has to know of it, as of any other loss. */
+/* What comes by RTP and finds no memory on its way to the stream: a player has to know of it, as of
+ * any other loss. */
 #include "daemon/protocols/rtsp/rtsp_source.h"
 
 #include <setjmp.h>

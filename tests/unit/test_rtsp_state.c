@@ -1,4 +1,5 @@
-/* The daemon's RTSP server without sockets: what is admitted in which state, and what URLs are about. */
+/* The daemon's RTSP server without sockets: what is admitted in which state, and what URLs are
+ * about. */
 #include "daemon/protocols/rtsp/rtsp_state.h"
 
 #include <errno.h>

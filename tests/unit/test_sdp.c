@@ -1,4 +1,5 @@
-/* Session descriptions: of other programs and of sloppy cameras; broken, cut and damaged ones; and what is written. */
+/* Session descriptions: of other programs and of sloppy cameras; broken, cut and damaged ones; and
+ * what is written. */
 #include <sluice/sdp.h>
 
 #include <errno.h>
@@ -176,7 +177,8 @@ static void of_gstreamer(void **state) {
     assert_text(value, "GStreamer");
 }
 
-/* What cameras send: no end of the last line, LF or CR, blanks, other types, several formats, a NUL, no o= s= t=. */
+/* What cameras send: no end of the last line, LF or CR, blanks, other types, several formats, a
+ * NUL, no o= s= t=. */
 static void of_cameras(void **state) {
     (void)state;
     sluice_sdp sdp;
@@ -227,7 +229,8 @@ static void of_cameras(void **state) {
     assert_text(sdp.name, "x");
 }
 
-/* No media; a kind that is not known; two of a kind; the session's words for media that say nothing themselves. */
+/* No media; a kind that is not known; two of a kind; the session's words for media that say nothing
+ * themselves. */
 static void media_of_any_number_and_kind(void **state) {
     (void)state;
     sluice_sdp sdp;

@@ -1,4 +1,5 @@
-/* The end of a server whose run has failed: what is still there ends with it, and asks nobody who has gone. */
+/* The end of a server whose run has failed: what is still there ends with it, and asks nobody who
+ * has gone. */
 #include <errno.h>
 #include <event2/event.h>
 #include <setjmp.h>
@@ -89,7 +90,8 @@ static void close_rig(struct rig *rig) {
     options_unref(rig->options);
 }
 
-/* A hook's answer is called with the loop's end, and there is another request behind the one that it was about. */
+/* A hook's answer is called with the loop's end, and there is another request behind the one that
+ * it was about. */
 static void an_answer_at_the_end_begins_nothing(void **state) {
     struct rig rig;
     (void)state;
@@ -130,7 +132,8 @@ static void take_answer(const struct worker_answer *answer, void *user) {
     answers->answered = answer->answered;
 }
 
-/* Whoever asks a worker that hangs is told that it does, again and again, and what it has when it goes on. */
+/* Whoever asks a worker that hangs is told that it does, again and again, and what it has when it
+ * goes on. */
 static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
     enum { MANY = 200 };
     struct event_base *base = event_base_new();
@@ -166,7 +169,8 @@ static void a_worker_that_hangs_does_not_use_up_the_questions(void **state) {
     event_base_free(base);
 }
 
-/* Its parent ends between its ready and its turn, while the worker is yet to hear that it is to stop accepting. */
+/* Its parent ends between its ready and its turn, while the worker is yet to hear that it is to
+ * stop accepting. */
 static void a_successor_that_waits_for_its_turn_ends_with_the_server(void **state) {
     /* One socket is lent: so the channel is descriptor 4. */
     char *words[] = {"/bin/sh", "-c", "printf r >&4; exec sleep 60", NULL};

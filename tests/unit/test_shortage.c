@@ -1,4 +1,5 @@
-/* Memory that connections hold with what is not whole: how much it is, when it runs short, and whose silence it is. */
+/* Memory that connections hold with what is not whole: how much it is, when it runs short, and
+ * whose silence it is. */
 #include <sluice/conn.h>
 
 #include <setjmp.h>
@@ -66,7 +67,8 @@ static void the_footprint_is_what_chains_keep(void **state) {
         assert_int_equal(footprint(&rig), sum);
     }
     assert_true(sum >= 9ul * BLOCK);
-    /* What is consumed in between is noticed with the next arrival; what is closed when it is gone. */
+    /* What is consumed in between is noticed with the next arrival; what is closed when it is
+     * gone. */
     sluice_chain_skip(sluice_conn_chain(receivers[0].conn), SIZE_MAX);
     pattern_write(peers[0], 1, 0, 1);
     turn_until_buffered(rig.loop, receivers[0].conn, 1);
@@ -186,7 +188,8 @@ static void on_piece(sluice_conn *conn, void *user) {
     receiver->told++;
 }
 
-/* However it comes: after each piece a receive may have to be armed anew, for which there are blocks. */
+/* However it comes: after each piece a receive may have to be armed anew, for which there are
+ * blocks. */
 static void small_pieces_are_not_held_up(void **state) {
     (void)state;
     static const sluice_conn_events piece_events = {.size = sizeof piece_events, .on_data = on_piece};

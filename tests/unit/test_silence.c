@@ -1,8 +1,8 @@
 /*
- * Time in which the daemon does not read is nobody's silence. Sessions of a worker, on sockets, which are not read for
- * longer than each of their deadlines: blocks are short, their connection is paused, or a hook is asked. They go on
- * when they are read again, and end when they are silent or slow then. The clock is the test's own, and nobody is
- * evicted.
+ * Time in which the daemon does not read is nobody's silence. Sessions of a worker, on sockets,
+ * which are not read for longer than each of their deadlines: blocks are short, their connection is
+ * paused, or a hook is asked. They go on when they are read again, and end when they are silent or
+ * slow then. The clock is the test's own, and nobody is evicted.
  */
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -347,7 +347,8 @@ static void a_publisher_without_blocks_is_not_late(void **state) {
     check_shortage(*state, first_data);
 }
 
-/* And all that it has sent is published. By RTSP, frames are lost that find no memory for their parts. */
+/* And all that it has sent is published. By RTSP, frames are lost that find no memory for their
+ * parts. */
 static void nothing_is_lost_for_want_of_blocks(void **state) {
     const struct kind *kind = *state;
     struct rig rig;
@@ -496,8 +497,8 @@ static void a_websocket_message_that_is_not_read_is_not_late(void **state) {
 }
 
 /*
- * A player whose request has used up its share of a turn, among others with work left, waits for a publisher: it is
- * read on, and nobody waits for it.
+ * A player whose request has used up its share of a turn, among others with work left, waits for a
+ * publisher: it is read on, and nobody waits for it.
  */
 static void check_leaving(const struct protocol *protocol, const char *request) {
     struct rig rig;

@@ -1,4 +1,5 @@
-/* Structs that carry their size: programs and libraries of different age understand each other, or say so. */
+/* Structs that carry their size: programs and libraries of different age understand each other, or
+ * say so. */
 #include "abi/sized.h"
 
 #include <setjmp.h>

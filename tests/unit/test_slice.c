@@ -23,7 +23,8 @@ enum {
 
 static const char text[TEXT + 1] = "abcdefghijklmnopqrstuvwxyz012345";
 
-/* Where a piece of the slice ends; the first piece begins inside a block and the last one ends inside one. */
+/* Where a piece of the slice ends; the first piece begins inside a block and the last one ends
+ * inside one. */
 static const uint32_t ends[] = {1, 2, 7, 8, 19, 20, TEXT};
 enum { PIECES = sizeof ends / sizeof *ends };
 
@@ -401,8 +402,9 @@ static void the_end_stays_where_it_was(void **state) {
 }
 
 /*
- * Slices that are put together, as frames are that came in packets: bytes of one block of headers before each part of
- * what was received, the borders of which lie anywhere. Summed up, they hold what the pool says.
+ * Slices that are put together, as frames are that came in packets: bytes of one block of headers
+ * before each part of what was received, the borders of which lie anywhere. Summed up, they hold
+ * what the pool says.
  */
 static void footprints_add_up(void **state) {
     (void)state;
@@ -441,7 +443,8 @@ static void footprints_add_up(void **state) {
     }
 }
 
-/* Views run out before blocks where frames are of small pieces: who keeps them leaves some for framing, too. */
+/* Views run out before blocks where frames are of small pieces: who keeps them leaves some for
+ * framing, too. */
 static void who_keeps_small_pieces_leaves_views(void **state) {
     (void)state;
     enum { BLOCKS = 128, VIEWS = 4 * BLOCKS };

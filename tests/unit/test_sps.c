@@ -1,6 +1,7 @@
 /*
- * Sequence parameter sets: written bit by bit as ITU-T H.264 and H.265 say, with every syntax element, at random; what
- * is read must be what was written. All that is only stepped over lies before something that is not.
+ * Sequence parameter sets: written bit by bit as ITU-T H.264 and H.265 say, with every syntax
+ * element, at random; what is read must be what was written. All that is only stepped over lies
+ * before something that is not.
  */
 #include "framers/codec/sps.h"
 
@@ -122,7 +123,8 @@ static void assert_read(int (*read)(const uint8_t *, size_t, struct sps *), cons
     assert_memory_equal(sps.profile, expected->profile, sizeof sps.profile);
 }
 
-/* Cut short, it is refused, or what is told is true, or not told. Behind the memory a sanitizer traps. */
+/* Cut short, it is refused, or what is told is true, or not told. Behind the memory a sanitizer
+ * traps. */
 static void assert_cuts(int (*read)(const uint8_t *, size_t, struct sps *), const uint8_t *nal, size_t length,
                         const struct sps *expected) {
     for (size_t n = 0; n < length; n++) {

@@ -1,6 +1,6 @@
 /*
- * Streams: what is theirs and not any reader's. The calls of their reader, with an end, a reset and a deadline at every
- * place, are in test_reader_source.c.
+ * Streams: what is theirs and not any reader's. The calls of their reader, with an end, a reset and
+ * a deadline at every place, are in test_reader_source.c.
  */
 #include <sluice/stream.h>
 
@@ -547,7 +547,8 @@ static void a_write_waits_for_its_reader(void **state) {
     free(memory);
 }
 
-/* Interrupted in the middle it cannot be taken back: the peer has just what is told, and nothing follows. */
+/* Interrupted in the middle it cannot be taken back: the peer has just what is told, and nothing
+ * follows. */
 static void a_write_that_cannot_end_closes(void **state) {
     (void)state;
     enum { N = 32 << 20 };

@@ -38,7 +38,8 @@ static uint32_t owner(const char *name, uint32_t workers) {
     return (uint32_t)((uint64_t)stream_name_hash(name, strlen(name)) * workers >> 32);
 }
 
-/* Names as people give them, which differ in their last characters, go to all workers about alike. */
+/* Names as people give them, which differ in their last characters, go to all workers about
+ * alike. */
 static void names_spread(void **state) {
     (void)state;
     enum { NAMES = 3000, MOST = 16 };

@@ -1,6 +1,6 @@
 /*
- * Releases on other threads: blocks that come home from there, pools that are given up meanwhile, and how the owner
- * learns of a release it waits for. Made to run under ThreadSanitizer too.
+ * Releases on other threads: blocks that come home from there, pools that are given up meanwhile,
+ * and how the owner learns of a release it waits for. Made to run under ThreadSanitizer too.
  *
  * Other threads do not assert (that would leave their stack): they count what they find wrong.
  */
@@ -122,7 +122,8 @@ static bool counts_up(const sluice_slice *slice, uint8_t first) {
     return length == sluice_slice_length(slice);
 }
 
-/* Whatever a consumer may do on its own thread: look, copy, cut, reference, and release in any order. */
+/* Whatever a consumer may do on its own thread: look, copy, cut, reference, and release in any
+ * order. */
 static void consume(worker *w, sluice_slice *slice, uint8_t first) {
     uint8_t out[64];
     sluice_slice again, part = {0};
@@ -195,7 +196,8 @@ static void wait_end(waiting *w, sluice_pool *pool) {
     sem_destroy(&w->wake);
 }
 
-/* A block, if need be after sleeping until another thread gives one back. A wake-up that is lost hangs here. */
+/* A block, if need be after sleeping until another thread gives one back. A wake-up that is lost
+ * hangs here. */
 static sluice_block *take_or_wait(waiting *w, sluice_pool *pool) {
     sluice_block *block;
     while (!(block = pool_take(pool))) {
@@ -207,8 +209,9 @@ static sluice_block *take_or_wait(waiting *w, sluice_pool *pool) {
 }
 
 /*
- * The owner's side of a stream: received into blocks to their ends, cut into frames that share blocks with each other
- * and with what follows. So other threads read and release slices while the owner links and fills their last blocks.
+ * The owner's side of a stream: received into blocks to their ends, cut into frames that share
+ * blocks with each other and with what follows. So other threads read and release slices while the
+ * owner links and fills their last blocks.
  */
 typedef struct stream {
     sluice_pool *pool;
@@ -275,7 +278,8 @@ static void frames_are_released_elsewhere(void **state) {
     free_pool(pool);
 }
 
-/* The same in room that the owner fills himself, some of it behind a block that has left the chain meanwhile. */
+/* The same in room that the owner fills himself, some of it behind a block that has left the chain
+ * meanwhile. */
 static void frames_in_reserved_room_are_released_elsewhere(void **state) {
     (void)state;
     enum { FRAMES = 10000, PIECES = 4 };
@@ -414,7 +418,8 @@ static void no_wake_up_is_lost(void **state) {
     wait_init(&w, pool);
     lane_start(&l);
     for (int i = 0; i < ROUNDS; i++) {
-        /* The other thread has all there are; the owner goes to sleep just when they come, or just before or after. */
+        /* The other thread has all there are; the owner goes to sleep just when they come, or just
+         * before or after. */
         for (l.count = 0; l.count < MAX; l.count++)
             l.blocks[l.count] = take_or_wait(&w, pool);
         sem_post(&l.filled);
@@ -567,7 +572,8 @@ static void *second_owner(void *context) {
     for (int i = 0; i < 1000; i++) {
         sem_wait(&h->turn[1]);
         pool_bind(h->pool);
-        /* Blocks of the first owner come straight back; then some are taken that it releases from afar. */
+        /* Blocks of the first owner come straight back; then some are taken that it releases from
+         * afar. */
         for (int k = 0; k < 4; k++)
             sluice_block_release(h->blocks[k]);
         h->wrong += pool_take(h->pool) != h->blocks[3];
@@ -591,7 +597,8 @@ static void the_owner_changes(void **state) {
     for (int i = 0; i < 1000; i++) {
         sem_post(&h.turn[1]);
         sem_wait(&h.turn[0]);
-        /* Not the owner now: these lie with what other threads have released, until the owner looks. */
+        /* Not the owner now: these lie with what other threads have released, until the owner
+         * looks. */
         for (int k = 0; k < 4; k++)
             sluice_block_release(h.blocks[k]);
         pool_bind(h.pool);
@@ -619,8 +626,8 @@ static void make_slice(sluice_chain *chain, sluice_chain *views, sluice_slice *r
 }
 
 /*
- * The pool is given up while other threads have slices of it: they read them, and the last release, wherever it is,
- * takes the memory down. Whether all of it goes, the leak checker sees.
+ * The pool is given up while other threads have slices of it: they read them, and the last release,
+ * wherever it is, takes the memory down. Whether all of it goes, the leak checker sees.
  */
 static void a_pool_is_given_up_under_way(void **state) {
     (void)state;
@@ -665,7 +672,8 @@ static void a_pool_is_given_up_under_way(void **state) {
     queue_destroy(&q);
 }
 
-/* The last of a pool that is gone already is released on another thread, when its owner has ended. */
+/* The last of a pool that is gone already is released on another thread, when its owner has
+ * ended. */
 static void *make_and_leave(void *context) {
     sluice_slice *slice = context;
     sluice_pool_options options = {.size = sizeof options, .block_size = BLOCK, .slab_blocks = 8, .max_blocks = 8};
@@ -701,8 +709,9 @@ static void slices_outlive_their_owner(void **state) {
 }
 
 /*
- * When the counts say that all has come home, the pool may go: the thread that released last must not touch it any
- * more. Nothing but the counts orders the two here, as in a program whose consumers come and go.
+ * When the counts say that all has come home, the pool may go: the thread that released last must
+ * not touch it any more. Nothing but the counts orders the two here, as in a program whose
+ * consumers come and go.
  */
 typedef struct courier {
     _Atomic(sluice_block *) block;

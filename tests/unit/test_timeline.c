@@ -10,7 +10,8 @@
 
 enum { THRESHOLD = 3000, VIDEO = TIMELINE_VIDEO, AUDIO = TIMELINE_AUDIO };
 
-/* A publisher of both tracks: a video frame each 40 ms with its audio frame, in loop time as in its own. */
+/* A publisher of both tracks: a video frame each 40 ms with its audio frame, in loop time as in its
+ * own. */
 typedef struct rig {
     struct timeline timeline;
     uint64_t now;
@@ -35,7 +36,8 @@ static bool push(rig *r, unsigned track) {
     return timeline_frame(&r->timeline, &frame, r->threshold, &r->told[track], &r->jump);
 }
 
-/* So many pairs; each track's time goes up by no more than @most, and is the publisher's own and @offset at the end. */
+/* So many pairs; each track's time goes up by no more than @most, and is the publisher's own and
+ * @offset at the end. */
 static void run(rig *r, unsigned pairs, uint32_t most) {
     for (unsigned i = 0; i < pairs; i++) {
         for (unsigned track = 0; track < TIMELINE_TRACKS; track++) {
@@ -113,7 +115,8 @@ static void less_is_no_jump(void **state) {
     assert_int_equal(r.told[VIDEO], r.clock[VIDEO]);
 }
 
-/* One track jumps while frames of the other still come with old times: each goes on, and neither swings back. */
+/* One track jumps while frames of the other still come with old times: each goes on, and neither
+ * swings back. */
 static void the_other_track_may_follow_late(void **state) {
     (void)state;
     rig r = rig_at(0);
@@ -189,7 +192,8 @@ static void nothing_is_repaired_without_a_threshold(void **state) {
     assert_int_equal(timeline_other(&r.timeline, VIDEO, 0, 0), 0);
 }
 
-/* Its first picture comes behind the last one, as decoded and as shown; its sound is held until it has caught up. */
+/* Its first picture comes behind the last one, as decoded and as shown; its sound is held until it
+ * has caught up. */
 static void another_publisher_goes_on(void **state) {
     (void)state;
     static const int32_t compositions[] = {0, 80, 400, -80};

@@ -1,6 +1,6 @@
 /*
- * Tracks, their headers and versions, what a group begins with, and what players are sent of it: each bound, and one
- * step beyond.
+ * Tracks, their headers and versions, what a group begins with, and what players are sent of it:
+ * each bound, and one step beyond.
  */
 #include "daemon/relay/tracks.h"
 
@@ -137,7 +137,8 @@ static void no_picture_comes_before_a_key_frame(void **state) {
     assert_queued(&rig, "A23");
     rig_close(&rig);
 
-    /* A stream's beginning that is cached with what comes before its first key frame: sound is played, pictures not. */
+    /* A stream's beginning that is cached with what comes before its first key frame: sound is
+     * played, pictures not. */
     rig_open(&rig);
     publish(&rig, PACKET_VIDEO_HEADER, 0, 'A');
     const enum packet_role roles[] = {PACKET_VIDEO, PACKET_AUDIO, PACKET_KEY_FRAME, PACKET_VIDEO};
@@ -206,7 +207,8 @@ static void a_header_is_sent_once_and_again_where_it_was_dropped(void **state) {
     publish(&rig, PACKET_VIDEO_HEADER, 0, 'B');
     publish(&rig, PACKET_VIDEO, 0, '6');
     assert_queued(&rig, "B56");
-    /* One that has come meanwhile, and was dropped, counts as neither: the one that is in force comes. */
+    /* One that has come meanwhile, and was dropped, counts as neither: the one that is in force
+     * comes. */
     publish(&rig, PACKET_VIDEO_HEADER, 0, 'C');
     player_drop(&rig.player, DROP_NO_MEMORY);
     publish(&rig, PACKET_VIDEO_HEADER, 0, 'B');
@@ -407,7 +409,8 @@ static void payloads_of_tracks_share_blocks_for_their_headers(void **state) {
     rig_close(&rig);
 }
 
-/* A place that another track takes over has no header of the one before; one that comes back has its own. */
+/* A place that another track takes over has no header of the one before; one that comes back has
+ * its own. */
 static void a_place_taken_over_has_no_header(void **state) {
     struct tracks tracks = {0};
     (void)state;

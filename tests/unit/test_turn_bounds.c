@@ -1,7 +1,7 @@
 /*
- * What a turn does at most of each kind (sends, pieces, submissions, completions, accepts, reads, cancels, posted
- * calls, timers), one step and ten times beyond it, on both backends: all of it is done, and nobody else waits for it.
- * What waits is counted in turns, not in time.
+ * What a turn does at most of each kind (sends, pieces, submissions, completions, accepts, reads,
+ * cancels, posted calls, timers), one step and ten times beyond it, on both backends: all of it is
+ * done, and nobody else waits for it. What waits is counted in turns, not in time.
  */
 #include <sluice/conn.h>
 
@@ -210,7 +210,8 @@ static int connect_client(const sluice_listener *listener) {
     return fd;
 }
 
-/* Where the kernel works for the loop between turns, on old kernels, it may have accepted them already. */
+/* Where the kernel works for the loop between turns, on old kernels, it may have accepted them
+ * already. */
 static void wait_queued(const sluice_loop *loop, const sluice_listener *listener, unsigned count) {
     sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(loop, &stats);
@@ -240,7 +241,8 @@ static void others_close(others *o) {
         close(o->clients[i]);
 }
 
-/* Turns that do not wait, until the others are served; between them @noise does what it does. In how many. */
+/* Turns that do not wait, until the others are served; between them @noise does what it does. In
+ * how many. */
 static void serve_others(sluice_loop *loop, others *o, void (*noise)(void *), void *user) {
     unsigned turns = 0;
     others_come(o);
@@ -295,7 +297,8 @@ static void completions_of_a_window_starve_nobody(void **state) {
     serve_beside_senders(state, 10 * BATCH, 1, 100);
 }
 
-/* A turn leaves out who sends only for as long as others have their turn: all send about as often. */
+/* A turn leaves out who sends only for as long as others have their turn: all send about as
+ * often. */
 static void senders_have_equal_shares(void **state) {
     enum { COUNT = 10 * URING_SENDS, ROUNDS = 10 };
     loop_rig rig;
@@ -356,7 +359,8 @@ static void talkers_talk(void *user) {
         (void)!send(t->peers[i], "t", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* All in one turn. A kernel (6.13 and later) works off 20 things that it has deferred each time that it is entered. */
+/* All in one turn. A kernel (6.13 and later) works off 20 things that it has deferred each time
+ * that it is entered. */
 static void talkers_close(talkers *t) {
     for (unsigned i = 0; i < t->count; i++)
         sluice_conn_close(t->conns[i]);
@@ -392,7 +396,8 @@ static void events_starve_nobody(void **state) {
     serve_beside_talkers(state, 10 * EPOLL_EVENTS);
 }
 
-/* Floods: connections that always have more than they are received from; beside them, one has a byte now and then. */
+/* Floods: connections that always have more than they are received from; beside them, one has a
+ * byte now and then. */
 
 typedef struct flood {
     sluice_conn *conn;
@@ -461,7 +466,8 @@ static void hear_each_flood(floods *f, sluice_loop *loop, unsigned most) {
     assert_in_range(turns, 1, most);
 }
 
-/* Who takes few blocks gets one at once, however many wait for what others leave of the kernel's. */
+/* Who takes few blocks gets one at once, however many wait for what others leave of the
+ * kernel's. */
 static void hear_beside_floods(void **state, unsigned count) {
     enum { ROUNDS = 20, TURNS = 60 };
     loop_rig rig;
@@ -564,7 +570,8 @@ static void accepts_starve_nobody(void **state) {
     accept_crowd(state, BACKLOG);
 }
 
-/* Posted calls and timers: each that there is, once; and those that come again and again leave others their turn. */
+/* Posted calls and timers: each that there is, once; and those that come again and again leave
+ * others their turn. */
 
 typedef struct calls {
     sluice_loop *loop;

@@ -34,7 +34,8 @@ static int check_cut(const uint8_t *bytes, size_t n, size_t cut) {
     return utf8_is_complete(&state) ? GOOD : SHORT;
 }
 
-/* The code point that a sequence of the given length would mean, by the definition (RFC 3629), or -1. */
+/* The code point that a sequence of the given length would mean, by the definition (RFC 3629), or
+ * -1. */
 static long decode(const uint8_t *bytes, size_t n) {
     static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
     static const uint8_t mark[] = {0, 0, 0xC0, 0xE0, 0xF0}, mask[] = {0, 0x80, 0xE0, 0xF0, 0xF8};
@@ -170,7 +171,8 @@ static void test_nul(void **state) {
         assert_int_equal(check_cut(bytes, sizeof bytes, cut), GOOD);
 }
 
-/* Words are never read over the end, at any length and alignment; a bad byte is found at any place of a word. */
+/* Words are never read over the end, at any length and alignment; a bad byte is found at any place
+ * of a word. */
 static void test_ends_of_memory(void **state) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     (void)state;

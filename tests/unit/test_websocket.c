@@ -93,7 +93,8 @@ struct vector {
     struct buffer buffer;
 };
 
-/* A header whose length is written in @extended bytes more: 0, 2 or 8. Returns the place of the key in the stream. */
+/* A header whose length is written in @extended bytes more: 0, 2 or 8. Returns the place of the key
+ * in the stream. */
 static size_t add_header(struct vector *vector, uint8_t first, unsigned extended, uint64_t length) {
     struct buffer *buffer = &vector->buffer;
     bool masked = vector->reader == SLUICE_WEBSOCKET_SERVER;
@@ -486,8 +487,8 @@ static void test_examples(void **state) {
 enum { GUARDED_PIECES = 3, GUARDED_ROOM = 4096 };
 
 /*
- * Places that end at a page nobody may touch. The bytes are put there anew for each run, since a framer that unmasks
- * leaves them changed.
+ * Places that end at a page nobody may touch. The bytes are put there anew for each run, since a
+ * framer that unmasks leaves them changed.
  */
 struct guarded {
     sluice_pool *pool;
@@ -669,7 +670,8 @@ static void test_other_chain(void **state) {
 
 /* ---- The need is exact ---- */
 
-/* One byte less changes nothing; at it something is consumed, is delivered, or is known of what is needed then. */
+/* One byte less changes nothing; at it something is consumed, is delivered, or is known of what is
+ * needed then. */
 static void check_need(sluice_pool *pool, const struct vector *vector, const sluice_websocket_options *options) {
     struct run run;
     struct outcome expected;
@@ -758,7 +760,8 @@ static void test_need_of_parts(void **state) {
 
 /* ---- What may not be ---- */
 
-/* The stream, and then what it says for good: whatever comes, nothing is consumed, delivered or needed. */
+/* The stream, and then what it says for good: whatever comes, nothing is consumed, delivered or
+ * needed. */
 static void assert_refused(sluice_pool *pool, const struct vector *vector, const sluice_websocket_options *options,
                            int error, unsigned close_code) {
     static const uint8_t fine[] = {0x89, 0x80, 1, 2, 3, 4, 0x89, 0};
@@ -891,7 +894,8 @@ static void test_endless_lengths(void **state) {
 /* ---- Fragments ---- */
 
 static void test_fragment_order(void **state) {
-    /* Opcodes with LAST, up to 0xFF, and how many messages come before the error, or that there is none. */
+    /* Opcodes with LAST, up to 0xFF, and how many messages come before the error, or that there is
+     * none. */
     const struct {
         uint8_t frames[8];
         size_t count;
@@ -964,7 +968,8 @@ static void test_by_reference(void **state) {
     vector_free(&vector);
 }
 
-/* A framer that goes in the middle of a message lets go of its frames, and one that delivered of what it delivered. */
+/* A framer that goes in the middle of a message lets go of its frames, and one that delivered of
+ * what it delivered. */
 static void test_freed_in_the_middle(void **state) {
     struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
     make_stream(&vector, 10);
@@ -984,7 +989,8 @@ static void test_freed_in_the_middle(void **state) {
 
 /* ---- Text ---- */
 
-/* Where a text stops being UTF-8; complete and incomplete ones do not. From what Autobahn's cases 6.* are made of. */
+/* Where a text stops being UTF-8; complete and incomplete ones do not. From what Autobahn's cases
+ * 6.* are made of. */
 static const struct {
     const char *text;
     int bad; /* place of the byte that cannot be; -1: fine, -2: incomplete */
@@ -1024,7 +1030,8 @@ static const struct {
     {"a text of some words before \xF0\x9F\x98\x80 and behind it, then \xE2\x28\xA1", 54},
 };
 
-/* By the byte: the error comes with the byte that cannot be, and where the last is missing with the message's end. */
+/* By the byte: the error comes with the byte that cannot be, and where the last is missing with the
+ * message's end. */
 static void check_text_bytewise(sluice_pool *pool, const char *text, int bad, const sluice_websocket_options *options) {
     struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
     size_t length = strlen(text);
@@ -1047,7 +1054,8 @@ static void check_text_bytewise(sluice_pool *pool, const char *text, int bad, co
     vector_free(&vector);
 }
 
-/* In two frames, cut anywhere, with a ping between; the first alone says whether it can still be. */
+/* In two frames, cut anywhere, with a ping between; the first alone says whether it can still
+ * be. */
 static void check_text_in_frames(sluice_pool *pool, const char *text, int bad, size_t cut,
                                  const sluice_websocket_options *options) {
     struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
@@ -1071,7 +1079,8 @@ static void test_texts(void **state) {
     }
 }
 
-/* A text that ends inside a character does not go on in the next one; binary messages and pings may be anything. */
+/* A text that ends inside a character does not go on in the next one; binary messages and pings may
+ * be anything. */
 static void test_texts_are_apart(void **state) {
     struct vector vector = {.reader = SLUICE_WEBSOCKET_SERVER};
     add_text(&vector, LAST | BINARY, "\xE2\x82");
@@ -1251,7 +1260,8 @@ static void test_default_limit(void **state) {
     vector_free(&vector);
 }
 
-/* Endless fragments: a message may have some that are small, then they must stand for some bytes on the average. */
+/* Endless fragments: a message may have some that are small, then they must stand for some bytes on
+ * the average. */
 static void test_tiny_fragments(void **state) {
     const struct {
         size_t size, most; /* of a fragment; so many pass */
@@ -1497,7 +1507,8 @@ static void run_random_cuts(sluice_pool *pool, const struct vector *vector, cons
     finish(&run);
 }
 
-/* What was written is what is read, whatever its sizes, fragments, control frames between, and cuts. */
+/* What was written is what is read, whatever its sizes, fragments, control frames between, and
+ * cuts. */
 static void test_random_streams(void **state) {
     uint64_t seed = 0x5EED0001;
     for (int round = 0; round < 300; round++) {

@@ -167,7 +167,8 @@ static void test_close(void **state) {
         assert_int_equal(buffer[i], untouched);
 }
 
-/* A pong carries the ping's payload, from wherever it lies, and a slice of up to 125 bytes is no payload to count. */
+/* A pong carries the ping's payload, from wherever it lies, and a slice of up to 125 bytes is no
+ * payload to count. */
 static void test_pong(void **state) {
     sluice_pool *pool = NULL;
     sluice_chain *chain = NULL;

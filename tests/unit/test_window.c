@@ -1,4 +1,5 @@
-/* When a batching window is worth its wake-up: the rule alone, at times that are said and not waited for. */
+/* When a batching window is worth its wake-up: the rule alone, at times that are said and not
+ * waited for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 
 enum { LENGTH = 2000, APART = 33000, CLOSE = 300 };
 
-/* A wait is over so long after the last one, and has brought so many events. Whether it lasted for a window. */
+/* A wait is over so long after the last one, and has brought so many events. Whether it lasted for
+ * a window. */
 static bool wait_over(batch_window *window, uint64_t after, uint32_t events) {
     bool waited = window_pays(window);
     window->opened += waited && after > LENGTH ? LENGTH : after;
@@ -38,7 +40,8 @@ static void events_close_together_open_windows_again(void **state) {
         assert_true(wait_over(&window, LENGTH, 5));
 }
 
-/* All publishers send in the same moment, and then nobody for a while: each burst has its window. */
+/* All publishers send in the same moment, and then nobody for a while: each burst has its
+ * window. */
 static void bursts_keep_their_windows(void **state) {
     (void)state;
     batch_window window = {.length = LENGTH};

@@ -1,4 +1,5 @@
-/* Work on a loop's thread: in order, beside what is done to files, and not begun when it is cancelled in time. */
+/* Work on a loop's thread: in order, beside what is done to files, and not begun when it is
+ * cancelled in time. */
 #include <sluice/file_writer.h>
 #include <sluice/loop.h>
 
@@ -104,14 +105,16 @@ static void work_is_done_elsewhere_and_told_here(void **state) {
         assert_true(pthread_equal(jobs[i].done_on, pthread_self()));
         assert_false(pthread_equal(jobs[i].run_on, pthread_self()));
     }
-    /* What nobody has waited for is done when the loop goes; and who does not want to cancel needs no handle. */
+    /* What nobody has waited for is done when the loop goes; and who does not want to cancel needs
+     * no handle. */
     assert_int_equal(sluice_loop_work(rig.loop, job_run, job_done, &jobs[JOBS - 1], NULL), 0);
     files_rig_close(&rig);
     assert_int_equal(jobs[JOBS - 1].runs, 1);
     assert_int_equal(jobs[JOBS - 1].done, 1);
 }
 
-/* The last, one between others and the first: while something else runs, and holds up the telling of none of them. */
+/* The last, one between others and the first: while something else runs, and holds up the telling
+ * of none of them. */
 static void cancelled_work_is_not_begun(void **state) {
     static const unsigned cancelled[] = {4, 2, 0};
     held_rig held;

@@ -1,4 +1,5 @@
-/* The writer: what is queued leaves in order and once, in few sends, and whatever was held for it comes back. */
+/* The writer: what is queued leaves in order and once, in few sends, and whatever was held for it
+ * comes back. */
 #include <sluice/writer.h>
 
 #include <errno.h>
@@ -411,7 +412,8 @@ static void the_number_of_items_is_limited(void **state) {
 
 /* On the loop. */
 
-/* Queues pattern bytes as all kinds of items, as long as there is room. The lent ones are of @bytes. */
+/* Queues pattern bytes as all kinds of items, as long as there is room. The lent ones are of
+ * @bytes. */
 typedef struct producer {
     session session; /* first: what is called when sent finds it there */
     sluice_pool *pool;
@@ -550,7 +552,8 @@ static void flush_sends_before_the_next_turn(void **state) {
     loop_rig_close(&rig);
 }
 
-/* The rest of a flush goes by the loop; a flush during a send of the loop's does not overtake it. */
+/* The rest of a flush goes by the loop; a flush during a send of the loop's does not overtake
+ * it. */
 static void flushes_and_turns_keep_the_order(void **state) {
     (void)state;
     enum { TOTAL = 1 << 20, PIECE = 10000 };
@@ -594,7 +597,8 @@ static void flushes_and_turns_keep_the_order(void **state) {
 
 enum { LENT = 1 << 20 };
 
-/* A send that its peer does not read, and items behind it: two slices and two lent items, one of them empty. */
+/* A send that its peer does not read, and items behind it: two slices and two lent items, one of
+ * them empty. */
 static void block(session *s, const loop_rig *rig, const uint8_t *bytes) {
     session_open(s, rig, sockets_tcp_pair, UNLIMITED);
     sockets_hold_little(sluice_conn_fd(s->conn), s->peer);
@@ -786,7 +790,8 @@ static void released_and_lent_again(const void *data, size_t size, void *user) {
         assert_int_equal(sluice_writer_borrow(s->writer, NULL, 0, released_and_lent_again, s), 0);
 }
 
-/* Each gather is done after as many as there were; otherwise who lends again without bytes would never see its end. */
+/* Each gather is done after as many as there were; otherwise who lends again without bytes would
+ * never see its end. */
 static void what_a_release_queues_waits(void **state) {
     (void)state;
     loop_rig rig;
@@ -957,7 +962,8 @@ static void small_messages_are_echoed(void **state) {
     assert_true(reader.matches);
     assert_int_equal(reader.total, ECHOED * MESSAGE);
     assert_int_equal(stats_of(e.session.writer).sent_items, ECHOED);
-    /* Each turn serves the messages of at least one write, which are ten or more but for the edges. */
+    /* Each turn serves the messages of at least one write, which are ten or more but for the
+     * edges. */
     assert_true(enters < ECHOED / 2);
     print_message("%d messages echoed with %llu system calls of the loop\n", ECHOED, (unsigned long long)enters);
     session_close(&e.session, &rig);

@@ -1,6 +1,6 @@
 /*
- * Whether a client may do what it asks for: the rules, and what the client shows. It is the same for all
- * protocols, which differ in how a client says who it is: raw FLV cannot say anything.
+ * Whether a client may do what it asks for: the rules, and what the client shows. It is the same
+ * for all protocols, which differ in how a client says who it is: raw FLV cannot say anything.
  */
 #ifndef SLUICED_AUTHORIZE_H
 #define SLUICED_AUTHORIZE_H
@@ -36,10 +36,12 @@ enum authorize_verdict {
 /* @ret_rule: for AUTHORIZE_ASK */
 enum authorize_verdict authorize_client(const struct authorize *access, const struct rule **ret_rule);
 
-/* The value of "token" in a query, percent-decoded. False where there is none, or one that is too long. */
+/* The value of "token" in a query, percent-decoded. False where there is none, or one that is too
+ * long. */
 bool authorize_query_token(sluice_http_text query, char ret_token[AUTHORIZE_TOKEN]);
 
-/* Whether the token is one that the rule asks for. In a time that does not tell how much of it is right. */
+/* Whether the token is one that the rule asks for. In a time that does not tell how much of it is
+ * right. */
 bool authorize_token_is_right(const struct authorize *access, const struct rule *rule, const char *token);
 
 /* Whether the rule, and the user's own rights, let that user do it. */
@@ -52,8 +54,9 @@ bool authorize_user_may(const struct authorize *access, const struct rule *rule,
 const struct user *authorize_find_user(const struct users *users, sluice_http_text name, sluice_http_text password);
 
 /*
- * Whether a listener that anyone may reach lets nobody do anything without credentials, but from addresses that are
- * named. Ranges that are all public addresses of a family together name everyone, in whatever rules they are.
+ * Whether a listener that anyone may reach lets nobody do anything without credentials, but from
+ * addresses that are named. Ranges that are all public addresses of a family together name
+ * everyone, in whatever rules they are.
  */
 bool authorize_is_guarded(const struct credentials *by);
 

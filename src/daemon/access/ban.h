@@ -1,6 +1,7 @@
 /*
- * Publishers that an operator has sent away for a while: who comes from that host may not publish that stream until
- * then. An IPv6 network of 64 bits is one host, as for limits. Others may. Its worker's thread only.
+ * Publishers that an operator has sent away for a while: who comes from that host may not publish
+ * that stream until then. An IPv6 network of 64 bits is one host, as for limits. Others may. Its
+ * worker's thread only.
  */
 #ifndef SLUICED_BAN_H
 #define SLUICED_BAN_H

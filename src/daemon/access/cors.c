@@ -76,8 +76,9 @@ static sluice_http_text host_of(sluice_http_text authority) {
 }
 
 /*
- * Host says where the browser believes to be, which may be a name of another site that its owner has resolved to this
- * host's address (DNS rebinding). So only what no name server gives away counts.
+ * Host says where the browser believes to be, which may be a name of another site that its owner
+ * has resolved to this host's address (DNS rebinding). So only what no name server gives away
+ * counts.
  */
 static bool is_sure(sluice_http_text host) {
     struct sockaddr_storage address;

@@ -1,7 +1,8 @@
 /*
- * Pages that may read what is played by HTTP, and publish: by their origins, as browsers tell them (RFC 6454, and the
- * Fetch standard's CORS). Pages of the host that is asked may, whatever the port: the console's, for one; but
- * only where that is an address or localhost, since any site can have a name that leads here.
+ * Pages that may read what is played by HTTP, and publish: by their origins, as browsers tell them
+ * (RFC 6454, and the Fetch standard's CORS). Pages of the host that is asked may, whatever the
+ * port: the console's, for one; but only where that is an address or localhost, since any site can
+ * have a name that leads here.
  */
 #ifndef SLUICED_CORS_H
 #define SLUICED_CORS_H
@@ -18,14 +19,16 @@ struct cors_origins {
 };
 
 enum cors_grant {
-    CORS_UNKNOWN,  /* nothing is said of a page: no browser asks, or none for a page of another site */
+    /* nothing is said of a page: no browser asks, or none for a page of another site */
+    CORS_UNKNOWN,
     CORS_OTHER,    /* a page that has no business here */
     CORS_OWN_HOST, /* a page of the same host, which is called by its address, or localhost */
     CORS_NAMED,    /* one that is in the list */
     CORS_ANY,      /* the list has "*" */
 };
 
-/* "*", or SCHEME://HOST[:PORT], where HOST may begin with "*." for all names below. NULL, or what was expected. */
+/* "*", or SCHEME://HOST[:PORT], where HOST may begin with "*." for all names below. NULL, or what
+ * was expected. */
 const char *cors_add(struct cors_origins *origins, const char *text);
 
 void cors_clear(struct cors_origins *origins);

@@ -1,6 +1,6 @@
 /*
- * How many connections each address has. Any thread: connections come on one worker and end on others. An IPv6 network
- * of 64 bits, which is what one subscriber gets, counts as one address.
+ * How many connections each address has. Any thread: connections come on one worker and end on
+ * others. An IPv6 network of 64 bits, which is what one subscriber gets, counts as one address.
  */
 #ifndef SLUICED_IP_LIMIT_H
 #define SLUICED_IP_LIMIT_H

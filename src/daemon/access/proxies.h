@@ -1,4 +1,5 @@
-/* The addresses from which proxies connect: their connections begin with a header of the PROXY protocol. */
+/* The addresses from which proxies connect: their connections begin with a header of the PROXY
+ * protocol. */
 #ifndef SLUICED_PROXIES_H
 #define SLUICED_PROXIES_H
 

@@ -1,14 +1,15 @@
 /*
- * Who may do what: a list of rules, of which the first one that fits the action, the stream and the address decides.
- * Where none fits, nobody may. A rule is written
+ * Who may do what: a list of rules, of which the first one that fits the action, the stream and the
+ * address decides. Where none fits, nobody may. A rule is written
  *
  *     ACTIONS STREAM [from RANGES] WAYS
  *
  * ACTIONS: publish, play, both with a comma, or all
  * STREAM:  a name, in which "*" stands for any characters
  * RANGES:  addresses and ranges such as 10.0.0.0/8 or fd00::/8, with commas
- * WAYS:    allow, deny; or what the client has to show, one of several with commas: user (anyone of the file of users),
- *          user=NAME, token=KEY (a token signed with that key), secret=KEY (the key itself)
+ * WAYS:    allow, deny; or what the client has to show, one of several with commas: user (anyone of
+ *          the file of users), user=NAME, token=KEY (a token signed with that key), secret=KEY (the
+ *          key itself)
  */
 #ifndef SLUICED_RULE_H
 #define SLUICED_RULE_H
@@ -55,8 +56,8 @@ const struct rule *rules_find(const struct rules *rules, enum rule_action action
                               const struct cidr_address *peer);
 
 /*
- * The rules that never decide, since for each action an earlier one fits whatever they fit: calls for each, with the
- * earlier rule of one of its actions.
+ * The rules that never decide, since for each action an earlier one fits whatever they fit: calls
+ * for each, with the earlier rule of one of its actions.
  */
 typedef void rule_shadowed_fn(const struct rule *rule, const struct rule *earlier, void *user);
 void rules_each_shadowed(const struct rules *rules, rule_shadowed_fn *call, void *user);

@@ -1,7 +1,7 @@
 /*
- * Who may publish and play: a file of lines "[publish |play ]NAME:PASSWORD". Without the first word a user may do both.
- * Lines that are empty or begin with "#" are stepped over. Passwords are as they are, since Digest needs them; so the
- * file must be nobody else's to read.
+ * Who may publish and play: a file of lines "[publish |play ]NAME:PASSWORD". Without the first word
+ * a user may do both. Lines that are empty or begin with "#" are stepped over. Passwords are as
+ * they are, since Digest needs them; so the file must be nobody else's to read.
  */
 #ifndef SLUICED_USERS_H
 #define SLUICED_USERS_H

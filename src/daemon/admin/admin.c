@@ -496,7 +496,8 @@ static int load_token(const char *path, char **ret_token) {
     return result;
 }
 
-/* The file of a socket that was lent is the other process's until this one serves, and then not any more. */
+/* The file of a socket that was lent is the other process's until this one serves, and then not any
+ * more. */
 static void remove_file(const struct admin *admin, const struct admin_listener_option *option) {
     if (!admin->leaving && (admin->serves || !option->fd))
         admin_unlisten(option);

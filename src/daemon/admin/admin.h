@@ -14,15 +14,16 @@ struct event_base;
 struct hook_delivery;
 
 /*
- * Listens. Says on the log what is wrong. @options: where; what is shown are those that the reload has in force. The
- * asker, the reload and the notifier outlive it. 0, -errno
+ * Listens. Says on the log what is wrong. @options: where; what is shown are those that the reload
+ * has in force. The asker, the reload and the notifier outlive it. 0, -errno
  */
 int admin_new(struct event_base *base, const struct options *options, struct worker_query *worker_query,
               struct reload *reload, struct hook_delivery *hook_delivery, struct admin **ret_admin);
 
 /*
- * How an upgrade is started, before the first request. 0: @done is called when it is over, with 0 and the process that
- * has taken over, or with why nothing has changed; -EBUSY (one is under way, or done; or a reload), -ENOMEM, -ESHUTDOWN
+ * How an upgrade is started, before the first request. 0: @done is called when it is over, with 0
+ * and the process that has taken over, or with why nothing has changed; -EBUSY (one is under way,
+ * or done; or a reload), -ENOMEM, -ESHUTDOWN
  */
 typedef void admin_upgraded_fn(int error, const char *reason, pid_t pid, void *user);
 typedef int admin_upgrade_fn(admin_upgraded_fn *done, void *user, void *upgrader);

@@ -238,7 +238,8 @@ static bool has_stream(const struct snapshot *snapshot, const char *name) {
     return false;
 }
 
-/* Streams that are recorded, and those that an operator has spoken of, whether they are there or not. */
+/* Streams that are recorded, and those that an operator has spoken of, whether they are there or
+ * not. */
 static void add_recordings(const struct snapshot *snapshot, struct json *json) {
     for (size_t i = 0; i < snapshot->stream_count; i++) {
         const struct snapshot_stream *stream = &snapshot->streams[i];
@@ -288,7 +289,8 @@ static void add_pool(const sluice_pool_stats *pool, struct json *json) {
     json_close(json, '}');
 }
 
-/* Of all workers. Their peaks need not have been at the same time: the sum is the most that it can have been. */
+/* Of all workers. Their peaks need not have been at the same time: the sum is the most that it can
+ * have been. */
 static void add_pools(const struct admin_view *view, struct json *json) {
     sluice_pool_stats sum = {.size = sizeof sum};
     EACH_SNAPSHOT(at, view) {

@@ -1,4 +1,5 @@
-/* The API's documents, as JSON, of what the workers have said. Knows no sockets. doc/openapi.json describes them. */
+/* The API's documents, as JSON, of what the workers have said. Knows no sockets. doc/openapi.json
+ * describes them. */
 #ifndef SLUICED_ADMIN_API_H
 #define SLUICED_ADMIN_API_H
 

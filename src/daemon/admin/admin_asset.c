@@ -3,8 +3,8 @@
 #include <string.h>
 
 /*
- * The bytes of a file, as they are: between two symbols in read-only data. The build says where the files are, and
- * that this source depends on them.
+ * The bytes of a file, as they are: between two symbols in read-only data. The build says where the
+ * files are, and that this source depends on them.
  */
 #define ASSET(name, file)                                                                                              \
     extern const char asset_##name[], asset_##name##_end[];                                                            \
@@ -23,8 +23,8 @@ ASSET(mpegts, SLUICED_MPEGTS_JS);
 #endif
 
 /*
- * The page runs nothing but its own scripts. Streams are played from the ports for streams, which are other origins;
- * what is played is a blob: of the page's own making.
+ * The page runs nothing but its own scripts. Streams are played from the ports for streams, which
+ * are other origins; what is played is a blob: of the page's own making.
  */
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
                              "media-src 'self' blob:; worker-src 'self' blob:; connect-src 'self' http: ws:; "

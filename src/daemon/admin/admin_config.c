@@ -38,7 +38,8 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
-/* Those of the table, so that none can be forgotten; as --print-config has them, without passwords. */
+/* Those of the table, so that none can be forgotten; as --print-config has them, without
+ * passwords. */
 static void add_settings(const struct options *options, struct json *json) {
     json_open(json, "settings", '{');
     const struct setting *setting;

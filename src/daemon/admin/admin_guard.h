@@ -1,15 +1,17 @@
 /*
- * Whether a request to the administration is let in. It listens on loopback, where every program of the host reaches
- * it, and so does every page that a browser of the host shows. So:
+ * Whether a request to the administration is let in. It listens on loopback, where every program of
+ * the host reaches it, and so does every page that a browser of the host shows. So:
  *
- * - A page of another site may not reach it under a name of its own (DNS rebinding): Host must name this host.
- * - A page of another site may not have it do anything (request forgery): what changes something is refused when the
- *   browser says that another site asks, by Origin or Sec-Fetch-Site, which pages cannot forge. No answer carries a
- *   header that lets other sites read it.
- * - Where there is a token, it must be given, and then Host may be anything: no page of another site knows it.
+ * - A page of another site may not reach it under a name of its own (DNS rebinding): Host must name
+ *   this host.
+ * - A page of another site may not have it do anything (request forgery): what changes something is
+ *   refused when the browser says that another site asks, by Origin or Sec-Fetch-Site, which pages
+ *   cannot forge. No answer carries a header that lets other sites read it.
+ * - Where there is a token, it must be given, and then Host may be anything: no page of another
+ *   site knows it.
  *
- * On a Unix socket the file's permissions decide, and browsers do not come; nothing is asked there, unless a service
- * manager has made it so that others may come: then the token is.
+ * On a Unix socket the file's permissions decide, and browsers do not come; nothing is asked there,
+ * unless a service manager has made it so that others may come: then the token is.
  */
 #ifndef SLUICED_ADMIN_GUARD_H
 #define SLUICED_ADMIN_GUARD_H

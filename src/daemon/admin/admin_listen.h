@@ -5,9 +5,9 @@
 #include "daemon/config/admin_option.h"
 
 /*
- * A listening socket, non-blocking: the one that the option has, or a new one. A new Unix socket is its owner's alone
- * to connect to; one that a server left behind is replaced, one that a server still listens on is not. Logs where it
- * listens, or what is wrong. The descriptor, -errno
+ * A listening socket, non-blocking: the one that the option has, or a new one. A new Unix socket is
+ * its owner's alone to connect to; one that a server left behind is replaced, one that a server
+ * still listens on is not. Logs where it listens, or what is wrong. The descriptor, -errno
  */
 int admin_listen(const struct admin_listener_option *option);
 

@@ -1,4 +1,5 @@
-/* Answers of the administration: documents, problems (RFC 9457), files that are part of the program. */
+/* Answers of the administration: documents, problems (RFC 9457), files that are part of the
+ * program. */
 #ifndef SLUICED_ADMIN_REPLY_H
 #define SLUICED_ADMIN_REPLY_H
 

@@ -20,8 +20,9 @@
 #include "daemon/base/log.h"
 
 enum {
-    PEERS_MOST = 64,     /* connections; one more ends the one that has been waited for longest */
-    REQUEST_MS = 10000,  /* for a request to come, from the answer before it, or the connection's begin */
+    PEERS_MOST = 64, /* connections; one more ends the one that has been waited for longest */
+    /* for a request to come, from the answer before it, or the connection's begin */
+    REQUEST_MS = 10000,
     RESPONSE_MS = 60000, /* for an answer to be taken */
     LINGER_MS = 2000,    /* for the peer to close */
     TICK_MS = 500,
@@ -38,11 +39,13 @@ enum {
 static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 enum peer_state {
-    PEER_HEAD,      /* reads a request; at the start, and when an answer has gone that keeps the connection */
+    /* reads a request; at the start, and when an answer has gone that keeps the connection */
+    PEER_HEAD,
     PEER_BODY,      /* reads its body */
     PEER_ASKED,     /* the request is under way: it waits for us */
     PEER_ANSWERING, /* sends the answer */
-    PEER_LINGERING, /* all is sent: input is dropped until the peer closes, so that no reset overtakes the answer */
+    /* all is sent: input is dropped until the peer closes, so that no reset overtakes the answer */
+    PEER_LINGERING,
 };
 
 struct peer {
@@ -174,7 +177,8 @@ static struct exchange *begin_exchange(struct peer *peer) {
     return exchange;
 }
 
-/* What is wrong with the request; what is behind it cannot be told from it, so the connection ends. */
+/* What is wrong with the request; what is behind it cannot be told from it, so the connection
+ * ends. */
 static void refuse(struct peer *peer, unsigned status, const char *detail) {
     peer->keep_alive = false;
     struct exchange *exchange = begin_exchange(peer);

@@ -1,7 +1,8 @@
 /*
- * The administration's HTTP server: connections on a loop of the library that runs inside the control plane's event
- * base, and requests by the library's framer, so that what is malformed is rejected as at the ports for streams. A
- * connection has one request at a time. Connections, heads, bodies, and the time for each are bounded.
+ * The administration's HTTP server: connections on a loop of the library that runs inside the
+ * control plane's event base, and requests by the library's framer, so that what is malformed is
+ * rejected as at the ports for streams. A connection has one request at a time. Connections, heads,
+ * bodies, and the time for each are bounded.
  */
 #ifndef SLUICED_ADMIN_SERVER_H
 #define SLUICED_ADMIN_SERVER_H
@@ -32,7 +33,8 @@ struct admin_call {
     enum admin_method method;
     const char *path, *query; /* query: NULL without one */
     const sluice_http_request *request;
-    char *content;       /* the body, with a NUL behind it; NULL: there is none, or it is longer than is kept */
+    /* the body, with a NUL behind it; NULL: there is none, or it is longer than is kept */
+    char *content;
     size_t content_size; /* of the body as it came */
     const char *peer;    /* address and port, or "unix" */
 };
@@ -50,7 +52,8 @@ void admin_server_free(struct admin_server *server);
 int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, void *user,
                         struct admin_socket **ret_socket);
 
-/* The socket, for another process to go on with a duplicate; -1 once it is not listened at any more. */
+/* The socket, for another process to go on with a duplicate; -1 once it is not listened at any
+ * more. */
 int admin_server_fd(const struct admin_socket *socket);
 
 /* Why its loop does not run any more, which has ended the run of the event base; or 0. */
@@ -66,8 +69,9 @@ void exchange_header(struct exchange *exchange, const char *name, const char *va
 void exchange_close(struct exchange *exchange);
 
 /*
- * Answers. @type: of the body; NULL: there is none (204). @owned: the body is freed once it is sent; otherwise it stays
- * valid for ever. HEAD gets the head alone, with the length that GET would have.
+ * Answers. @type: of the body; NULL: there is none (204). @owned: the body is freed once it is
+ * sent; otherwise it stays valid for ever. HEAD gets the head alone, with the length that GET would
+ * have.
  */
 void exchange_answer(struct exchange *exchange, unsigned status, const char *type, const void *body, size_t size,
                      bool owned);

@@ -26,8 +26,8 @@ bool address_is_loopback(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 
 /*
- * Of a text of address_format(): what counts as one host, as cidr_host() has it: an IPv4 address, or an IPv6 network of
- * 64 bits. And whether two of them are of the same.
+ * Of a text of address_format(): what counts as one host, as cidr_host() has it: an IPv4 address,
+ * or an IPv6 network of 64 bits. And whether two of them are of the same.
  */
 void address_host(const char *text, char ret_host[ADDRESS_TEXT]);
 bool address_is_same_host(const char *text, const char *other);

@@ -1,6 +1,6 @@
 /*
- * The log lines of clients without the right to do what they ask for: so many of each address at a time, so that one
- * fills no disk and hides no other.
+ * The log lines of clients without the right to do what they ask for: so many of each address at a
+ * time, so that one fills no disk and hides no other.
  */
 #ifndef SLUICED_AUTH_LOG_H
 #define SLUICED_AUTH_LOG_H

@@ -5,9 +5,10 @@
 #include <stdint.h>
 
 /*
- * Raises the limit as far as this process may: shells and containers give 1024, for the sake of programs that use
- * select(2). Says on the log if that is too little for so many connections. The first descriptor that a connection may
- * not have: the rest is for recordings, hooks, and whoever wants to know what is going on.
+ * Raises the limit as far as this process may: shells and containers give 1024, for the sake of
+ * programs that use select(2). Says on the log if that is too little for so many connections. The
+ * first descriptor that a connection may not have: the rest is for recordings, hooks, and whoever
+ * wants to know what is going on.
  */
 int fd_limit_raise(uint64_t connections);
 

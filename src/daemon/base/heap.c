@@ -29,7 +29,8 @@ static struct heap_node *pop(struct heap_node **list) {
     return node;
 }
 
-/* In pairs, and then the pairs with each other: that is what bounds the work of the calls to come. */
+/* In pairs, and then the pairs with each other: that is what bounds the work of the calls to
+ * come. */
 static struct heap_node *meld_all(const struct heap *heap, struct heap_node *list) {
     struct heap_node *pairs = NULL, *all = NULL;
     while (list) {

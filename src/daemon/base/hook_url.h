@@ -1,6 +1,6 @@
 /*
- * Hooks: of what an HTTP server of the operator's is asked or told, and where: http://ADDR[:PORT]/PATH, with a numeric
- * address, so that no name server is waited for.
+ * Hooks: of what an HTTP server of the operator's is asked or told, and where:
+ * http://ADDR[:PORT]/PATH, with a numeric address, so that no name server is waited for.
  */
 #ifndef SLUICED_HOOK_URL_H
 #define SLUICED_HOOK_URL_H

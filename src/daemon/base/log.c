@@ -16,7 +16,8 @@
 enum {
     LINE = 1024,
     STATUS = 256,
-    MESSAGES = 64,  /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
+    /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
+    MESSAGES = 64,
     RATE = 200,     /* until it is set */
     STOP_MS = 1000, /* for the last lines to be written */
 };
@@ -65,7 +66,8 @@ log_number log_unsigned(uint64_t value) {
     return number;
 }
 
-/* systemd tells which file the journal is, since standard error may have been turned elsewhere meanwhile. */
+/* systemd tells which file the journal is, since standard error may have been turned elsewhere
+ * meanwhile. */
 static bool is_journal(void) {
     const char *told = getenv("JOURNAL_STREAM");
     unsigned long long device, inode;

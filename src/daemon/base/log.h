@@ -1,9 +1,9 @@
 /*
- * Log lines on standard error: time, level, message, key=value; or JSON, an object a line. Any thread.
- * What is logged comes from peers in part: values are escaped, lines are bounded in length, and of one message there
- * are only so many in a second, behind which a line says how many there would have been.
- * Once log_start() has been called, no call waits for standard error: see log_writer.h. A crash loses the lines that
- * are queued at that moment.
+ * Log lines on standard error: time, level, message, key=value; or JSON, an object a line. Any
+ * thread. What is logged comes from peers in part: values are escaped, lines are bounded in length,
+ * and of one message there are only so many in a second, behind which a line says how many there
+ * would have been. Once log_start() has been called, no call waits for standard error: see
+ * log_writer.h. A crash loses the lines that are queued at that moment.
  */
 #ifndef SLUICED_LOG_H
 #define SLUICED_LOG_H
@@ -22,19 +22,21 @@ typedef struct log_field {
 
 void log_set_level(enum log_level level);
 
-/* Where standard error is systemd's journal, text has the level in a form that it knows, and leaves the time to it. */
+/* Where standard error is systemd's journal, text has the level in a form that it knows, and leaves
+ * the time to it. */
 void log_set_format(enum log_format format);
 
 /* Most lines of the same message in a second; 0: no limit. */
 void log_set_rate(uint32_t lines);
 
 /*
- * A thread writes from now on. Before another thread logs, and when format and rate are set. 0, or -errno: lines are
- * written by the thread that logs them, as before.
+ * A thread writes from now on. Before another thread logs, and when format and rate are set. 0, or
+ * -errno: lines are written by the thread that logs them, as before.
  */
 int log_start(void);
 
-/* Waits until all has been written, a second at most, and ends that thread. At the end of the process. */
+/* Waits until all has been written, a second at most, and ends that thread. At the end of the
+ * process. */
 void log_stop(void);
 
 /* Lines that could not be written: standard error is not read, or fails. */
@@ -43,7 +45,8 @@ uint64_t log_lost(void);
 /* -1 when there is no level of that name. */
 int log_level_of(const char *name);
 
-/* @message is a literal; a field's key is a word, of text values that are quoted where they are not plain. */
+/* @message is a literal; a field's key is a word, of text values that are quoted where they are not
+ * plain. */
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count);
 
 #define LOG(level, message, ...)                                                                                       \
@@ -63,8 +66,8 @@ bool log_has_error(void);
 void log_flush(void);
 
 /*
- * The status line: rewritten in place on a terminal, below the log lines; a line of its own each time elsewhere, and
- * with LOG_JSON an object as all other lines.
+ * The status line: rewritten in place on a terminal, below the log lines; a line of its own each
+ * time elsewhere, and with LOG_JSON an object as all other lines.
  */
 void log_status(const char *text);
 

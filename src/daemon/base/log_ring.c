@@ -3,7 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A line is its length, as uint16_t, and its bytes. Both may go on at the beginning of the array. */
+/* A line is its length, as uint16_t, and its bytes. Both may go on at the beginning of the
+ * array. */
 
 static void write_at(struct log_ring *ring, size_t at, const void *bytes, size_t n) {
     size_t start = at % LOG_RING_BYTES, part = LOG_RING_BYTES - start;

@@ -1,6 +1,6 @@
 /*
- * A bounded queue of bytes for log lines: a line is queued whole or not at all, and leaves whole. It has no lock of its
- * own.
+ * A bounded queue of bytes for log lines: a line is queued whole or not at all, and leaves whole.
+ * It has no lock of its own.
  */
 #ifndef SLUICED_LOG_RING_H
 #define SLUICED_LOG_RING_H

@@ -11,7 +11,8 @@
 
 #include "daemon/base/log_ring.h"
 
-/* Whole lines of up to that many bytes are one write: a pipe that two processes share, as in an upgrade, mixes none. */
+/* Whole lines of up to that many bytes are one write: a pipe that two processes share, as in an
+ * upgrade, mixes none. */
 enum { BATCH = PIPE_BUF };
 
 static struct {
@@ -19,10 +20,11 @@ static struct {
     pthread_cond_t filled, ended;
     pthread_t thread;
     log_lost_fn *format_lost;
-    bool queues;     /* log_writer_start() has been called; lines are queued */
-    bool stopping;   /* log_writer_stop() has; the thread ends once it has written all */
-    bool has_ended;  /* the thread has */
-    bool failing;    /* the last write was an error: the report is tried again with the next line only */
+    bool queues;    /* log_writer_start() has been called; lines are queued */
+    bool stopping;  /* log_writer_stop() has; the thread ends once it has written all */
+    bool has_ended; /* the thread has */
+    /* the last write was an error: the report is tried again with the next line only */
+    bool failing;
     uint64_t lost;   /* ever */
     uint64_t unseen; /* of these, those that no line has reported */
     struct log_ring ring;
@@ -69,7 +71,8 @@ static bool is_to_report(void) {
     return writer.unseen > 0 && (writer.ring.used > 0 ? writer.failing : !writer.failing);
 }
 
-/* From its beginning on lines are queued again, and follow it: else each report would lose those of its own time. */
+/* From its beginning on lines are queued again, and follow it: else each report would lose those of
+ * its own time. */
 static void report(char *buffer) {
     const uint64_t lines = writer.unseen;
     writer.unseen = 0;

@@ -1,6 +1,6 @@
 /*
- * How long a peer may take for a message or a frame that it has begun. Silence is another matter, and has its own
- * deadlines: a byte now and then is no silence, and holds all that came before it.
+ * How long a peer may take for a message or a frame that it has begun. Silence is another matter,
+ * and has its own deadlines: a byte now and then is no silence, and holds all that came before it.
  */
 #ifndef SLUICED_PACE_H
 #define SLUICED_PACE_H
@@ -18,7 +18,8 @@ struct pace {
 
 /* What a tick finds. */
 struct pace_look {
-    uint64_t mark;     /* another number when a message has ended: those that have, or bytes consumed */
+    /* another number when a message has ended: those that have, or bytes consumed */
+    uint64_t mark;
     uint64_t received; /* bytes in all */
     bool is_open;      /* one has begun, and waits for the peer */
     uint64_t most_ms;  /* until it is whole; or, with @earns, until more of it comes */

@@ -9,8 +9,9 @@ struct stat;
 enum { SECRET_FILE_MAX = 65536, SECRET_FILE_ERROR = 256 };
 
 /*
- * Whether nobody but us and root may read it. systemd (LoadCredential=) gives a service what is root's by an access
- * control list, whose mask shows as the group's right: so in $CREDENTIALS_DIRECTORY root's file may have that.
+ * Whether nobody but us and root may read it. systemd (LoadCredential=) gives a service what is
+ * root's by an access control list, whose mask shows as the group's right: so in
+ * $CREDENTIALS_DIRECTORY root's file may have that.
  */
 bool secret_file_is_private(const char *path, const struct stat *status);
 

@@ -30,7 +30,8 @@ bool stream_name_is_valid(const char *name, size_t length) {
     return segment > 0;
 }
 
-/* FNV-1a, with MurmurHash3's last step, since its high bits hardly know of short names' last characters. */
+/* FNV-1a, with MurmurHash3's last step, since its high bits hardly know of short names' last
+ * characters. */
 uint32_t stream_name_hash(const char *name, size_t length) {
     uint32_t hash = 2166136261u;
     for (size_t i = 0; i < length; i++)
@@ -49,7 +50,8 @@ bool stream_pattern_is_valid(const char *pattern, size_t length) {
     return length <= STREAM_NAME;
 }
 
-/* In a time that grows with the product of both lengths at most: of the stars, only the last one is tried again. */
+/* In a time that grows with the product of both lengths at most: of the stars, only the last one is
+ * tried again. */
 bool stream_pattern_fits(const char *pattern, const char *name, size_t length) {
     const char *star = NULL;
     size_t at = 0, again = 0;

@@ -9,11 +9,13 @@
 enum { STREAM_NAME = 259 }; /* four segments of 64 characters and the slashes between them */
 
 /*
- * Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot, the first not "api".
+ * Names are 1 to 4 segments of [A-Za-z0-9._-], 1 to 64 characters each, none beginning with a dot,
+ * the first not "api".
  */
 bool stream_name_is_valid(const char *name, size_t length);
 
-/* Whether it is a name, or made of what names are made of and "*", which stands for any characters. */
+/* Whether it is a name, or made of what names are made of and "*", which stands for any
+ * characters. */
 bool stream_pattern_is_valid(const char *pattern, size_t length);
 
 /* @name: of so many characters */

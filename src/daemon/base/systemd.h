@@ -1,6 +1,7 @@
 /*
- * What the service manager (systemd) is told, where there is one that wants to know (NOTIFY_SOCKET): see sd_notify(3).
- * Without, or in a build without libsystemd, all of it does nothing.
+ * What the service manager (systemd) is told, where there is one that wants to know
+ * (NOTIFY_SOCKET): see sd_notify(3). Without, or in a build without libsystemd, all of it does
+ * nothing.
  */
 #ifndef SLUICED_SYSTEMD_H
 #define SLUICED_SYSTEMD_H

@@ -13,7 +13,8 @@ struct admin_listener_option {
     bool is_unix;
     struct sockaddr_storage address;                        /* of TCP */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
-    int fd;                                                 /* at the start: it listens there already; 0: none */
+    /* at the start: it listens there already; 0: none */
+    int fd;
     bool is_managed; /* the socket is the service manager's, and so is its file */
     bool is_open;    /* a Unix socket that lets others than its owner in: the token is asked for */
 };

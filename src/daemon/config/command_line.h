@@ -21,7 +21,8 @@ struct command_line {
     struct listen_fds *listen_fds; /* sockets that came with it; NULL: none are looked at */
 };
 
-/* False where something is wrong, which has been added to the problems. To be cleared in any case. */
+/* False where something is wrong, which has been added to the problems. To be cleared in any
+ * case. */
 bool command_line_parse(int argc, char **argv, struct config_errors *errors, struct command_line *ret_line);
 
 /* Forgets the passwords, too. */

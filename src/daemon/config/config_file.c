@@ -19,8 +19,9 @@ struct reading {
 };
 
 /*
- * The path of the file that a setting is in. The first one, which was open already, has no name; included ones are
- * called as they were written, or, by newer versions of libconfig, with the folder.
+ * The path of the file that a setting is in. The first one, which was open already, has no name;
+ * included ones are called as they were written, or, by newer versions of libconfig, with the
+ * folder.
  */
 static void path_of(const struct reading *reading, const char *file, char path[PATH_MAX]) {
     size_t folder = strlen(reading->folder);
@@ -86,8 +87,9 @@ static void read_value(const struct reading *reading, const struct setting *sett
     bool too_large = false;
     if (is_value) {
         /*
-         * It has read on by then, since strings in a row are one, and may have come to another line. And of numbers
-         * over 31 bits it tells the lower ones: these are not the text that is there.
+         * It has read on by then, since strings in a row are one, and may have come to another
+         * line. And of numbers over 31 bits it tells the lower ones: these are not the text that is
+         * there.
          */
         unsigned last = config_setting_source_line(value);
         unsigned found = find_line(file, first, last > first ? last : first, text);

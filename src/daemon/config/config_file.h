@@ -1,6 +1,6 @@
 /*
- * The configuration file, read by libconfig: NAME = VALUE; where the value is what the command line takes, as a string,
- * a number, true or false; or a list of such.
+ * The configuration file, read by libconfig: NAME = VALUE; where the value is what the command line
+ * takes, as a string, a number, true or false; or a list of such.
  */
 #ifndef SLUICED_CONFIG_FILE_H
 #define SLUICED_CONFIG_FILE_H
@@ -16,8 +16,8 @@ struct config_value {
 };
 
 /*
- * Calls with each value, in the file's order. What is wrong is added to the problems. False where the file cannot be
- * read.
+ * Calls with each value, in the file's order. What is wrong is added to the problems. False where
+ * the file cannot be read.
  */
 bool config_file_read(const char *path, void (*call)(const struct config_value *value, void *user), void *user,
                       struct config_errors *errors);

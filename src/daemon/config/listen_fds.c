@@ -55,7 +55,8 @@ static bool take(struct listen_fds *listen_fds, int fd, const char *name, struct
     return true;
 }
 
-/* The channel of a daemon that is this one's parent. What manages the service knows this one by its own id. */
+/* The channel of a daemon that is this one's parent. What manages the service knows this one by its
+ * own id. */
 static int take_channel(void) {
     const char *text = getenv(LISTEN_FDS_CHANNEL);
     char own[24];

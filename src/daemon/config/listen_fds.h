@@ -1,6 +1,6 @@
 /*
- * Listening sockets that whoever started the daemon has opened: a service manager, by the protocol of
- * sd_listen_fds(3), or the daemon that this one replaces (upgrade.h), by the same one.
+ * Listening sockets that whoever started the daemon has opened: a service manager, by the protocol
+ * of sd_listen_fds(3), or the daemon that this one replaces (upgrade.h), by the same one.
  */
 #ifndef SLUICED_LISTEN_FDS_H
 #define SLUICED_LISTEN_FDS_H
@@ -15,10 +15,12 @@
 enum { LISTEN_FDS_MOST = 72, LISTEN_FDS_NAME = 64, LISTEN_FDS_TEXT = 128 };
 
 struct listen_fd {
-    int fd;                          /* 0: a listener has it, since the start */
-    bool is_wanted;                  /* by the options: a listener takes it */
-    char name[LISTEN_FDS_NAME];      /* of LISTEN_FDNAMES: a protocol's, "admin", or anything else */
-    bool is_lent;                    /* by the daemon before: one that is not configured any more is closed */
+    int fd;         /* 0: a listener has it, since the start */
+    bool is_wanted; /* by the options: a listener takes it */
+    /* of LISTEN_FDNAMES: a protocol's, "admin", or anything else */
+    char name[LISTEN_FDS_NAME];
+    /* by the daemon before: one that is not configured any more is closed */
+    bool is_lent;
     struct sockaddr_storage address; /* where it listens; of a Unix socket a sockaddr_un */
 };
 
@@ -28,21 +30,23 @@ struct listen_fds {
     int channel; /* to the daemon that this one replaces; 0: there is none */
 };
 
-/* What the names begin with that the daemon gives to the one that replaces it, of sockets that it has made itself. */
+/* What the names begin with that the daemon gives to the one that replaces it, of sockets that it
+ * has made itself. */
 #define LISTEN_FDS_LENT "lent-"
 
 /* The environment variable by which it tells of the channel and of itself: FD:PID. */
 #define LISTEN_FDS_CHANNEL "SLUICED_UPGRADE"
 
 /*
- * Takes what is there, once, and hides it from programs that are started later. False where something is no listening
- * stream socket, or there are too many: which has been said.
+ * Takes what is there, once, and hides it from programs that are started later. False where
+ * something is no listening stream socket, or there are too many: which has been said.
  */
 bool listen_fds_take(struct listen_fds *ret_inherited, struct config_errors *errors);
 
 /*
- * Closes what no listener has taken. Those of a service manager stay known, since a reload must not forget them; those
- * that were lent do not, since from now on the configuration says where to listen. Once everything listens.
+ * Closes what no listener has taken. Those of a service manager stay known, since a reload must not
+ * forget them; those that were lent do not, since from now on the configuration says where to
+ * listen. Once everything listens.
  */
 void listen_fds_settle(struct listen_fds *listen_fds);
 

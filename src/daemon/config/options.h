@@ -1,6 +1,7 @@
 /*
- * What the daemon is to do, as the command line and the configuration file say it. Once made, it is not changed any
- * more: a reload makes another one, and whoever needs the old one meanwhile keeps a reference.
+ * What the daemon is to do, as the command line and the configuration file say it. Once made, it is
+ * not changed any more: a reload makes another one, and whoever needs the old one meanwhile keeps a
+ * reference.
  */
 #ifndef SLUICED_OPTIONS_H
 #define SLUICED_OPTIONS_H
@@ -39,10 +40,11 @@ struct protocol;
 struct listener_option {
     const struct protocol *protocol;
     struct sockaddr_storage address;
-    char stream[STREAM_NAME + 1]; /* of publishers that cannot name it; empty: the protocol names it */
-    uint16_t merge_window_ms;     /* of its players, or OPTIONS_MERGE_UNSET */
-    int fd;                       /* at the start: a socket that listens there already; 0: none */
-    bool is_managed;              /* the socket is the service manager's */
+    /* of publishers that cannot name it; empty: the protocol names it */
+    char stream[STREAM_NAME + 1];
+    uint16_t merge_window_ms; /* of its players, or OPTIONS_MERGE_UNSET */
+    int fd;                   /* at the start: a socket that listens there already; 0: none */
+    bool is_managed;          /* the socket is the service manager's */
 };
 
 struct options {
@@ -63,12 +65,13 @@ struct options {
     struct hook_url hooks[HOOK_KINDS];
     uint64_t hook_ms;
     bool allow_remote;
-    uint64_t workers;               /* threads */
-    uint64_t memory;                /* bytes, of all workers together */
-    uint64_t max_connections;       /* at a time */
-    uint64_t max_per_address;       /* connections of one address; 0: no limit of its own */
-    uint64_t max_streams;           /* of all workers together; 0: no limit */
-    uint64_t spread;                /* players of a stream that its worker serves before others do; 0: all */
+    uint64_t workers;         /* threads */
+    uint64_t memory;          /* bytes, of all workers together */
+    uint64_t max_connections; /* at a time */
+    uint64_t max_per_address; /* connections of one address; 0: no limit of its own */
+    uint64_t max_streams;     /* of all workers together; 0: no limit */
+    /* players of a stream that its worker serves before others do; 0: all */
+    uint64_t spread;
     struct stream_policies streams; /* what may be otherwise for some */
     uint64_t batch_us;
     uint64_t drain_ms;
@@ -89,8 +92,8 @@ static inline struct credentials options_credentials(const struct options *optio
 }
 
 /*
- * The merge window of a player, milliseconds: its stream's, or else its listener's, or else everybody's.
- * @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
+ * The merge window of a player, milliseconds: its stream's, or else its listener's, or else
+ * everybody's. @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
  */
 uint32_t options_merge_window(const struct options *options, const char *stream, uint16_t listener_ms);
 
@@ -100,7 +103,8 @@ char *options_value(const struct options *options, const struct setting *setting
 /* The same as JSON: sizes in bytes, and a list where there may be several values. */
 char *options_value_json(const struct options *options, const struct setting *setting);
 
-/* Calls for each setting that is not the same in both. False where there was no memory to compare some. */
+/* Calls for each setting that is not the same in both. False where there was no memory to compare
+ * some. */
 bool options_each_change(const struct options *from, const struct options *to,
                          void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
                          void *user);
@@ -109,8 +113,8 @@ bool options_each_change(const struct options *from, const struct options *to,
 struct options *options_new(void);
 
 /*
- * For those who make them: a value of a setting. @where: it was read, as messages call it; @is_private: nobody else can
- * have read it there. False where it is wrong, which has been said.
+ * For those who make them: a value of a setting. @where: it was read, as messages call it;
+ * @is_private: nobody else can have read it there. False where it is wrong, which has been said.
  */
 struct setting_reader {
     struct options *options;

@@ -81,7 +81,8 @@ static struct admin_listener_option *add_admin(struct options *options, const st
     return listener;
 }
 
-/* Who may write to a socket's file may connect. One without a file, or one that cannot be looked at, is everybody's. */
+/* Who may write to a socket's file may connect. One without a file, or one that cannot be looked
+ * at, is everybody's. */
 static bool is_open(const char *path) {
     struct stat status;
     return stat(path, &status) < 0 || status.st_mode & 022;

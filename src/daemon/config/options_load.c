@@ -22,7 +22,8 @@ struct loader {
     struct options *options;
     struct config_errors *errors;
     const struct command_line *line;
-    char *where[SETTINGS_MOST]; /* the last value of each setting was read, as messages call it; NULL: a default */
+    /* the last value of each setting was read, as messages call it; NULL: a default */
+    char *where[SETTINGS_MOST];
     char *listener_where[OPTIONS_MAX_LISTENERS];
     bool is_general[SETTINGS_MOST]; /* the file has a value of a setting for all streams */
     bool listens;                   /* a listener was given, or a list of none */
@@ -196,7 +197,8 @@ static uint64_t most(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* The cores that this process may run on, and no more than its control groups let it use; of a part of one, one. */
+/* The cores that this process may run on, and no more than its control groups let it use; of a part
+ * of one, one. */
 static uint64_t usable_cores(void) {
     struct cgroup_limits limits;
     cpu_set_t set;
@@ -207,7 +209,8 @@ static uint64_t usable_cores(void) {
     return most(least(cores, limits.milli_cpus / 1000 + (limits.milli_cpus % 1000 > 0)), 1);
 }
 
-/* Half of what the control groups let this process have is for the kernel's buffers and all else. */
+/* Half of what the control groups let this process have is for the kernel's buffers and all
+ * else. */
 static uint64_t default_memory(uint64_t workers) {
     struct cgroup_limits limits;
     cgroup_read("", &limits);
@@ -242,8 +245,8 @@ static void check_frame_limits(struct loader *loader, uint64_t most) {
                               (unsigned long long)streams->list[i].value.number, streams->list[i].pattern);
 }
 
-/* What only the sizes together can say, or get wrong. Of single streams, what is too large for their player-buffer is
- * less: see stream_policies_find(). */
+/* What only the sizes together can say, or get wrong. Of single streams, what is too large for
+ * their player-buffer is less: see stream_policies_find(). */
 static void complete_sizes(struct loader *loader) {
     struct stream_policy *all = &loader->options->streams.all;
     char where[80];
@@ -265,7 +268,8 @@ static void complete_sizes(struct loader *loader) {
     check_frame_limits(loader, share / 2);
 }
 
-/* Of numbers, choices and flags, and of the administration; what has memory of its own is never kept. */
+/* Of numbers, choices and flags, and of the administration; what has memory of its own is never
+ * kept. */
 static bool keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
     if (setting->kind == SETTING_ADMIN || setting->kind == SETTING_ADMIN_TOKEN) {
         options->admin = in_force->admin;

@@ -8,7 +8,8 @@
 #include "daemon/config/setting_words.h"
 #include "shared/json.h"
 
-/* libconfig and JSON write all but two things alike: strings, and sizes, which are bytes in JSON. */
+/* libconfig and JSON write all but two things alike: strings, and sizes, which are bytes in
+ * JSON. */
 struct text {
     FILE *out;
     bool is_json;

@@ -1,6 +1,6 @@
 /*
- * A protocol of the data plane: everything that the daemon needs to know of it, besides its own folder. A new one is a
- * folder and a row of the table; see "Add a protocol" in CONTRIBUTING.md.
+ * A protocol of the data plane: everything that the daemon needs to know of it, besides its own
+ * folder. A new one is a folder and a row of the table; see "Add a protocol" in CONTRIBUTING.md.
  */
 #ifndef SLUICED_PROTOCOL_H
 #define SLUICED_PROTOCOL_H
@@ -12,18 +12,20 @@ struct handover;
 struct session_type;
 
 struct protocol {
-    struct setting option; /* the listener option; its name is the protocol's: logs, API, LISTEN_FDNAMES */
-    bool names_stream;     /* the option may end in =STREAM */
-    bool serves_players;   /* the option may end in ,merge-window=MS */
+    /* the listener option; its name is the protocol's: logs, API, LISTEN_FDNAMES */
+    struct setting option;
+    bool names_stream;   /* the option may end in =STREAM */
+    bool serves_players; /* the option may end in ,merge-window=MS */
 
     const struct session_type *session; /* what a connection becomes: see session_start() */
 
-    /* The stream of a connection, where it is known from the beginning. NULL: connections go to workers in turn. */
+    /* The stream of a connection, where it is known from the beginning. NULL: connections go to
+     * workers in turn. */
     void (*stream)(const struct handover *handover, char name[STREAM_NAME + 1]);
 
     /*
-     * The answer to a connection that is rejected before anything has been read, as snprintf() would write it.
-     * @status: of HTTP, at least 400. NULL: it is closed without a word
+     * The answer to a connection that is rejected before anything has been read, as snprintf()
+     * would write it. @status: of HTTP, at least 400. NULL: it is closed without a word
      */
     int (*reject)(char *buffer, size_t size, unsigned status, const char *reason);
 };

@@ -1,7 +1,7 @@
 /*
- * What is to be pulled, as operators write it: URL=NAME[,on-demand]. A stream's name has neither "=" nor ",", so the
- * last "=" ends the URL, whatever its query holds. The name and password are kept apart from the URL, so that nothing
- * that is logged or sent in the clear has them.
+ * What is to be pulled, as operators write it: URL=NAME[,on-demand]. A stream's name has neither
+ * "=" nor ",", so the last "=" ends the URL, whatever its query holds. The name and password are
+ * kept apart from the URL, so that nothing that is logged or sent in the clear has them.
  */
 #ifndef SLUICED_PULL_OPTION_H
 #define SLUICED_PULL_OPTION_H
@@ -18,7 +18,8 @@
 
 enum {
     PULLS_MAX = 1000,
-    PULL_OPTION_TEXT = PULL_URL + STREAM_NAME + 6 * RTSP_LOGIN_USER + 32, /* an option as it is written */
+    /* an option as it is written */
+    PULL_OPTION_TEXT = PULL_URL + STREAM_NAME + 6 * RTSP_LOGIN_USER + 32,
 };
 
 struct pull_option {
@@ -37,18 +38,21 @@ struct pull_options {
 };
 
 /*
- * One of its parts. NULL, or what is wrong in a few words, without any of the text: then the option is all zero.
+ * One of its parts. NULL, or what is wrong in a few words, without any of the text: then the option
+ * is all zero.
  */
 const char *pull_option_read(struct pull_option *ret_option, const char *url, size_t url_length, const char *name,
                              size_t name_length, bool on_demand);
 
-/* Of one written as above. NULL, or what is wrong in a few words, without any of the text: it may hold a password. */
+/* Of one written as above. NULL, or what is wrong in a few words, without any of the text: it may
+ * hold a password. */
 const char *pull_options_add(struct pull_options *options, const char *text);
 
 /* The option as it may be written, with its password. */
 void pull_option_format(const struct pull_option *option, char text[PULL_OPTION_TEXT]);
 
-/* The lines of a file; empty ones and those that begin with "#" are stepped over. 0, or -errno with the error's text */
+/* The lines of a file; empty ones and those that begin with "#" are stepped over. 0, or -errno with
+ * the error's text */
 int pull_options_load(struct pull_options *options, const char *path, char error[SECRET_FILE_ERROR]);
 
 /* The same pull, wherever it was read. */

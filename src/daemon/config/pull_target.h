@@ -13,11 +13,13 @@ enum { PULL_URL = RTSP_URL, PULL_HOST = 255, PULL_PLACE = PULL_HOST + 16 };
 struct pull_target {
     char host[PULL_HOST + 1]; /* without brackets */
     uint16_t port;
-    char url[PULL_URL + 1];     /* without name and password */
-    char place[PULL_PLACE + 1]; /* rtsp://HOST:PORT: what may be shown, since cameras take passwords in paths, too */
+    char url[PULL_URL + 1]; /* without name and password */
+    /* rtsp://HOST:PORT: what may be shown, since cameras take passwords in paths, too */
+    char place[PULL_PLACE + 1];
 };
 
-/* Takes a URL apart, without its name and password. 0, or -EPROTO (not rtsp://), -EMSGSIZE (too long) */
+/* Takes a URL apart, without its name and password. 0, or -EPROTO (not rtsp://), -EMSGSIZE (too
+ * long) */
 int pull_target_read(const char *url, size_t length, struct pull_target *ret_target);
 
 #endif

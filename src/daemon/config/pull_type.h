@@ -1,6 +1,6 @@
 /*
- * A protocol by which streams are pulled, selected by the scheme of the URL. A new one is a file in daemon/pull with a
- * constant of this type, and a row in the table there (pull_types.c).
+ * A protocol by which streams are pulled, selected by the scheme of the URL. A new one is a file in
+ * daemon/pull with a constant of this type, and a row in the table there (pull_types.c).
  */
 #ifndef SLUICED_PULL_TYPE_H
 #define SLUICED_PULL_TYPE_H
@@ -18,15 +18,15 @@ struct pull_type {
     const char *scheme;
 
     /*
-     * Takes a URL of that scheme apart. @ret_user: USER or USER:PASSWORD as it is written; empty without.
-     * 0, -EPROTO (malformed), -EMSGSIZE (too long)
+     * Takes a URL of that scheme apart. @ret_user: USER or USER:PASSWORD as it is written; empty
+     * without. 0, -EPROTO (malformed), -EMSGSIZE (too long)
      */
     int (*parse)(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user);
 
     /*
-     * Begins a session on the connected socket, which is the session's on success. It reports by pull_connected() and
-     * what follows of pull_state.h, pull_fail() and pull_redirect(), until either has let go of the other.
-     * 0, -ENOMEM, -errno
+     * Begins a session on the connected socket, which is the session's on success. It reports by
+     * pull_connected() and what follows of pull_state.h, pull_fail() and pull_redirect(), until
+     * either has let go of the other. 0, -ENOMEM, -errno
      */
     int (*start)(struct pull *pull, int fd, struct session **ret_session);
 

@@ -1,7 +1,8 @@
 /*
- * The settings of the daemon: one table, from which the command line, the configuration file, --help, --check,
- * --print-config and a reload come, so that none of them can know a setting that another one does not. The sample file,
- * the options of the man page and the completions are written from it by tools/settings-docs.
+ * The settings of the daemon: one table, from which the command line, the configuration file,
+ * --help, --check, --print-config and a reload come, so that none of them can know a setting that
+ * another one does not. The sample file, the options of the man page and the completions are
+ * written from it by tools/settings-docs.
  */
 #ifndef SLUICED_SETTING_H
 #define SLUICED_SETTING_H
@@ -60,7 +61,8 @@ enum setting_group_id {
     SETTING_GROUPS
 };
 
-/* The texts of groups and settings are in the form that tools/settings-docs describes. NULL: there is none. */
+/* The texts of groups and settings are in the form that tools/settings-docs describes. NULL: there
+ * is none. */
 struct setting_group {
     const char *name;
     const char *note; /* behind the heading of the help */
@@ -72,15 +74,18 @@ enum { SETTING_EXAMPLES = 3 };
 struct setting {
     const char *name; /* "gop-size": --gop-size, and gop-size in the file */
     enum setting_kind kind;
-    bool repeats;       /* has several values: given several times, or a list in the file */
-    int detail;         /* as the kind says */
-    size_t field;       /* of struct options: a uint64_t for numbers, an int for choices, a bool for flags; of those by
-                             stream, in its streams.all */
-    bool by_stream;     /* STREAM=VALUE is another value for some streams; so it may have several, too */
+    bool repeats; /* has several values: given several times, or a list in the file */
+    int detail;   /* as the kind says */
+    /* of struct options: a uint64_t for numbers, an int for choices, a bool for flags; of those by
+     * stream, in its streams.all */
+    size_t field;
+    /* STREAM=VALUE is another value for some streams; so it may have several, too */
+    bool by_stream;
     double least, most; /* of numbers, as written */
     const char *preset; /* the default, as written; NULL: none, or one that depends on others */
     enum setting_effect effect;
-    const char *expected; /* what a message calls a right value; NULL: as setting_expected() makes it from the rest */
+    /* what a message calls a right value; NULL: as setting_expected() makes it from the rest */
+    const char *expected;
     /* What the documents say of it. */
     enum setting_group_id group;
     const char *value;       /* the form of the value, without [STREAM=]; NULL: takes no value */

@@ -1,7 +1,7 @@
 /*
- * The table of all settings but the listeners', which are the protocols' (protocol.h), in the order of --help and of
- * the sample file. The sample file, the options of the man page and the completions are written from it: run
- * tools/settings-docs after a change.
+ * The table of all settings but the listeners', which are the protocols' (protocol.h), in the order
+ * of --help and of the sample file. The sample file, the options of the man page and the
+ * completions are written from it: run tools/settings-docs after a change.
  */
 #include <sluice/flv.h>
 

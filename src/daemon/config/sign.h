@@ -4,7 +4,8 @@
 
 #include "daemon/config/options.h"
 
-/* @what: ACTION,STREAM,SECONDS[,KEY]. False where something is wrong, which has been added to the problems. */
+/* @what: ACTION,STREAM,SECONDS[,KEY]. False where something is wrong, which has been added to the
+ * problems. */
 bool sign_print(const struct options *options, const char *what, FILE *out, struct config_errors *errors);
 
 #endif

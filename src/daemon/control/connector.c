@@ -72,7 +72,8 @@ static bool watch(struct attempt *attempt, short what, long ms) {
     return attempt->event && event_add(attempt->event, &time) == 0;
 }
 
-/* The job goes back, with the socket or the error. Without memory for that it is tried again, as long as it takes. */
+/* The job goes back, with the socket or the error. Without memory for that it is tried again, as
+ * long as it takes. */
 static void give_back(struct attempt *attempt) {
     struct connect_job *job = attempt->job;
     if (attempt->error && attempt->fd >= 0)
@@ -102,7 +103,8 @@ static void connected(struct attempt *attempt) {
     give_back(attempt);
 }
 
-/* The socket has connected, or failed, or the address's time is over; or the job could not be given back before. */
+/* The socket has connected, or failed, or the address's time is over; or the job could not be given
+ * back before. */
 static void on_event(evutil_socket_t fd, short what, void *user) {
     struct attempt *attempt = user;
     int error = ETIMEDOUT;

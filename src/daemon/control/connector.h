@@ -1,4 +1,5 @@
-/* The connector, on libevent: looks names up, connects, and gives the data plane what has come of it. */
+/* The connector, on libevent: looks names up, connects, and gives the data plane what has come of
+ * it. */
 #ifndef SLUICED_CONNECTOR_H
 #define SLUICED_CONNECTOR_H
 

@@ -1,7 +1,7 @@
 /*
- * Tells the servers of hooks what has happened (hook_event.h), by HTTP: few at a time, and beside those that are asked
- * (hook_client.h), so that a server that does not answer holds nobody up. What fails is tried again for a while.
- * In the control plane's thread, but for hook_delivery_take().
+ * Tells the servers of hooks what has happened (hook_event.h), by HTTP: few at a time, and beside
+ * those that are asked (hook_client.h), so that a server that does not answer holds nobody up. What
+ * fails is tried again for a while. In the control plane's thread, but for hook_delivery_take().
  */
 #ifndef SLUICED_HOOK_DELIVERY_H
 #define SLUICED_HOOK_DELIVERY_H
@@ -22,8 +22,8 @@ void hook_delivery_free(struct hook_delivery *hook_delivery);
 void hook_delivery_take(void *hook_delivery, struct hook_event *notice);
 
 /*
- * The server has stopped: @done is called when everything has been told, or after a few seconds what could be, never
- * before this has returned.
+ * The server has stopped: @done is called when everything has been told, or after a few seconds
+ * what could be, never before this has returned.
  */
 void hook_delivery_finish(struct hook_delivery *hook_delivery, void (*done)(void *user), void *user);
 

@@ -16,14 +16,16 @@ enum {
 
 struct hook_post {
     struct evhttp_connection *connection;
-    struct event *end; /* the deadline of all of it, since libevent's own begins anew with each byte */
+    /* the deadline of all of it, since libevent's own begins anew with each byte */
+    struct event *end;
     unsigned status;
     bool is_done;
     hook_posted_fn *done;
     void *user;
 };
 
-/* libevent still uses the connection: the end is told of, and the call freed, in an event of its own. */
+/* libevent still uses the connection: the end is told of, and the call freed, in an event of its
+ * own. */
 static void answered(struct evhttp_request *request, void *user) {
     struct hook_post *call = user;
     if (call->is_done)

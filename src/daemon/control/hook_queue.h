@@ -1,7 +1,7 @@
 /*
- * Questions to hooks that wait to be asked. Each client address has its share (of IPv6, each network of 64 bits): they
- * take turns, one of which nothing is being asked does not wait behind the others' answers, and none may fill the
- * queue. Any thread.
+ * Questions to hooks that wait to be asked. Each client address has its share (of IPv6, each
+ * network of 64 bits): they take turns, one of which nothing is being asked does not wait behind
+ * the others' answers, and none may fill the queue. Any thread.
  */
 #ifndef SLUICED_HOOK_QUEUE_H
 #define SLUICED_HOOK_QUEUE_H
@@ -9,9 +9,10 @@
 #include "daemon/base/cidr.h"
 
 enum {
-    HOOK_ASKED = 64,     /* questions that are asked at the same time, */
-    HOOK_FIRST = 64,     /* and so many beyond these, the first ones of their addresses */
-    HOOK_WAITING = 4096, /* that wait for that. An address may have as many as are left for others */
+    HOOK_ASKED = 64, /* questions that are asked at the same time, */
+    HOOK_FIRST = 64, /* and so many beyond these, the first ones of their addresses */
+    /* that wait for that. An address may have as many as are left for others */
+    HOOK_WAITING = 4096,
 };
 
 struct hook_query;

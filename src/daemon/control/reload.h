@@ -1,6 +1,6 @@
 /*
- * Reloading the configuration: on SIGHUP, and for whoever asks for it in the control plane. What is wrong is told with
- * its file and line, and then nothing changes. The control plane's thread only.
+ * Reloading the configuration: on SIGHUP, and for whoever asks for it in the control plane. What is
+ * wrong is told with its file and line, and then nothing changes. The control plane's thread only.
  */
 #ifndef SLUICED_RELOAD_H
 #define SLUICED_RELOAD_H
@@ -15,11 +15,14 @@ struct event_base;
 struct reload;
 
 struct reload_result {
-    int error; /* 0; or why nothing has changed: -EINVAL (the configuration is wrong), or what the server says */
+    /* 0; or why nothing has changed: -EINVAL (the configuration is wrong), or what the server
+     * says */
+    int error;
 
     /*
-     * Lines, each with its end: what is wrong; or, without an error, a line for each changed setting,
-     * "NAME: FROM -> TO" and when it takes effect: "(now)", "(for those who come)", "(needs a restart)".
+     * Lines, each with its end: what is wrong; or, without an error, a line for each changed
+     * setting, "NAME: FROM -> TO" and when it takes effect: "(now)", "(for those who come)",
+     * "(needs a restart)".
      */
     const char *text;
 };
@@ -33,9 +36,9 @@ int reload_new(struct event_base *base, struct server *server, const struct comm
 void reload_free(struct reload *reload);
 
 /*
- * Reads the configuration again and puts it in force. @done is called once, before this returns or later; not at all
- * when the reload is freed first. NULL: nobody wants to know; the log has it anyway.
- * 0, -EBUSY (one is under way, or held), -ENOMEM
+ * Reads the configuration again and puts it in force. @done is called once, before this returns or
+ * later; not at all when the reload is freed first. NULL: nobody wants to know; the log has it
+ * anyway. 0, -EBUSY (one is under way, or held), -ENOMEM
  */
 int reload_start(struct reload *reload, reload_done_fn *done, void *user);
 
@@ -45,7 +48,8 @@ bool reload_is_under_way(const struct reload *reload);
 /* While the server's sockets are being given away, there is no reload: -EBUSY. */
 void reload_hold(struct reload *reload, bool is_held);
 
-/* What is in force. Valid until the next event of the control plane; take a reference for longer. */
+/* What is in force. Valid until the next event of the control plane; take a reference for
+ * longer. */
 const struct options *reload_options(const struct reload *reload);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Names looked up in threads of their own: getaddrinfo() knows all that this host knows (files, DNS, mDNS), but waits
- * for it, and cannot be told to stop.
+ * Names looked up in threads of their own: getaddrinfo() knows all that this host knows (files,
+ * DNS, mDNS), but waits for it, and cannot be told to stop.
  */
 #ifndef SLUICED_RESOLVER_H
 #define SLUICED_RESOLVER_H
@@ -21,7 +21,8 @@ void resolver_close(struct resolver *resolver);
 /* Looks up a name in a thread of its own. 0, -errno */
 int resolver_start(struct resolver *resolver, const char *host, uint16_t port, void *user);
 
-/* The next answer: true, with the user's value and addresses to be freed by freeaddrinfo(), or NULL without. */
+/* The next answer: true, with the user's value and addresses to be freed by freeaddrinfo(), or NULL
+ * without. */
 bool resolver_next(struct resolver *resolver, void **ret_user, struct addrinfo **ret_addresses);
 
 /* In this thread, a numeric address only: NULL for what is none. */

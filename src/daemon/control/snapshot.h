@@ -1,7 +1,8 @@
 /*
- * What a worker knows at one moment, as plain values: for whoever shows it (the API, metrics, the console) on another
- * thread. A worker fills its own; those of several workers are shown one after the other and added up there. Nothing in
- * it points into the data plane but texts that are never freed.
+ * What a worker knows at one moment, as plain values: for whoever shows it (the API, metrics, the
+ * console) on another thread. A worker fills its own; those of several workers are shown one after
+ * the other and added up there. Nothing in it points into the data plane but texts that are never
+ * freed.
  */
 #ifndef SLUICED_SNAPSHOT_H
 #define SLUICED_SNAPSHOT_H
@@ -33,7 +34,8 @@ enum snapshot_part {
     SNAPSHOT_PULLS = 4,
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
     SNAPSHOT_ALL = 15,
-    SNAPSHOT_PULL_OPTIONS = 16, /* of SNAPSHOT_PULLS; they hold passwords, so nobody who shows anything asks for them */
+    /* of SNAPSHOT_PULLS; they hold passwords, so nobody who shows anything asks for them */
+    SNAPSHOT_PULL_OPTIONS = 16,
 };
 
 struct snapshot_stream {
@@ -120,7 +122,8 @@ struct snapshot {
     sluice_loop_stats loop;
     struct stream_totals totals;
 
-    char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT]; /* where those of the options listen, in their order */
+    /* where those of the options listen, in their order */
+    char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT];
 
     struct snapshot_stream *streams;
     size_t stream_count;
@@ -139,12 +142,13 @@ struct snapshots {
     size_t count;
 };
 
-/* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0, -ENOMEM */
+/* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0,
+ * -ENOMEM */
 int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
 
 /*
- * Has the players of replicas counted with their streams, as far as these are there, and takes the replicas out: a
- * stream is one, whoever serves its players. @list: some may be NULL
+ * Has the players of replicas counted with their streams, as far as these are there, and takes the
+ * replicas out: a stream is one, whoever serves its players. @list: some may be NULL
  */
 void snapshots_fold(struct snapshot *const *list, size_t count);
 

@@ -12,7 +12,8 @@
 
 enum {
     FIRST_FD = 3,
-    AWAY = FIRST_FD + LISTEN_FDS_MOST + 1, /* behind all that the other process gets: so none is in another's place */
+    /* behind all that the other process gets: so none is in another's place */
+    AWAY = FIRST_FD + LISTEN_FDS_MOST + 1,
 };
 
 int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool is_managed) {
@@ -43,7 +44,8 @@ static bool is_ours(const char *variable) {
     return false;
 }
 
-/* The environment, with what tells the other process of the sockets. Of one piece; NULL without memory. */
+/* The environment, with what tells the other process of the sockets. Of one piece; NULL without
+ * memory. */
 static char **make_environment(const struct spawn_sockets *sockets) {
     enum { ROOM = sizeof sockets->names + 128 };
     size_t count = 0, taken = 0;
@@ -61,12 +63,14 @@ static char **make_environment(const struct spawn_sockets *sockets) {
     list[taken++] = text;
     text += snprintf(text, (size_t)(end - text), "LISTEN_FDNAMES=%s", sockets->names) + 1;
     list[taken++] = text;
-    /* Its process id is not known yet, as LISTEN_PID would have it: whose child it is says the same. */
+    /* Its process id is not known yet, as LISTEN_PID would have it: whose child it is says the
+     * same. */
     snprintf(text, (size_t)(end - text), LISTEN_FDS_CHANNEL "=%zu:%ld", FIRST_FD + sockets->count, (long)getpid());
     return list;
 }
 
-/* As it was called, so that a link may point to another version by now; found by PATH, it is where it was found. */
+/* As it was called, so that a link may point to another version by now; found by PATH, it is where
+ * it was found. */
 static const char *find_program(const char *word, char path[PATH_MAX]) {
     static const char deleted[] = " (deleted)";
     if (strchr(word, '/'))

@@ -1,4 +1,5 @@
-/* How other threads wake the control plane's: what they have left for it under a lock is then taken there. */
+/* How other threads wake the control plane's: what they have left for it under a lock is then taken
+ * there. */
 #ifndef SLUICED_WAKEUP_H
 #define SLUICED_WAKEUP_H
 

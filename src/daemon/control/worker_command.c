@@ -38,7 +38,8 @@ static int kick_publisher(struct worker *worker, struct stream *stream, uint64_t
 }
 
 static int kick_stream(struct worker *worker, struct stream *stream, uint64_t ban_ms) {
-    /* Without players, the stream goes with its publisher; and not before the last player's connection. */
+    /* Without players, the stream goes with its publisher; and not before the last player's
+     * connection. */
     uint32_t players = stream->player_count;
     int error = stream->live && !stream->fed_by ? kick_publisher(worker, stream, ban_ms) : 0;
     for (; players > 0; players--)

@@ -1,6 +1,6 @@
 /*
- * What an operator has done: commands that name a stream by its name, anything else by its id. Run on the thread of the
- * worker that has it.
+ * What an operator has done: commands that name a stream by its name, anything else by its id. Run
+ * on the thread of the worker that has it.
  */
 #ifndef SLUICED_WORKER_COMMAND_H
 #define SLUICED_WORKER_COMMAND_H
@@ -28,12 +28,14 @@ struct worker_command {
     char stream[STREAM_NAME + 1];
     enum record_override record;
     struct pull *pull; /* of COMMAND_PULL_ADD: the command's; NULL once a worker has taken it */
-    uint64_t ban_ms;   /* for which the publisher's host may not publish the stream again; 0: it may at once */
+    /* for which the publisher's host may not publish the stream again; 0: it may at once */
+    uint64_t ban_ms;
 };
 
 /*
- * 0, -ENOENT (this worker has no such object), -ENOMEM (of a kick: it is done, but for the ban), and what
- * recorders_wish(), pulls_add() and pulls_remove() say. Of those that share a command, one at most has its object.
+ * 0, -ENOENT (this worker has no such object), -ENOMEM (of a kick: it is done, but for the ban),
+ * and what recorders_wish(), pulls_add() and pulls_remove() say. Of those that share a command, one
+ * at most has its object.
  */
 int worker_command_run(struct worker *worker, struct worker_command *command);
 

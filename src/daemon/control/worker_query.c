@@ -52,7 +52,8 @@ struct worker_query {
     size_t references;    /* the owner's, and one for each part that is out */
     struct wakeup wakeup;
 
-    /* Of each worker, parts that are late. One that has any is asked nothing until they are back. */
+    /* Of each worker, parts that are late. One that has any is asked nothing until they are
+     * back. */
     unsigned late[];
 };
 
@@ -223,7 +224,8 @@ static struct ask *new_ask(struct worker_query *worker_query, worker_answer_fn *
     return NULL;
 }
 
-/* Whoever has not answered yet is not asked more, but told what to do: questions without end would wait for it. */
+/* Whoever has not answered yet is not asked more, but told what to do: questions without end would
+ * wait for it. */
 static void post(struct ask *ask) {
     static const struct timeval deadline = {.tv_usec = WORKER_QUERY_MS / WORKER_QUERY_LOOKS * 1000};
     struct worker_query *worker_query = ask->worker_query;

@@ -1,8 +1,9 @@
 /*
- * Questions of the control plane to the workers: each worker's part is filled by a posted call on its own thread, and
- * comes back by one descriptor. A worker that does not answer in time is left out, as it is of further questions until
- * it has; what it answers later is dropped. So nobody waits for anybody. Ends with the control plane; calls that are
- * then still out find that nobody wants them.
+ * Questions of the control plane to the workers: each worker's part is filled by a posted call on
+ * its own thread, and comes back by one descriptor. A worker that does not answer in time is left
+ * out, as it is of further questions until it has; what it answers later is dropped. So nobody
+ * waits for anybody. Ends with the control plane; calls that are then still out find that nobody
+ * wants them.
  */
 #ifndef SLUICED_WORKER_QUERY_H
 #define SLUICED_WORKER_QUERY_H
@@ -14,8 +15,8 @@
 #include "daemon/control/worker_command.h"
 
 /*
- * For the workers to answer. It is looked so often whether they have: time in which the whole process stands still, as
- * that of a machine that is suspended, is one look.
+ * For the workers to answer. It is looked so often whether they have: time in which the whole
+ * process stands still, as that of a machine that is suspended, is one look.
  */
 enum { WORKER_QUERY_MS = 2000, WORKER_QUERY_LOOKS = 8 };
 
@@ -27,12 +28,13 @@ struct server;
 struct worker_answer {
     struct snapshots snapshots;
     size_t answered; /* workers */
-    int error;       /* of a command: 0 when one of the workers had its object, or else -ENOENT, -ENOMEM */
+    /* of a command: 0 when one of the workers had its object, or else -ENOENT, -ENOMEM */
+    int error;
 };
 
 /*
- * Whether all workers have told what they have, and none of them nothing for want of memory: what is not among that is
- * not there.
+ * Whether all workers have told what they have, and none of them nothing for want of memory: what
+ * is not among that is not there.
  */
 bool worker_answer_is_whole(const struct worker_answer *answer);
 

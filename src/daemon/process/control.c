@@ -323,7 +323,8 @@ int control_run(struct control *control) {
     admin_begin(control->admin);
     server_begin(control->server);
     event_base_dispatch(control->base);
-    /* Without the administration's loop the base does not run either: nothing could stop the server any more. */
+    /* Without the administration's loop the base does not run either: nothing could stop the server
+     * any more. */
     const int failed = admin_error(control->admin);
     if (failed) {
         LOG(LOG_ERROR, "stopping", {"reason", "administration failed"}, {"error", strerror(-failed)});

@@ -1,4 +1,5 @@
-/* The control plane: signals, the status line and the administration, on libevent, in the main thread. */
+/* The control plane: signals, the status line and the administration, on libevent, in the main
+ * thread. */
 #ifndef SLUICED_CONTROL_H
 #define SLUICED_CONTROL_H
 
@@ -6,16 +7,16 @@
 #include "daemon/server/server.h"
 
 /*
- * Blocks the signals that the control plane handles, so that threads made later leave them to it; and makes SIGPIPE
- * harmless. Before any thread.
+ * Blocks the signals that the control plane handles, so that threads made later leave them to it;
+ * and makes SIGPIPE harmless. Before any thread.
  */
 void control_prepare(void);
 
 struct control;
 
 /*
- * Opens the administration; says on the log what is wrong. @line: what a reload begins with; @options: in force. The
- * server and the line must outlive it. 0 or -errno
+ * Opens the administration; says on the log what is wrong. @line: what a reload begins with;
+ * @options: in force. The server and the line must outlive it. 0 or -errno
  */
 int control_new(struct server *server, const struct command_line *line, const struct options *options,
                 struct control **ret_control);
@@ -24,12 +25,13 @@ int control_new(struct server *server, const struct command_line *line, const st
 void control_free(struct control *control);
 
 /*
- * Starts the server's threads, which wait for the run: what can fail has been done then. Says on the log what is wrong.
- * 0 or -errno
+ * Starts the server's threads, which wait for the run: what can fail has been done then. Says on
+ * the log what is wrong. 0 or -errno
  */
 int control_start(struct control *control);
 
-/* Runs the server, and says that it is ready once each worker has made a turn. Until a signal ends it. 0 or -errno */
+/* Runs the server, and says that it is ready once each worker has made a turn. Until a signal ends
+ * it. 0 or -errno */
 int control_run(struct control *control);
 
 #endif

@@ -24,20 +24,23 @@
 #include "daemon/server/handoff.h"
 
 enum {
-    READY_S = 60,        /* for the other process to become ready: less than who asks by the API waits */
+    /* for the other process to become ready: less than who asks by the API waits */
+    READY_S = 60,
     TURN_MS = 60 * 1000, /* for this one to be told to go on */
     REASON = 128,
 };
 
-/* What the two say to each other, in this order. In the end the channel is closed by who has been before. */
+/* What the two say to each other, in this order. In the end the channel is closed by who has been
+ * before. */
 static const char ready = 'r', go = 'g', taken = 't';
 
 enum upgrade_state {
     UPGRADE_NONE,
-    UPGRADE_LENDING,   /* upgrade_start(): the server is asked for its sockets */
-    UPGRADE_STARTING,  /* on_wake(): the other process is to become ready */
-    UPGRADE_LEAVING,   /* on_channel(): the server is to stop accepting */
-    UPGRADE_PASSING,   /* on_wake(), on_channel(): the other process is to begin, with the pulls, and to say so */
+    UPGRADE_LENDING,  /* upgrade_start(): the server is asked for its sockets */
+    UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
+    UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
+    /* on_wake(), on_channel(): the other process is to begin, with the pulls, and to say so */
+    UPGRADE_PASSING,
     UPGRADE_OVER,      /* on_channel(): it has */
     UPGRADE_RETURNING, /* go_back(): the server is to accept again */
     UPGRADE_LOST,      /* lose(): it cannot; nobody listens any more */
@@ -55,11 +58,13 @@ struct upgrade {
     enum upgrade_state state;
     upgrade_done_fn *done;
     void *user;
-    struct spawn_sockets sockets; /* to be given away: duplicates, until the other process has begun */
+    /* to be given away: duplicates, until the other process has begun */
+    struct spawn_sockets sockets;
     pid_t pid;
     int channel; /* to the other process; -1: there is none */
     struct event *channel_event;
-    unsigned silent; /* seconds that the channel has been; time in which this process stands still is one */
+    /* seconds that the channel has been; time in which this process stands still is one */
+    unsigned silent;
     struct wakeup wakeup;
 
     pthread_mutex_t lock; /* of the fields below, which a worker writes */
@@ -72,7 +77,8 @@ struct upgrade {
     char reason[REASON];   /* why it has failed, while the server returns */
 };
 
-/* The other process is of no use any more, whatever it does. Its status where it has ended by itself. */
+/* The other process is of no use any more, whatever it does. Its status where it has ended by
+ * itself. */
 static int end_successor(const struct upgrade *upgrade) {
     int status = 0;
     (void)kill(upgrade->pid, SIGKILL);
@@ -202,7 +208,8 @@ static void end(struct upgrade *upgrade) {
     upgrade->state = UPGRADE_OVER;
     spawn_sockets_close(&upgrade->sockets);
     LOG(LOG_INFO, "replaced", {"pid", log_unsigned((uint64_t)upgrade->pid).text});
-    /* The manager is to hear of it before the other process speaks, which it does when the channel is closed. */
+    /* The manager is to hear of it before the other process speaks, which it does when the channel
+     * is closed. */
     systemd_main_pid(upgrade->pid);
     close_channel(upgrade);
     admin_leave(upgrade->admin);
@@ -210,7 +217,8 @@ static void end(struct upgrade *upgrade) {
     finish(upgrade, 0, "");
 }
 
-/* There is nobody to accept: what is here ends, and whoever has started this process hears that it has failed. */
+/* There is nobody to accept: what is here ends, and whoever has started this process hears that it
+ * has failed. */
 static void lose(struct upgrade *upgrade) {
     upgrade->state = UPGRADE_LOST;
     spawn_sockets_close(&upgrade->sockets);
@@ -231,8 +239,8 @@ static int return_sockets(struct upgrade *upgrade) {
 }
 
 /*
- * Nothing is accepted here any more, and the process that was to go on has ended. The sockets are still there, with the
- * connections in their backlogs: the server takes them back.
+ * Nothing is accepted here any more, and the process that was to go on has ended. The sockets are
+ * still there, with the connections in their backlogs: the server takes them back.
  */
 static void go_back(struct upgrade *upgrade, const char *reason) {
     close_channel(upgrade);
@@ -242,7 +250,8 @@ static void go_back(struct upgrade *upgrade, const char *reason) {
         lose(upgrade);
 }
 
-/* The server accepts again, as if there had been no upgrade. One that stops already is left to that. */
+/* The server accepts again, as if there had been no upgrade. One that stops already is left to
+ * that. */
 static void stay(struct upgrade *upgrade, int error) {
     if (!error || error == -ESHUTDOWN) {
         give_up(upgrade, -ECHILD, upgrade->reason);
@@ -442,7 +451,8 @@ bool upgrade_is_lost(const struct upgrade *upgrade) {
     return upgrade->state == UPGRADE_LOST;
 }
 
-/* Until the process before says something, or has closed the channel. What it gives with that, or -1. */
+/* Until the process before says something, or has closed the channel. What it gives with that, or
+ * -1. */
 static int await_turn(int fd) {
     struct pollfd turn = {.fd = fd, .events = POLLIN};
     union {

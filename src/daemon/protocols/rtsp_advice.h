@@ -1,4 +1,5 @@
-/* RTSP tunnelled through HTTP (GET and POST with x-sessioncookie), which is not served: what such a client is told. */
+/* RTSP tunnelled through HTTP (GET and POST with x-sessioncookie), which is not served: what such a
+ * client is told. */
 #ifndef SLUICED_RTSP_ADVICE_H
 #define SLUICED_RTSP_ADVICE_H
 

@@ -105,7 +105,8 @@ static bool has(const struct pulls *pulls, const struct pull_option *option) {
     return false;
 }
 
-/* Whether the options keep the pull: they have it, or it is not theirs and they have none of that stream. */
+/* Whether the options keep the pull: they have it, or it is not theirs and they have none of that
+ * stream. */
 static bool keep(const struct pull_options *options, const struct pull *pull) {
     const bool is_configured = pull->source == PULL_CONFIGURED;
     for (size_t i = 0; i < options->count; i++)

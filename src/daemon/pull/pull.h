@@ -1,8 +1,9 @@
 /*
- * Pulls: streams that the server fetches from cameras and other servers, by a protocol that the URL's scheme selects
- * (pull_type.h). A pull of the configuration lives as long as the options have it; one that the API has made, until the
- * API removes it, or its time to live is over, or the configuration has a pull of that stream. It lives on its stream's
- * worker, and makes one connection after the other. The worker's thread only, unless said otherwise.
+ * Pulls: streams that the server fetches from cameras and other servers, by a protocol that the
+ * URL's scheme selects (pull_type.h). A pull of the configuration lives as long as the options have
+ * it; one that the API has made, until the API removes it, or its time to live is over, or the
+ * configuration has a pull of that stream. It lives on its stream's worker, and makes one
+ * connection after the other. The worker's thread only, unless said otherwise.
  */
 #ifndef SLUICED_PULL_H
 #define SLUICED_PULL_H
@@ -37,23 +38,24 @@ struct pull {
     struct pull_machine machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
     struct connect_job job;
-    bool job_is_out;          /* with the connector */
-    bool is_removed;          /* it only waits for its job */
-    struct session *session;  /* NULL without a connection; as the type has made it */
-    bool has_digest;          /* the camera has offered Digest once: it is not shown the password itself */
+    bool job_is_out;         /* with the connector */
+    bool is_removed;         /* it only waits for its job */
+    struct session *session; /* NULL without a connection; as the type has made it */
+    /* the camera has offered Digest once: it is not shown the password itself */
+    bool has_digest;
     char reason[PULL_REASON]; /* why it failed last; empty before that, and when it plays */
 };
 
 /*
- * Adds the pulls of the options to each worker, as a component (component.h); before the run. @connect: makes their
- * connections. 0, or what server_add_component() says
+ * Adds the pulls of the options to each worker, as a component (component.h); before the run.
+ * @connect: makes their connections. 0, or what server_add_component() says
  */
 int pulls_register(struct server *server, connect_fn *connect, void *connector);
 
 /*
- * Makes a pull that is not of the configuration, to be given to pulls_add() or pull_free(). Any thread. The option is
- * copied. @ttl_ms: for so long from pulls_add() on; 0: until it is removed
- * 0, -ENOMEM
+ * Makes a pull that is not of the configuration, to be given to pulls_add() or pull_free(). Any
+ * thread. The option is copied. @ttl_ms: for so long from pulls_add() on; 0: until it is removed 0,
+ * -ENOMEM
  */
 int pull_new(const struct pull_option *option, uint64_t ttl_ms, struct pull **ret_pull);
 
@@ -61,15 +63,15 @@ int pull_new(const struct pull_option *option, uint64_t ttl_ms, struct pull **re
 void pull_free(struct pull *pull);
 
 /*
- * Begins it. It is the worker's on success.
- * 0, -ENOENT (the stream is another worker's, or this one pulls nothing), -EEXIST (a pull of that stream is there),
- * -ENOSPC (there are PULLS_REQUESTED_MAX), -ESHUTDOWN (the server stops, or another process takes over)
+ * Begins it. It is the worker's on success. 0, -ENOENT (the stream is another worker's, or this one
+ * pulls nothing), -EEXIST (a pull of that stream is there), -ENOSPC (there are
+ * PULLS_REQUESTED_MAX), -ESHUTDOWN (the server stops, or another process takes over)
  */
 int pulls_add(struct worker *worker, struct pull *pull);
 
 /*
- * 0, -ENOENT (this worker has no such pull), -EPERM (it is of the configuration), -ESHUTDOWN (another process takes
- * over)
+ * 0, -ENOENT (this worker has no such pull), -EPERM (it is of the configuration), -ESHUTDOWN
+ * (another process takes over)
  */
 int pulls_remove(struct worker *worker, uint64_t id);
 

@@ -18,13 +18,14 @@
 #include "shared/writer_text.h"
 
 enum {
-    ENDING_MS = 1000,     /* for TEARDOWN to be answered */
-    REPORT_MS = 5000,     /* between receiver reports */
-    WRITER = 64 * 1024,   /* most that waits to be sent */
-    REQUEST = 12 * 1024,  /* longest request: the URL comes in it twice */
-    BLOCK = 4096,         /* bytes of those that are received into */
-    SESSION_ID = 255,     /* longest that is taken */
-    SKIP_MOST = 16 * 1024 /* bytes between two messages that belong to none, as some cameras put there */
+    ENDING_MS = 1000,    /* for TEARDOWN to be answered */
+    REPORT_MS = 5000,    /* between receiver reports */
+    WRITER = 64 * 1024,  /* most that waits to be sent */
+    REQUEST = 12 * 1024, /* longest request: the URL comes in it twice */
+    BLOCK = 4096,        /* bytes of those that are received into */
+    SESSION_ID = 255,    /* longest that is taken */
+    /* bytes between two messages that belong to none, as some cameras put there */
+    SKIP_MOST = 16 * 1024
 };
 
 struct pull_rtsp_session {
@@ -245,8 +246,8 @@ static bool take_session(struct pull_rtsp_session *session, const sluice_rtsp_me
     return true;
 }
 
-/* The channels that the camera has chosen; as asked, where it does not say. False where it does not use this
- * connection. */
+/* The channels that the camera has chosen; as asked, where it does not say. False where it does not
+ * use this connection. */
 static bool take_channels(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     struct rtsp_channel *channel = &session->channels[session->track];
     sluice_rtsp_transport_walk walk = {0};
@@ -337,7 +338,8 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
         fail(session, -EBADMSG, "redirected to what is no rtsp:// URL");
         return;
     }
-    /* What the operator has not named may be of this host's own network, and is not the camera's to have asked. */
+    /* What the operator has not named may be of this host's own network, and is not the camera's to
+     * have asked. */
     if (strcasecmp(target.host, pull->option->target.host) != 0) {
         fail(session, -EACCES, "redirected to another host");
         return;
@@ -375,7 +377,8 @@ static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_m
     }
 }
 
-/* Whether the request that is under way has been repeated with credentials, which the camera has not accepted yet. */
+/* Whether the request that is under way has been repeated with credentials, which the camera has
+ * not accepted yet. */
 static bool is_login(const struct pull_rtsp_session *session) {
     return session->asked != SLUICE_RTSP_OTHER && session->login.answered > 0;
 }
@@ -449,7 +452,8 @@ static void handle(struct pull_rtsp_session *session, const sluice_rtsp_message 
     end_broken(session);
 }
 
-/* Handles a message, or what the budget has left of the last one: 1, 0 (there is none), or the framer's error. */
+/* Handles a message, or what the budget has left of the last one: 1, 0 (there is none), or the
+ * framer's error. */
 static int handle_next(struct pull_rtsp_session *session) {
     sluice_rtsp_message *message;
     if (rtsp_source_has_more(&session->source)) {
@@ -672,7 +676,8 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     int error = session_start(&session_type, pull->worker, &handover, ret_session);
     if (error)
         return error;
-    /* That is a connection of the server's; the worker, which does not drain, holds the run itself. */
+    /* That is a connection of the server's; the worker, which does not drain, holds the run
+     * itself. */
     server_add_connection(pull->worker->server);
     struct pull_rtsp_session *session = of(*ret_session);
     session->login = login_of(pull);

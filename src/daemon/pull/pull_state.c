@@ -94,7 +94,8 @@ void pull_asked_again(struct pull_machine *machine, uint64_t now) {
 }
 
 void pull_set_timeout(struct pull_machine *machine, uint32_t timeout_s) {
-    /* Half of it: one request may be lost with its connection's time, and the next still comes in time. */
+    /* Half of it: one request may be lost with its connection's time, and the next still comes in
+     * time. */
     machine->keep_alive_ms = timeout_s > 86400 ? 86400 * 500 : timeout_s < 2 ? 1000 : timeout_s * 500;
 }
 

@@ -1,6 +1,6 @@
 /*
- * When a pull connects, asks, waits and gives up: its state, without sockets. The pull that owns it tells it what has
- * happened, and does what it says.
+ * When a pull connects, asks, waits and gives up: its state, without sockets. The pull that owns it
+ * tells it what has happened, and does what it says.
  */
 #ifndef SLUICED_PULL_STATE_H
 #define SLUICED_PULL_STATE_H
@@ -9,28 +9,33 @@
 #include <stdint.h>
 
 enum {
-    PULL_STEP_MS = 10000,         /* for a connection to be made, and for the answer to a request */
-    PULL_SILENCE_MS = 10000,      /* without media from a camera that plays */
-    PULL_LINGER_MS = 10000,       /* that an on-demand pull goes on without players */
-    PULL_STABLE_MS = 30000,       /* of playing, after which earlier failures are forgotten */
-    PULL_BACKOFF_MS = 1000,       /* after the first failure; then twice as long each time */
-    PULL_BACKOFF_MOST_MS = 24000, /* plus up to a quarter by chance, so that many do not come back at once */
-    PULL_REDIRECTS = 5,           /* that are followed in one attempt */
+    PULL_STEP_MS = 10000,    /* for a connection to be made, and for the answer to a request */
+    PULL_SILENCE_MS = 10000, /* without media from a camera that plays */
+    PULL_LINGER_MS = 10000,  /* that an on-demand pull goes on without players */
+    PULL_STABLE_MS = 30000,  /* of playing, after which earlier failures are forgotten */
+    PULL_BACKOFF_MS = 1000,  /* after the first failure; then twice as long each time */
+    /* plus up to a quarter by chance, so that many do not come back at once */
+    PULL_BACKOFF_MOST_MS = 24000,
+    PULL_REDIRECTS = 5, /* that are followed in one attempt */
 };
 
 enum pull_state {
-    PULL_IDLE,       /* nobody wants the stream; set at the start and, on demand, when the last player has been gone for
-                        long enough (pull_tick) */
-    PULL_BACKOFF,    /* waits before the next attempt; set by whatever goes wrong (pull_failed) */
-    PULL_CONNECTING, /* the control plane looks the name up and connects; set when an attempt is due (pull_tick,
-                        pull_wanted), and by a redirect (pull_redirected) */
-    PULL_OPTIONS,    /* what can the camera do; set when there is a connection (pull_connected) */
-    PULL_DESCRIBE,   /* what does it send; this and the following are set by the answer to the one before
-                        (pull_answered) */
-    PULL_SETUP,      /* on which channels; once for each media */
-    PULL_PLAY,       /* the stream's name is taken, and media may come */
-    PULL_PLAYING,    /* media come; set by the answer to PLAY */
-    PULL_STOPPED,    /* the server ends, or another process pulls; set by it (pull_stop, pull_resume) */
+    /* nobody wants the stream; set at the start and, on demand, when the last player has been gone
+     * for long enough (pull_tick) */
+    PULL_IDLE,
+    PULL_BACKOFF, /* waits before the next attempt; set by whatever goes wrong (pull_failed) */
+    /* the control plane looks the name up and connects; set when an attempt is due (pull_tick,
+     * pull_wanted), and by a redirect (pull_redirected) */
+    PULL_CONNECTING,
+    PULL_OPTIONS, /* what can the camera do; set when there is a connection (pull_connected) */
+    /* what does it send; this and the following are set by the answer to the one before
+     * (pull_answered) */
+    PULL_DESCRIBE,
+    PULL_SETUP,   /* on which channels; once for each media */
+    PULL_PLAY,    /* the stream's name is taken, and media may come */
+    PULL_PLAYING, /* media come; set by the answer to PLAY */
+    /* the server ends, or another process pulls; set by it (pull_stop, pull_resume) */
+    PULL_STOPPED,
 };
 
 enum pull_order {

@@ -205,7 +205,8 @@ static void put_tracks(struct amf *amf, const struct flv_index *index, bool vide
         put_number(amf, "audiocodecid", index->audio.number);
 }
 
-/* All but the padding. @all: as long as it can get. Where the number of properties goes: behind the name. */
+/* All but the padding. @all: as long as it can get. Where the number of properties goes: behind the
+ * name. */
 enum { COUNT_PLACE = 14 };
 
 static void put_properties(struct amf *amf, const struct flv_index *index, uint64_t file_size, bool all) {

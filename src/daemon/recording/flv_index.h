@@ -1,7 +1,8 @@
 /*
- * What a recording says of itself at its beginning: the onMetaData by which players know how long it is and where they
- * can seek to. It is rewritten when the recording ends, so its size is the same from the start, with room for so many
- * key frames. Where there are more, every second one is forgotten, again and again.
+ * What a recording says of itself at its beginning: the onMetaData by which players know how long
+ * it is and where they can seek to. It is rewritten when the recording ends, so its size is the
+ * same from the start, with room for so many key frames. Where there are more, every second one is
+ * forgotten, again and again.
  */
 #ifndef SLUICED_FLV_INDEX_H
 #define SLUICED_FLV_INDEX_H
@@ -54,7 +55,8 @@ size_t flv_index_size(size_t room);
 /* How many key frames a payload of this size has room for; 0 when it is too small for one. */
 size_t flv_index_room(size_t size);
 
-/* Writes the payload, whose size is that of the index's room or larger. @file_size: 0 while it is not known. */
+/* Writes the payload, whose size is that of the index's room or larger. @file_size: 0 while it is
+ * not known. */
 void flv_index_write(const struct flv_index *index, uint64_t file_size, uint8_t *payload, size_t size);
 
 /* Milliseconds from 0 to the end of the last frame, as far as can be told. */

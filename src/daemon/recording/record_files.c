@@ -45,8 +45,8 @@ int record_root_open(const char *path) {
 }
 
 /*
- * What openat2() does below, one folder after the other. It is refused where system calls are filtered by their flags,
- * which lie in memory there: systemd's RestrictSUIDSGID= does that.
+ * What openat2() does below, one folder after the other. It is refused where system calls are
+ * filtered by their flags, which lie in memory there: systemd's RestrictSUIDSGID= does that.
  */
 static int open_by_steps(int root, const char *path, int flags) {
     int folder = root, fd = -EXDEV;
@@ -102,7 +102,8 @@ static int create_in(int folder, const char *name) {
     int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, RECORD_FILE_MODE);
     if (fd < 0)
         return -errno;
-    /* Nobody else can have it yet; a file system without locks has nobody who tells parts by them. */
+    /* Nobody else can have it yet; a file system without locks has nobody who tells parts by
+     * them. */
     (void)flock(fd, LOCK_EX | LOCK_NB);
     return fd;
 }
@@ -116,7 +117,8 @@ int record_part_create(int root, const char *path) {
     return fd;
 }
 
-/* Renames without replacing, also on a file system that cannot promise it: nobody else uses these names. */
+/* Renames without replacing, also on a file system that cannot promise it: nobody else uses these
+ * names. */
 static int rename_new(int root, const char *from, const char *to) {
     if (renameat2(root, from, root, to, RENAME_NOREPLACE) == 0)
         return 0;
@@ -222,7 +224,8 @@ void record_parts_each(int root, bool (*call)(int root, const char *path, void *
     walk_folder(&walk, "", 0);
 }
 
-/* Keeps the first names of all in order, one more than the page's, which tells whether there is another page. */
+/* Keeps the first names of all in order, one more than the page's, which tells whether there is
+ * another page. */
 static void keep_first(struct record_page *page, const char *name) {
     size_t low = 0, high = page->count;
     while (low < high) {
@@ -240,7 +243,8 @@ static void keep_first(struct record_page *page, const char *name) {
     page->count += page->count <= page->limit;
 }
 
-/* What has gone meanwhile, or is no file, is left out; so a page may have fewer entries than were asked for. */
+/* What has gone meanwhile, or is no file, is left out; so a page may have fewer entries than were
+ * asked for. */
 static void read_entries(int folder, struct record_page *page) {
     size_t count = page->count < page->limit ? page->count : page->limit;
     if (page->count > page->limit)

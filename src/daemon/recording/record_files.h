@@ -1,8 +1,9 @@
 /*
- * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part is locked by who
- * writes it, so whoever can lock one knows that it was left behind. A part that is found damaged is kept beside what
- * can be played of it as TIME.flv.damaged, or TIME.flv.damaged.2 and so on where that is taken; these names are neither
- * listed nor played. What is made here has the modes below, less the process's umask.
+ * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part
+ * is locked by who writes it, so whoever can lock one knows that it was left behind. A part that is
+ * found damaged is kept beside what can be played of it as TIME.flv.damaged, or TIME.flv.damaged.2
+ * and so on where that is taken; these names are neither listed nor played. What is made here has
+ * the modes below, less the process's umask.
  *
  * All of this may block: it is for threads that may.
  */
@@ -23,7 +24,8 @@ enum {
 };
 
 #define RECORD_PART ".part"
-#define RECORD_SALVAGE ".salvage" /* what is being made of a damaged part; left behind, it is made anew */
+/* what is being made of a damaged part; left behind, it is made anew */
+#define RECORD_SALVAGE ".salvage"
 
 /* A directory to record to. */
 struct record_root {
@@ -49,12 +51,13 @@ bool record_file_name_is_valid(const char *name, size_t length);
 /* The directory to record to. A descriptor, or -errno. */
 int record_root_open(const char *path);
 
-/* What lies below a directory, by a path that neither leaves it nor goes through a link. A descriptor, or -errno. */
+/* What lies below a directory, by a path that neither leaves it nor goes through a link. A
+ * descriptor, or -errno. */
 int record_open(int root, const char *path, int flags);
 
 /*
- * Makes the part at this path, and the folders that lead to it, locked and for writing. A descriptor, or -errno:
- * -EEXIST where there is a part or a recording of that name.
+ * Makes the part at this path, and the folders that lead to it, locked and for writing. A
+ * descriptor, or -errno: -EEXIST where there is a part or a recording of that name.
  */
 int record_part_create(int root, const char *path);
 
@@ -94,7 +97,8 @@ struct record_page {
     char next[RECORD_FILE]; /* the next page begins behind it; empty: there is none */
 };
 
-/* Reads a page, however many recordings there are in no more memory than the page's. 0, -ENOENT, or -errno. */
+/* Reads a page, however many recordings there are in no more memory than the page's. 0, -ENOENT, or
+ * -errno. */
 int record_list(int root, const char *stream, struct record_page *page);
 
 #endif

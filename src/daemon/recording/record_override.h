@@ -1,6 +1,7 @@
 /*
- * What an operator wants recorded, whatever the rules say: by the streams' names, so that it holds whether a stream is
- * there or not, and however often its publisher comes anew. Its worker's thread only.
+ * What an operator wants recorded, whatever the rules say: by the streams' names, so that it holds
+ * whether a stream is there or not, and however often its publisher comes anew. Its worker's thread
+ * only.
  */
 #ifndef SLUICED_RECORD_OVERRIDE_H
 #define SLUICED_RECORD_OVERRIDE_H
@@ -27,7 +28,8 @@ struct record_overrides {
 /* RECORD_BY_RULE where nothing is wished. */
 enum record_override record_overrides_find(const struct record_overrides *overrides, const char *stream);
 
-/* RECORD_BY_RULE forgets what was wished. 0, -ENOMEM, -ENOSPC (there are as many as there may be) */
+/* RECORD_BY_RULE forgets what was wished. 0, -ENOMEM, -ENOSPC (there are as many as there may
+ * be) */
 int record_overrides_set(struct record_overrides *overrides, const char *stream, enum record_override override);
 
 void record_overrides_clear(struct record_overrides *overrides);

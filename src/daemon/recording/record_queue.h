@@ -1,7 +1,7 @@
 /*
- * Lists of recordings take turns: a worker looks into one folder at a time, and some who ask wait. So the thread for
- * work, which opens recordings to be played as well, has one list before it at most, and what strangers may ask for
- * holds a bounded memory. The worker's thread only.
+ * Lists of recordings take turns: a worker looks into one folder at a time, and some who ask wait.
+ * So the thread for work, which opens recordings to be played as well, has one list before it at
+ * most, and what strangers may ask for holds a bounded memory. The worker's thread only.
  */
 #ifndef SLUICED_RECORD_QUEUE_H
 #define SLUICED_RECORD_QUEUE_H
@@ -24,7 +24,8 @@ struct record_queue {
     bool taken;
 };
 
-/* 1: it is the caller's turn, which ends with record_queue_next(); 0: it waits; -EBUSY: as many wait as may. */
+/* 1: it is the caller's turn, which ends with record_queue_next(); 0: it waits; -EBUSY: as many
+ * wait as may. */
 int record_queue_enter(struct record_queue *turns, struct record_queue_slot *turn);
 
 /* Does not wait any more. False: it does not wait, and nothing has changed. */

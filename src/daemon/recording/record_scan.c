@@ -10,10 +10,11 @@
 #include <sluice/pool.h>
 
 enum {
-    WINDOW = 65536,    /* bytes of the file that are looked at together */
-    BLOCK = 65536,     /* bytes */
-    BLOCKS = 512,      /* for a script of the largest size */
-    LOOKED_AT = 16384, /* bytes of audio and video that are read: more than any decoder's configuration has */
+    WINDOW = 65536, /* bytes of the file that are looked at together */
+    BLOCK = 65536,  /* bytes */
+    BLOCKS = 512,   /* for a script of the largest size */
+    /* bytes of audio and video that are read: more than any decoder's configuration has */
+    LOOKED_AT = 16384,
 };
 
 struct record_scan {
@@ -49,7 +50,8 @@ static ssize_t read_at(const struct record_scan *scan, uint64_t place, void *mem
     return (ssize_t)done;
 }
 
-/* Bytes at a place, until the next call: NULL in *ret_bytes where the file has fewer. 0, -ECANCELED or -errno. */
+/* Bytes at a place, until the next call: NULL in *ret_bytes where the file has fewer. 0, -ECANCELED
+ * or -errno. */
 static int look_at(struct record_scan *scan, uint64_t place, size_t n, const uint8_t **ret_bytes) {
     *ret_bytes = NULL;
     if (place > scan->size || scan->size - place < n)
@@ -152,7 +154,8 @@ void record_scan_free(struct record_scan *scan) {
     free(scan);
 }
 
-/* Whether these are the first bytes of a tag as recordings have them: no empty ones, no flags, stream 0. */
+/* Whether these are the first bytes of a tag as recordings have them: no empty ones, no flags,
+ * stream 0. */
 static bool is_tag_header(const uint8_t *bytes) {
     return (bytes[0] == SLUICE_FLV_AUDIO || bytes[0] == SLUICE_FLV_VIDEO || bytes[0] == SLUICE_FLV_SCRIPT) &&
            be24(bytes + 8) == 0 && be24(bytes + 1) > 0;

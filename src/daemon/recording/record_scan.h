@@ -1,7 +1,8 @@
 /*
- * Finds the whole tags of a recording that was not ended, whatever lies between them, and says whether what is left
- * over can be media. A tag is whole where its header is one that recordings have and the size behind it agrees; so
- * after damage the search goes on byte by byte, in time that is linear in the file.
+ * Finds the whole tags of a recording that was not ended, whatever lies between them, and says
+ * whether what is left over can be media. A tag is whole where its header is one that recordings
+ * have and the size behind it agrees; so after damage the search goes on byte by byte, in time that
+ * is linear in the file.
  */
 #ifndef SLUICED_RECORD_SCAN_H
 #define SLUICED_RECORD_SCAN_H
@@ -20,16 +21,18 @@ struct record_scan;
 struct record_tag {
     sluice_flv_type type;
     uint32_t timestamp;
-    uint32_t size;               /* of the payload, bytes */
-    uint64_t place;              /* of the tag's header in the file */
-    bool after_gap;              /* what lies before it is no tag */
-    sluice_flv_view view;        /* of the payload */
-    const sluice_slice *payload; /* until the next call; of audio and video that is large the first part */
+    uint32_t size;        /* of the payload, bytes */
+    uint64_t place;       /* of the tag's header in the file */
+    bool after_gap;       /* what lies before it is no tag */
+    sluice_flv_view view; /* of the payload */
+    /* until the next call; of audio and video that is large the first part */
+    const sluice_slice *payload;
 };
 
 /* What lies behind the last whole tag. */
 enum record_tail {
-    RECORD_TAIL_NONE,    /* nothing, or zeros, which a file system leaves where data was never written */
+    /* nothing, or zeros, which a file system leaves where data was never written */
+    RECORD_TAIL_NONE,
     RECORD_TAIL_CUT,     /* the beginning of a tag, without a byte of audio or video */
     RECORD_TAIL_FRAME,   /* the beginning of a tag with some of its audio or video */
     RECORD_TAIL_UNKNOWN, /* anything else */

@@ -1,6 +1,6 @@
 /*
- * What is recorded, and where to: the rules, the directories, and who repairs what was left behind. Made before the
- * data plane runs and not changed then, so any thread may read it.
+ * What is recorded, and where to: the rules, the directories, and who repairs what was left behind.
+ * Made before the data plane runs and not changed then, so any thread may read it.
  */
 #ifndef SLUICED_RECORD_STORE_H
 #define SLUICED_RECORD_STORE_H
@@ -12,7 +12,8 @@
 
 enum { RECORD_STORE_MOST_RULES = 256 };
 
-/* Streams whose names fit the pattern, as stream_pattern_fits() has it, are recorded to the directory. */
+/* Streams whose names fit the pattern, as stream_pattern_fits() has it, are recorded to the
+ * directory. */
 struct record_rule {
     char *text; /* PATTERN=DIRECTORY */
     size_t pattern_length;
@@ -44,15 +45,15 @@ const char *record_options_add(struct record_options *options, const char *text)
 void record_options_clear(struct record_options *options);
 
 /*
- * Opens the directories. Says on the log what is wrong. @options must outlive it. 0 or -errno. Without rules,
- * *ret_records is NULL.
+ * Opens the directories. Says on the log what is wrong. @options must outlive it. 0 or -errno.
+ * Without rules, *ret_records is NULL.
  */
 int record_store_new(const struct record_options *options, struct record_store **ret_records);
 void record_store_free(struct record_store *records);
 
 /*
- * Begins to repair what was left in the directories. @done: of each recording that is whole, on any thread.
- * 0, -ENOMEM
+ * Begins to repair what was left in the directories. @done: of each recording that is whole, on any
+ * thread. 0, -ENOMEM
  */
 int record_store_begin(struct record_store *records, record_done_fn *done, void *user);
 

@@ -17,7 +17,8 @@
 enum {
     RETRY_MS = 5000,   /* until a disk that took nothing is tried again */
     GATHER = 64 << 10, /* bytes of a write, unless they wait for too long */
-    OPEN_MOST = 32,    /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
+    /* recordings of a stream that are not closed: a disk that is behind gets no more of them */
+    OPEN_MOST = 32,
     TAG_AROUND = SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE,
     SPARE = 64,        /* bytes for a file header and the like */
     HEADERS = 4096,    /* bytes for those of decoders as well, and */
@@ -250,8 +251,9 @@ static void trouble(struct recorder *recorder, const char *path, int error) {
 }
 
 /*
- * Whether the others leave enough for a beginning with this packet behind it: a file that is begun and then gets no
- * frame is of no use to anybody. The first of all is always begun, however little recordings may have.
+ * Whether the others leave enough for a beginning with this packet behind it: a file that is begun
+ * and then gets no frame is of no use to anybody. The first of all is always begun, however little
+ * recordings may have.
  */
 static bool may_begin(const struct recorders *owner, const struct packet *packet) {
     uint64_t needed = flv_index_size(index_room(owner->records->options)) + packet->size + TAG_AROUND + HEADERS;
@@ -376,7 +378,8 @@ static void on_progress(sluice_file_writer *writer, void *user) {
     LOG(LOG_INFO, "recording resumed", {"stream", recorder->stream->name}, {"file", recording->path});
 }
 
-/* Whether it is worth waiting for: as long as the stream goes on, also for what is to be completed. */
+/* Whether it is worth waiting for: as long as the stream goes on, also for what is to be
+ * completed. */
 static bool may_pass(const struct recording *recording, int error) {
     bool full = error == -ENOSPC || error == -EDQUOT;
     return recording->recorder && (full || (!recording->opened && error != -EEXIST));
@@ -419,8 +422,8 @@ void recorders_give_up(struct recorders *recorders) {
 /* Packets */
 
 /*
- * Whether a packet can be queued, besides what ends the recording. Recordings are the first to do without, so that
- * players never have to: a quarter of the pool stays out of their reach.
+ * Whether a packet can be queued, besides what ends the recording. Recordings are the first to do
+ * without, so that players never have to: a quarter of the pool stays out of their reach.
  */
 static bool has_room(const struct recording *recording, size_t size) {
     const struct recorders *owner = recording->owner;
@@ -429,7 +432,8 @@ static bool has_room(const struct recording *recording, size_t size) {
            sluice_pool_available(owner->pool) > owner->blocks_kept;
 }
 
-/* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the same file. */
+/* Time that goes back behind its beginning, as when an encoder starts anew, cannot be told in the
+ * same file. */
 static bool is_full(const struct recorder *recorder, const struct packet *packet) {
     const struct record_options *options = recorder->owner->records->options;
     const struct recording *recording = recorder->current;
@@ -438,7 +442,8 @@ static bool is_full(const struct recorder *recorder, const struct packet *packet
         return false;
     if ((int32_t)(packet->timestamp - recording->base) < 0)
         return true;
-    /* One that waits for the disk keeps what it has, and goes on: the next one would only wait beside it. */
+    /* One that waits for the disk keeps what it has, and goes on: the next one would only wait
+     * beside it. */
     return !recording->failed && ((options->segment_ms && time_in(recording, packet) >= options->segment_ms) ||
                                   (options->segment_bytes && recording->place >= options->segment_bytes));
 }
@@ -467,7 +472,8 @@ static bool is_held_back(struct recorder *recorder, const struct packet *packet)
         return false;
     if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
         recorder->needs_key &= ~bit;
-    /* A stream's beginning may have frames of the main track before its first key frame: they are its players' too. */
+    /* A stream's beginning may have frames of the main track before its first key frame: they are
+     * its players' too. */
     return (recorder->needs_key & bit) && !stream_is_main(recorder->stream, packet);
 }
 
@@ -549,7 +555,8 @@ static void start(struct stream *stream, void *user) {
     recorder->root = root;
     stream_add_sink(stream, &recorder->sink);
     for (size_t i = 0; i < stream->gop.count; i++) {
-        /* A stream's beginning may have frames before its first key frame: they are its players' too. */
+        /* A stream's beginning may have frames before its first key frame: they are its players'
+         * too. */
         if (i == 0 && !recorder->current)
             begin(recorder, stream->gop.packets[0], &stream->gop.headers);
         push(recorder, stream->gop.packets[i], &stream->gop.headers);

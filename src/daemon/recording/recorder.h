@@ -1,9 +1,11 @@
 /*
- * Records a stream: takes its packets as a player does, and writes them as FLV to one file after another. Each begins
- * with a key frame (or, without video, with any frame) at 0, and with what decoders need before it.
+ * Records a stream: takes its packets as a player does, and writes them as FLV to one file after
+ * another. Each begins with a key frame (or, without video, with any frame) at 0, and with what
+ * decoders need before it.
  *
- * The disk never holds up the stream. What it is behind is bounded; then frames are left out up to a key frame, and
- * counted. While it is full nothing is written, and it is tried again every few seconds. Its worker's thread only.
+ * The disk never holds up the stream. What it is behind is bounded; then frames are left out up to
+ * a key frame, and counted. While it is full nothing is written, and it is tried again every few
+ * seconds. Its worker's thread only.
  */
 #ifndef SLUICED_RECORDER_H
 #define SLUICED_RECORDER_H
@@ -27,7 +29,8 @@ struct recorders {
     struct record_store *records;
     sluice_loop *loop;
     sluice_pool *pool;
-    uint64_t limit;                    /* bytes that may be queued for one recording; at most the budget */
+    /* bytes that may be queued for one recording; at most the budget */
+    uint64_t limit;
     uint64_t budget;                   /* and for all of them */
     uint32_t blocks_kept;              /* that recordings leave to others */
     uint64_t queued;                   /* bytes that are */
@@ -43,12 +46,16 @@ struct recorder {
     struct stream *stream;
     const struct record_root *root;
     struct recording *current; /* NULL while there is none */
-    bool behind;               /* frames are left out up to the next key frame: there was no room for one */
-    uint32_t needs_key;        /* bits of the video tracks of which frames are left out up to a key frame of theirs */
-    uint32_t open;             /* recordings of this recorder that are not closed, the current one included */
-    int error;                 /* that has been logged, while nothing has been written since; or 0 */
-    uint64_t hold_to;          /* loop time: no recording begins before */
-    char file[RECORD_PATH];    /* the last one that was begun; or empty */
+    /* frames are left out up to the next key frame: there was no room for one */
+    bool behind;
+    /* bits of the video tracks of which frames are left out up to a key frame of theirs */
+    uint32_t needs_key;
+    /* recordings of this recorder that are not closed, the current one included */
+    uint32_t open;
+    /* that has been logged, while nothing has been written since; or 0 */
+    int error;
+    uint64_t hold_to;       /* loop time: no recording begins before */
+    char file[RECORD_PATH]; /* the last one that was begun; or empty */
     uint64_t files, bytes, frames, frames_dropped;
 };
 
@@ -56,8 +63,8 @@ struct recorder {
 void recorders_init(struct recorders *recorders, struct record_store *records, sluice_loop *loop, uint64_t limit);
 
 /*
- * One recording alone gets no more than the budget of all. Otherwise one that is behind would wait for half of it to be
- * free, where the budget never has so much.
+ * One recording alone gets no more than the budget of all. Otherwise one that is behind would wait
+ * for half of it to be free, where the budget never has so much.
  */
 void recorders_set_limit(struct recorders *recorders, uint64_t limit);
 
@@ -70,15 +77,17 @@ void recorders_tick(struct recorders *recorders);
 /* The server stops: those that cannot be ended now are left for the next start. */
 void recorders_give_up(struct recorders *recorders);
 
-/* Records the registry's streams: each from when its tracks are known until its publisher leaves. */
+/* Records the registry's streams: each from when its tracks are known until its publisher
+ * leaves. */
 void recorders_watch(struct recorders *recorders, struct registry *registry);
 
 /* The stream's, while it is recorded; or NULL. */
 struct recorder *recorder_of(const struct stream *stream);
 
 /*
- * Records a stream or does not, from now on, whatever the rules say, until RECORD_BY_RULE; whether the stream is there
- * or is yet to come. 0, -EOPNOTSUPP (there is no directory to record to), -ENOMEM, -ENOSPC (too many are wished for)
+ * Records a stream or does not, from now on, whatever the rules say, until RECORD_BY_RULE; whether
+ * the stream is there or is yet to come. 0, -EOPNOTSUPP (there is no directory to record to),
+ * -ENOMEM, -ENOSPC (too many are wished for)
  */
 int recorders_wish(struct recorders *recorders, struct registry *registry, const char *stream,
                    enum record_override override);

@@ -50,7 +50,8 @@ struct part {
     const char *path; /* that the recording is to have */
     struct flv_index index;
     uint64_t size, end; /* of the file, and of its last whole tag */
-    size_t metadata;    /* bytes of the payload of the first tag, where that is onMetaData; else 0 */
+    /* bytes of the payload of the first tag, where that is onMetaData; else 0 */
+    size_t metadata;
 };
 
 static const uint64_t METADATA_PLACE = SLUICE_FLV_HEADER_SIZE + SLUICE_FLV_TAG_HEADER_SIZE;
@@ -66,7 +67,8 @@ static int enter_metadata(struct part *part, const struct record_tag *tag) {
     return error;
 }
 
-/* All tags, as long as they are what we write: a part that is damaged is not read to its end. 0 or -errno. */
+/* All tags, as long as they are what we write: a part that is damaged is not read to its end. 0 or
+ * -errno. */
 static int read_tags(struct part *part, struct record_scan *scan) {
     struct record_tag tag;
     int result;
@@ -162,7 +164,8 @@ static int keep_whole(struct recovery *repairs, const struct part *part) {
     return error;
 }
 
-/* What can be played of a damaged part becomes the recording, where there is any. @ret_frames: of it */
+/* What can be played of a damaged part becomes the recording, where there is any. @ret_frames: of
+ * it */
 static int salvage(struct recovery *repairs, const struct part *part, uint64_t *ret_frames) {
     struct flv_index index = {0};
     uint64_t bytes = 0;
@@ -222,8 +225,8 @@ static int look_and_settle(struct recovery *repairs, struct part *part, const ch
 }
 
 /*
- * The kernel closes the files of an io_uring ring some time after the process that was killed is gone. So at the start
- * a part that somebody writes is waited for, a little.
+ * The kernel closes the files of an io_uring ring some time after the process that was killed is
+ * gone. So at the start a part that somebody writes is waited for, a little.
  */
 static int lock(struct recovery *repairs, int fd) {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};

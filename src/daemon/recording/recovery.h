@@ -1,8 +1,9 @@
 /*
- * Repairs what a recording that was not ended has left behind: cuts it back to its last whole tag, writes the index,
- * and renames it, on a thread of its own, since a long recording takes a while to read. A part that is damaged anywhere
- * else is kept under another name, and what can be played of it becomes a recording. Only a part without a byte of
- * media is removed. Jobs come by calls from any thread.
+ * Repairs what a recording that was not ended has left behind: cuts it back to its last whole tag,
+ * writes the index, and renames it, on a thread of its own, since a long recording takes a while to
+ * read. A part that is damaged anywhere else is kept under another name, and what can be played of
+ * it becomes a recording. Only a part without a byte of media is removed. Jobs come by calls from
+ * any thread.
  */
 #ifndef SLUICED_RECOVERY_H
 #define SLUICED_RECOVERY_H
@@ -25,7 +26,8 @@ typedef void record_done_fn(const struct record_done *done, void *user);
 
 int recovery_new(struct recovery **ret_repairs);
 
-/* Waits for the file that is being repaired to be left as it is; the others are for the next start. NULL is allowed. */
+/* Waits for the file that is being repaired to be left as it is; the others are for the next start.
+ * NULL is allowed. */
 void recovery_free(struct recovery *repairs);
 
 /* Who is told of each that is whole, on the thread of the repairs. Before the first is added. */
@@ -37,8 +39,8 @@ const char *recovery_result_name(enum recovery_result result);
 uint64_t recovery_count(struct recovery *repairs, enum recovery_result result);
 
 /*
- * One part, by the path that the recording is to have; or all parts below the directory, where @path is NULL. Parts
- * that somebody writes are left alone. @root must stay. 0, -ENOMEM
+ * One part, by the path that the recording is to have; or all parts below the directory, where
+ * @path is NULL. Parts that somebody writes are left alone. @root must stay. 0, -ENOMEM
  */
 int recovery_add(struct recovery *repairs, const struct record_root *root, const char *path);
 

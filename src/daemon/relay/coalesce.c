@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* More than these do not wait: measured, a larger send saves nothing, and one of these a socket takes whole. */
+/* More than these do not wait: measured, a larger send saves nothing, and one of these a socket
+ * takes whole. */
 enum { MERGE_BYTES = 128 << 10 };
 
 void coalesce_flush(struct coalesce_group *merge) {

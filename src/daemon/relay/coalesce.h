@@ -1,10 +1,10 @@
 /*
- * The merge window: what is due to a player is gathered for a while, and leaves in one send. A send costs the kernel
- * nearly the same whatever is in it.
+ * The merge window: what is due to a player is gathered for a while, and leaves in one send. A send
+ * costs the kernel nearly the same whatever is in it.
  *
- * Players of one stream with the same window are sent to together: they get the same packets, so there is one timer
- * for all of them, which begins with the first packet. What is gathered are the packets in the players' queues; here
- * it is only counted.
+ * Players of one stream with the same window are sent to together: they get the same packets, so
+ * there is one timer for all of them, which begins with the first packet. What is gathered are the
+ * packets in the players' queues; here it is only counted.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H
@@ -28,8 +28,9 @@ struct coalesce_group {
 };
 
 /*
- * Finds or makes the group for the player's window in a stream's @groups, and enters the player; without a window, or
- * without memory for it, the player stays alone and is sent to at once. @players: of the stream.
+ * Finds or makes the group for the player's window in a stream's @groups, and enters the player;
+ * without a window, or without memory for it, the player stays alone and is sent to at once.
+ * @players: of the stream.
  */
 void coalesce_join(struct coalesce_group **groups, sluice_loop *loop, struct player *const *players,
                    struct player *player);

@@ -74,7 +74,8 @@ static void begin(struct gop *gop, const struct stream_headers *headers) {
 }
 
 static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
-    /* Where nothing may be kept, also nothing that lies in a block which something else holds already. */
+    /* Where nothing may be kept, also nothing that lies in a block which something else holds
+     * already. */
     if (max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet->pool)) {
         gop_drop(gop);
         return;

@@ -1,7 +1,8 @@
 /*
- * The current group of pictures of a stream: what a new player is sent so that it can show something at once. Begins
- * at a key frame of the main video track, with the headers and metadata that were in force there, and is bounded by the
- * memory that it holds. A header that changes within the group has its place among the frames.
+ * The current group of pictures of a stream: what a new player is sent so that it can show
+ * something at once. Begins at a key frame of the main video track, with the headers and metadata
+ * that were in force there, and is bounded by the memory that it holds. A header that changes
+ * within the group has its place among the frames.
  */
 #ifndef SLUICED_GOP_H
 #define SLUICED_GOP_H
@@ -12,8 +13,8 @@
 #include "daemon/relay/packet.h"
 #include "daemon/relay/tracks.h"
 
-/* What a decoder needs before its first frame: metadata, then video headers and audio headers by their tracks' places.
- * Each may be NULL. */
+/* What a decoder needs before its first frame: metadata, then video headers and audio headers by
+ * their tracks' places. Each may be NULL. */
 struct stream_headers {
     struct packet *list[TRACKS_HEADERS];
     uint64_t blocks; /* that they hold */

@@ -1,7 +1,8 @@
 /*
- * Memory for many objects of one size: allocated some dozens at a time, and given back when all of such a batch are
- * unused, but for some of them. So what one has needed for a while is another's afterwards, whatever for, and what is
- * needed again and again is not allocated each time. One thread's.
+ * Memory for many objects of one size: allocated some dozens at a time, and given back when all of
+ * such a batch are unused, but for some of them. So what one has needed for a while is another's
+ * afterwards, whatever for, and what is needed again and again is not allocated each time. One
+ * thread's.
  */
 #ifndef SLUICED_OBJECT_POOL_H
 #define SLUICED_OBJECT_POOL_H
@@ -11,20 +12,23 @@
 #include <sys/queue.h>
 
 struct object_pool {
-    size_t size;                                 /* of an object, bytes; a multiple of a pointer's */
+    /* of an object, bytes; a multiple of a pointer's */
+    size_t size;
     LIST_HEAD(object_slabs, object_slab) usable; /* with used and unused objects */
     struct object_slabs full;                    /* with used ones alone */
-    struct object_slabs spare;                   /* with unused ones alone: of most_spare bytes, or one */
-    size_t used;                                 /* objects */
-    uint64_t bytes;                              /* of memory, used or not */
-    uint64_t spare_bytes;                        /* of these, in spare batches */
-    uint64_t most_spare;                         /* that are not given back */
+    /* with unused ones alone: of most_spare bytes, or one */
+    struct object_slabs spare;
+    size_t used;          /* objects */
+    uint64_t bytes;       /* of memory, used or not */
+    uint64_t spare_bytes; /* of these, in spare batches */
+    uint64_t most_spare;  /* that are not given back */
 };
 
 /* Bytes of memory that one object takes. */
 size_t object_pool_cost(const struct object_pool *batches);
 
-/* An object, as the one before has left it. NULL where it takes another batch and @most bytes are too few for one. */
+/* An object, as the one before has left it. NULL where it takes another batch and @most bytes are
+ * too few for one. */
 void *object_pool_take(struct object_pool *batches, uint64_t most);
 void object_pool_put(struct object_pool *batches, void *object);
 

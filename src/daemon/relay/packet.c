@@ -9,9 +9,10 @@
 
 struct packet_pool {
     struct object_pool packets, rtp;
-    uint64_t charged;                          /* for lists */
-    uint64_t most;                             /* bytes in all */
-    uint8_t marks[UINT8_MAX + 1][PACKET_MARK]; /* the first two bytes of an interleaved frame, for each channel */
+    uint64_t charged; /* for lists */
+    uint64_t most;    /* bytes in all */
+    /* the first two bytes of an interleaved frame, for each channel */
+    uint8_t marks[UINT8_MAX + 1][PACKET_MARK];
 };
 
 int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
@@ -65,7 +66,8 @@ bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
     return true;
 }
 
-/* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag header. */
+/* The chunk that carries the whole tag: its size in hexadecimal, written backwards from the tag
+ * header. */
 static void write_chunk_line(struct packet *packet) {
     static const char digits[] = "0123456789abcdef";
     uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
@@ -162,9 +164,9 @@ struct packet *packet_ref(struct packet *packet) {
 }
 
 /*
- * RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. When these and packets have
- * taken more, it keeps what it has, or grows to its own eighth: long queues of players that do not read cost RTSP
- * players no frame.
+ * RTP may take half of the memory, and leaves an eighth for copies of headers, and lists. When
+ * these and packets have taken more, it keeps what it has, or grows to its own eighth: long queues
+ * of players that do not read cost RTSP players no frame.
  */
 static uint64_t most_rtp(const struct packet_pool *pool) {
     uint64_t others = pool->packets.bytes + pool->charged, most = pool->most - pool->most / 8;

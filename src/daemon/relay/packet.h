@@ -1,7 +1,8 @@
 /*
- * One FLV tag on its way to players: the payload by reference in the blocks it was received into, and the few bytes
- * around it. All players of a stream share the packet, whether they are sent it as it is, as a part of an HTTP chunked
- * body, as a WebSocket message, or as RTP packets in RTSP's interleaved frames. Its worker's thread only.
+ * One FLV tag on its way to players: the payload by reference in the blocks it was received into,
+ * and the few bytes around it. All players of a stream share the packet, whether they are sent it
+ * as it is, as a part of an HTTP chunked body, as a WebSocket message, or as RTP packets in RTSP's
+ * interleaved frames. Its worker's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
@@ -43,15 +44,16 @@ enum packet_role {
 enum player_drop {
     DROP_QUEUE_FULL, /* more would have been queued than the player may be behind */
     DROP_NO_MEMORY,  /* the queue was given up since blocks had run out */
-    DROP_UNTIL_KEY,  /* they came between another loss and the key frame that decoding can go on with */
-    DROP_PAUSED,     /* the player has paused or left */
-    DROP_CATCH_UP,   /* they had waited for too long, and there was a newer key frame */
+    /* they came between another loss and the key frame that decoding can go on with */
+    DROP_UNTIL_KEY,
+    DROP_PAUSED,   /* the player has paused or left */
+    DROP_CATCH_UP, /* they had waited for too long, and there was a newer key frame */
     DROP_CAUSES,
 };
 
 /*
- * Memory of packets. It is bounded, and parts of it are for one use alone: whatever one kind takes, there is some for
- * the others (see the README).
+ * Memory of packets. It is bounded, and parts of it are for one use alone: whatever one kind takes,
+ * there is some for the others (see the README).
  */
 struct packet_pool;
 
@@ -59,7 +61,8 @@ struct packet_pool;
 struct rtp_packet {
     struct rtp_packet *next;
     uint8_t head_size;
-    uint8_t head[RTP_HEAD]; /* interleaved header with the track's usual channel, RTP header, payload header */
+    /* interleaved header with the track's usual channel, RTP header, payload header */
+    uint8_t head[RTP_HEAD];
     sluice_slice rest;
 };
 
@@ -89,9 +92,10 @@ struct packet {
     uint64_t received_at; /* loop time; 0: unknown */
     sluice_flv_type type;
     enum packet_role role;
-    uint8_t track;        /* its track's place: see tracks.h */
-    uint32_t version;     /* of a header or metadata: the same for the same bytes; 0: not known */
-    struct packet *alone; /* the same without its track's id, for players that know no tracks; made when needed */
+    uint8_t track;    /* its track's place: see tracks.h */
+    uint32_t version; /* of a header or metadata: the same for the same bytes; 0: not known */
+    /* the same without its track's id, for players that know no tracks; made when needed */
+    struct packet *alone;
     sluice_flv_view view;
     uint8_t chunk_line;              /* bytes of it, right before the tag header */
     uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */
@@ -112,8 +116,9 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool);
 void packet_pool_free(struct packet_pool *pool);
 
 /*
- * A list of packets, of so many pointers, is to have another capacity: what is over PACKET_LIST_FREE is charged to the
- * pool. False where that is too much: then nothing is charged. A smaller one always may.
+ * A list of packets, of so many pointers, is to have another capacity: what is over
+ * PACKET_LIST_FREE is charged to the pool. False where that is too much: then nothing is charged. A
+ * smaller one always may.
  */
 bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
 
@@ -121,15 +126,15 @@ bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to);
 uint64_t packet_pool_bytes(const struct packet_pool *pool);
 
 /*
- * @tag: type and view. Takes the payload's references over. NULL when memory is short, or the pool's is used up (the
- * payload is the caller's still).
+ * @tag: type and view. Takes the payload's references over. NULL when memory is short, or the
+ * pool's is used up (the payload is the caller's still).
  */
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                           uint32_t timestamp, sluice_slice *payload);
 
 /*
- * The same payload at another time: that of a packet that it goes with. NULL when memory is short. There is a part of
- * the pool for it.
+ * The same payload at another time: that of a packet that it goes with. NULL when memory is short.
+ * There is a part of the pool for it.
  */
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at);
 
@@ -144,9 +149,10 @@ struct packet *packet_ref(struct packet *packet);
 void packet_unref(struct packet *packet); /* NULL is allowed */
 
 /*
- * Adds an RTP packet at the end of the frame's, with nothing in it yet. Once the rest is there, rtp_packet_finish()
- * writes the interleaved header. @account: RTP packets of the stream, the same for all of a frame's. NULL when memory
- * is short: a stream may have as many as could be made besides, so that one alone never takes all.
+ * Adds an RTP packet at the end of the frame's, with nothing in it yet. Once the rest is there,
+ * rtp_packet_finish() writes the interleaved header. @account: RTP packets of the stream, the same
+ * for all of a frame's. NULL when memory is short: a stream may have as many as could be made
+ * besides, so that one alone never takes all.
  */
 struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account);
 void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp);

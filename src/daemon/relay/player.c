@@ -7,9 +7,11 @@
 
 enum {
     QUEUE_LEAST = 16, /* slots */
-    QUEUE_KEPT = 64,  /* more than these, which the cached group at the start needs, are given back */
+    /* more than these, which the cached group at the start needs, are given back */
+    QUEUE_KEPT = 64,
 
-    RECOVERED_MS = 10000, /* so long without a loss, a player that is sent everything is no more behind */
+    /* so long without a loss, a player that is sent everything is no more behind */
+    RECOVERED_MS = 10000,
 };
 
 static struct packet **slot(const struct player *player, size_t index) {
@@ -65,7 +67,8 @@ static bool enqueue(struct player *player, struct packet *packet) {
     return true;
 }
 
-/* Whether it is a header, or metadata, that the player has: the last that it was sent in its place. */
+/* Whether it is a header, or metadata, that the player has: the last that it was sent in its
+ * place. */
 static bool knows(const struct player *player, const struct packet *packet) {
     int place = header_place(packet->role, packet->track);
     return place >= 0 && packet->version > 0 && player->told[place] == packet->version;
@@ -78,7 +81,8 @@ static void forget(struct player *player, const struct packet *packet) {
         player->told[place] = 0;
 }
 
-/* What the player is sent of a packet: nothing of other tracks where it knows none. NULL: nothing */
+/* What the player is sent of a packet: nothing of other tracks where it knows none. NULL:
+ * nothing */
 static struct packet *as_sent(const struct player *player, struct packet *packet) {
     if (!player->alone)
         return packet;
@@ -120,7 +124,8 @@ static bool enqueue_headers(struct player *player, const struct stream_headers *
     /* By RTP, parameter sets come with the key frames. */
     if (player->form.format->is_packetized)
         return true;
-    /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has another time. */
+    /* At the beginning, metadata is at 0: ffmpeg takes it for a track of its own when it has
+     * another time. */
     bool enqueued = enqueue_header(player, headers->list[0], frame, player->opened ? timestamp : 0);
     player->opened |= enqueued;
     for (size_t i = 1; i < TRACKS_HEADERS && enqueued; i++)
@@ -128,7 +133,8 @@ static bool enqueue_headers(struct player *player, const struct stream_headers *
     return enqueued;
 }
 
-/* Packets at the front that are not taken back. Of a player that takes nothing, the one that is sent in part. */
+/* Packets at the front that are not taken back. Of a player that takes nothing, the one that is
+ * sent in part. */
 static size_t kept_count(const struct player *player) {
     return player->gathered == 0 && player->sent_of_first > 0 ? 1 : player->gathered;
 }
@@ -191,7 +197,8 @@ static bool is_sync(const struct packet *packet, bool has_video) {
     return packet->role == (has_video ? PACKET_KEY_FRAME : PACKET_AUDIO);
 }
 
-/* The loop time at which a packet came to the player: one that was cached, when the player was started. */
+/* The loop time at which a packet came to the player: one that was cached, when the player was
+ * started. */
 static uint64_t came_at(const struct player *player, const struct packet *packet) {
     return packet->received_at > player->started_at ? packet->received_at : player->started_at;
 }
@@ -204,7 +211,8 @@ uint64_t player_waited_ms(const struct player *player, uint64_t now) {
     return now > came ? now - came : 0;
 }
 
-/* The last header in each place is kept of those: decoders need them, and the frames are for them. */
+/* The last header in each place is kept of those: decoders need them, and the frames are for
+ * them. */
 static size_t skip_frames(struct player *player, size_t from, size_t to) {
     uint64_t seen = 0;
     _Static_assert(TRACKS_HEADERS <= 64, "a bit for each place");
@@ -234,7 +242,8 @@ static bool is_held_back(struct player *player, const struct packet *packet) {
     return player->needs_key & bit;
 }
 
-/* Of what is left behind a gap, each other video track's frames come from a key frame of its own on. */
+/* Of what is left behind a gap, each other video track's frames come from a key frame of its own
+ * on. */
 static void hold_back_queued(struct player *player, size_t from) {
     size_t to = from;
     player->needs_key = UINT32_MAX;
@@ -253,7 +262,8 @@ static void hold_back_queued(struct player *player, size_t from) {
     player->count = to;
 }
 
-/* Skips what has waited for too long, where a newer packet is queued that decoding can begin with. */
+/* Skips what has waited for too long, where a newer packet is queued that decoding can begin
+ * with. */
 static void catch_up(struct player *player, uint64_t now) {
     size_t kept = kept_count(player);
     if (player->catch_up_ms == 0 || player->since_sync == 0 || player->count <= kept + player->since_sync ||
@@ -283,7 +293,8 @@ static bool wants_video(const struct player *player, bool has_video) {
     return has_video && (!player->form.format->is_packetized || player->form.tracks[0]);
 }
 
-/* A packet is to be queued. One that has lost frames is not up to date by that: it has to keep up for a while. */
+/* A packet is to be queued. One that has lost frames is not up to date by that: it has to keep up
+ * for a while. */
 static void note_time(struct player *player, uint64_t now, bool was_behind) {
     if (player->behind_since == 0) {
         player->behind_since = now;

@@ -1,13 +1,16 @@
 /*
- * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds references; what a
- * player is behind costs memory only as far as nobody else holds the same blocks.
+ * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds
+ * references; what a player is behind costs memory only as far as nobody else holds the same
+ * blocks.
  *
- * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One that would be sent
- * what has waited for too long skips to the newest key frame that is queued, so that it does not stay late. The packet
- * that is partly sent, and those that the kernel holds, are never taken back: what the player receives is always whole
- * tags. The kernel holds none of a player whose socket has no room: it costs the packet that is partly sent.
+ * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One
+ * that would be sent what has waited for too long skips to the newest key frame that is queued, so
+ * that it does not stay late. The packet that is partly sent, and those that the kernel holds, are
+ * never taken back: what the player receives is always whole tags. The kernel holds none of a
+ * player whose socket has no room: it costs the packet that is partly sent.
  *
- * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes all that is queued.
+ * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes
+ * all that is queued.
  */
 #ifndef SLUICED_PLAYER_H
 #define SLUICED_PLAYER_H
@@ -25,12 +28,14 @@ enum { PLAYER_PREAMBLE = 384 };
 struct coalesce_group;
 
 enum player_state {
-    PLAYER_ASKING,  /* for the stream's tracks; set at the start of one who must be told what they are */
+    /* for the stream's tracks; set at the start of one who must be told what they are */
+    PLAYER_ASKING,
     PLAYER_PAUSED,  /* wants nothing; set by its session */
     PLAYER_WAITING, /* for the stream's first frame; set at the start */
     PLAYER_PLAYING, /* set by the stream when it starts or catches up */
-    PLAYER_BEHIND,  /* waits for a key frame; set when there is none to start with, and on overflow */
-    PLAYER_ENDING,  /* sends what is queued and its end; set by player_end() */
+    /* waits for a key frame; set when there is none to start with, and on overflow */
+    PLAYER_BEHIND,
+    PLAYER_ENDING, /* sends what is queued and its end; set by player_end() */
 };
 
 struct player {
@@ -44,8 +49,8 @@ struct player {
     struct coalesce_group *merge; /* those who are sent to together with it; NULL: nobody */
 
     /*
-     * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most PLAYER_PREAMBLE. NULL
-     * where nothing does.
+     * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most
+     * PLAYER_PREAMBLE. NULL where nothing does.
      */
     size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
 
@@ -58,29 +63,39 @@ struct player {
     bool begun;           /* the preamble is queued or sent */
     uint32_t description; /* RTP: of the stream's tracks, as the player's user knows them */
     bool opened;          /* the headers have been queued once */
-    uint32_t needs_key;   /* bits of the video tracks of which frames are held back until a key frame */
-    bool needs_header;    /* the decoder's headers must be sent before the next frame, where they are not known */
+    /* bits of the video tracks of which frames are held back until a key frame */
+    uint32_t needs_key;
+    /* the decoder's headers must be sent before the next frame, where they are not known */
+    bool needs_header;
 
-    /* Versions of the headers that are queued or have been sent last, by their places; 0: none is known to be. */
+    /* Versions of the headers that are queued or have been sent last, by their places; 0: none is
+     * known to be. */
     uint32_t told[TRACKS_HEADERS];
 
     struct packet **queue;       /* a ring of a power of two */
     struct packet_pool *packets; /* to which that is charged; the packets' */
     size_t capacity, first, count;
-    size_t due;            /* packets at the front that are to be sent now; the others wait for their window's end */
-    size_t gathered;       /* packets at the front that the kernel may be reading */
-    size_t sent_of_first;  /* bytes of the front packet that have been sent */
-    size_t since_sync;     /* packets from the last one on that decoding can begin with; 0: none is queued */
+    /* packets at the front that are to be sent now; the others wait for their window's end */
+    size_t due;
+    size_t gathered;      /* packets at the front that the kernel may be reading */
+    size_t sent_of_first; /* bytes of the front packet that have been sent */
+    /* packets from the last one on that decoding can begin with; 0: none is queued */
+    size_t since_sync;
     uint64_t queued_bytes; /* payload */
     uint64_t limit;
-    uint32_t catch_up_ms;  /* what has waited for longer is skipped where there is a newer key frame; 0: nothing is */
-    uint64_t started_at;   /* loop time at which it was last started; what was cached is queued since then */
-    uint64_t behind_since; /* loop time since which it has not been sent all that it was to get; 0: never yet */
-    uint64_t lost_at;      /* loop time at which it went on behind what it has lost by being slow; 0: never */
+    /* what has waited for longer is skipped where there is a newer key frame; 0: nothing is */
+    uint32_t catch_up_ms;
+    /* loop time at which it was last started; what was cached is queued since then */
+    uint64_t started_at;
+    /* loop time since which it has not been sent all that it was to get; 0: never yet */
+    uint64_t behind_since;
+    /* loop time at which it went on behind what it has lost by being slow; 0: never */
+    uint64_t lost_at;
 
     uint8_t preamble[PLAYER_PREAMBLE];
     size_t preamble_size, preamble_sent;
-    const void *tail; /* behind the last packet, once there was a preamble; its user's, set by begin() */
+    /* behind the last packet, once there was a preamble; its user's, set by begin() */
+    const void *tail;
     size_t tail_size, tail_sent;
 
     uint64_t bytes_sent; /* on the wire */
@@ -96,7 +111,8 @@ struct player {
 void player_push(struct player *player, struct packet *packet, const struct stream_headers *headers, bool has_video);
 
 /*
- * Starts a player with what the stream has cached, or waits for its next key frame where it has video. @now: loop time
+ * Starts a player with what the stream has cached, or waits for its next key frame where it has
+ * video. @now: loop time
  */
 void player_start(struct player *player, uint64_t now, uint8_t flags, const struct gop *gop,
                   const struct stream_headers *headers, bool has_video);
@@ -120,8 +136,8 @@ uint64_t player_dropped(const struct player *player);
 uint32_t player_queued_ms(const struct player *player);
 
 /*
- * For how long it has been behind, milliseconds: something has been queued all the while, or lost. 0 for one that has
- * been sent everything.
+ * For how long it has been behind, milliseconds: something has been queued all the while, or lost.
+ * 0 for one that has been sent everything.
  */
 uint64_t player_behind_ms(const struct player *player, uint64_t now);
 
@@ -131,7 +147,8 @@ uint64_t player_waited_ms(const struct player *player, uint64_t now);
 /* No more packets: what is queued is sent, then the end of the body. */
 void player_end(struct player *player);
 
-/* The first packet of each track that is queued, where there is one; the time of the first of all, in milliseconds. */
+/* The first packet of each track that is queued, where there is one; the time of the first of all,
+ * in milliseconds. */
 uint32_t player_first_packets(const struct player *player, const struct packet *ret_first[PACKET_TRACKS]);
 
 /* Everything has been sent, after player_end(). */
@@ -141,8 +158,8 @@ bool player_is_done(const struct player *player);
 size_t player_gather(struct player *player, struct iovec *iov, size_t max);
 
 /*
- * In place of player_gather() for who puts something of its own between packets: what remains of the one that is partly
- * sent, then the others.
+ * In place of player_gather() for who puts something of its own between packets: what remains of
+ * the one that is partly sent, then the others.
  */
 size_t player_gather_rest(struct player *player, struct iovec *iov, size_t max);
 size_t player_gather_more(struct player *player, struct iovec *iov, size_t max);

@@ -42,8 +42,8 @@ static void make_cached_alone(struct stream *stream) {
 }
 
 /*
- * RTP is sent from now on, of the tracks as they are now: of the group first, so that sequence numbers go up. What has
- * been made for a player before is shared.
+ * RTP is sent from now on, of the tracks as they are now: of the group first, so that sequence
+ * numbers go up. What has been made for a player before is shared.
  */
 static void begin_rtp(struct stream *stream) {
     if (stream->rtp_players == 0)
@@ -84,7 +84,8 @@ static void flush_merges(struct stream *stream) {
         coalesce_flush(merge);
 }
 
-/* Counts a packet that has been queued for all players. What is gathered is memory: none is to be had, none is used. */
+/* Counts a packet that has been queued for all players. What is gathered is memory: none is to be
+ * had, none is used. */
 static void gather(struct stream *stream, const struct packet *packet) {
     if (!stream->merges)
         return;

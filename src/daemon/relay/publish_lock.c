@@ -134,9 +134,9 @@ static bool is_leaving(struct publish_waiter *waiter) {
 }
 
 /*
- * Whether the publisher that has the stream is to go. It is not for one that is going itself: that has been late, and
- * there is another after it. Nor for a pull, or it and a publisher would displace each other for ever. One that we
- * close goes already, and is waited for.
+ * Whether the publisher that has the stream is to go. It is not for one that is going itself: that
+ * has been late, and there is another after it. Nor for a pull, or it and a publisher would
+ * displace each other for ever. One that we close goes already, and is waited for.
  */
 static bool displaces(struct publish_waiter *waiter, uint64_t now) {
     const struct stream *stream = waiter->stream;
@@ -163,7 +163,8 @@ static bool displaces(struct publish_waiter *waiter, uint64_t now) {
 /* Whether the stream's publisher stays; asked once for all that wait. */
 enum holder { HOLDER_UNKNOWN, HOLDER_STAYS, HOLDER_LEAVES };
 
-/* What is to become of it now: 0: it gets the stream, if that can be; an error; or 1: it goes on waiting. */
+/* What is to become of it now: 0: it gets the stream, if that can be; an error; or 1: it goes on
+ * waiting. */
 static int judge(struct publish_waiter *waiter, uint64_t now, enum holder *holder) {
     const struct stream *stream = waiter->stream;
     uint64_t waited = now - waiter->since;

@@ -1,9 +1,10 @@
 /*
- * Claims: publishers that wait for a name that another one still has. A peer that closes its connection and comes back
- * at once may be heard of before the end of the connection that it has closed: with workers they come by different
- * ways, and even on one loop there is no order between two sockets. So who finds its name taken waits a moment, and
- * gets it when it is left. Where the kernel knows that the connection of who has it is ending, which is not read yet,
- * it waits for that. Its worker's thread only.
+ * Claims: publishers that wait for a name that another one still has. A peer that closes its
+ * connection and comes back at once may be heard of before the end of the connection that it has
+ * closed: with workers they come by different ways, and even on one loop there is no order between
+ * two sockets. So who finds its name taken waits a moment, and gets it when it is left. Where the
+ * kernel knows that the connection of who has it is ending, which is not read yet, it waits for
+ * that. Its worker's thread only.
  */
 #ifndef SLUICED_PUBLISH_LOCK_H
 #define SLUICED_PUBLISH_LOCK_H
@@ -19,14 +20,18 @@
 enum same_name {
     SAME_NAME_REFUSE,    /* it is refused */
     SAME_NAME_TAKE_OVER, /* the one that has it is ended */
-    SAME_NAME_RESUME,    /* it is refused; and who has left is waited for, and nobody else gets the name meanwhile */
+    /* it is refused; and who has left is waited for, and nobody else gets the name meanwhile */
+    SAME_NAME_RESUME,
 };
 
 enum {
-    PUBLISH_LOCK_MS = 1000, /* that one waits at least: an end may still be behind what the peer's kernel has to send */
-    PUBLISH_LOCK_ENDING_MS = 5000,  /* and for a connection that is ending: what is left of it is read in no time */
-    PUBLISH_WAITERS_OF_STREAM = 64, /* most that wait for one name; further ones are refused at once */
-    PUBLISH_WAITERS_OF_HOST = 16,   /* and of these, of one host, or network of 64 bits */
+    /* that one waits at least: an end may still be behind what the peer's kernel has to send */
+    PUBLISH_LOCK_MS = 1000,
+    /* and for a connection that is ending: what is left of it is read in no time */
+    PUBLISH_LOCK_ENDING_MS = 5000,
+    /* most that wait for one name; further ones are refused at once */
+    PUBLISH_WAITERS_OF_STREAM = 64,
+    PUBLISH_WAITERS_OF_HOST = 16,         /* and of these, of one host, or network of 64 bits */
     PUBLISH_WAITERS_OF_HOST_IN_ALL = 256, /* of one host for all names of a worker */
 };
 
@@ -40,7 +45,8 @@ struct publish_calls {
     struct cidr_address (*host)(const struct session *session);
     bool (*is_pull)(const struct session *session);    /* the daemon fetches the stream */
     bool (*is_closing)(const struct session *session); /* by the daemon */
-    bool (*is_ending)(const struct session *session);  /* or by its peer, as the kernel knows it, read or not */
+    /* or by its peer, as the kernel knows it, read or not */
+    bool (*is_ending)(const struct session *session);
     void (*kick)(struct session *session, int error);
 };
 
@@ -65,7 +71,8 @@ struct publish_lock_list {
     struct stream *first, *last;
 };
 
-/* Of a stream: those that wait for its name, in the order in which they have come. All zero at the beginning. */
+/* Of a stream: those that wait for its name, in the order in which they have come. All zero at the
+ * beginning. */
 struct publish_lock {
     struct publish_waiter *first, *last;
     uint32_t count;
@@ -76,8 +83,9 @@ struct publish_lock {
 /* Of a worker. */
 struct publish_locks {
     sluice_loop *loop;
-    struct ip_limit *hosts;                /* how many claims each has */
-    struct publish_lock_list due, waiting; /* to be looked at in the next turn, and with the next tick */
+    struct ip_limit *hosts; /* how many claims each has */
+    /* to be looked at in the next turn, and with the next tick */
+    struct publish_lock_list due, waiting;
     sluice_call call;
     bool posted;
 };
@@ -89,10 +97,10 @@ int publish_locks_init(struct publish_locks *locks, sluice_loop *loop);
 void publish_locks_clear(struct publish_locks *locks);
 
 /*
- * Takes the stream for a publisher. @waiter: with decided() set; @source: stays while it waits
- * 0; 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the stream; -EBUSY:
- * it is kept for one that has left; -EKEYREJECTED: this one is banned. At once, too: -EEXIST also where too many wait,
- * of all or of its host; -ENOMEM
+ * Takes the stream for a publisher. @waiter: with decided() set; @source: stays while it waits 0;
+ * 1: it waits, and decided() says later what has come of it: 0, -EEXIST: another publisher has the
+ * stream; -EBUSY: it is kept for one that has left; -EKEYREJECTED: this one is banned. At once,
+ * too: -EEXIST also where too many wait, of all or of its host; -ENOMEM
  */
 int publish_lock_acquire(struct publish_waiter *waiter, struct stream *stream, const struct stream_source *source);
 
@@ -103,14 +111,14 @@ void publish_lock_cancel(struct publish_waiter *waiter);
 void publish_lock_released(struct stream *stream);
 
 /*
- * Now and then: decides what can be decided, and refuses those that have waited in vain; a part of them in each turn
- * where they are many.
+ * Now and then: decides what can be decided, and refuses those that have waited in vain; a part of
+ * them in each turn where they are many.
  */
 void publish_locks_decide(struct publish_locks *locks);
 
 /*
- * The publisher of a stream leaves, and @error says why: where that is what the policy waits for, it is kept for a
- * while, for who comes from the same host.
+ * The publisher of a stream leaves, and @error says why: where that is what the policy waits for,
+ * it is kept for a while, for who comes from the same host.
  */
 void publish_lock_reserve(struct stream *stream, int error, uint64_t now);
 

@@ -63,8 +63,9 @@ static void want_room(struct stream *stream, void *user) {
 }
 
 /*
- * The slowest players: the one whose queue goes back furthest, and those who are half as slow. The players of a stream
- * hold the same blocks, so that to drop one of several that have stalled would free nothing.
+ * The slowest players: the one whose queue goes back furthest, and those who are half as slow. The
+ * players of a stream hold the same blocks, so that to drop one of several that have stalled would
+ * free nothing.
  */
 static bool shed_slowest(struct registry *registry, struct shedding *shedding) {
     shedding->now = sluice_loop_now(registry->loop);
@@ -93,7 +94,8 @@ bool reclaim(struct registry *registry, enum reclaim_for what) {
     if (drop_largest(registry, &shedding))
         return true;
     registry_each(registry, find_longest_queue, &shedding);
-    /* The largest gives way: that may be a message that is not whole, which no player is to pay for. */
+    /* The largest gives way: that may be a message that is not whole, which no player is to pay
+     * for. */
     if (what == RECLAIM_FOR_BLOCKS &&
         registry_tell_shortage(registry, shedding.longest ? shedding.longest->queued_bytes : 0))
         return true;

@@ -1,5 +1,6 @@
 /*
- * The streams of a worker by name. A stream exists as long as it has a publisher or a player. The worker's thread only.
+ * The streams of a worker by name. A stream exists as long as it has a publisher or a player. The
+ * worker's thread only.
  */
 #ifndef SLUICED_REGISTRY_H
 #define SLUICED_REGISTRY_H
@@ -13,8 +14,8 @@ void registry_free(struct registry *registry);
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits);
 
 /*
- * The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the name), -EUSERS (there
- * are as many as there may be), -ENOMEM
+ * The stream of that name, made where it does not exist, with one more reference. 0, -EINVAL (the
+ * name), -EUSERS (there are as many as there may be), -ENOMEM
  */
 int registry_get(struct registry *registry, const char *name, size_t length, uint64_t now, struct stream **ret_stream);
 
@@ -25,8 +26,9 @@ struct stream *registry_find(const struct registry *registry, const char *name);
 void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 /*
- * Blocks are short, and there is nothing left to give up but what is queued for players that keep up: calls for
- * something that holds more than @bytes to give way, but not what is being published. True when something did.
+ * Blocks are short, and there is nothing left to give up but what is queued for players that keep
+ * up: calls for something that holds more than @bytes to give way, but not what is being published.
+ * True when something did.
  */
 void registry_on_shortage(struct registry *registry, registry_shortage_fn *call, void *user);
 bool registry_tell_shortage(struct registry *registry, uint64_t bytes);
@@ -36,7 +38,8 @@ void registry_on_opened(struct registry *registry, void (*call)(struct stream *s
 
 void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals);
 
-/* Whether a stream of its has players elsewhere, or one of its players a stream that is another worker's. */
+/* Whether a stream of its has players elsewhere, or one of its players a stream that is another
+ * worker's. */
 bool registry_is_spread(struct registry *registry);
 
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */
@@ -46,8 +49,8 @@ uint64_t registry_packet_bytes(const struct registry *registry);
 void registry_tick(struct registry *registry, uint64_t elapsed_ms);
 
 /*
- * A replica of another worker's stream, which is counted by that one alone. @fed_by, @lender: live as long as the
- * replica. 0, -ENOMEM
+ * A replica of another worker's stream, which is counted by that one alone. @fed_by, @lender: live
+ * as long as the replica. 0, -ENOMEM
  */
 int registry_add_replica(struct registry *registry, const struct stream_state *state, struct replica *fed_by,
                          const struct replica_site *lender, struct stream **ret_replica);

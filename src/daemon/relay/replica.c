@@ -93,8 +93,8 @@ bool replica_is_pressed(const struct replica_site *lender) {
 }
 
 /*
- * While a quarter of the blocks is free, what is lent does not matter: much of it is what the stream has cached, too,
- * and is counted twice.
+ * While a quarter of the blocks is free, what is lent does not matter: much of it is what the
+ * stream has cached, too, and is counted twice.
  */
 static bool look_whether_short(struct replica_site *here) {
     sluice_pool_stats pool = {.size = sizeof pool};

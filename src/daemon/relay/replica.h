@@ -1,13 +1,16 @@
 /*
- * A feed: some of a stream's players are served by another worker, which has a replica of the stream for them. What the
- * stream's own worker has taken in goes there by reference, in posted batches, and the replica is to its players what
- * the stream is to its own: it has a cached group, queues, merge windows. Everything else (the publisher, its name,
- * time, recordings, pulls) is the stream's own worker's alone.
+ * A feed: some of a stream's players are served by another worker, which has a replica of the
+ * stream for them. What the stream's own worker has taken in goes there by reference, in posted
+ * batches, and the replica is to its players what the stream is to its own: it has a cached group,
+ * queues, merge windows. Everything else (the publisher, its name, time, recordings, pulls) is the
+ * stream's own worker's alone.
  *
- * The blocks stay those of the worker that has received them. What it has lent is counted, and bounded: beyond that
- * the replica is treated like a player that is slow, and loses frames up to a key frame.
+ * The blocks stay those of the worker that has received them. What it has lent is counted, and
+ * bounded: beyond that the replica is treated like a player that is slow, and loses frames up to a
+ * key frame.
  *
- * Each call says whose thread it is for: that of the stream's own worker ("here"), or that of the replica's ("there").
+ * Each call says whose thread it is for: that of the stream's own worker ("here"), or that of the
+ * replica's ("there").
  */
 #ifndef SLUICED_REPLICA_H
 #define SLUICED_REPLICA_H
@@ -33,7 +36,8 @@ struct replica_site {
     const atomic_bool *over; /* no loop runs any more: nothing is to be posted */
 };
 
-/* Here: makes one, which begins with what a player would be sent that comes now. NULL without memory. */
+/* Here: makes one, which begins with what a player would be sent that comes now. NULL without
+ * memory. */
 struct replica *replica_open(struct stream *stream, struct replica_site *here, struct replica_site *there);
 
 /* Here: the stream's feed to that worker; or NULL. */

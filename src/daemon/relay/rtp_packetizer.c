@@ -13,17 +13,19 @@ enum {
     PCMU_MONO = 0, /* RFC 3551, table 4 */
     PCMA_MONO = 8,
     /*
-     * A frame may have so many RTP packets, and one more for so many bytes. A packet costs some dozens of bytes, and
-     * is walked over: a frame of NAL units of a byte each would cost a hundred times what it brings.
+     * A frame may have so many RTP packets, and one more for so many bytes. A packet costs some
+     * dozens of bytes, and is walked over: a frame of NAL units of a byte each would cost a hundred
+     * times what it brings.
      */
     FRAME_PACKETS = 256,
     FRAME_PACKET_BYTES = 512,
     /* How the wall clock of reports follows the media. */
-    TOLERANCE_MS = 500, /* by which it may be wrong: players need the tracks to agree, not the time of day */
-    STEP_MS = 1000,     /* beyond which it moves at once: players jump with it */
-    SLEW_MS = 1,        /* and short of which it moves by so much for each window */
-    GAP_MS = 1000,      /* without a frame */
-    WINDOW_MS = 3000,   /* in which no frame is in time */
+    /* by which it may be wrong: players need the tracks to agree, not the time of day */
+    TOLERANCE_MS = 500,
+    STEP_MS = 1000,   /* beyond which it moves at once: players jump with it */
+    SLEW_MS = 1,      /* and short of which it moves by so much for each window */
+    GAP_MS = 1000,    /* without a frame */
+    WINDOW_MS = 3000, /* in which no frame is in time */
 };
 
 bool rtp_packetizer_has_tracks(const struct rtp_packetizer *output) {
@@ -39,8 +41,8 @@ static struct packet *header_in(const struct stream_headers *headers, unsigned t
 }
 
 /*
- * What is known of a main track: by its sequence header, or by its codec alone. @header: the one that is in force, or
- * NULL. False where RTP cannot carry it.
+ * What is known of a main track: by its sequence header, or by its codec alone. @header: the one
+ * that is in force, or NULL. False where RTP cannot carry it.
  */
 static bool read_config(const struct stream *stream, unsigned number, const struct packet *header,
                         sluice_codec_config *config) {
@@ -56,7 +58,8 @@ static bool read_config(const struct stream *stream, unsigned number, const stru
            sluice_codec_init(config, track->codec, 0, track->channels) == 0;
 }
 
-/* What players were told and cannot be told again: of video, parameter sets come with the key frames. */
+/* What players were told and cannot be told again: of video, parameter sets come with the key
+ * frames. */
 static bool is_other_config(const sluice_codec_config *before, const sluice_codec_config *config) {
     if (before->codec != config->codec || before->clock_rate != config->clock_rate ||
         before->channels != config->channels)
@@ -100,7 +103,8 @@ static int make_track(struct rtp_track *track, unsigned number) {
     return sluice_flv_rtp_new(&options, &track->rtp);
 }
 
-/* The track by the header with which the group begins, unless what follows it is another track to players. */
+/* The track by the header with which the group begins, unless what follows it is another track to
+ * players. */
 static bool choose_config(struct rtp_packetizer *output, const struct stream *stream, unsigned number,
                           sluice_codec_config *config) {
     uint8_t place = tracks_of(stream, number)->main;
@@ -195,11 +199,12 @@ static int64_t correction(int64_t late) {
 }
 
 /*
- * Both tracks have one wall clock, which follows the media. A late frame may have been held up on its way. But if no
- * frame of a while was in time, then the time of the publisher has stood still (the clock moves by the lateness of the
- * least late frame) or its clock differs from ours (it is followed by steps that nobody notices). A player that
- * takes times from reports jumps when the clock does, so unsteady frames move nothing. A frame ahead of the clock
- * cannot have been held up: it moves the clock at once, if it is far ahead, or no report has shown the clock yet.
+ * Both tracks have one wall clock, which follows the media. A late frame may have been held up on
+ * its way. But if no frame of a while was in time, then the time of the publisher has stood still
+ * (the clock moves by the lateness of the least late frame) or its clock differs from ours (it is
+ * followed by steps that nobody notices). A player that takes times from reports jumps when the
+ * clock does, so unsteady frames move nothing. A frame ahead of the clock cannot have been held up:
+ * it moves the clock at once, if it is far ahead, or no report has shown the clock yet.
  */
 static void note_time(struct rtp_packetizer *output, uint32_t timestamp) {
     uint64_t now = ntp_now();
@@ -284,7 +289,8 @@ void rtp_packetizer_begin(struct rtp_packetizer *output, const struct stream *st
         note_time(output, last->timestamp);
 }
 
-/* A header that is the stream's now. True: the track is another one by it than players were told. */
+/* A header that is the stream's now. True: the track is another one by it than players were
+ * told. */
 static bool take_header(struct rtp_packetizer *output, const struct stream *stream, const struct packet *header) {
     sluice_codec_config config;
     struct rtp_track *track = track_of(output, header);
@@ -300,9 +306,9 @@ static bool take_header(struct rtp_packetizer *output, const struct stream *stre
 }
 
 /*
- * Makes the packet's RTP packets, unless it has them; takes note of headers. Where that fails, it has none: for want of
- * memory, or because the frame is in more parts than its size is worth. Players of tracks that are others from now on
- * are ended: they cannot be told.
+ * Makes the packet's RTP packets, unless it has them; takes note of headers. Where that fails, it
+ * has none: for want of memory, or because the frame is in more parts than its size is worth.
+ * Players of tracks that are others from now on are ended: they cannot be told.
  */
 static void packetize(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
     struct rtp_packetizer *output = (struct rtp_packetizer *)sink;

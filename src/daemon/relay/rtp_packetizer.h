@@ -1,6 +1,7 @@
 /*
- * A stream as RTP: its tracks, and each frame's packets, made once for all its RTSP players. They are parts of the
- * tag's payload in place, each behind a few bytes of its own. Its worker's thread only.
+ * A stream as RTP: its tracks, and each frame's packets, made once for all its RTSP players. They
+ * are parts of the tag's payload in place, each behind a few bytes of its own. Its worker's thread
+ * only.
  */
 #ifndef SLUICED_RTP_PACKETIZER_H
 #define SLUICED_RTP_PACKETIZER_H
@@ -28,8 +29,9 @@ struct rtp_track {
 struct rtp_packetizer {
     struct stream_sink sink;
     struct rtp_track tracks[PACKET_TRACKS];
-    uint64_t id;          /* of the session description */
-    uint32_t description; /* another number where players would have to be told anew what the tracks are */
+    uint64_t id; /* of the session description */
+    /* another number where players would have to be told anew what the tracks are */
+    uint32_t description;
     bool has_clock, is_reported;
     uint64_t ntp_zero;      /* wall clock at the stream's time 0 */
     sluice_rtp_clock clock; /* the stream's time, milliseconds */
@@ -44,9 +46,9 @@ struct rtp_packetizer {
 struct rtp_packetizer *rtp_packetizer_new(struct stream *stream);
 
 /*
- * Takes the main tracks from the headers that players begin with, those of the group, then makes what it holds. Where a
- * header has changed within the group in a way that players would have to be told, the group is not for them, and the
- * tracks are those of now.
+ * Takes the main tracks from the headers that players begin with, those of the group, then makes
+ * what it holds. Where a header has changed within the group in a way that players would have to be
+ * told, the group is not for them, and the tracks are those of now.
  */
 void rtp_packetizer_begin(struct rtp_packetizer *output, const struct stream *stream);
 
@@ -63,7 +65,8 @@ bool rtp_packetizer_has_tracks(const struct rtp_packetizer *output);
 int rtp_packetizer_write_sdp(const struct rtp_packetizer *output, const char *name, const char *address, char *buffer,
                              size_t size);
 
-/* Writes a sender report of a track. Bytes, at most RTP_MAX_REPORT; 0 before there is anything to say. */
+/* Writes a sender report of a track. Bytes, at most RTP_MAX_REPORT; 0 before there is anything to
+ * say. */
 size_t rtp_packetizer_write_report(struct rtp_packetizer *output, unsigned track, uint8_t buffer[RTP_MAX_REPORT]);
 
 #endif

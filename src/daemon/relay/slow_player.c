@@ -14,7 +14,8 @@ bool slow_player_is(const struct player *player, uint64_t now) {
            (player->state == PLAYER_BEHIND && player->opened);
 }
 
-/* Once in a player's life: one that comes and goes at the edge of what its network can do would fill the log. */
+/* Once in a player's life: one that comes and goes at the edge of what its network can do would
+ * fill the log. */
 static void tell(struct player *player, const char *peer, uint64_t now) {
     player->told_slow = true;
     LOG(LOG_WARNING, "player is slow", {"stream", player->stream->name}, {"peer", peer},

@@ -10,10 +10,12 @@
 #include "daemon/base/object_id.h"
 
 enum {
-    SETTLE_MS = 500,          /* of the stream's time: a claimed track that has not come by then is not coming */
+    /* of the stream's time: a claimed track that has not come by then is not coming */
+    SETTLE_MS = 500,
     SHED_ROUNDS = 64,         /* tries to make room before a frame is given up */
     PREVIOUS_MOST = 16 << 10, /* bytes of a frame that are held for the accounts of the next one */
-    HEADERS_FREE = 8,         /* blocks of headers that any stream may hold, now and at its group's beginning */
+    /* blocks of headers that any stream may hold, now and at its group's beginning */
+    HEADERS_FREE = 8,
 };
 
 void stream_add_sink(struct stream *stream, struct stream_sink *sink) {
@@ -183,7 +185,8 @@ void stream_want(struct stream *stream) {
         stream->registry->wanted(stream, stream->registry->wanted_user);
 }
 
-/* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is onMetaData. */
+/* Reads onMetaData, and cuts off the "@setDataFrame" that only a server wants. True when it is
+ * onMetaData. */
 static bool read_metadata(struct stream *stream, sluice_flv_tag *tag) {
     sluice_flv_metadata metadata;
     if (tag->type != SLUICE_FLV_SCRIPT || sluice_flv_read_metadata(&tag->payload, &metadata) < 0)
@@ -238,14 +241,16 @@ static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_
     return error;
 }
 
-/* What the pool lacks while the frame is held, in blocks: views, of which it has a number, count as their share. */
+/* What the pool lacks while the frame is held, in blocks: views, of which it has a number, count as
+ * their share. */
 static uint32_t pool_share(const sluice_slice *payload, const sluice_slice *before) {
     size_t blocks = sluice_slice_footprint(payload, before);
     size_t views = sluice_slice_blocks(payload) / SLUICE_POOL_VIEWS_PER_BLOCK;
     return (uint32_t)(views > blocks ? views : blocks);
 }
 
-/* What the next frame may share a block with. Of a large one its end: nothing else could give the rest up. */
+/* What the next frame may share a block with. Of a large one its end: nothing else could give the
+ * rest up. */
 static void remember(struct stream *stream, const sluice_slice *payload) {
     size_t length = sluice_slice_length(payload), from = length > PREVIOUS_MOST ? length - 1 : 0;
     sluice_slice_release(&stream->previous);
@@ -261,7 +266,8 @@ static struct packet *new_packet(struct registry *registry, const sluice_flv_tag
     return packet;
 }
 
-/* The version of a header or of metadata, the same for the same bytes in the same place; 0 for others. */
+/* The version of a header or of metadata, the same for the same bytes in the same place; 0 for
+ * others. */
 static uint32_t header_version(struct stream *stream, const struct packet *packet) {
     if (packet->role >= PACKET_KEY_FRAME)
         return 0;
@@ -309,11 +315,13 @@ static uint64_t opening_blocks(const struct stream *stream) {
 }
 
 /*
- * The beginning of a stream, until its tracks are known: the flags that players are told must be true, or they wait
- * for a track that never comes. What has come meanwhile is in the group, and players start with all of it.
+ * The beginning of a stream, until its tracks are known: the flags that players are told must be
+ * true, or they wait for a track that never comes. What has come meanwhile is in the group, and
+ * players start with all of it.
  */
 static void collect(struct stream *stream, struct packet *packet) {
-    /* What comes before the first frame is with the headers, what comes later is in its place among the frames. */
+    /* What comes before the first frame is with the headers, what comes later is in its place among
+     * the frames. */
     if (packet->role < PACKET_KEY_FRAME && !stream->opened)
         return;
     if (!stream->opened) {
@@ -438,9 +446,9 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
 }
 
 /*
- * Publishes the tracks of a tag that holds many, each as a tag of its own; as many as there may be, and what is behind
- * them is not looked at. The main track's is the first, since a group begins with its key frame, and the others' key
- * frames belong to it. 0, -ENOMEM (one of them is lost)
+ * Publishes the tracks of a tag that holds many, each as a tag of its own; as many as there may be,
+ * and what is behind them is not looked at. The main track's is the first, since a group begins
+ * with its key frame, and the others' key frames belong to it. 0, -ENOMEM (one of them is lost)
  */
 static int publish_parts(struct stream *stream, const sluice_flv_tag *tag, uint8_t flags) {
     uint8_t main = tracks_main(stream_tracks(stream, tag->type))->id;

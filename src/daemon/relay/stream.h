@@ -1,6 +1,6 @@
 /*
- * A stream: one publisher at most, any number of players, and what they are started with. What it is sent goes to its
- * sinks (stream_sink.h). Its worker's thread only.
+ * A stream: one publisher at most, any number of players, and what they are started with. What it
+ * is sent goes to its sinks (stream_sink.h). Its worker's thread only.
  */
 #ifndef SLUICED_STREAM_H
 #define SLUICED_STREAM_H
@@ -33,11 +33,15 @@ struct stream;
 
 /* What is set for a registry's streams. */
 struct stream_limits {
-    uint64_t packet_bytes;                  /* memory for what describes the streams' tags; of the first limits alone */
-    uint64_t most_streams;                  /* 0: no limit */
-    atomic_uint *streams;                   /* how many there are, in other registries, too; NULL: in this one alone */
-    const struct stream_policies *policies; /* of each stream; they stay until there are other limits */
-    bool keeps_none;                        /* for publishers that have gone, whatever the policies say */
+    /* memory for what describes the streams' tags; of the first limits alone */
+    uint64_t packet_bytes;
+    uint64_t most_streams; /* 0: no limit */
+    /* how many there are, in other registries, too; NULL: in this one alone */
+    atomic_uint *streams;
+    /* of each stream; they stay until there are other limits */
+    const struct stream_policies *policies;
+    /* for publishers that have gone, whatever the policies say */
+    bool keeps_none;
 };
 
 /* What has gone through all streams ever. Only goes up. */
@@ -77,7 +81,8 @@ struct registry {
     struct publish_locks locks; /* publishers that wait for the name of one of the streams */
     struct stream_totals gone;  /* of publishers and players that are no more */
     bool (*make_room)(struct registry *registry, enum reclaim_for what); /* reclaim() */
-    void (*wanted)(struct stream *stream, void *user);                   /* see registry_on_wanted() */
+    /* see registry_on_wanted() */
+    void (*wanted)(struct stream *stream, void *user);
     void *wanted_user;
     registry_shortage_fn *shortage; /* see registry_on_shortage(); or NULL */
     void *shortage_user;
@@ -91,9 +96,10 @@ enum { STREAM_IGNORED = 96 }; /* bytes */
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
-    char ignored[STREAM_IGNORED]; /* media of it that are not taken, "video/AV1, audio/AC3"; empty: there are none */
-    uint64_t since;               /* loop time at which it came: it may have waited for the name */
-    struct session *session;      /* that has the connection; NULL: none has */
+    /* media of it that are not taken, "video/AV1, audio/AC3"; empty: there are none */
+    char ignored[STREAM_IGNORED];
+    uint64_t since;          /* loop time at which it came: it may have waited for the name */
+    struct session *session; /* that has the connection; NULL: none has */
     const struct publish_calls *calls;
 };
 
@@ -111,18 +117,21 @@ struct stream {
     uint64_t publisher_id;     /* of the last one */
     uint64_t received_at;      /* loop time of its last tag */
     uint64_t left_at;          /* loop time since which there is no publisher */
-    uint64_t kept_until;       /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    uint64_t kept_until;
     const char *left_why;      /* the last publisher that has left; or NULL */
     struct stream_sink *sinks; /* by rank */
     struct stream_sink player_sink;
     struct player *players;
     uint32_t player_count;
-    struct replica *fed_by; /* a replica of another worker's stream, for some of its players; NULL: it is none */
+    /* a replica of another worker's stream, for some of its players; NULL: it is none */
+    struct replica *fed_by;
     const struct replica_site *lender; /* of a replica: the worker that its packets' memory is of */
     uint32_t rtp_players;              /* of those, the ones that are sent RTP */
     struct rtp_packetizer *rtp;        /* made for the first of them; or NULL */
-    uint32_t alone_players;            /* those that are sent the main tracks alone, as tags that name no track */
-    struct coalesce_group *merges;     /* players with a merge window, by window */
+    /* those that are sent the main tracks alone, as tags that name no track */
+    uint32_t alone_players;
+    struct coalesce_group *merges; /* players with a merge window, by window */
 
     struct stream_headers headers;
     struct gop gop;
@@ -131,22 +140,25 @@ struct stream {
 
     struct tracks video, audio;
     struct track_header metadata_header;
-    uint32_t versions;      /* of headers and metadata: the last one given */
-    uint64_t beyond_tracks; /* frames of this publisher's that are of more tracks than there may be: not taken */
+    uint32_t versions; /* of headers and metadata: the last one given */
+    /* frames of this publisher's that are of more tracks than there may be: not taken */
+    uint64_t beyond_tracks;
 
     /* Tracks, as SLUICE_FLV_HAS_ flags. */
     uint8_t seen;    /* of which something has come */
     uint8_t claimed; /* by the metadata, or else by the file header */
     bool has_metadata;
-    bool settled; /* all tracks that will come have come, as far as can be known: players are started */
-    bool opened;  /* the first frame has come */
+    /* all tracks that will come have come, as far as can be known: players are started */
+    bool settled;
+    bool opened; /* the first frame has come */
     uint32_t opened_at;
 
     struct timeline timeline;
     sluice_flv_metadata metadata;
     uint64_t bytes, video_frames, audio_frames, frames_dropped;
-    uint64_t sends;                       /* to its players, those that have gone included */
-    uint64_t rate_bytes, bits_per_second; /* bytes at the last rate tick, and what came since the one before */
+    uint64_t sends; /* to its players, those that have gone included */
+    /* bytes at the last rate tick, and what came since the one before */
+    uint64_t rate_bytes, bits_per_second;
 };
 
 /* What a replica of a stream is to know of it, besides its tags. */
@@ -195,16 +207,16 @@ void registry_uncount(struct registry *registry);
 void stream_add_totals(const struct stream *stream, struct stream_totals *totals);
 
 /*
- * For publish_lock.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it is kept for
- * another one, -EKEYREJECTED when this one is banned.
+ * For publish_lock.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it
+ * is kept for another one, -EKEYREJECTED when this one is banned.
  */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 
 void stream_detach(struct stream *stream, uint64_t now);
 
 /*
- * Whether nobody publishes, and has not for as long as a player waits that has come at @joined, nor is the publisher
- * that has left waited for.
+ * Whether nobody publishes, and has not for as long as a player waits that has come at @joined, nor
+ * is the publisher that has left waited for.
  */
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 
@@ -220,20 +232,22 @@ static inline bool stream_is_main(const struct stream *stream, const struct pack
 }
 
 /*
- * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its track. @flags: of
- * the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
+ * Takes one tag to everybody. One of many tracks is taken apart: each becomes a tag that names its
+ * track. @flags: of the publisher's file header. 0, or -ENOMEM (this tag is lost, or a part of it)
  */
 int stream_publish(struct stream *stream, sluice_flv_tag *tag, uint8_t flags);
 
-/* Bytes of blocks that large headers and metadata hold: nothing but the publisher's end gives them up. */
+/* Bytes of blocks that large headers and metadata hold: nothing but the publisher's end gives them
+ * up. */
 size_t stream_pinned(const struct stream *stream);
 
-/* A frame is lost that was to be published: it is counted, and everybody goes on with the next key frame. */
+/* A frame is lost that was to be published: it is counted, and everybody goes on with the next key
+ * frame. */
 void stream_lose(struct stream *stream);
 
 /*
- * Replicas: streams of another worker's, on this one. They are not counted as streams, nothing publishes them but these
- * calls, and they are not recorded.
+ * Replicas: streams of another worker's, on this one. They are not counted as streams, nothing
+ * publishes them but these calls, and they are not recorded.
  */
 void stream_get_state(const struct stream *stream, struct stream_state *ret_state);
 
@@ -241,10 +255,12 @@ void stream_get_state(const struct stream *stream, struct stream_state *ret_stat
 void stream_replica_begin(struct stream *replica);
 void stream_replica_end(struct stream *replica, uint64_t left_at, uint64_t kept_until);
 
-/* Takes one tag to the replica's players. What it does not take over stays the caller's, in the tag. */
+/* Takes one tag to the replica's players. What it does not take over stays the caller's, in the
+ * tag. */
 void stream_replica_publish(struct stream *replica, struct stream_tag *tag);
 
-/* The same for what is in the stream's cached group, and for headers, which no player is sent now. */
+/* The same for what is in the stream's cached group, and for headers, which no player is sent
+ * now. */
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group);
 
 /* A player has come to the stream: who has to know is told where it has no publisher. */

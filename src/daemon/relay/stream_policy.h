@@ -1,6 +1,6 @@
 /*
- * What may be otherwise for some streams than for the others: of the settings that take STREAM=VALUE, the values that
- * hold for a stream.
+ * What may be otherwise for some streams than for the others: of the settings that take
+ * STREAM=VALUE, the values that hold for a stream.
  */
 #ifndef SLUICED_STREAM_POLICY_H
 #define SLUICED_STREAM_POLICY_H
@@ -15,12 +15,13 @@ struct stream_policy {
     int same_name; /* enum same_name */
     uint64_t resume_ms;
     uint64_t first_data_ms;
-    uint64_t jump_ms;         /* 0: jumps of timestamps are left as they are */
-    uint64_t gop_size;        /* bytes; at most player_buffer */
-    uint64_t player_buffer;   /* bytes */
-    uint64_t frame_limit;     /* bytes; at most player_buffer */
-    uint64_t max_players;     /* 0: no limit */
-    uint64_t merge_window_ms; /* of the streams that have none of their own, listeners' go before it */
+    uint64_t jump_ms;       /* 0: jumps of timestamps are left as they are */
+    uint64_t gop_size;      /* bytes; at most player_buffer */
+    uint64_t player_buffer; /* bytes */
+    uint64_t frame_limit;   /* bytes; at most player_buffer */
+    uint64_t max_players;   /* 0: no limit */
+    /* of the streams that have none of their own, listeners' go before it */
+    uint64_t merge_window_ms;
     uint64_t wait_ms;
     uint64_t idle_ms;
     uint64_t stall_ms;
@@ -47,9 +48,10 @@ struct stream_policies {
 };
 
 /*
- * One more exception. Of a field, the first one holds whose pattern fits; given again with the same pattern, it has the
- * other value. @pattern: of so many characters, as stream_pattern_is_valid() has it; @value: of @size bytes, which the
- * field has. 0, -ENOSPC (there are STREAM_EXCEPTIONS_MOST), -ENOMEM
+ * One more exception. Of a field, the first one holds whose pattern fits; given again with the same
+ * pattern, it has the other value. @pattern: of so many characters, as stream_pattern_is_valid()
+ * has it; @value: of @size bytes, which the field has. 0, -ENOSPC (there are
+ * STREAM_EXCEPTIONS_MOST), -ENOMEM
  */
 int stream_policies_add(struct stream_policies *policies, const char *pattern, size_t length, size_t field,
                         const void *value, size_t size);

@@ -1,7 +1,7 @@
 /*
- * Where a stream's packets go: the stream calls its sinks in a fixed order. A kind of output is one constant table and
- * one rank; the stream knows none of them. All players of a stream are one sink: a packet costs an indirect call for
- * each sink, none for each player.
+ * Where a stream's packets go: the stream calls its sinks in a fixed order. A kind of output is one
+ * constant table and one rank; the stream knows none of them. All players of a stream are one sink:
+ * a packet costs an indirect call for each sink, none for each player.
  */
 #ifndef SLUICED_STREAM_SINK_H
 #define SLUICED_STREAM_SINK_H
@@ -15,7 +15,8 @@ struct stream_sink;
 
 /* In which order the sinks of a stream are called. */
 enum stream_sink_rank {
-    SINK_REPLICA,    /* first: a replica that is opened while another sink is called begins with the cached group */
+    /* first: a replica that is opened while another sink is called begins with the cached group */
+    SINK_REPLICA,
     SINK_PACKETIZER, /* before the players, which are sent what it makes */
     SINK_PLAYERS,
     SINK_RECORDER,
@@ -29,8 +30,9 @@ struct stream_sink_type {
     void (*begun)(struct stream_sink *sink, struct stream *stream);
 
     /*
-     * A packet; headers and the cached group have it already. Until the stream is settled, what comes is only collected
-     * in the group: a sink that begins with the group leaves these packets out. @flags: of the publisher's file header
+     * A packet; headers and the cached group have it already. Until the stream is settled, what
+     * comes is only collected in the group: a sink that begins with the group leaves these packets
+     * out. @flags: of the publisher's file header
      */
     void (*packet)(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags);
 
@@ -43,7 +45,8 @@ struct stream_sink_type {
     /* The publisher has left; headers and group are empty. */
     void (*ended)(struct stream_sink *sink, struct stream *stream);
 
-    /* Whether somebody behind it has been sent something of the stream, which another publisher has to continue. */
+    /* Whether somebody behind it has been sent something of the stream, which another publisher has
+     * to continue. */
     bool (*has_begun)(const struct stream_sink *sink, const struct stream *stream);
 
     /* Blocks are used up: asks for those back that are lent. */

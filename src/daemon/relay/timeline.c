@@ -28,7 +28,8 @@ static bool fits(const struct timeline *timeline, const struct timeline_frame *f
            (track->has_begun && is_near(time, track->last, track->at, frame->now, threshold));
 }
 
-/* The offset by which a frame comes next: behind all that has been told, and shown behind all that has been shown. */
+/* The offset by which a frame comes next: behind all that has been told, and shown behind all that
+ * has been shown. */
 static uint32_t next_offset(const struct timeline *timeline, const struct timeline_frame *frame) {
     uint32_t decoded = timeline->last + TIMELINE_STEP;
     uint32_t shown = timeline->shown + TIMELINE_STEP - (uint32_t)frame->composition;

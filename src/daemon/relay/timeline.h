@@ -1,12 +1,14 @@
 /*
- * The time that a stream's players are told: the publisher's own and an offset for each track, which make it go on
- * across publishers, and across jumps of a publisher's timestamps. Knows neither packets nor sockets, and is told the
- * time. All times are milliseconds in the circle of 32 bits, so a wrap is no jump.
+ * The time that a stream's players are told: the publisher's own and an offset for each track,
+ * which make it go on across publishers, and across jumps of a publisher's timestamps. Knows
+ * neither packets nor sockets, and is told the time. All times are milliseconds in the circle of 32
+ * bits, so a wrap is no jump.
  *
- * A jump is a frame that is further from where its track, and the stream, has been than the threshold, and, forward,
- * than time has gone meanwhile: silence is no jump. The track goes on where the stream is. The other track jumps a
- * little later, or earlier; it is then given the same offset, where that brings it near, so tracks that jump together
- * stay together. Presentation is not touched: it is told relative to decoding.
+ * A jump is a frame that is further from where its track, and the stream, has been than the
+ * threshold, and, forward, than time has gone meanwhile: silence is no jump. The track goes on
+ * where the stream is. The other track jumps a little later, or earlier; it is then given the same
+ * offset, where that brings it near, so tracks that jump together stay together. Presentation is
+ * not touched: it is told relative to decoding.
  */
 #ifndef SLUICED_TIMELINE_H
 #define SLUICED_TIMELINE_H
@@ -20,7 +22,8 @@ enum {
     TIMELINE_TRACKS,
 
     TIMELINE_REORDER = 2000, /* the longest that a picture is decoded before it is shown */
-    TIMELINE_STEP = 40,      /* between what was before a jump, or another publisher, and what comes then */
+    /* between what was before a jump, or another publisher, and what comes then */
+    TIMELINE_STEP = 40,
 };
 
 struct timeline_track {
@@ -52,8 +55,8 @@ struct timeline_frame {
 void timeline_begin(struct timeline *timeline, bool goes_on);
 
 /*
- * The time of a frame. @threshold: of jumps; 0: they are left as they are
- * @ret_jump: by how much it has jumped, where it has; untouched otherwise. True: it has, and that has been counted
+ * The time of a frame. @threshold: of jumps; 0: they are left as they are @ret_jump: by how much it
+ * has jumped, where it has; untouched otherwise. True: it has, and that has been counted
  */
 bool timeline_frame(struct timeline *timeline, const struct timeline_frame *frame, uint32_t threshold,
                     uint32_t *ret_time, int32_t *ret_jump);

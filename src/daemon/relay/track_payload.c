@@ -25,7 +25,8 @@ void track_payloads_rest(struct track_payloads *payloads) {
     sluice_chain_skip(payloads->headers, SIZE_MAX);
 }
 
-/* Room for so many bytes in one piece: behind the byte that has stayed, or else in another block. */
+/* Room for so many bytes in one piece: behind the byte that has stayed, or else in another
+ * block. */
 static int reserve(sluice_chain *chain, size_t n, struct iovec *ret_room) {
     int pieces = sluice_chain_reserve(chain, n, ret_room, 1);
     if (pieces < 0 || ret_room->iov_len >= n)

@@ -1,6 +1,6 @@
 /*
- * Payloads of one track each: of a tag that holds many, or without the id for players that know no tracks. A few bytes
- * of header, and the track's bytes by reference. Its worker's thread only.
+ * Payloads of one track each: of a tag that holds many, or without the id for players that know no
+ * tracks. A few bytes of header, and the track's bytes by reference. Its worker's thread only.
  */
 #ifndef SLUICED_TRACK_PAYLOAD_H
 #define SLUICED_TRACK_PAYLOAD_H
@@ -23,13 +23,14 @@ void track_payloads_clear(struct track_payloads *payloads);
 void track_payloads_rest(struct track_payloads *payloads);
 
 /*
- * The payload of that track by itself; @alone: without its id. Its view is in @ret_view. 0, or -ENOBUFS, -ENOMEM: then
- * nothing is written.
+ * The payload of that track by itself; @alone: without its id. Its view is in @ret_view. 0, or
+ * -ENOBUFS, -ENOMEM: then nothing is written.
  */
 int track_payload_make(struct track_payloads *payloads, sluice_flv_type type, const sluice_flv_track *track, bool alone,
                        sluice_slice *ret_payload, sluice_flv_view *ret_view);
 
-/* Makes what players are sent of the packet that know no tracks, unless it is there. Without memory there is none. */
+/* Makes what players are sent of the packet that know no tracks, unless it is there. Without memory
+ * there is none. */
 void track_payload_make_alone(struct track_payloads *payloads, struct packet *packet);
 
 #endif

@@ -4,7 +4,8 @@
 
 #include <openssl/evp.h>
 
-enum { HEADER_MOST = 64 << 10, PIECES = 64 }; /* of a header whose bytes are looked at: bytes, pieces */
+/* of a header whose bytes are looked at: bytes, pieces */
+enum { HEADER_MOST = 64 << 10, PIECES = 64 };
 
 void tracks_begin(struct tracks *tracks) {
     for (unsigned i = 0; i < TRACKS_MOST; i++) {

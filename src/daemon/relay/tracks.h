@@ -1,11 +1,12 @@
 /*
- * The tracks of one kind, video or audio, that a stream has: Enhanced RTMP's multitrack gives each an id; a tag that
- * names none is of track 0. Each has a place by which its decoder's header is found; track 0 has the first. One of them
- * is the main track: players that know no tracks are sent that one, and cached groups begin with its key frames. It is
- * track 0, or the lowest id that has come by the time that the stream's players are started.
+ * The tracks of one kind, video or audio, that a stream has: Enhanced RTMP's multitrack gives each
+ * an id; a tag that names none is of track 0. Each has a place by which its decoder's header is
+ * found; track 0 has the first. One of them is the main track: players that know no tracks are sent
+ * that one, and cached groups begin with its key frames. It is track 0, or the lowest id that has
+ * come by the time that the stream's players are started.
  *
- * Headers and metadata have versions: the same bytes in the same place have the same, also of the next publisher. So
- * players are not sent again what they have.
+ * Headers and metadata have versions: the same bytes in the same place have the same, also of the
+ * next publisher. So players are not sent again what they have.
  */
 #ifndef SLUICED_TRACKS_H
 #define SLUICED_TRACKS_H
@@ -16,7 +17,8 @@
 #include <sluice/slice.h>
 
 enum {
-    TRACKS_MOST = 16, /* of a kind: track 0 and so many others less one; what is of further ones is dropped */
+    /* of a kind: track 0 and so many others less one; what is of further ones is dropped */
+    TRACKS_MOST = 16,
     TRACKS_HEADERS = 1 + 2 * TRACKS_MOST, /* metadata, and the headers of both kinds */
     TRACKS_DIGEST = 16,
 };
@@ -64,7 +66,8 @@ const struct track *tracks_main(const struct tracks *tracks);
 /* How many there are. */
 unsigned tracks_count(const struct tracks *tracks);
 
-/* The version of a header that has come. @last: the last version given; counted on where the bytes are others. */
+/* The version of a header that has come. @last: the last version given; counted on where the bytes
+ * are others. */
 uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last);
 
 #endif

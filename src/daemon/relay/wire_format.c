@@ -62,7 +62,8 @@ static size_t rtp_size(const struct packet *packet) {
     return packet->rtp.wire_size;
 }
 
-/* The bytes before the payload's. Where the channel is not the usual one, its mark lies elsewhere. */
+/* The bytes before the payload's. Where the channel is not the usual one, its mark lies
+ * elsewhere. */
 static size_t head_pieces(const struct packet *packet, const struct rtp_packet *rtp, uint8_t channel, size_t offset,
                           struct iovec *iov, size_t max) {
     size_t count = 0;

@@ -1,6 +1,7 @@
 /*
- * How a packet is sent: a constant table of calls for each format. A player has a pointer to one. Nothing is copied or
- * allocated: the pieces are the packet's, and the payload is where it was received.
+ * How a packet is sent: a constant table of calls for each format. A player has a pointer to one.
+ * Nothing is copied or allocated: the pieces are the packet's, and the payload is where it was
+ * received.
  */
 #ifndef SLUICED_WIRE_FORMAT_H
 #define SLUICED_WIRE_FORMAT_H
@@ -20,7 +21,8 @@ struct packet_form {
 
 struct wire_format {
     const char *protocol; /* as logs and the API name it */
-    bool is_packetized;   /* what is sent is what the stream's packetizer makes; headers come with the key frames */
+    /* what is sent is what the stream's packetizer makes; headers come with the key frames */
+    bool is_packetized;
 
     /* Whether a player of that form is sent anything of the packet. NULL: always */
     bool (*has)(const struct packet *packet, const struct packet_form *form);

@@ -24,8 +24,8 @@ static void remember(struct budget *budget, uint32_t pieces) {
 }
 
 /*
- * Pieces that it may handle now. What has work left has waited for this call, and the loop bounds such calls of a turn
- * together.
+ * Pieces that it may handle now. What has work left has waited for this call, and the loop bounds
+ * such calls of a turn together.
  */
 static uint32_t pieces(const struct budget *budget, const struct budget_turn *turn, uint64_t ns) {
     if (budget->has_more)

@@ -1,8 +1,9 @@
 /*
- * A session's budget: how much of what it has received it handles in one turn, by pieces of work and by time. When it
- * is used up, the session goes on in a later turn, behind the others. All sessions of a worker share a slice of each
- * turn; what comes when that is used up gets a few pieces. While others have work left, a session that has handled much
- * lately gets nothing ahead of them. Its worker's thread only.
+ * A session's budget: how much of what it has received it handles in one turn, by pieces of work
+ * and by time. When it is used up, the session goes on in a later turn, behind the others. All
+ * sessions of a worker share a slice of each turn; what comes when that is used up gets a few
+ * pieces. While others have work left, a session that has handled much lately gets nothing ahead of
+ * them. Its worker's thread only.
  */
 #ifndef SLUICED_BUDGET_H
 #define SLUICED_BUDGET_H
@@ -16,12 +17,14 @@ struct session;
 struct worker;
 
 enum {
-    BUDGET_PIECES = 1024,   /* messages and frames that a session handles in one turn */
-    BUDGET_US = 2000,       /* and for how long, microseconds */
-    BUDGET_LOOKS = 16,      /* pieces for each look at the clock; a request counts as so many */
-    BUDGET_SLICE_US = 5000, /* of a turn, for all sessions that have no work left from an earlier one */
-    BUDGET_LEAST = 16,      /* pieces of such a session when the slice is used up */
-    BUDGET_AHEAD = 256,     /* pieces that a session may have had lately to go ahead of those that have work left */
+    BUDGET_PIECES = 1024, /* messages and frames that a session handles in one turn */
+    BUDGET_US = 2000,     /* and for how long, microseconds */
+    BUDGET_LOOKS = 16,    /* pieces for each look at the clock; a request counts as so many */
+    /* of a turn, for all sessions that have no work left from an earlier one */
+    BUDGET_SLICE_US = 5000,
+    BUDGET_LEAST = 16, /* pieces of such a session when the slice is used up */
+    /* pieces that a session may have had lately to go ahead of those that have work left */
+    BUDGET_AHEAD = 256,
     BUDGET_PER_MS = 4,      /* of them are forgotten in each millisecond */
     BUDGET_LATELY = 2048,   /* pieces that are remembered, at most */
     BUDGET_BACKLOG = 65536, /* bytes beyond which a session that has work left receives no more */
@@ -32,7 +35,8 @@ struct budget {
     uint64_t until; /* CLOCK_MONOTONIC, nanoseconds; 0: no limit */
     uint64_t since; /* loop time up to which pieces are forgotten */
     uint32_t lately;
-    uint32_t began; /* used, at the beginning: more than 0 where less than all of a budget is left */
+    /* used, at the beginning: more than 0 where less than all of a budget is left */
+    uint32_t began;
     uint32_t used;
     bool spent;
     bool has_more;  /* on_data will be called for what is left */
@@ -46,12 +50,13 @@ struct budget_turn {
     uint32_t waiting; /* sessions that have work left */
 };
 
-/* A new share: wherever a session begins to handle what it has received. It may be spent already. */
+/* A new share: wherever a session begins to handle what it has received. It may be spent
+ * already. */
 void budget_begin(struct session *session);
 
 /*
- * The same where one request is handled and no more: whether it may be in this turn. Else on_data is called for it in a
- * later one.
+ * The same where one request is handled and no more: whether it may be in this turn. Else on_data
+ * is called for it in a later one.
  */
 bool budget_admits_request(struct session *session);
 
@@ -78,15 +83,16 @@ static inline bool budget_is_spent(const struct budget *budget) {
 }
 
 /*
- * Behind the last one. Where the budget is spent, there may be more: true, and on_data is called for it in a later
- * turn; else receiving goes on where a backlog had paused it. @backlog: where what is received waits: the connection's
- * chain, or the one that it is moved to
+ * Behind the last one. Where the budget is spent, there may be more: true, and on_data is called
+ * for it in a later turn; else receiving goes on where a backlog had paused it. @backlog: where
+ * what is received waits: the connection's chain, or the one that it is moved to
  */
 bool budget_end(struct session *session, const sluice_chain *backlog);
 
 /*
- * In place of budget_end() where the session waits for something else, and handles nothing before that has come: no
- * work is left, spent or not, and receiving goes on, so that the end of the connection is noticed.
+ * In place of budget_end() where the session waits for something else, and handles nothing before
+ * that has come: no work is left, spent or not, and receiving goes on, so that the end of the
+ * connection is noticed.
  */
 void budget_rest(struct session *session);
 

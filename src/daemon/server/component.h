@@ -1,6 +1,6 @@
 /*
- * Components of a worker that the server does not know: the process registers their types, and each worker has an
- * instance of each, which is called on the worker's thread. Pulls are one.
+ * Components of a worker that the server does not know: the process registers their types, and each
+ * worker has an instance of each, which is called on the worker's thread. Pulls are one.
  */
 #ifndef SLUICED_COMPONENT_H
 #define SLUICED_COMPONENT_H
@@ -20,8 +20,8 @@ struct component_type {
     int (*open)(struct worker *worker, void *user, void **ret_component);
 
     /*
-     * Other options, in two steps, of which only the first can fail. What prepare() makes goes to commit() with the
-     * same options, or to discard(), on any thread. 0, -ENOMEM
+     * Other options, in two steps, of which only the first can fail. What prepare() makes goes to
+     * commit() with the same options, or to discard(), on any thread. 0, -ENOMEM
      */
     int (*prepare)(void *component, const struct options *options, void **ret_prepared);
     void (*commit)(void *component, const struct options *options, void *prepared);

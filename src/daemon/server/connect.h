@@ -1,6 +1,7 @@
 /*
- * Connections that the data plane wants made. It may wait for nothing, neither a name server nor a host; so it hands a
- * job to a connector (the control plane has one) and gets it back by a posted call, with a connected socket.
+ * Connections that the data plane wants made. It may wait for nothing, neither a name server nor a
+ * host; so it hands a job to a connector (the control plane has one) and gets it back by a posted
+ * call, with a connected socket.
  */
 #ifndef SLUICED_CONNECT_H
 #define SLUICED_CONNECT_H
@@ -14,8 +15,8 @@
 enum { CONNECT_HOST = 255, CONNECT_MS = 9000 };
 
 /*
- * The owner's memory, which must stay until the job has come back, or the connector is gone. In between it is the
- * connector's.
+ * The owner's memory, which must stay until the job has come back, or the connector is gone. In
+ * between it is the connector's.
  */
 struct connect_job {
     char host[CONNECT_HOST + 1]; /* name or numeric address */

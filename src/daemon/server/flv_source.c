@@ -18,7 +18,8 @@ int flv_source_begin(struct flv_source *source, struct stream *stream, const str
     return 0;
 }
 
-/* A tag that has to wait for the stream stays with the framer, which is not called before it has been published. */
+/* A tag that has to wait for the stream stays with the framer, which is not called before it has
+ * been published. */
 int flv_source_feed(struct flv_source *source, sluice_chain *chain) {
     struct publisher *publisher = source->publisher;
     sluice_flv_tag *tag = source->first;

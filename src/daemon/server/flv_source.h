@@ -1,4 +1,5 @@
-/* A publisher and the FLV in a chain that its tags are read from. The session that has it fills the chain. */
+/* A publisher and the FLV in a chain that its tags are read from. The session that has it fills the
+ * chain. */
 #ifndef SLUICED_FLV_SOURCE_H
 #define SLUICED_FLV_SOURCE_H
 
@@ -19,20 +20,22 @@ int flv_source_begin(struct flv_source *source, struct stream *stream, const str
                      publisher_claimed_fn *claimed);
 
 /*
- * Publishes what is whole in the chain, as long as the session's budget lasts; with the first tag it takes the stream.
- * While it waits for the name, nothing is read. 0, or the error that ends it: see publisher_error_text().
+ * Publishes what is whole in the chain, as long as the session's budget lasts; with the first tag
+ * it takes the stream. While it waits for the name, nothing is read. 0, or the error that ends it:
+ * see publisher_error_text().
  */
 int flv_source_feed(struct flv_source *source, sluice_chain *chain);
 
 /* Bytes that the chain must hold before feeding it again can do anything. */
 size_t flv_source_need(const struct flv_source *source);
 
-/* Bytes of blocks held besides the chain: a first tag that waits for the name, and what the stream has pinned. */
+/* Bytes of blocks held besides the chain: a first tag that waits for the name, and what the stream
+ * has pinned. */
 size_t flv_source_held(const struct flv_source *source);
 
 /*
- * Ends it, as publisher_end(). @left: bytes of a tag that was cut short, which is -EPIPE where @error is 0. Without a
- * publisher nothing happens.
+ * Ends it, as publisher_end(). @left: bytes of a tag that was cut short, which is -EPIPE where
+ * @error is 0. Without a publisher nothing happens.
  */
 int flv_source_end(struct flv_source *source, int error, size_t left, uint64_t now);
 

@@ -50,7 +50,8 @@ struct part {
     sluice_call call;
 };
 
-/* First the listeners stop, which are the first worker's; then all workers are told. And back the other way round. */
+/* First the listeners stop, which are the first worker's; then all workers are told. And back the
+ * other way round. */
 struct leaving {
     struct server *server;
     handoff_left_fn *left;

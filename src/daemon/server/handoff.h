@@ -1,6 +1,6 @@
 /*
- * Leaving the place to another process: its sockets are lent, then it stops accepting, and goes on with what it has. It
- * returns where that process does not take the place.
+ * Leaving the place to another process: its sockets are lent, then it stops accepting, and goes on
+ * with what it has. It returns where that process does not take the place.
  */
 #ifndef SLUICED_HANDOFF_H
 #define SLUICED_HANDOFF_H
@@ -20,14 +20,15 @@ int handoff_lend(struct server *server, handoff_lent_fn *done, void *user);
 typedef void handoff_left_fn(void *user);
 
 /*
- * Stops accepting, without losing a connection, and pulling. Connections go on until they end, or for as long as the
- * options say (drain); players that have no publisher are ended. Then, behind server_replaced(), the run ends as
- * by server_stop(), which ends it at once. Any thread; not again before handoff_return(). 0; -ENOMEM, -ESHUTDOWN (the
- * run is over): then @done is not called
+ * Stops accepting, without losing a connection, and pulling. Connections go on until they end, or
+ * for as long as the options say (drain); players that have no publisher are ended. Then, behind
+ * server_replaced(), the run ends as by server_stop(), which ends it at once. Any thread; not again
+ * before handoff_return(). 0; -ENOMEM, -ESHUTDOWN (the run is over): then @done is not called
  */
 int handoff_leave(struct server *server, handoff_left_fn *done, void *user);
 
-/* @error: 0, or why not everything is listened at again: -ESHUTDOWN (the server stops), or what the log says */
+/* @error: 0, or why not everything is listened at again: -ESHUTDOWN (the server stops), or what the
+ * log says */
 typedef void handoff_returned_fn(int error, void *user);
 
 /*

@@ -1,6 +1,6 @@
 /*
- * A connection that a session is to take over, with the bytes that have been read of it: what comes of an accept, of a
- * PROXY header, and of a session that leaves its worker. All of them end here.
+ * A connection that a session is to take over, with the bytes that have been read of it: what comes
+ * of an accept, of a PROXY header, and of a session that leaves its worker. All of them end here.
  */
 #ifndef SLUICED_HANDOVER_H
 #define SLUICED_HANDOVER_H
@@ -18,19 +18,21 @@ struct worker;
 
 struct handover {
     sluice_conn_handover connection; /* the descriptor, and what has been read and not consumed */
-    struct session *session;         /* that goes on with it; NULL: one begins, of the listener's protocol */
+    /* that goes on with it; NULL: one begins, of the listener's protocol */
+    struct session *session;
     struct sockaddr_storage peer;    /* the client; of one that begins */
     struct listener_option listener; /* by which it came, likewise; a copy: options come and go */
     struct worker *worker;           /* on its way to that one */
     sluice_call call;
 };
 
-/* Stages that read what comes before the protocol, and end in a handover. Defined where the stage is. */
+/* Stages that read what comes before the protocol, and end in a handover. Defined where the stage
+ * is. */
 extern const struct session_type *const handover_proxy_stage;
 
 /*
- * A session takes the connection over, on the worker's thread. Where none can, that has been said, and the connection
- * is closed.
+ * A session takes the connection over, on the worker's thread. Where none can, that has been said,
+ * and the connection is closed.
  */
 void handover_begin(struct worker *worker, struct handover *handover);
 
@@ -44,11 +46,11 @@ void handover_log_refusal(const struct handover *handover, const char *reason);
 void handover_refuse(struct worker *worker, struct handover *handover, int error);
 
 /*
- * A session begins to move to another worker, with its connection and all that it knows. Everything that was to be sent
- * must have gone. The session hears nothing more of its connection but on_closed, should it be closed meanwhile, until
- * its type's moved() on the other worker's thread; so it must hold nothing that is its worker's. Where it finds no
- * memory there, it is discarded, with a line in the log.
- * 0; or -ENOMEM, -EBUSY (something is being sent): it stays
+ * A session begins to move to another worker, with its connection and all that it knows. Everything
+ * that was to be sent must have gone. The session hears nothing more of its connection but
+ * on_closed, should it be closed meanwhile, until its type's moved() on the other worker's thread;
+ * so it must hold nothing that is its worker's. Where it finds no memory there, it is discarded,
+ * with a line in the log. 0; or -ENOMEM, -EBUSY (something is being sent): it stays
  */
 int session_migrate(struct session *session, struct worker *to);
 

@@ -12,12 +12,14 @@
 #include "daemon/server/worker.h"
 
 enum {
-    QUOTA_SHARE = 8,         /* one part in so many of the blocks is for sessions that do not publish */
-    QUOTA_LEAST = 64 * 4096, /* but at least so many bytes: some requests at once, in a pool that is tiny */
-    UNIT = 4096,             /* by which sessions and addresses are sorted */
-    SHORT_RESERVES = 2,      /* fewer blocks than so many times the reserve are short */
-    MOST_STEPS = 8,          /* of reclaiming in one turn */
-    QUIET_MS = 10,           /* between two looks that find nothing to take */
+    /* one part in so many of the blocks is for sessions that do not publish */
+    QUOTA_SHARE = 8,
+    /* but at least so many bytes: some requests at once, in a pool that is tiny */
+    QUOTA_LEAST = 64 * 4096,
+    UNIT = 4096,        /* by which sessions and addresses are sorted */
+    SHORT_RESERVES = 2, /* fewer blocks than so many times the reserve are short */
+    MOST_STEPS = 8,     /* of reclaiming in one turn */
+    QUIET_MS = 10,      /* between two looks that find nothing to take */
 };
 
 static struct holding *holding_of(const struct heap_node *node) {
@@ -82,7 +84,8 @@ static void drop_host(struct holdings *holdings, struct host_holding *host) {
     free(host);
 }
 
-/* One whose size stays keeps its place: of several that are equal, the one that has held it for longest is first. */
+/* One whose size stays keeps its place: of several that are equal, the one that has held it for
+ * longest is first. */
 static bool keeps_place(size_t from, size_t to) {
     return from > 0 && to > 0 && from / UNIT == to / UNIT;
 }
@@ -180,8 +183,8 @@ static void charge_now(struct session *session) {
 }
 
 /*
- * What one holds may be less than it was charged with: it became a publisher since, by a hook's answer, or has gone on
- * where nothing came. Nobody is evicted for what it held once.
+ * What one holds may be less than it was charged with: it became a publisher since, by a hook's
+ * answer, or has gone on where nothing came. Nobody is evicted for what it held once.
  */
 void session_account(struct session *session) {
     struct holdings *holdings = &session->worker->holdings;
@@ -229,7 +232,8 @@ static bool give_way(uint64_t bytes, void *user) {
     return true;
 }
 
-/* One step: whether something was given up. @is_empty: there is hardly a block left to receive into. */
+/* One step: whether something was given up. @is_empty: there is hardly a block left to receive
+ * into. */
 static bool reclaim_some(struct worker *worker, bool is_empty) {
     sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(worker->loop, &stats);
@@ -243,8 +247,9 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
 }
 
 /*
- * At a turn's end: what came has been handled, so what connections hold waits for more. Caches give way to publishers
- * when those keep a frame (stream.c); here it is about those who would take the last blocks from receiving.
+ * At a turn's end: what came has been handled, so what connections hold waits for more. Caches give
+ * way to publishers when those keep a frame (stream.c); here it is about those who would take the
+ * last blocks from receiving.
  */
 static void on_shortage(void *user) {
     struct worker *worker = user;

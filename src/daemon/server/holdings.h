@@ -1,12 +1,13 @@
 /*
- * Who holds how much of a worker's blocks with bytes that are not a frame of a stream: heads, bodies, unfinished
- * messages and frames. Each byte is charged to the session that sent it, by the blocks that it keeps from others.
+ * Who holds how much of a worker's blocks with bytes that are not a frame of a stream: heads,
+ * bodies, unfinished messages and frames. Each byte is charged to the session that sent it, by the
+ * blocks that it keeps from others.
  *
- * Sessions that do not publish (not authorized yet, players, pulls before they play) share one quota, an eighth of the
- * blocks. Beyond it the address that holds most of it gives way, by its largest session: many sessions with little each
- * keep no other address out. An IPv6 network of 64 bits is one address (cidr_host()). Publishers hold what their frames
- * need; when blocks run short and unfinished messages hold more than half of them, the largest holder of all is
- * evicted.
+ * Sessions that do not publish (not authorized yet, players, pulls before they play) share one
+ * quota, an eighth of the blocks. Beyond it the address that holds most of it gives way, by its
+ * largest session: many sessions with little each keep no other address out. An IPv6 network of 64
+ * bits is one address (cidr_host()). Publishers hold what their frames need; when blocks run short
+ * and unfinished messages hold more than half of them, the largest holder of all is evicted.
  */
 #ifndef SLUICED_HOLDINGS_H
 #define SLUICED_HOLDINGS_H
@@ -38,7 +39,8 @@ struct host_holding {
     struct cidr_address address; /* first: the tree compares it */
     size_t charged;              /* bytes, of all its sessions */
     uint64_t since;              /* the change that gave it its size */
-    struct heap sessions;        /* the largest first; of several that are equal the one that has been so for longest */
+    /* the largest first; of several that are equal the one that has been so for longest */
+    struct heap sessions;
     struct heap_node node;
 };
 
@@ -64,8 +66,9 @@ void holdings_init(struct holdings *holdings, uint64_t bytes);
 void holdings_watch(struct worker *worker);
 
 /*
- * Charges the session with what it holds now. To be called when it has handled what came, as the last thing: where the
- * quota is exceeded, the largest session of the address that holds the most is evicted, which may be this one.
+ * Charges the session with what it holds now. To be called when it has handled what came, as the
+ * last thing: where the quota is exceeded, the largest session of the address that holds the most
+ * is evicted, which may be this one.
  */
 void session_account(struct session *session);
 

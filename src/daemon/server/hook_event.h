@@ -1,6 +1,6 @@
 /*
- * Notices: an HTTP server of the operator's is told what has ended, and what has been recorded. Nobody waits for that;
- * what cannot be told is counted.
+ * Notices: an HTTP server of the operator's is told what has ended, and what has been recorded.
+ * Nobody waits for that; what cannot be told is counted.
  */
 #ifndef SLUICED_HOOK_EVENT_H
 #define SLUICED_HOOK_EVENT_H
@@ -40,7 +40,8 @@ struct hook_event_counts {
 /* NULL is allowed. */
 void hook_event_free(struct hook_event *notice);
 
-/* A publisher has ended, that had the stream; before the stream forgets it. On the worker's thread. */
+/* A publisher has ended, that had the stream; before the stream forgets it. On the worker's
+ * thread. */
 void hook_event_unpublish(const struct stream *stream, uint64_t now, const char *reason);
 
 /* A player has ended, on the worker's thread. */

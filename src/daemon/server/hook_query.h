@@ -1,7 +1,8 @@
 /*
- * Hooks: an HTTP server of the operator's is asked whether a client may publish or play. The data plane may wait for
- * nothing, so the control plane asks (hook_client.h), and the answer comes back by a posted call; the session waits
- * for it, and does nothing else meanwhile. No answer, and any but 2xx, is a refusal.
+ * Hooks: an HTTP server of the operator's is asked whether a client may publish or play. The data
+ * plane may wait for nothing, so the control plane asks (hook_client.h), and the answer comes back
+ * by a posted call; the session waits for it, and does nothing else meanwhile. No answer, and any
+ * but 2xx, is a refusal.
  */
 #ifndef SLUICED_HOOK_QUERY_H
 #define SLUICED_HOOK_QUERY_H
@@ -23,17 +24,20 @@ struct session;
 
 typedef void hook_query_done_fn(struct session *session, bool granted);
 
-/* A question on its way. The asker's from when it is given until it comes back, but for the session. */
+/* A question on its way. The asker's from when it is given until it comes back, but for the
+ * session. */
 struct hook_query {
     struct hook_query *next; /* the asker's */
     enum hook_kind event;
     struct hook_url url;
-    uint64_t deadline; /* of the answer, by CLOCK_MONOTONIC, milliseconds: however long it waits to be asked */
+    /* of the answer, by CLOCK_MONOTONIC, milliseconds: however long it waits to be asked */
+    uint64_t deadline;
     char stream[STREAM_NAME + 1];
     char peer[ADDRESS_TEXT];
     struct cidr_address host; /* whose share of the queue it takes */
     const char *protocol;
-    bool of_recording;                    /* of play: not the stream itself, but what was recorded of it: */
+    /* of play: not the stream itself, but what was recorded of it: */
+    bool of_recording;
     char recording[RECORD_FILE];          /* a file; empty: which there are */
     sluice_loop *loop;                    /* on which it comes back, */
     sluice_call call;                     /* by this, so that it always does */
@@ -56,8 +60,8 @@ struct hook_query_about {
 };
 
 /*
- * Asks, where the options have a hook for that: 1, and @answered will be called unless hook_query_cancel() is; 0:
- * there is nothing to wait for; -ENOMEM; -ESHUTDOWN (after the run)
+ * Asks, where the options have a hook for that: 1, and @answered will be called unless
+ * hook_query_cancel() is; 0: there is nothing to wait for; -ENOMEM; -ESHUTDOWN (after the run)
  */
 int hook_query_start(struct session *session, const struct hook_query_about *question, hook_query_done_fn *answered);
 

@@ -60,8 +60,8 @@ static int adopt(struct listening *listening) {
 }
 
 /*
- * The kernel closes the sockets of an io_uring ring some time after the process that was killed is gone. So at the
- * start an address that is taken is waited for.
+ * The kernel closes the sockets of an io_uring ring some time after the process that was killed is
+ * gone. So at the start an address that is taken is waited for.
  */
 static int listen_at(struct listening *listening) {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
@@ -105,7 +105,8 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     return 0;
 }
 
-/* One that may become this one. Where the system has chosen the port, the port is one protocol's. */
+/* One that may become this one. Where the system has chosen the port, the port is one
+ * protocol's. */
 static bool may_become(const struct listening *listening, const struct listener_option *option) {
     return !listening->is_wanted && memcmp(&listening->option.address, &option->address, sizeof option->address) == 0 &&
            (address_port(&option->address) != 0 || listening->option.protocol == option->protocol);

@@ -1,6 +1,7 @@
 /*
- * The publishing end of a connection: takes a name, and gives the stream the tags of a source. That is FLV in a chain
- * (flv_source.h), or whatever a session makes tags of. It knows neither sockets nor how tags are framed.
+ * The publishing end of a connection: takes a name, and gives the stream the tags of a source. That
+ * is FLV in a chain (flv_source.h), or whatever a session makes tags of. It knows neither sockets
+ * nor how tags are framed.
  */
 #ifndef SLUICED_PUBLISHER_H
 #define SLUICED_PUBLISHER_H
@@ -19,8 +20,8 @@ extern const struct publish_calls publisher_calls;
 typedef void publisher_claimed_fn(struct session *session, int error);
 
 /*
- * @stream: the reference goes to the publisher on success. @claimed: where it had to wait for the stream's name
- * 0, -ENOMEM
+ * @stream: the reference goes to the publisher on success. @claimed: where it had to wait for the
+ * stream's name 0, -ENOMEM
  */
 int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
                   struct publisher **ret_publisher);
@@ -38,8 +39,8 @@ bool publisher_is_attached(const struct publisher *publisher);
 bool publisher_is_waiting(const struct publisher *publisher);
 
 /*
- * Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has them. 0, -EMSGSIZE
- * (it is larger than the stream's tags may be, and not published)
+ * Publishes one tag, by reference. @flags: of the tracks that there are, as an FLV file header has
+ * them. 0, -EMSGSIZE (it is larger than the stream's tags may be, and not published)
  */
 int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags);
 
@@ -47,12 +48,13 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
 void publisher_lose(struct publisher *publisher);
 
 /*
- * Its first frame is waited for from now on: as at the beginning, and as by itself when the stream is its own. For who
- * has been kept waiting otherwise.
+ * Its first frame is waited for from now on: as at the beginning, and as by itself when the stream
+ * is its own. For who has been kept waiting otherwise.
  */
 void publisher_expect(struct publisher *publisher, uint64_t now);
 
-/* Whether its first frame has not come by the time that its stream has for it. Not while it waits. */
+/* Whether its first frame has not come by the time that its stream has for it. Not while it
+ * waits. */
 bool publisher_is_late(const struct publisher *publisher, uint64_t now);
 
 /* How long it may send nothing, milliseconds. */
@@ -62,8 +64,9 @@ uint64_t publisher_idle_ms(const struct publisher *publisher);
 size_t publisher_held(const struct publisher *publisher);
 
 /*
- * Ends and frees the publisher. @error: 0 for an end by the peer. Logs one line: information after a regular end, a
- * warning otherwise. NULL is allowed. The error; where that was 0 also -ENODATA (there was no tag).
+ * Ends and frees the publisher. @error: 0 for an end by the peer. Logs one line: information after
+ * a regular end, a warning otherwise. NULL is allowed. The error; where that was 0 also -ENODATA
+ * (there was no tag).
  */
 int publisher_end(struct publisher *publisher, int error, uint64_t now);
 

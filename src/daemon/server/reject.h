@@ -1,4 +1,5 @@
-/* What is refused because there is as much of it as there may be: why, in words, and to whom how. */
+/* What is refused because there is as much of it as there may be: why, in words, and to whom
+ * how. */
 #ifndef SLUICED_REJECT_H
 #define SLUICED_REJECT_H
 
@@ -22,8 +23,8 @@ const char *reject_name(enum reject_cause refusal);
 const char *reject_reason(enum reject_cause refusal);
 
 /*
- * Answers a connection that has been accepted and is not wanted, as far as its protocol has words for it, and closes
- * it. Waits for nothing: a peer that has filled no buffer yet gets the answer.
+ * Answers a connection that has been accepted and is not wanted, as far as its protocol has words
+ * for it, and closes it. Waits for nothing: a peer that has filled no buffer yet gets the answer.
  */
 void reject_close(int fd, const struct protocol *protocol, enum reject_cause refusal);
 

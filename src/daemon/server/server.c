@@ -16,8 +16,9 @@
 #include "daemon/config/protocol.h"
 
 /*
- * Most that the kernel takes of a peer that does not take it in turn: two of the largest sends of coalesce.c. What
- * it has cannot be skipped, nor is it in --memory, and by itself it would take 4 MB.
+ * Most that the kernel takes of a peer that does not take it in turn: two of the largest sends of
+ * coalesce.c. What it has cannot be skipped, nor is it in --memory, and by itself it would take 4
+ * MB.
  */
 enum { UNSENT_BYTES = 256 << 10 };
 
@@ -31,7 +32,8 @@ struct server {
     struct record_store *records; /* NULL: nothing is recorded */
     hook_query_fn *ask_hook;
     void *hook_client;
-    pthread_mutex_t notify_lock; /* of the two below: recordings are repaired by a thread of their own */
+    /* of the two below: recordings are repaired by a thread of their own */
+    pthread_mutex_t notify_lock;
     hook_event_fn *notify;
     void *hook_delivery;
     uint64_t started_at;
@@ -43,10 +45,12 @@ struct server {
     enum gate gate;
     int descriptors; /* a connection has one below that */
 
-    uint32_t next; /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
+    /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
+    uint32_t next;
 
     /* Any thread's: */
-    atomic_uint holds; /* one for each worker that has not finished, each connection, and a reload */
+    /* one for each worker that has not finished, each connection, and a reload */
+    atomic_uint holds;
     atomic_uint connections;
     atomic_uint unready; /* workers that have not made a turn yet */
     atomic_bool stopping;
@@ -183,7 +187,8 @@ bool server_is_over(const struct server *server) {
 
 /* Accepting. */
 
-/* The worker that is to begin with a connection: its stream's owner where that is known, else each in turn. */
+/* The worker that is to begin with a connection: its stream's owner where that is known, else each
+ * in turn. */
 static struct worker *choose(struct server *server, const struct handover *handover) {
     const struct protocol *protocol = handover->listener.protocol;
     if (protocol->stream) {
@@ -381,7 +386,8 @@ static int join_threads(struct server *server) {
 void server_free(struct server *server) {
     if (!server)
         return;
-    /* After a run that has failed there is still something, which goes now; none of it goes to another loop. */
+    /* After a run that has failed there is still something, which goes now; none of it goes to
+     * another loop. */
     atomic_store(&server->over, true);
     server_cancel(server);
     join_threads(server);

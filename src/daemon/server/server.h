@@ -1,7 +1,8 @@
 /*
- * The data plane: what the workers share. Each of them is a thread with streams of its own (worker.h); a stream is the
- * worker's that its name says, and connections go there. The control plane talks to it by the calls below, which any
- * thread may make, and by calls posted to the workers' loops.
+ * The data plane: what the workers share. Each of them is a thread with streams of its own
+ * (worker.h); a stream is the worker's that its name says, and connections go there. The control
+ * plane talks to it by the calls below, which any thread may make, and by calls posted to the
+ * workers' loops.
  */
 #ifndef SLUICED_SERVER_H
 #define SLUICED_SERVER_H
@@ -25,8 +26,8 @@ int server_new(const struct options *options, struct server **ret_server);
 void server_free(struct server *server);
 
 /*
- * Adds a component to each worker; before the run. On failure some workers have it: the server can only be freed.
- * 0, -ENOMEM, -ENOSPC
+ * Adds a component to each worker; before the run. On failure some workers have it: the server can
+ * only be freed. 0, -ENOMEM, -ENOSPC
  */
 int server_add_component(struct server *server, const struct component_type *type, void *user);
 
@@ -40,14 +41,15 @@ void server_set_notifier(struct server *server, hook_event_fn *notify, void *hoo
 void server_set_ready(struct server *server, void (*ready)(void *user), void *user);
 
 /*
- * Starts the threads of all workers but the first, which wait for the beginning: so what can fail has been done by
- * then, and another process may still have the sockets. Says on the log what is wrong. 0 or -errno.
+ * Starts the threads of all workers but the first, which wait for the beginning: so what can fail
+ * has been done by then, and another process may still have the sockets. Says on the log what is
+ * wrong. 0 or -errno.
  */
 int server_start(struct server *server);
 
 /*
- * The first worker, on the calling thread: waits for the beginning, and runs until server_stop(), when the others have
- * ended, too. 0 or -errno.
+ * The first worker, on the calling thread: waits for the beginning, and runs until server_stop(),
+ * when the others have ended, too. 0 or -errno.
  */
 int server_run(struct server *server);
 
@@ -56,8 +58,8 @@ void server_begin(struct server *server);
 void server_cancel(struct server *server);
 
 /*
- * A proxy's connection, of which the client is known now, goes on like one that has been accepted; or is rejected. The
- * first worker's thread. The connection is taken.
+ * A proxy's connection, of which the client is known now, goes on like one that has been accepted;
+ * or is rejected. The first worker's thread. The connection is taken.
  */
 void server_begin_proxied(struct worker *first, struct handover *handover);
 void server_reject_proxy(struct worker *first, struct handover *handover);
@@ -70,7 +72,8 @@ uint32_t server_worker_count(const struct server *server);
 struct worker *server_worker(struct server *server, uint32_t index);
 uint64_t server_started_at(const struct server *server); /* loop time */
 
-/* Another process has taken over, so that one that has left may end with its last connection. Any thread. */
+/* Another process has taken over, so that one that has left may end with its last connection. Any
+ * thread. */
 void server_replaced(struct server *server);
 bool server_is_replaced(const struct server *server);
 
@@ -98,8 +101,8 @@ bool server_ask_hook(const struct server *server, struct hook_query *job);
 void server_notify(struct server *server, struct hook_event *notice);
 
 /*
- * The run lasts as long as something holds it: a worker that has not finished, a connection, a reload that is under
- * way. False when it is over: then nothing may be begun any more.
+ * The run lasts as long as something holds it: a worker that has not finished, a connection, a
+ * reload that is under way. False when it is over: then nothing may be begun any more.
  */
 bool server_hold(struct server *server);
 
@@ -107,9 +110,9 @@ bool server_hold(struct server *server);
 void server_release(struct server *server);
 
 /*
- * A connection holds the run, and counts among those that --max-connections allows. For a worker that does not drain,
- * which holds the run itself; and when it has ended, after which there may be room for another one. @peer: of one
- * that has been accepted; NULL for another
+ * A connection holds the run, and counts among those that --max-connections allows. For a worker
+ * that does not drain, which holds the run itself; and when it has ended, after which there may be
+ * room for another one. @peer: of one that has been accepted; NULL for another
  */
 void server_add_connection(struct server *server);
 void server_release_connection(struct server *server, const struct cidr_address *peer);

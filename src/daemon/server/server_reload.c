@@ -14,8 +14,9 @@ struct part {
 };
 
 /*
- * Two rounds over all workers. In the first, each makes what may fail for want of memory. Then the first worker changes
- * the listeners, which may fail too. In the second, each puts the options in force, which cannot fail.
+ * Two rounds over all workers. In the first, each makes what may fail for want of memory. Then the
+ * first worker changes the listeners, which may fail too. In the second, each puts the options in
+ * force, which cannot fail.
  */
 struct job {
     struct server *server;

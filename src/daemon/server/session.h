@@ -20,8 +20,9 @@ struct session;
 struct worker;
 
 /*
- * How long a connection may go on that has not been authorized to publish or play: time for a challenge, a password
- * that is typed in, and a first request; not for requests that mean nothing and repeat.
+ * How long a connection may go on that has not been authorized to publish or play: time for a
+ * challenge, a password that is typed in, and a first request; not for requests that mean nothing
+ * and repeat.
  */
 enum { SESSION_UNAUTHORIZED_MS = 60000 };
 
@@ -30,10 +31,12 @@ struct session_type {
     bool pulls; /* the connection is one that we have made, to fetch a stream */
     const sluice_conn_events *events;
 
-    /* Of those that session_start() makes: the bytes of one, of which a struct session is the first member. */
+    /* Of those that session_start() makes: the bytes of one, of which a struct session is the first
+     * member. */
     size_t size;
 
-    /* Its own part, before it has the connection: 0, or -errno, and then it is discarded. NULL: there is none. */
+    /* Its own part, before it has the connection: 0, or -errno, and then it is discarded. NULL:
+     * there is none. */
     int (*prepare)(struct session *session, const struct handover *handover);
 
     /* It has the connection, and may close it. NULL: there is nothing to begin with. */
@@ -49,24 +52,28 @@ struct session_type {
     void (*kick)(struct session *session, int error);
 
     /*
-     * Whether it publishes, or is sent a file, with the right to do so: others send within a quota, see holdings.h.
-     * NULL: never
+     * Whether it publishes, or is sent a file, with the right to do so: others send within a quota,
+     * see holdings.h. NULL: never
      */
     bool (*publishes)(const struct session *session);
 
-    /* Bytes of blocks that it holds with what it has received, besides its connection's chain. NULL: none */
+    /* Bytes of blocks that it holds with what it has received, besides its connection's chain.
+     * NULL: none */
     size_t (*held)(const struct session *session);
 
-    /* Bytes of those that were read from a file for it, or are about to be: not what it has sent. NULL: none */
+    /* Bytes of those that were read from a file for it, or are about to be: not what it has sent.
+     * NULL: none */
     size_t (*reads)(const struct session *session);
 
     /*
-     * Memory is short, and it holds the most: the session ends, with an answer where one is possible. What its chain
-     * holds is dropped by the caller, the rest by this call. NULL: it is kicked.
+     * Memory is short, and it holds the most: the session ends, with an answer where one is
+     * possible. What its chain holds is dropped by the caller, the rest by this call. NULL: it is
+     * kicked.
      */
     void (*evict)(struct session *session);
 
-    /* It has come to another worker, with its connection: see session_migrate(). NULL for those that do not move. */
+    /* It has come to another worker, with its connection: see session_migrate(). NULL for those
+     * that do not move. */
     void (*moved)(struct session *session);
 
     /* It has no connection any more: frees it. */
@@ -83,38 +90,43 @@ struct session {
     char peer[ADDRESS_TEXT];
     uint16_t peer_port;
     struct cidr_address peer_address;
-    bool is_uncounted;        /* no address's connection: made by the daemon itself, or its client is not known yet */
+    /* no address's connection: made by the daemon itself, or its client is not known yet */
+    bool is_uncounted;
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
-    bool is_authorized;          /* see session_authorize() */
-    uint64_t authorized_at;      /* loop time of the last session_authorize(), or of its beginning */
-    struct budget budget;        /* of this turn */
-    struct holding holding;      /* what it is charged with */
-    struct pace pace;            /* of the message, or frame, under way */
-    bool held_up;                /* since the tick before, it was not read for a while */
-    struct hook_query *hook;     /* the answer that it waits for; or NULL */
-    struct replica *reservation; /* among the players of a stream that another worker serves; or NULL: see replica.h */
+    bool is_authorized; /* see session_authorize() */
+    /* loop time of the last session_authorize(), or of its beginning */
+    uint64_t authorized_at;
+    struct budget budget;    /* of this turn */
+    struct holding holding;  /* what it is charged with */
+    struct pace pace;        /* of the message, or frame, under way */
+    bool held_up;            /* since the tick before, it was not read for a while */
+    struct hook_query *hook; /* the answer that it waits for; or NULL */
+    /* among the players of a stream that another worker serves; or NULL: see replica.h */
+    struct replica *reservation;
 };
 
 /*
- * A session of that type takes a connection over: it is made, prepared, given the connection and its place among the
- * worker's sessions, and begins. 0, or -errno: then the connection is untouched. @ret_session: may be NULL
+ * A session of that type takes a connection over: it is made, prepared, given the connection and
+ * its place among the worker's sessions, and begins. 0, or -errno: then the connection is
+ * untouched. @ret_session: may be NULL
  */
 int session_start(const struct session_type *type, struct worker *worker, struct handover *handover,
                   struct session **ret_session);
 
-/* One that there is takes it over, for its type's discard() to deal with where it cannot. 0, -ENOBUFS, -ENOMEM */
+/* One that there is takes it over, for its type's discard() to deal with where it cannot. 0,
+ * -ENOBUFS, -ENOMEM */
 int session_adopt(struct session *session, struct handover *handover);
 
 /*
- * The client has shown what a rule asks for, a hook has let it in, or it publishes or plays. What a rule or its absence
- * allows to everyone does not count before that.
+ * The client has shown what a rule asks for, a hook has let it in, or it publishes or plays. What a
+ * rule or its absence allows to everyone does not count before that.
  */
 void session_authorize(struct session *session);
 
 /*
- * Whether it has gone on for SESSION_UNAUTHORIZED_MS since its beginning, or since it was last authorized. The caller
- * knows in which states that ends it.
+ * Whether it has gone on for SESSION_UNAUTHORIZED_MS since its beginning, or since it was last
+ * authorized. The caller knows in which states that ends it.
  */
 bool session_is_overdue(const struct session *session);
 

@@ -1,6 +1,7 @@
 /*
- * Where a stream's players are served: by the stream's own worker, up to a number (--spread), and then by all workers.
- * See replica.h for how the stream gets there. The stream's own worker's thread only, unless said otherwise.
+ * Where a stream's players are served: by the stream's own worker, up to a number (--spread), and
+ * then by all workers. See replica.h for how the stream gets there. The stream's own worker's
+ * thread only, unless said otherwise.
  */
 #ifndef SLUICED_SPREAD_H
 #define SLUICED_SPREAD_H
@@ -12,15 +13,16 @@ struct stream;
 struct worker;
 
 /*
- * Whether a further player is to be served by another worker. Then the session has a seat there, and is to move. One
- * that has a seat stays.
+ * Whether a further player is to be served by another worker. Then the session has a seat there,
+ * and is to move. One that has a seat stays.
  */
 bool spread_player(struct stream *stream, struct session *session);
 
 /* Any thread: the worker where the session's seat is. */
 struct worker *spread_worker(const struct session *session);
 
-/* There: the replica of the stream, with one more reference; NULL where there was no memory for it. */
+/* There: the replica of the stream, with one more reference; NULL where there was no memory for
+ * it. */
 struct stream *spread_stream(const struct session *session);
 
 /* Any thread: the session has no seat any more. One that has none is allowed. */

@@ -60,7 +60,8 @@ void worker_end_session(struct session *session) {
     server_release_connection(session->worker->server, session->is_uncounted ? NULL : &session->peer_address);
 }
 
-/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole meanwhile. */
+/* Sessions close by themselves; their memory goes in a later turn, so the list stays whole
+ * meanwhile. */
 static void each_session(struct worker *worker, void (*call)(struct session *session, uint64_t now)) {
     uint64_t now = worker_now(worker);
     for (struct session *session = worker->sessions; session; session = session->next)
@@ -78,8 +79,9 @@ static void tick_session(struct session *session, uint64_t now) {
 }
 
 /*
- * What came together ends together: thousands of slow heads whose time is over would hold up everybody else for a tenth
- * of a second. So the tick ends a few in a turn, and goes on in the next.
+ * What came together ends together: thousands of slow heads whose time is over would hold up
+ * everybody else for a tenth of a second. So the tick ends a few in a turn, and goes on in the
+ * next.
  */
 static void tick_some(void *user) {
     struct worker *worker = user;
@@ -125,7 +127,8 @@ static void close_session(struct session *session, uint64_t now) {
     sluice_conn_close(session->conn);
 }
 
-/* While it stops: what takes too long is ended, and when nothing is left, the worker holds nobody up. */
+/* While it stops: what takes too long is ended, and when nothing is left, the worker holds nobody
+ * up. */
 static void finish(struct worker *worker, uint64_t now) {
     if (now >= worker->drain_deadline)
         each_session(worker, close_session);
@@ -247,7 +250,8 @@ static int fallback_error(const struct worker *worker) {
     return stats.fallback_error;
 }
 
-/* All workers' loops are made alike: one line tells of them, unless one has another reason than the first. */
+/* All workers' loops are made alike: one line tells of them, unless one has another reason than the
+ * first. */
 static void log_loop(const struct worker *worker) {
     sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(worker->loop, &stats);
@@ -262,7 +266,8 @@ static void log_loop(const struct worker *worker) {
 static int make_loop(struct worker *worker) {
     const sluice_loop_options options = {.size = sizeof options,
                                          .batch_us = (uint32_t)worker->options->batch_us,
-                                         .no_fixed = true, /* a slab takes milliseconds to register */
+                                         /* a slab takes milliseconds to register */
+                                         .no_fixed = true,
                                          .backend = (sluice_backend_choice)worker->options->backend};
     int error = sluice_loop_new(worker->pool, &options, &worker->loop);
     if (error && options.backend == SLUICE_BACKEND_URING)
@@ -275,7 +280,8 @@ static int make_loop(struct worker *worker) {
 }
 
 /*
- * Each worker has its share of the memory: one part of it for what describes the streams' tags, the rest for blocks.
+ * Each worker has its share of the memory: one part of it for what describes the streams' tags, the
+ * rest for blocks.
  */
 static uint64_t packet_bytes(const struct worker *worker) {
     return worker->options->memory / server_worker_count(worker->server) / PACKET_SHARE;

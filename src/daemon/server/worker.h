@@ -1,7 +1,7 @@
 /*
- * A worker: one thread with a pool, a loop, and the sessions, streams, components and recordings that are its own.
- * Workers share nothing but the server that they belong to; they talk by posted calls. The worker's thread only, unless
- * said otherwise.
+ * A worker: one thread with a pool, a loop, and the sessions, streams, components and recordings
+ * that are its own. Workers share nothing but the server that they belong to; they talk by posted
+ * calls. The worker's thread only, unless said otherwise.
  */
 #ifndef SLUICED_WORKER_H
 #define SLUICED_WORKER_H
@@ -37,11 +37,13 @@ struct worker {
     struct record_store *records; /* the server's; NULL: nothing is recorded */
     struct recorders recorders;
     struct record_queue record_lists;
-    struct listeners *listeners; /* the first worker's; NULL for the others, and once the server stops */
-    struct budget_turn turn;     /* what its sessions have of it */
+    /* the first worker's; NULL for the others, and once the server stops */
+    struct listeners *listeners;
+    struct budget_turn turn; /* what its sessions have of it */
     struct session *sessions;
     uint32_t session_count;
-    struct session *to_tick; /* the next of them that this tick looks at, in a later turn; NULL: it has seen all */
+    /* the next of them that this tick looks at, in a later turn; NULL: it has seen all */
+    struct session *to_tick;
     sluice_call tick_call;
     bool tick_posted; /* that call is: the tick is not over */
     uint32_t answers; /* responses begun, ever */
@@ -70,14 +72,15 @@ int worker_open(struct worker *worker, struct server *server, uint32_t index, co
 void worker_close(struct worker *worker);
 
 /*
- * The server stops: sessions finish what is under way, within a moment, and recordings what is queued. Then the worker
- * lets go of the run.
+ * The server stops: sessions finish what is under way, within a moment, and recordings what is
+ * queued. Then the worker lets go of the run.
  */
 void worker_drain(struct worker *worker);
 
 /*
- * Another process accepts from now on. Sessions go on until they end, or until the drain time is over, when the server
- * stops; but components stop, and nobody waits for a publisher, who would come there.
+ * Another process accepts from now on. Sessions go on until they end, or until the drain time is
+ * over, when the server stops; but components stop, and nobody waits for a publisher, who would
+ * come there.
  */
 void worker_leave(struct worker *worker);
 
@@ -94,10 +97,12 @@ void worker_set_options(struct worker *worker, const struct options *options);
 void worker_add(struct worker *worker, struct session *session);
 void worker_remove(struct worker *worker, struct session *session);
 
-/* A session has ended: it leaves the list, waits for no hook, and is no connection of the server's any more. */
+/* A session has ended: it leaves the list, waits for no hook, and is no connection of the server's
+ * any more. */
 void worker_end_session(struct session *session);
 
-/* The pool of small blocks, for what is put between received bytes; the pool itself where there are none to be had. */
+/* The pool of small blocks, for what is put between received bytes; the pool itself where there are
+ * none to be had. */
 sluice_pool *worker_small_pool(struct worker *worker);
 
 static inline uint64_t worker_now(const struct worker *worker) {

@@ -1,8 +1,9 @@
 /*
- * Structs of the public headers that may grow: options, statistics and callbacks. Their first member is `size_t size`,
- * which the user sets to the size that the user's headers know, so that program and library may be of different age. A
- * new field begins at or behind the end of the struct as it was before, padding included: so a size says which fields
- * there are. Zero is each field's default.
+ * Structs of the public headers that may grow: options, statistics and callbacks. Their first
+ * member is `size_t size`, which the user sets to the size that the user's headers know, so that
+ * program and library may be of different age. A new field begins at or behind the end of the
+ * struct as it was before, padding included: so a size says which fields there are. Zero is each
+ * field's default.
  */
 #ifndef SLUICE_ABI_SIZED_H
 #define SLUICE_ABI_SIZED_H
@@ -15,8 +16,9 @@
 enum { SIZED_MOST = 4096 }; /* no struct gets that large: what says so was not set */
 
 /*
- * Whether the user's struct can be used. @known and @first: bytes of the struct as this library has it, and as it was
- * in the first version. 0, -EINVAL: a size that was not set, or a field in use that only the user's headers know.
+ * Whether the user's struct can be used. @known and @first: bytes of the struct as this library has
+ * it, and as it was in the first version. 0, -EINVAL: a size that was not set, or a field in use
+ * that only the user's headers know.
  */
 static inline int sized_check(const void *user, size_t known, size_t first) {
     size_t size = *(const size_t *)user;
@@ -39,7 +41,8 @@ static inline int sized_read(void *ret_options, const void *user, size_t known, 
     return error;
 }
 
-/* Writes what both know, behind the size; what only the user's headers know stays as it is. 0, -EINVAL */
+/* Writes what both know, behind the size; what only the user's headers know stays as it is. 0,
+ * -EINVAL */
 static inline int sized_write(void *ret_user, const void *stats, size_t known, size_t first) {
     size_t size = *(const size_t *)ret_user;
     if (size < first || size > SIZED_MOST)
@@ -50,8 +53,8 @@ static inline int sized_write(void *ret_user, const void *stats, size_t known, s
 }
 
 /*
- * The same for a struct that is as it was in the first version, which all are so far. One that has grown names what it
- * was: its last field of then, and the padding behind it.
+ * The same for a struct that is as it was in the first version, which all are so far. One that has
+ * grown names what it was: its last field of then, and the padding behind it.
  */
 #define SIZED_CHECK(user) sized_check(user, sizeof *(user), sizeof *(user))
 #define SIZED_READ(ret_options, user) sized_read(ret_options, user, sizeof *(ret_options), sizeof *(ret_options))

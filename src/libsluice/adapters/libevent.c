@@ -35,16 +35,16 @@ static int set_timer(sluice_libevent *libevent) {
     if (wait < 0)
         return event_del(libevent->timer);
     /*
-     * Also for what is to be done at once: an event made active here would be handled before the base looks at its
-     * other descriptors again, and a busy loop would keep it from that.
+     * Also for what is to be done at once: an event made active here would be handled before the
+     * base looks at its other descriptors again, and a busy loop would keep it from that.
      */
     const struct timeval due = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
     return event_add(libevent->timer, &due);
 }
 
 /*
- * Without memory for a timer there is another turn at once, which tries again, behind a look at the base's other
- * descriptors. No reason to end a run that goes on well otherwise.
+ * Without memory for a timer there is another turn at once, which tries again, behind a look at the
+ * base's other descriptors. No reason to end a run that goes on well otherwise.
  */
 static void retry(sluice_libevent *libevent) {
     event_active(libevent->timer, EV_TIMEOUT, 0);

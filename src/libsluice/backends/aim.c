@@ -3,9 +3,11 @@
 #include "memory/pool.h"
 
 enum {
-    FEW_BLOCKS = 3,      /* of a chain: fewer are not worth a look */
-    SMALL_SHARE = 4,     /* a piece of less than one part in so many of a block may leave it nearly empty */
-    EMPTY_SHARE = 4,     /* a chain is fragmented with less than one part in so many of its blocks in use */
+    FEW_BLOCKS = 3, /* of a chain: fewer are not worth a look */
+    /* a piece of less than one part in so many of a block may leave it nearly empty */
+    SMALL_SHARE = 4,
+    /* a chain is fragmented with less than one part in so many of its blocks in use */
+    EMPTY_SHARE = 4,
     FULL_SHARE = 2,      /* and no longer with so much */
     COMPACT_BLOCKS = 16, /* so many blocks */
     COMPACT_SHARE = 8,   /* with less than one part in so many in use are copied together */
@@ -36,7 +38,8 @@ int aim_filled(sluice_io *io, uint32_t n) {
     return error;
 }
 
-/* Each look at a chain that is copied together is paid for by as many blocks as it has that came since the last one. */
+/* Each look at a chain that is copied together is paid for by as many blocks as it has that came
+ * since the last one. */
 void aim_compact(sluice_io *io) {
     sluice_chain *chain = &io->chain;
     size_t footprint = chain->footprint;

@@ -1,7 +1,7 @@
 /*
- * The interface between the loop and the kernel. A backend receives into blocks of a pool, appends them to the chain
- * of the descriptor they came from, sends in place, and accepts. It calls up through io_events, only from inside
- * turn().
+ * The interface between the loop and the kernel. A backend receives into blocks of a pool, appends
+ * them to the chain of the descriptor they came from, sends in place, and accepts. It calls up
+ * through io_events, only from inside turn().
  */
 #ifndef SLUICE_BACKENDS_BACKEND_H
 #define SLUICE_BACKENDS_BACKEND_H
@@ -21,15 +21,16 @@ typedef struct sluice_io sluice_io;
 enum { IO_READ_BLOCKS = 64 }; /* of one read of a file, at most */
 
 /*
- * A read of a file at a place of its own; an io may have several under way. It belongs to who asks for it, and is the
- * backend's until read_done().
+ * A read of a file at a place of its own; an io may have several under way. It belongs to who asks
+ * for it, and is the backend's until read_done().
  */
 typedef struct io_read {
     sluice_io *io;
     sluice_block *blocks; /* linked by next, with room for length bytes */
     uint64_t offset;      /* in the file, of the first byte of the first block */
     uint32_t length;      /* bytes to be read in all */
-    uint32_t filled;      /* bytes that are there: who asks counts them, and may ask again for the rest */
+    /* bytes that are there: who asks counts them, and may ask again for the rest */
+    uint32_t filled;
     struct io_read *next; /* epoll's alone: in its queue */
 } io_read;
 
@@ -44,12 +45,14 @@ enum io_call_kind {
 
 #define IO_NO_PLACE UINT64_MAX /* of a write to what has no places, such as a pipe */
 
-/* One of these under way at a time. It belongs to who asks for it, and is the backend's until call_done(). */
+/* One of these under way at a time. It belongs to who asks for it, and is the backend's until
+ * call_done(). */
 typedef struct io_call {
     sluice_io *io;
     enum io_call_kind kind;
-    int fd;                     /* of the io, when it was asked for */
-    const struct iovec *pieces; /* IO_WRITE: count of them; they and their memory stay as they are */
+    int fd; /* of the io, when it was asked for */
+    /* IO_WRITE: count of them; they and their memory stay as they are */
+    const struct iovec *pieces;
     uint32_t count;
     uint64_t offset; /* IO_WRITE: in the file, or IO_NO_PLACE */
     int directory;   /* IO_RENAME: that both names begin at */
@@ -62,37 +65,51 @@ typedef struct io_call {
     struct io_call *next, *prev; /* there; what is done has no prev */
 } io_call;
 
-/* What a backend tells of one descriptor. After cancel() only idle() is called, and accepted() before it. */
+/* What a backend tells of one descriptor. After cancel() only idle() is called, and accepted()
+ * before it. */
 struct io_events {
-    void (*accepted)(sluice_io *io, int fd);        /* also of what the kernel had accepted when cancel() came */
+    /* also of what the kernel had accepted when cancel() came */
+    void (*accepted)(sluice_io *io, int fd);
     void (*accept_ended)(sluice_io *io, int error); /* ask again with accept() */
     void (*connected)(sluice_io *io, int error);    /* 0 or -errno */
-    void (*received)(sluice_io *io);                /* the chain has grown; or the target has, and is not full */
-    void (*placed)(sluice_io *io);                  /* the target is full, or has been stopped: it is dropped */
-    void (*ended)(sluice_io *io, int error);        /* 0: the peer has finished; a target is dropped */
-    void (*sent)(sluice_io *io, size_t bytes);      /* 0, and still sending: it waits for room, without the pieces */
-    void (*room)(sluice_io *io);                    /* it has waited; the pieces may be sent now */
+    /* the chain has grown; or the target has, and is not full */
+    void (*received)(sluice_io *io);
+    /* the target is full, or has been stopped: it is dropped */
+    void (*placed)(sluice_io *io);
+    /* 0: the peer has finished; a target is dropped */
+    void (*ended)(sluice_io *io, int error);
+    /* 0, and still sending: it waits for room, without the pieces */
+    void (*sent)(sluice_io *io, size_t bytes);
+    void (*room)(sluice_io *io); /* it has waited; the pieces may be sent now */
     void (*send_failed)(sluice_io *io, int error);
-    void (*read_done)(sluice_io *io, io_read *read, int result); /* more bytes, 0 at the file's end, or -errno */
-    void (*call_done)(sluice_io *io, io_call *call, int result); /* what the call returns, or -errno */
-    void (*idle)(sluice_io *io);                                 /* no operation is left; the memory may go */
+    /* more bytes, 0 at the file's end, or -errno */
+    void (*read_done)(sluice_io *io, io_read *read, int result);
+    /* what the call returns, or -errno */
+    void (*call_done)(sluice_io *io, io_call *call, int result);
+    /* no operation is left; the memory may go */
+    void (*idle)(sluice_io *io);
 };
 
 /*
- * How a descriptor receives. From MULTI on, io_uring has one receive of it under way, which counts in operations;
- * README.md has the table of transitions. epoll uses OFF and WAITING (for a block) only.
+ * How a descriptor receives. From MULTI on, io_uring has one receive of it under way, which counts
+ * in operations; README.md has the table of transitions. epoll uses OFF and WAITING (for a block)
+ * only.
  */
 enum io_receiving {
-    IO_RECV_OFF,      /* none; one is wanted only while a completion is handled, which then queues it */
-    IO_RECV_WAITING,  /* in its ring's queue for arming; set by wait_for_arming() */
-    IO_RECV_MULTI,    /* armed for as many blocks as come; set by arm_select() */
-    IO_RECV_SINGLE,   /* armed for one block: memory is short, or no more is wanted; set by arm_select() */
-    IO_RECV_AIMED,    /* armed for the free end of io.aim, in the queue of the aimed; set by arm_aimed() */
+    /* none; one is wanted only while a completion is handled, which then queues it */
+    IO_RECV_OFF,
+    IO_RECV_WAITING, /* in its ring's queue for arming; set by wait_for_arming() */
+    IO_RECV_MULTI,   /* armed for as many blocks as come; set by arm_select() */
+    /* armed for one block: memory is short, or no more is wanted; set by arm_select() */
+    IO_RECV_SINGLE,
+    /* armed for the free end of io.aim, in the queue of the aimed; set by arm_aimed() */
+    IO_RECV_AIMED,
     IO_RECV_TARGET,   /* armed for the target; set by arm_target() */
     IO_RECV_STOPPING, /* armed, and its cancel is on its way, or due; set by cancel_receive() */
 };
 
-/* What the epoll backend, which knows readiness only and of the above OFF and WAITING, remembers of a descriptor. */
+/* What the epoll backend, which knows readiness only and of the above OFF and WAITING, remembers of
+ * a descriptor. */
 struct io_readiness {
     uint32_t interest;    /* the events that it is registered for; 0: not registered */
     uint8_t burst;        /* blocks for the next read; 0 before the first */
@@ -114,7 +131,8 @@ struct io_target {
     bool stopping;   /* it is to be dropped when the kernel is done with it; set by stop_into() */
 };
 
-/* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events and chain. */
+/* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events
+ * and chain. */
 struct sluice_io {
     int fd;
     const struct io_events *events;
@@ -122,33 +140,42 @@ struct sluice_io {
 
     /* The backend's: */
     enum io_receiving receiving;
-    bool wants_receive;   /* into blocks: resume() has been called, and neither pause() nor an end came after it */
-    bool one_block;       /* no receive is to take more than a block; set by one_block() */
-    bool starved;         /* its last receive has ended for want of a block, or of room in the one that it had */
+    /* into blocks: resume() has been called, and neither pause() nor an end came after it */
+    bool wants_receive;
+    bool one_block; /* no receive is to take more than a block; set by one_block() */
+    /* its last receive has ended for want of a block, or of room in the one that it had */
+    bool starved;
     bool filled_up;       /* its last receive took all the room that it had; io_uring's alone */
     uint64_t starvations; /* times that it had to wait for a block */
     bool wanting;         /* and does so, or is to be armed again: io_uring's alone */
-    bool held_up;         /* it waits for a block, and there was none; or has done so. Cleared by who looks */
-    bool accepting;       /* an accept is armed */
-    bool connecting;      /* a connect is under way */
-    bool sending;         /* a send is under way, or waits for room in the socket */
-    uint8_t send_step;    /* of that send: io_uring's enum uring_send */
-    bool cancelled;       /* cancel() has been called */
-    bool cancel_due;      /* the cancel of its receive waits to be submitted: io_uring's alone */
-    uint8_t group;        /* its blocks' size: which of those that the backend knows */
-    uint16_t domain;      /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
-    bool promised;        /* its last completion says that more is there and will follow: io_uring's alone */
-    bool urgent;          /* a receive has stopped at an urgent byte: the next ones complete once; io_uring's alone */
-    uint32_t taken;       /* blocks, lately, as of the turn taken_at; io_uring's alone */
+    /* it waits for a block, and there was none; or has done so. Cleared by who looks */
+    bool held_up;
+    bool accepting;    /* an accept is armed */
+    bool connecting;   /* a connect is under way */
+    bool sending;      /* a send is under way, or waits for room in the socket */
+    uint8_t send_step; /* of that send: io_uring's enum uring_send */
+    bool cancelled;    /* cancel() has been called */
+    bool cancel_due;   /* the cancel of its receive waits to be submitted: io_uring's alone */
+    uint8_t group;     /* its blocks' size: which of those that the backend knows */
+    /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
+    uint16_t domain;
+    /* its last completion says that more is there and will follow: io_uring's alone */
+    bool promised;
+    /* a receive has stopped at an urgent byte: the next ones complete once; io_uring's alone */
+    bool urgent;
+    uint32_t taken; /* blocks, lately, as of the turn taken_at; io_uring's alone */
     uint32_t taken_at;
-    bool light;          /* it waits among those that have taken few blocks lately; io_uring's alone */
-    bool served;         /* it has got a block since it was armed; io_uring's alone */
-    bool fragmented;     /* its chain's blocks are nearly empty: see backends/aim.h */
-    size_t compacted;    /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
+    /* it waits among those that have taken few blocks lately; io_uring's alone */
+    bool light;
+    bool served;     /* it has got a block since it was armed; io_uring's alone */
+    bool fragmented; /* its chain's blocks are nearly empty: see backends/aim.h */
+    /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
+    size_t compacted;
     uint32_t operations; /* whose last completion has not come, or has not been told */
     sluice_block *aim;   /* referenced: whose free end the next receive may fill */
     struct io_target target;
-    sluice_io *queue_next; /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled */
+    /* in the queue of the waiting, the aimed, the promised, the stopping, or the cancelled */
+    sluice_io *queue_next;
     sluice_io *queue_prev;
     struct io_readiness ready; /* epoll's alone */
 };
@@ -180,12 +207,13 @@ struct backend_operations {
     /* When every io is idle. */
     void (*destroy)(sluice_backend *backend);
 
-    /* Starts accepting. 0, -ENOBUFS (too much is queued before the first turn), or the errno of epoll_ctl(2). */
+    /* Starts accepting. 0, -ENOBUFS (too much is queued before the first turn), or the errno of
+     * epoll_ctl(2). */
     int (*accept)(sluice_backend *backend, sluice_io *io);
 
     /*
-     * Connects; connected() follows from a turn, unless cancelled. The address stays as it is until then, or idle().
-     * False when there is no room to submit it before the next turn.
+     * Connects; connected() follows from a turn, unless cancelled. The address stays as it is until
+     * then, or idle(). False when there is no room to submit it before the next turn.
      */
     bool (*connect)(sluice_backend *backend, sluice_io *io, const struct sockaddr *address, socklen_t length);
 
@@ -197,17 +225,18 @@ struct backend_operations {
     void (*one_block)(sluice_backend *backend, sluice_io *io, bool is_most);
 
     /*
-     * The io has a target: receives into it and nowhere else, paused or not, until placed() or ended(). Blocks that the
-     * kernel is already filling are copied from first. Not after an end.
+     * The io has a target: receives into it and nowhere else, paused or not, until placed() or
+     * ended(). Blocks that the kernel is already filling are copied from first. Not after an end.
      */
     void (*receive_into)(sluice_backend *backend, sluice_io *io);
 
-    /* Drops the target. True when that is done; else the kernel is still at it, and placed() or ended() follows. */
+    /* Drops the target. True when that is done; else the kernel is still at it, and placed() or
+     * ended() follows. */
     bool (*stop_into)(sluice_backend *backend, sluice_io *io);
 
     /*
-     * Blocks of the chain come from this class of the pool from now on; what is armed already still arrives. 0, or why
-     * not (and nothing has changed).
+     * Blocks of the chain come from this class of the pool from now on; what is armed already still
+     * arrives. 0, or why not (and nothing has changed).
      */
     int (*change_class)(sluice_backend *backend, sluice_io *io, sluice_pool *class);
 
@@ -218,12 +247,13 @@ struct backend_operations {
     void (*send)(sluice_backend *backend, sluice_io *io, size_t count);
 
     /*
-     * Reads what @read lacks; read_done() follows from a turn, in any order, unless cancelled. Not between room() and
-     * send(). False when there is no room to submit it before the next turn.
+     * Reads what @read lacks; read_done() follows from a turn, in any order, unless cancelled. Not
+     * between room() and send(). False when there is no room to submit it before the next turn.
      */
     bool (*read)(sluice_backend *backend, io_read *read);
 
-    /* Does that; call_done() follows from a turn, unless cancelled. False when there is no room to submit it. */
+    /* Does that; call_done() follows from a turn, unless cancelled. False when there is no room to
+     * submit it. */
     bool (*call)(sluice_backend *backend, io_call *call);
 
     /* Ends everything; idle() follows from a later turn(), even when nothing was under way. */
@@ -233,8 +263,8 @@ struct backend_operations {
     int (*turn)(sluice_backend *backend, int64_t timeout_us);
 
     /*
-     * How long a turn, and who waits for the descriptor in its place, may wait, microseconds: 0 while something is to
-     * be done that no event will announce; negative: without limit.
+     * How long a turn, and who waits for the descriptor in its place, may wait, microseconds: 0
+     * while something is to be done that no event will announce; negative: without limit.
      */
     int64_t (*may_wait)(const sluice_backend *backend);
 
@@ -242,8 +272,9 @@ struct backend_operations {
     void (*wake)(sluice_backend *backend);
 
     /*
-     * A descriptor that poll(2) finds readable, for as long as no turn follows, when the kernel has something for a
-     * turn or wake() has been called; the backend's. What a turn leaves to do need not show. 0 or more, or -errno.
+     * A descriptor that poll(2) finds readable, for as long as no turn follows, when the kernel has
+     * something for a turn or wake() has been called; the backend's. What a turn leaves to do need
+     * not show. 0 or more, or -errno.
      */
     int (*descriptor)(sluice_backend *backend);
 
@@ -252,13 +283,15 @@ struct backend_operations {
 
 struct sluice_backend {
     const struct backend_operations *operations;
-    sluice_pool *pool; /* or a class of one: where blocks come from for an io that does not change its class */
-    fork_mark mark;    /* in a child of the process nothing of it may reach the kernel: there it is the parent's */
+    /* or a class of one: where blocks come from for an io that does not change its class */
+    sluice_pool *pool;
+    /* in a child of the process nothing of it may reach the kernel: there it is the parent's */
+    fork_mark mark;
 
     /*
-     * Set by who makes the backend: the io that can be ended whose chain keeps most memory, of those that receive into
-     * blocks of this class or, where they keep none, of all; whether it waits for blocks, receives, or is paused. NULL:
-     * none keeps any.
+     * Set by who makes the backend: the io that can be ended whose chain keeps most memory, of
+     * those that receive into blocks of this class or, where they keep none, of all; whether it
+     * waits for blocks, receives, or is paused. NULL: none keeps any.
      */
     sluice_io *(*largest)(void *user, const sluice_pool *class);
     void *user;

@@ -1,17 +1,21 @@
 /*
- * The epoll backend: readiness instead of completions, the same blocks, chains and calls. It does the work where
- * io_uring cannot be had, and it is the baseline that the benchmarks compare with, so it is built to be a strong one:
+ * The epoll backend: readiness instead of completions, the same blocks, chains and calls. It does
+ * the work where io_uring cannot be had, and it is the baseline that the benchmarks compare with,
+ * so it is built to be a strong one:
  *
- * - A ready descriptor is read once per wake-up, straight into as many blocks as its last reads filled. The pool is
- *   last in, first out, and what a read did not reach goes back at once, so that the same few blocks stay in the
- *   cache. A full read doubles the number of blocks, up to 64 KiB.
- * - Readiness is level-triggered: a socket that has more is reported again, and after every short read (an urgent
- *   byte, descriptors passed along) without special care. Interest is withdrawn only when an event comes that nobody
- *   wants: a pause and a resume, or a short want of blocks, cost no system call.
- * - A send is tried at once. What came of it is told in the next turn, as if it had completed there. What the socket
- *   has no room for is the user's meanwhile, and asked for again when it has.
- * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is known to have more than
- *   a read took, or a file is to be read.
+ * - A ready descriptor is read once per wake-up, straight into as many blocks as its last reads
+ *   filled. The pool is last in, first out, and what a read did not reach goes back at once, so
+ *   that the same few blocks stay in the cache. A full read doubles the number of blocks, up to 64
+ *   KiB.
+ * - Readiness is level-triggered: a socket that has more is reported again, and after every short
+ *   read (an urgent byte, descriptors passed along) without special care. Interest is withdrawn
+ *   only when an event comes that nobody wants: a pause and a resume, or a short want of blocks,
+ *   cost no system call.
+ * - A send is tried at once. What came of it is told in the next turn, as if it had completed
+ *   there. What the socket has no room for is the user's meanwhile, and asked for again when it
+ *   has.
+ * - A batching window is a sleep, then one wait that collects. It is skipped while a socket is
+ *   known to have more than a read took, or a file is to be read.
  */
 #include "backends/epoll.h"
 
@@ -337,7 +341,8 @@ static uint32_t wanted(const sluice_io *io) {
 static void dispatch(epoll *e, sluice_io *io, uint32_t events) {
     if (io->cancelled)
         return;
-    /* Errors and hang-ups are reported unasked; they go to whoever reads and whoever sends, for them to find out. */
+    /* Errors and hang-ups are reported unasked; they go to whoever reads and whoever sends, for
+     * them to find out. */
     if (events & (EPOLLERR | EPOLLHUP))
         events |= io->ready.interest;
     if (io->connecting) {

@@ -36,7 +36,8 @@ typedef struct epoll {
     bool unread; /* and left something to read */
     atomic_bool wake_sent;
 
-    block_class classes[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
+    /* one for each block size in use; its index is its users' group */
+    block_class classes[POOL_CLASSES];
     uint32_t class_count;
     io_queue cancelled; /* to be told that they are idle */
 
@@ -45,14 +46,16 @@ typedef struct epoll {
     io_thread thread; /* for what else is done to files */
     prefault prefault;
 
-    sluice_io *tell_first, *tell_last; /* what happened outside of a turn, for the next one to tell */
+    /* what happened outside of a turn, for the next one to tell */
+    sluice_io *tell_first, *tell_last;
 
     struct iovec pieces[EPOLL_SEND_PIECES];
     struct epoll_event events[EPOLL_EVENTS];
     backend_stats stats;
 } epoll;
 
-/* Has the descriptor registered for these events, 0 for none. 0, or -errno: only a first registration can fail. */
+/* Has the descriptor registered for these events, 0 for none. 0, or -errno: only a first
+ * registration can fail. */
 int epoll_listen(epoll *e, sluice_io *io, uint32_t events);
 
 /* Receiving: epoll_receive.c */
@@ -66,7 +69,8 @@ void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool);
 /* How many wait for blocks, of any size. */
 uint32_t epoll_waiting(const epoll *e);
 
-/* Once a turn: reads for those who wait for blocks, as far as there are some. How many were told something. */
+/* Once a turn: reads for those who wait for blocks, as far as there are some. How many were told
+ * something. */
 uint32_t epoll_receive_waiting(epoll *e);
 
 /* There is something to read. */

@@ -1,7 +1,7 @@
 /*
- * Reading files. They are always ready, and a read of what is not in the page cache waits for the disk on the loop's
- * thread. So that sockets and timers are not kept waiting for long, a turn does a few reads only, in the order in which
- * they were asked for.
+ * Reading files. They are always ready, and a read of what is not in the page cache waits for the
+ * disk on the loop's thread. So that sockets and timers are not kept waiting for long, a turn does
+ * a few reads only, in the order in which they were asked for.
  */
 #include <errno.h>
 #include <sys/uio.h>

@@ -1,4 +1,5 @@
-/* Receiving: one read per readiness into as many blocks as it likely fills, and what to do when blocks run short. */
+/* Receiving: one read per readiness into as many blocks as it likely fills, and what to do when
+ * blocks run short. */
 #include "backends/epoll.h"
 
 #include <errno.h>
@@ -8,9 +9,10 @@
 #include "backends/target.h"
 
 enum {
-    MOST_PIECES = 64,        /* blocks of one read, at most */
-    BURST_BYTES = 64 << 10,  /* and bytes, but for a block that is larger */
-    BLOCKS_PER_RECEIVE = 16, /* under pressure a read takes no more than one part in so many of what is left */
+    MOST_PIECES = 64,       /* blocks of one read, at most */
+    BURST_BYTES = 64 << 10, /* and bytes, but for a block that is larger */
+    /* under pressure a read takes no more than one part in so many of what is left */
+    BLOCKS_PER_RECEIVE = 16,
 };
 
 /* Where a read goes: behind the data of the aim, then into fresh blocks. */
@@ -64,7 +66,8 @@ static void note_fresh(epoll *e, sluice_io *io) {
     class->fresh++;
 }
 
-/* What has been consumed by the next turn leaves no block with its connection, which may be silent from now on. */
+/* What has been consumed by the next turn leaves no block with its connection, which may be silent
+ * from now on. */
 static void drop_fresh_spare_aims(epoll *e, block_class *class) {
     sluice_io *before;
     for (sluice_io *io = class->aiming.last; io && class->fresh > 0; io = before, class->fresh--) {
@@ -138,7 +141,8 @@ static ssize_t read_into(const sluice_io *io, struct room *room) {
     return n < 0 ? -errno : n;
 }
 
-/* Twice as many blocks after a read that filled all; fewer when it filled few, with one to spare. */
+/* Twice as many blocks after a read that filled all; fewer when it filled few, with one to
+ * spare. */
 static void set_burst(const block_class *class, sluice_io *io, const struct room *room, size_t used, bool full) {
     uint32_t burst = (uint32_t)room->count;
     if (burst == 0)
@@ -147,7 +151,8 @@ static void set_burst(const block_class *class, sluice_io *io, const struct room
     io->ready.burst = (uint8_t)(burst < class->most_burst ? burst : class->most_burst);
 }
 
-/* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the stream cannot go on. */
+/* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the
+ * stream cannot go on. */
 static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
     size_t used = 0;
     bool full = n == room->bytes;

@@ -1,6 +1,7 @@
 /*
- * Tells the process that has made something from a child of it: fork(2) copies a loop's memory, but the kernel's side
- * of it stays the parent's. The mark is memory that the kernel clears in a child, so a look at it costs no system call.
+ * Tells the process that has made something from a child of it: fork(2) copies a loop's memory, but
+ * the kernel's side of it stays the parent's. The mark is memory that the kernel clears in a child,
+ * so a look at it costs no system call.
  */
 #ifndef SLUICE_BACKENDS_FORK_MARK_H
 #define SLUICE_BACKENDS_FORK_MARK_H
@@ -9,8 +10,9 @@
 #include <sys/types.h>
 
 typedef struct fork_mark {
-    volatile unsigned char *page; /* not 0 in the process that has made it; NULL where the kernel does not clear */
-    pid_t process;                /* that has made it */
+    /* not 0 in the process that has made it; NULL where the kernel does not clear */
+    volatile unsigned char *page;
+    pid_t process; /* that has made it */
 } fork_mark;
 
 /* 0, -ENOMEM */

@@ -7,7 +7,8 @@
 
 enum {
     STARVED_MS = 5000,
-    MOST_STARVED_MS = 1000, /* that a turn adds: they are no further apart, but where the process was stopped */
+    /* that a turn adds: they are no further apart, but where the process was stopped */
+    MOST_STARVED_MS = 1000,
 };
 
 void io_queue_insert(io_queue *queue, sluice_io *before, sluice_io *io) {

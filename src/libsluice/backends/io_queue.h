@@ -16,12 +16,12 @@ void io_queue_insert(io_queue *queue, sluice_io *before, sluice_io *io);
 void io_queue_remove(io_queue *queue, sluice_io *io);
 
 /*
- * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames hold all there are.
- * After some seconds of that the connection that holds most memory ends with -ENOBUFS, which need not be one that
- * waits: one that sends half a frame and then nothing holds its blocks as well. They are seconds in which there were
- * turns: of one in which the process was stopped, nobody could have given a block back.
- * @class: the blocks that are lacking.
- * @since: milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
+ * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames
+ * hold all there are. After some seconds of that the connection that holds most memory ends with
+ * -ENOBUFS, which need not be one that waits: one that sends half a frame and then nothing holds
+ * its blocks as well. They are seconds in which there were turns: of one in which the process was
+ * stopped, nobody could have given a block back. @class: the blocks that are lacking. @since:
+ * milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
  * True when one was told: do not wait before the loop has passed that on.
  */
 bool io_queue_break_deadlock(const sluice_backend *backend, const sluice_pool *class, io_queue *waiting,

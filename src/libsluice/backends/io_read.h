@@ -7,8 +7,8 @@
 #include "backends/backend.h"
 
 /*
- * The memory that @read lacks bytes in, in order, as pieces: at most IO_READ_BLOCKS of them. Blocks that are neighbours
- * in one slab make one piece. How many.
+ * The memory that @read lacks bytes in, in order, as pieces: at most IO_READ_BLOCKS of them. Blocks
+ * that are neighbours in one slab make one piece. How many.
  */
 uint32_t io_read_pieces(const io_read *read, struct iovec *pieces, sluice_block **ret_first);
 

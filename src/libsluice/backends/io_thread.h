@@ -1,7 +1,7 @@
 /*
- * A thread for what the kernel does not do without blocking. It is made when it is first needed, and does one call
- * after another; what came of them is told by turns. A backend has one for what is done to files, the loop another one
- * for its user's work.
+ * A thread for what the kernel does not do without blocking. It is made when it is first needed,
+ * and does one call after another; what came of them is told by turns. A backend has one for what
+ * is done to files, the loop another one for its user's work.
  */
 #ifndef SLUICE_BACKENDS_IO_THREAD_H
 #define SLUICE_BACKENDS_IO_THREAD_H

@@ -1,6 +1,6 @@
 /*
- * The memory that a pool will use next is made ready on the thread for what may block, before it is needed: to touch
- * 4 MiB first takes from 0.5 to 13 ms, for which a loop would serve nobody.
+ * The memory that a pool will use next is made ready on the thread for what may block, before it is
+ * needed: to touch 4 MiB first takes from 0.5 to 13 ms, for which a loop would serve nobody.
  */
 #ifndef SLUICE_BACKENDS_PREFAULT_H
 #define SLUICE_BACKENDS_PREFAULT_H
@@ -18,9 +18,10 @@ typedef struct prefault {
 } prefault;
 
 /*
- * Has the thread populate the memory, which must stay mapped until io_thread_end(): at once, or when what is under way
- * is done; then it is what was asked for last, with what lies before that and was asked for just before. Does nothing
- * where there is no thread, or the kernel is older than Linux 5.14.
+ * Has the thread populate the memory, which must stay mapped until io_thread_end(): at once, or
+ * when what is under way is done; then it is what was asked for last, with what lies before that
+ * and was asked for just before. Does nothing where there is no thread, or the kernel is older than
+ * Linux 5.14.
  */
 void prefault_start(prefault *started, io_thread *thread, const struct iovec *memory);
 

@@ -1,7 +1,7 @@
 /*
- * Receiving into the user's memory, past the chain: what came into blocks before is copied, the rest the kernel writes
- * in place. The memory is the io's target. A backend arms receives for it as it does for an aim, whatever becomes of
- * blocks meanwhile.
+ * Receiving into the user's memory, past the chain: what came into blocks before is copied, the
+ * rest the kernel writes in place. The memory is the io's target. A backend arms receives for it as
+ * it does for an aim, whatever becomes of blocks meanwhile.
  */
 #ifndef SLUICE_BACKENDS_TARGET_H
 #define SLUICE_BACKENDS_TARGET_H
@@ -12,7 +12,8 @@ static inline bool target_pending(const sluice_io *io) {
     return io->target.memory != NULL;
 }
 
-/* Sets the target, and copies what the chain has. True when that was all: there is no target then. */
+/* Sets the target, and copies what the chain has. True when that was all: there is no target
+ * then. */
 bool target_set(sluice_io *io, void *memory, size_t n);
 
 /* There is a target no more; what has been received into it stays known. */

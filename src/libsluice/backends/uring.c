@@ -1,4 +1,5 @@
-/* The io_uring backend: set-up, sends, accepts, connects, cancels, and the turn: it submits and waits in one call. */
+/* The io_uring backend: set-up, sends, accepts, connects, cancels, and the turn: it submits and
+ * waits in one call. */
 #include "backends/uring.h"
 
 #include <errno.h>
@@ -17,7 +18,8 @@ enum {
     MAX_BATCH_US = 100000,
     BATCH_COMPLETIONS = 1024, /* so many end a batching window early */
     MANY_SENDS = 16,          /* are worth a system call of their own, before a window */
-    DRIBBLE_BYTES = 16384, /* receives that bring less, and more than one of them for each connection, are a dribble */
+    /* receives that bring less, and more than one of them for each connection, are a dribble */
+    DRIBBLE_BYTES = 16384,
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
 };
 
@@ -75,8 +77,9 @@ static void wake(sluice_backend *backend) {
 }
 
 /*
- * The ring's own descriptor does not do: with deferred task work a completion is posted when its owner enters the
- * kernel, and until then those who watch the ring through epoll are not told that one is due. A registered eventfd is.
+ * The ring's own descriptor does not do: with deferred task work a completion is posted when its
+ * owner enters the kernel, and until then those who watch the ring through epoll are not told that
+ * one is due. A registered eventfd is.
  */
 static int descriptor(sluice_backend *backend) {
     uring *u = of(backend);
@@ -115,7 +118,8 @@ static void slab_ahead(void *context, const struct iovec *memory) {
 
 static const pool_observer observer = {.slab_ahead = slab_ahead, .released = block_released};
 
-/* Both texts there are, so that one that was given out does not change: stats() has the one that is true. */
+/* Both texts there are, so that one that was given out does not change: stats() has the one that is
+ * true. */
 static void describe(uring *u, unsigned flags) {
     snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s", u->features.multishot ? "multishot" : "single-shot",
              u->features.bundle ? " bundle" : "", flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
@@ -125,8 +129,8 @@ static void describe(uring *u, unsigned flags) {
 }
 
 /*
- * Locked memory is given back to the account some time after a ring is closed, so a refusal for that reason is tried
- * again.
+ * Locked memory is given back to the account some time after a ring is closed, so a refusal for
+ * that reason is tried again.
  */
 static int try_ring(uring *u, unsigned flags, unsigned entries, unsigned completions,
                     struct io_uring_params *ret_params) {
@@ -144,8 +148,8 @@ static int try_ring(uring *u, unsigned flags, unsigned entries, unsigned complet
 }
 
 /*
- * The best set of flags that the kernel takes, and the largest ring that the limit on locked memory allows. R_DISABLED
- * lets the ring be made on one thread and bound by its first turn to another.
+ * The best set of flags that the kernel takes, and the largest ring that the limit on locked memory
+ * allows. R_DISABLED lets the ring be made on one thread and bound by its first turn to another.
  */
 static int set_up_ring(uring *u, struct io_uring_params *ret_params) {
     static const unsigned flags[] = {
@@ -325,8 +329,9 @@ static bool sends_full(const uring *u) {
 }
 
 /*
- * Sends complete at once, as a rule, and may use up half of the completion queue in a turn. A full one would end each
- * receive and accept that goes on by itself, with the one thing that it brings. The others send in the next turn.
+ * Sends complete at once, as a rule, and may use up half of the completion queue in a turn. A full
+ * one would end each receive and accept that goes on by itself, with the one thing that it brings.
+ * The others send in the next turn.
  */
 static bool completes_enough(const uring *u) {
     return io_uring_cq_ready(&u->ring) + io_uring_sq_ready(&u->ring) >= u->ring.cq.ring_entries / 2;
@@ -344,7 +349,8 @@ static struct iovec *send_room(sluice_backend *backend, size_t *ret_max) {
 
 static void start_send(sluice_backend *backend, sluice_io *io, size_t count) {
     uring *u = of(backend);
-    /* Since room() the user may have cancelled others, and with that used up entries, but for the one that is kept. */
+    /* Since room() the user may have cancelled others, and with that used up entries, but for the
+     * one that is kept. */
     u->kept = 0;
     struct io_uring_sqe *sqe = uring_sqe(u);
     struct msghdr *message = &u->messages[u->messages_used++];
@@ -431,8 +437,9 @@ static void cancel(sluice_backend *backend, sluice_io *io) {
 }
 
 /*
- * The cancels that found no entry: before the first turn, when nothing is submitted, or when the kernel had no memory
- * to take what was queued. Which of those that are being closed they were is not known, and to ask twice does no harm.
+ * The cancels that found no entry: before the first turn, when nothing is submitted, or when the
+ * kernel had no memory to take what was queued. Which of those that are being closed they were is
+ * not known, and to ask twice does no harm.
  */
 static void send_due_cancels(uring *u) {
     u->cancels_due = false;
@@ -531,7 +538,8 @@ static uint32_t collect(uring *u) {
 
 static int64_t may_wait(const sluice_backend *backend) {
     const uring *u = (const uring *)backend;
-    /* What starved has waited for a window already, and would wait for one more whenever the ring has blocks again. */
+    /* What starved has waited for a window already, and would wait for one more whenever the ring
+     * has blocks again. */
     /* Without its read, a wake-up would not end the wait. */
     if (u->told || u->cancels_due || (u->enabled && !u->wake_armed) || (u->overdue && u->window.length > 0))
         return 0;
@@ -549,8 +557,9 @@ static int64_t may_wait(const sluice_backend *backend) {
 }
 
 /*
- * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without limit has no time at
- * all (*ret_wait is NULL), for which the kernel starts no timer; else it is put to @wait.
+ * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without
+ * limit has no time at all (*ret_wait is NULL), for which the kernel starts no timer; else it is
+ * put to @wait.
  */
 static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
                           struct __kernel_timespec **ret_wait) {
@@ -559,7 +568,8 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
     if (most >= 0 && (timeout_us < 0 || timeout_us > most))
         timeout_us = most;
     if (window_pays(&u->window) && timeout_us != 0) {
-        /* The kernel counts from when all is submitted; many sends take longer than a window, and are within it. */
+        /* The kernel counts from when all is submitted; many sends take longer than a window, and
+         * are within it. */
         if (u->messages_used >= MANY_SENDS)
             uring_submit_now(u);
         timeout_us = window_left(&u->window, timeout_us);
@@ -571,11 +581,11 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
 }
 
 /*
- * At the end of a window the kernel receives until it has as many completions as were asked for, or nothing is left.
- * Small pieces that come faster than it works them off are then received one by one. So where that was seen the window
- * is slept through, and what is asked for afterwards is a completion of each connection, beside those that are there
- * since the submission: with enough of them the kernel would not be entered, and nothing but what completes at once
- * would ever be seen.
+ * At the end of a window the kernel receives until it has as many completions as were asked for, or
+ * nothing is left. Small pieces that come faster than it works them off are then received one by
+ * one. So where that was seen the window is slept through, and what is asked for afterwards is a
+ * completion of each connection, beside those that are there since the submission: with enough of
+ * them the kernel would not be entered, and nothing but what completes at once would ever be seen.
  */
 static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     if (io_uring_sq_ready(&u->ring) > 0)
@@ -587,7 +597,8 @@ static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     return io_uring_cq_ready(&u->ring) + more;
 }
 
-/* By the receives that were armed when it began: one that ends with what it brings is no dribble. */
+/* By the receives that were armed when it began: one that ends with what it brings is no
+ * dribble. */
 static void judge_window(uring *u, uint32_t armed) {
     if (u->receives > 2 * armed && u->received < (uint64_t)u->receives * DRIBBLE_BYTES)
         u->dribbles = true;
@@ -596,10 +607,11 @@ static void judge_window(uring *u, uint32_t armed) {
 }
 
 /*
- * Submits, and waits for so many completions. Where they are there already (a turn of many sends submits several times,
- * and sends complete at once), liburing enters the kernel to submit alone, if at all. With deferred task work nothing
- * but sends would then ever complete: no receive, no accept, no poll. So the events are asked for in any case. A turn
- * that is not to wait asks for them without a time: the kernel would start a timer of none, and sleep for 50 us.
+ * Submits, and waits for so many completions. Where they are there already (a turn of many sends
+ * submits several times, and sends complete at once), liburing enters the kernel to submit alone,
+ * if at all. With deferred task work nothing but sends would then ever complete: no receive, no
+ * accept, no poll. So the events are asked for in any case. A turn that is not to wait asks for
+ * them without a time: the kernel would start a timer of none, and sleep for 50 us.
  */
 static int submit_and_wait(uring *u, unsigned completions, struct __kernel_timespec *limit) {
     struct io_uring_cqe *cqe;

@@ -29,14 +29,16 @@ typedef struct uring_features {
     bool bundle;    /* and fills several blocks at once (6.10) */
 } uring_features;
 
-/* The ring of blocks of one size that the kernel takes from, and who uses it. A block's id is its slot. */
+/* The ring of blocks of one size that the kernel takes from, and who uses it. A block's id is its
+ * slot. */
 typedef struct buffer_ring {
     sluice_pool *pool; /* or the class of it */
     struct io_uring_buf_ring *ring;
     size_t size;          /* bytes mapped */
     sluice_block **slots; /* the block in each slot; NULL when the kernel has given it back */
     uint32_t entries;     /* power of two, at least twice the largest stock */
-    uint32_t stock;       /* blocks to keep in it: from least to most, the more the poorer they are filled */
+    /* blocks to keep in it: from least to most, the more the poorer they are filled */
+    uint32_t stock;
     uint32_t least_stock;
     uint32_t most_stock;
     uint32_t filled_blocks; /* since about the last change of the stock */
@@ -44,16 +46,18 @@ typedef struct buffer_ring {
     uint32_t count;         /* blocks in it */
     uint16_t tail;
 
-    io_queue waiting;      /* for a receive to be armed: those that have taken few blocks lately, then the others */
+    /* for a receive to be armed: those that have taken few blocks lately, then the others */
+    io_queue waiting;
     sluice_io *last_light; /* of those that have taken few; NULL: there are none */
-    sluice_io
-        *last_unserved[2];  /* of the heavy and light ones that found no block in this turn; NULL: there are none */
+    /* of the heavy and light ones that found no block in this turn; NULL: there are none */
+    sluice_io *last_unserved[2];
     uint32_t heavy_due;     /* parts of a block that light ones have had of the heavy ones' share */
     io_queue aimed;         /* whose receive is armed for the free end of a block */
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } buffer_ring;
 
-/* Of the pool's slabs; set by uring_is_fixed(), at the first read of a file that could name its memory. */
+/* Of the pool's slabs; set by uring_is_fixed(), at the first read of a file that could name its
+ * memory. */
 enum slab_state {
     SLAB_UNTRIED,
     SLAB_FIXED, /* registered as a fixed buffer */
@@ -71,7 +75,8 @@ typedef struct uring {
     bool registered;      /* the table of fixed buffers exists */
     uint8_t *slabs;       /* enum slab_state of each */
     batch_window window;
-    bool dribbles;     /* a window brought more small pieces than connections; set and cleared at its end */
+    /* a window brought more small pieces than connections; set and cleared at its end */
+    bool dribbles;
     uint32_t armed;    /* receives that the kernel has */
     uint32_t turn;     /* of receiving, counted */
     bool overdue;      /* receives were armed whose bytes have waited for a window already */
@@ -79,20 +84,25 @@ typedef struct uring {
     uint64_t received; /* bytes, in those */
     uint32_t tries;    /* sends that did not wait, among this turn's completions */
 
-    buffer_ring rings[POOL_CLASSES]; /* one for each block size in use; its index is its users' group */
+    /* one for each block size in use; its index is its users' group */
+    buffer_ring rings[POOL_CLASSES];
     uint32_t ring_count;
     uint32_t stock_bytes; /* of each */
     io_queue cancelled;   /* whose last completions are awaited */
     io_queue stopping;    /* not cancelled; the cancel of its receive has found no entry */
-    io_queue promised;    /* which the kernel is to go on receiving from; looked at before the next turn waits */
-    bool cancels_due;     /* a cancel has found no entry */
-    bool told; /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
+    /* which the kernel is to go on receiving from; looked at before the next turn waits */
+    io_queue promised;
+    bool cancels_due; /* a cancel has found no entry */
+    /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
+    bool told;
 
-    /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when it submits. */
+    /* Pieces and headers of the sends that are queued but not submitted: the kernel reads them when
+     * it submits. */
     struct iovec *iovecs;
     struct msghdr *messages;
-    unsigned kept; /* entries of the submission queue for the send that room() has been asked for: 0 or 1 */
-    size_t room;   /* index of the pieces that room() has given out last */
+    /* entries of the submission queue for the send that room() has been asked for: 0 or 1 */
+    unsigned kept;
+    size_t room; /* index of the pieces that room() has given out last */
     size_t iovecs_used;
     size_t messages_used;
 
@@ -104,20 +114,22 @@ typedef struct uring {
     bool wake_armed;
     uint64_t wake_value;
     atomic_bool wake_sent;
-    atomic_int notice_fd; /* readable when the host of an embedded loop is to run a turn; -1 when there is no host */
+    /* readable when the host of an embedded loop is to run a turn; -1 when there is no host */
+    atomic_int notice_fd;
 
     backend_stats stats;
 } uring;
 
 /*
- * How far a send is. The kernel could wait for room by itself, but for a peer that has finished sending (and is slow,
- * or no longer reads) its poll is always ready; it tries again and again, and then lets a thread of its own block in
- * the send, one for each such peer.
+ * How far a send is. The kernel could wait for room by itself, but for a peer that has finished
+ * sending (and is slow, or no longer reads) its poll is always ready; it tries again and again, and
+ * then lets a thread of its own block in the send, one for each such peer.
  */
 enum uring_send {
     URING_SEND_TRY,  /* sendmsg, which does not wait; set by send() */
     URING_SEND_POLL, /* the socket had no room: waits for it; set by the completion of the try */
-    URING_SEND_REST, /* the poll was ready for another reason: waits a moment; set by the completion of the poll */
+    /* the poll was ready for another reason: waits a moment; set by the completion of the poll */
+    URING_SEND_REST,
 };
 
 /* What a completion is of: in the low bits of its user data, beside the io's address. */
@@ -138,21 +150,23 @@ static inline uint64_t uring_data(const sluice_io *io, enum uring_tag tag) {
     return (uint64_t)(uintptr_t)io | tag;
 }
 
-/* A free submission entry, after an extra submission where needed; NULL before the ring is enabled and full. */
+/* A free submission entry, after an extra submission where needed; NULL before the ring is enabled
+ * and full. */
 struct io_uring_sqe *uring_sqe(uring *u);
 
 /* Submits what is queued, without waiting. */
 void uring_submit_now(uring *u);
 
 /*
- * Cancels one operation of the io; its last completion is still to come. False when there is no free entry: it is asked
- * for again with the next turn, which does not wait, for what is in the queues of the cancelled and the stopping.
+ * Cancels one operation of the io; its last completion is still to come. False when there is no
+ * free entry: it is asked for again with the next turn, which does not wait, for what is in the
+ * queues of the cancelled and the stopping.
  */
 bool uring_cancel(uring *u, const sluice_io *io, enum uring_tag tag);
 
 /*
- * Whether reads of files can name the slab's memory as a fixed buffer. It is registered when that is first asked, which
- * pins and touches all of it. Owner only.
+ * Whether reads of files can name the slab's memory as a fixed buffer. It is registered when that
+ * is first asked, which pins and touches all of it. Owner only.
  */
 bool uring_is_fixed(uring *u, uint32_t slab);
 
@@ -165,7 +179,8 @@ int uring_probe(const struct io_uring_params *params, uring_features *ret_featur
 int uring_ring_open(uring *u, sluice_pool *pool);
 void uring_rings_free(uring *u);
 
-/* Fills the rings up to their stock and arms those who wait, as far as there are blocks. Once a turn. */
+/* Fills the rings up to their stock and arms those who wait, as far as there are blocks. Once a
+ * turn. */
 void uring_receive_prepare(uring *u);
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags);
 void uring_receive_resume(uring *u, sluice_io *io);
@@ -176,7 +191,8 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
 
-/* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of them be. */
+/* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of
+ * them be. */
 void uring_receive_send_due_cancels(uring *u);
 void uring_receive_forget_cancel(uring *u, sluice_io *io);
 

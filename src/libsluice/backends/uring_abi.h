@@ -1,6 +1,6 @@
 /*
- * What liburing 2.3 (Debian 12) does not define of the kernel's interface. The values are the kernel's
- * (include/uapi/linux/io_uring.h) and never change.
+ * What liburing 2.3 (Debian 12) does not define of the kernel's interface. The values are the
+ * kernel's (include/uapi/linux/io_uring.h) and never change.
  */
 #ifndef SLUICE_BACKENDS_URING_ABI_H
 #define SLUICE_BACKENDS_URING_ABI_H
@@ -15,7 +15,8 @@
 #define IORING_FEAT_RECVSEND_BUNDLE (1U << 14)
 #endif
 
-/* io_uring_enable_rings() is declared by liburing 2.3 but missing from its shared library's exports. */
+/* io_uring_enable_rings() is declared by liburing 2.3 but missing from its shared library's
+ * exports. */
 static inline int uring_enable_rings(struct io_uring *ring) {
     return io_uring_register((unsigned)ring->ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 }

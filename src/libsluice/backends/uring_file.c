@@ -1,7 +1,7 @@
 /*
- * Reading files. One readv of 16 blocks of 4 KiB costs half as much as 16 reads of registered blocks (0.08 against 0.16
- * ns a byte from the page cache; one read of 64 KiB: 0.07), so the registered memory is named only where the blocks of
- * a read are neighbours and make one piece.
+ * Reading files. One readv of 16 blocks of 4 KiB costs half as much as 16 reads of registered
+ * blocks (0.08 against 0.16 ns a byte from the page cache; one read of 64 KiB: 0.07), so the
+ * registered memory is named only where the blocks of a read are neighbours and make one piece.
  */
 #include "backends/io_read.h"
 #include "backends/uring.h"
@@ -67,8 +67,8 @@ static bool is_pipe_write(const io_call *call) {
 }
 
 /*
- * What the ring cannot do goes to the thread; and what may raise a signal, which that thread has blocked, unless it can
- * only come while the ring is entered.
+ * What the ring cannot do goes to the thread; and what may raise a signal, which that thread has
+ * blocked, unless it can only come while the ring is entered.
  */
 static bool is_for_thread(const uring *u, const io_call *call) {
     return call->kind == IO_RUN || (is_pipe_write(call) && !u->deferred);

@@ -112,7 +112,8 @@ static int receive_once(probe *p, void *user) {
     return error;
 }
 
-/* The blocks of a completion, as the backend takes them, hold what comes at this place of the stream. */
+/* The blocks of a completion, as the backend takes them, hold what comes at this place of the
+ * stream. */
 static bool is_in_order(const probe *p, unsigned id, size_t n, size_t place) {
     for (; n > 0; id++) {
         const struct io_uring_buf *entry = &p->buffers->bufs[id & (PROBE_BLOCKS - 1)];
@@ -129,8 +130,8 @@ static bool is_in_order(const probe *p, unsigned id, size_t n, size_t place) {
 }
 
 /*
- * A bundle, and what comes behind it. -EOPNOTSUPP where one receive does not fill several blocks, or they are not as
- * they were sent, or the case that shows it has not come.
+ * A bundle, and what comes behind it. -EOPNOTSUPP where one receive does not fill several blocks,
+ * or they are not as they were sent, or the case that shows it has not come.
  */
 static int receive_bundles(probe *p, void *user) {
     const int *fd = user;
@@ -156,9 +157,10 @@ static int receive_bundles(probe *p, void *user) {
 }
 
 /*
- * Over TCP, since some kernels bundle nothing else (6.12), and what comes is compared: Linux 6.13.11 to 6.14.8 go on
- * with a bundle that has stopped within a block, and put what follows into the next block, so that there is a gap, and
- * further bytes are out of order. That happens where more has come meanwhile, by chance. Here it is always so.
+ * Over TCP, since some kernels bundle nothing else (6.12), and what comes is compared: Linux
+ * 6.13.11 to 6.14.8 go on with a bundle that has stopped within a block, and put what follows into
+ * the next block, so that there is a gap, and further bytes are out of order. That happens where
+ * more has come meanwhile, by chance. Here it is always so.
  */
 static int try_bundles(void) {
     unsigned char bytes[PROBE_BYTES];

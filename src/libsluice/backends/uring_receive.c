@@ -1,4 +1,5 @@
-/* Receiving: the rings of blocks, the queues of those who wait for blocks, and what to do when blocks run short. */
+/* Receiving: the rings of blocks, the queues of those who wait for blocks, and what to do when
+ * blocks run short. */
 #include "backends/uring.h"
 
 #include <errno.h>
@@ -11,15 +12,19 @@
 #include "memory/poison.h"
 
 enum {
-    DEFAULT_STOCK = 512 << 10, /* bytes; a larger ring walks through memory that has left the cache */
-    WINDOW_STOCK = 1 << 20, /* where a window's worth is received at once: what it lacks is armed and asked for again */
+    /* bytes; a larger ring walks through memory that has left the cache */
+    DEFAULT_STOCK = 512 << 10,
+    /* where a window's worth is received at once: what it lacks is armed and asked for again */
+    WINDOW_STOCK = 1 << 20,
     MAX_ENTRIES = 32768,
-    BLOCKS_PER_RECEIVE = 16, /* of a bundle, about: the blocks that an armed receive may take at once */
-    CROWD_SHARE = 4,         /* many wait where there is less than so many blocks for each */
-    HEAVY_SHARE = 4,         /* one part in so many of the blocks is for receives that take many */
-    POOR_STOCK = 4,          /* the stock of poorly filled blocks, at most so many times that of full ones */
-    STOCK_SAMPLE = 256,      /* filled blocks by which the stock is set anew */
-    POOR_SHARE = 2,          /* a block filled to less than one part in so many is poorly filled */
+    /* of a bundle, about: the blocks that an armed receive may take at once */
+    BLOCKS_PER_RECEIVE = 16,
+    CROWD_SHARE = 4, /* many wait where there is less than so many blocks for each */
+    HEAVY_SHARE = 4, /* one part in so many of the blocks is for receives that take many */
+    /* the stock of poorly filled blocks, at most so many times that of full ones */
+    POOR_STOCK = 4,
+    STOCK_SAMPLE = 256, /* filled blocks by which the stock is set anew */
+    POOR_SHARE = 2,     /* a block filled to less than one part in so many is poorly filled */
 };
 
 static buffer_ring *ring_of(uring *u, const sluice_io *io) {
@@ -36,7 +41,8 @@ static uint32_t stock_of(const buffer_ring *ring, uint32_t bytes) {
     return stock > 0 ? stock : 1;
 }
 
-/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: the user's word, or 0. */
+/* How many blocks the kernel is to have: so many that are full fit a core's cache. @bytes: the
+ * user's word, or 0. */
 static void set_stock(buffer_ring *ring, uint32_t bytes, bool windowed) {
     uint32_t usual = bytes ? bytes : DEFAULT_STOCK;
     ring->stock = ring->least_stock = stock_of(ring, windowed && !bytes ? WINDOW_STOCK : usual);
@@ -47,8 +53,8 @@ static void set_stock(buffer_ring *ring, uint32_t bytes, bool windowed) {
 }
 
 /*
- * Blocks that are filled to a part only take as much less of the cache, and are used up as much sooner: a batching
- * window of small packets would starve on a stock of full ones.
+ * Blocks that are filled to a part only take as much less of the cache, and are used up as much
+ * sooner: a batching window of small packets would starve on a stock of full ones.
  */
 static void adapt_stock(buffer_ring *ring) {
     if (ring->filled_blocks < STOCK_SAMPLE)
@@ -144,7 +150,8 @@ static void restock(buffer_ring *ring) {
 }
 
 static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
-    /* A read could name a registered buffer: no faster, and a peer that sends little would have the slab pinned. */
+    /* A read could name a registered buffer: no faster, and a peer that sends little would have the
+     * slab pinned. */
     io_uring_prep_recv(sqe, io->fd, block_tail_data(io->aim), block_tail(io->aim), 0);
     io->receiving = IO_RECV_AIMED;
     io_queue_push(&ring_of(u, io)->aimed, io);
@@ -152,9 +159,10 @@ static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
 }
 
 /*
- * One plain receive at a time, each for what is left. MSG_WAITALL would save the completions in between (for values of
- * 1 MiB, 1 enter in place of 20, and a seventh of the processor time), but hide why a value stays short: a reset after
- * some bytes comes as their count, its error is used up with that, and every later receive finds a peaceful end.
+ * One plain receive at a time, each for what is left. MSG_WAITALL would save the completions in
+ * between (for values of 1 MiB, 1 enter in place of 20, and a seventh of the processor time), but
+ * hide why a value stays short: a reset after some bytes comes as their count, its error is used up
+ * with that, and every later receive finds a peaceful end.
  */
 static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
     io_uring_prep_recv(sqe, io->fd, io->target.memory, target_room(io), 0);
@@ -163,9 +171,10 @@ static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
 }
 
 /*
- * Whether one receive may complete many times. Not from AF_UNIX: where bytes and the end behind them come before the
- * ring's owner looks, such a receive brings the bytes and never the end (Linux 6.18; liburing's issue 1549). Nor from
- * TCP once it has stopped at an urgent byte: see look_at_promised().
+ * Whether one receive may complete many times. Not from AF_UNIX: where bytes and the end behind
+ * them come before the ring's owner looks, such a receive brings the bytes and never the end (Linux
+ * 6.18; liburing's issue 1549). Nor from TCP once it has stopped at an urgent byte: see
+ * look_at_promised().
  */
 static bool is_multishot(const uring *u, sluice_io *io) {
     int domain = 0;
@@ -203,9 +212,9 @@ static uint32_t taken_lately(const uring *u, const sluice_io *io) {
 }
 
 /*
- * A receive waits behind the others of its class: the light ones have taken few blocks lately. One that was armed and
- * found no block (@unserved) has not had its turn: it goes back to the front of its class, behind those that came back
- * before it since receives were armed last.
+ * A receive waits behind the others of its class: the light ones have taken few blocks lately. One
+ * that was armed and found no block (@unserved) has not had its turn: it goes back to the front of
+ * its class, behind those that came back before it since receives were armed last.
  */
 static void enter_waiting(const uring *u, buffer_ring *ring, sluice_io *io, bool unserved) {
     if (!unserved)
@@ -275,8 +284,8 @@ void uring_receive_send_due_cancels(uring *u) {
 }
 
 /*
- * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the blocks back, and wait
- * with the others. True when there were any.
+ * Stops receives that are aimed at blocks whose data has been consumed meanwhile: they give the
+ * blocks back, and wait with the others. True when there were any.
  */
 static bool reclaim_aims(uring *u, buffer_ring *ring) {
     uint32_t wanted = ring->waiting.count;
@@ -299,8 +308,8 @@ static void count_starvation(sluice_io *io) {
 }
 
 /*
- * The blocks that light receives leave to heavy ones, where both wait: a part of each turn's, counted over turns where
- * a turn has fewer than that.
+ * The blocks that light receives leave to heavy ones, where both wait: a part of each turn's,
+ * counted over turns where a turn has fewer than that.
  */
 static uint32_t heavy_share(buffer_ring *ring) {
     if (!ring->last_light || ring->last_light == ring->waiting.last) {
@@ -314,10 +323,11 @@ static uint32_t heavy_share(buffer_ring *ring) {
 }
 
 /*
- * Arms the light ones, then the heavy ones, each in order, no more of them than the blocks in the ring can serve:
- * arming all at once would let the first ones drain the ring and send the others straight back, again and again. Where
- * many wait, the light ones get a block each, ahead of bundles that take all there are. A receive that brings its own
- * room (an aim or a target) does not count.
+ * Arms the light ones, then the heavy ones, each in order, no more of them than the blocks in the
+ * ring can serve: arming all at once would let the first ones drain the ring and send the others
+ * straight back, again and again. Where many wait, the light ones get a block each, ahead of
+ * bundles that take all there are. A receive that brings its own room (an aim or a target) does not
+ * count.
  */
 static void arm_waiting(uring *u, buffer_ring *ring) {
     uint32_t blocks = ring->count, kept = heavy_share(ring);
@@ -354,11 +364,13 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
 }
 
 /*
- * A completion which says that more is there is not a receive's last one: the kernel goes on. But in front of an urgent
- * byte (MSG_OOB) TCP receives nothing while a signal is pending, or work that another ring has for this thread (it is
- * being closed): -EAGAIN, whatever is behind. A receive that completes many times takes that for an empty socket, and
- * waits for a wake-up that has come already, so bytes and the end are lost (Linux 6.18). One that completes once asks
- * whether the socket is ready before it waits. So where the urgent byte is what comes next, those take over for good.
+ * A completion which says that more is there is not a receive's last one: the kernel goes on. But
+ * in front of an urgent byte (MSG_OOB) TCP receives nothing while a signal is pending, or work that
+ * another ring has for this thread (it is being closed): -EAGAIN, whatever is behind. A receive
+ * that completes many times takes that for an empty socket, and waits for a wake-up that has come
+ * already, so bytes and the end are lost (Linux 6.18). One that completes once asks whether the
+ * socket is ready before it waits. So where the urgent byte is what comes next, those take over for
+ * good.
  */
 static void look_at_promised(uring *u) {
     while (u->promised.first) {
@@ -391,18 +403,20 @@ static void wait_for_arming(uring *u, sluice_io *io, bool unserved) {
 }
 
 /*
- * Whether a receive of @n bytes took all the room that it had, and that was not little: so more waits behind it. Little
- * is what remains in a block that small pieces are put into: what is cut off there comes with the next piece.
+ * Whether a receive of @n bytes took all the room that it had, and that was not little: so more
+ * waits behind it. Little is what remains in a block that small pieces are put into: what is cut
+ * off there comes with the next piece.
  */
 static bool fills_up(const sluice_block *block, uint32_t n, uint32_t room) {
     return n == room && n >= block->capacity / POOR_SHARE;
 }
 
 /*
- * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last to the length that
- * its entry has. That may be less than the block: since Linux 6.10 a receive shortens the entry where it expects its
- * bytes to end, and when none come the entry stays short for the next one.
- * The slot's own content is believed, not the id alone. False when the kernel names a block that it does not have.
+ * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last
+ * to the length that its entry has. That may be less than the block: since Linux 6.10 a receive
+ * shortens the entry where it expects its bytes to end, and when none come the entry stays short
+ * for the next one. The slot's own content is believed, not the id alone. False when the kernel
+ * names a block that it does not have.
  */
 static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     buffer_ring *ring = ring_of(u, io);
@@ -446,7 +460,8 @@ static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
         io->filled_up = fills_up(io->aim, (uint32_t)result, block_tail(io->aim));
         return aim_filled(io, (uint32_t)result);
     }
-    /* An end of the stream can carry a block on some kernels; an error never does, whatever its flags say. */
+    /* An end of the stream can carry a block on some kernels; an error never does, whatever its
+     * flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
         return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
     return 0;
@@ -515,9 +530,9 @@ static void target_completed(uring *u, sluice_io *io, int result) {
 }
 
 /*
- * Whether a receive has ended for want of room, so that what waits behind it has waited for a window already. One that
- * goes on by itself also ends, without an error, with what fills the last block; one that takes no more than a block
- * ends with each.
+ * Whether a receive has ended for want of room, so that what waits behind it has waited for a
+ * window already. One that goes on by itself also ends, without an error, with what fills the last
+ * block; one that takes no more than a block ends with each.
  */
 static bool found_no_room(const uring *u, sluice_io *io, int result) {
     return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && is_multishot(u, io)) ||

@@ -1,10 +1,11 @@
 /*
- * The batching window. It is counted from the moment at which the last turn was done waiting, so the work of a turn is
- * within it: what comes meanwhile is delayed by no more than the window, however long that work takes.
+ * The batching window. It is counted from the moment at which the last turn was done waiting, so
+ * the work of a turn is within it: what comes meanwhile is delayed by no more than the window,
+ * however long that work takes.
  *
- * One that nothing comes in has cost a wake-up and saved none. Where that was the first one behind an event, there is
- * no other until two events come closer together than that. What was sent is no event here: it was done when it was
- * submitted, and is no sign that more comes.
+ * One that nothing comes in has cost a wake-up and saved none. Where that was the first one behind
+ * an event, there is no other until two events come closer together than that. What was sent is no
+ * event here: it was done when it was submitted, and is no sign that more comes.
  */
 #ifndef SLUICE_BACKENDS_WINDOW_H
 #define SLUICE_BACKENDS_WINDOW_H

@@ -16,8 +16,10 @@
 enum {
     NS_PER_MS = 1000000,
     CRLF_SIZE = 2,
-    LARGE = 16 << 10,                         /* bytes of memory for a value that are worth a receive of their own */
-    ITEMS_PER_COPY = 2,                       /* of the writer: what is copied in a row may lie in two chunks */
+    /* bytes of memory for a value that are worth a receive of their own */
+    LARGE = 16 << 10,
+    /* of the writer: what is copied in a row may lie in two chunks */
+    ITEMS_PER_COPY = 2,
     ITEMS_PER_REFERENCE = 1 + ITEMS_PER_COPY, /* with the framing behind it */
 };
 
@@ -78,7 +80,8 @@ struct sluice_resp_client {
     bool is_timing; /* the timer runs */
     uint32_t uses;  /* calls of the loop and of the user that are under way */
 
-    /* The first command's string: its header is consumed, and so are the bytes when not is_filling. */
+    /* The first command's string: its header is consumed, and so are the bytes when not
+     * is_filling. */
     bool is_open;
     bool is_filling; /* the connection receives into the memory */
     uint64_t length;
@@ -161,8 +164,9 @@ static void tell_held(sluice_resp_client *client) {
 }
 
 /*
- * The first command has its answer. Should the server not have waited for the whole command (it refuses a length by the
- * header alone), what follows the answer stays where it is until the kernel is done with what was lent.
+ * The first command has its answer. Should the server not have waited for the whole command (it
+ * refuses a length by the header alone), what follows the answer stays where it is until the kernel
+ * is done with what was lent.
  */
 static void finish(sluice_resp_client *client, struct outcome outcome) {
     if (head(client)->lent == 0) {
@@ -198,7 +202,8 @@ static uint8_t read_message(const sluice_resp_reply *reply, int64_t *ret_channel
     return is_confirmation ? word : NO_WORD;
 }
 
-/* What comes between the answers: with RESP2 a message is an array like any, but then there are few other answers. */
+/* What comes between the answers: with RESP2 a message is an array like any, but then there are few
+ * other answers. */
 static bool take_message(sluice_resp_client *client, sluice_resp_reply *reply) {
     struct command *command = head(client);
     bool is_push = reply->value.type == SLUICE_RESP_PUSH;
@@ -412,7 +417,8 @@ static const sluice_conn_events conn_events = {
     .on_closed = on_closed,
 };
 
-/* Runs while commands wait, and is due no later than the first of them; one that has been answered it outlasts. */
+/* Runs while commands wait, and is due no later than the first of them; one that has been answered
+ * it outlasts. */
 static void on_timer(sluice_timer *timer, void *user) {
     sluice_resp_client *client = user;
     const struct command *command = head(client);
@@ -550,7 +556,8 @@ static int give(sluice_resp_client *client, const sluice_resp_client_arg *args, 
         return error;
     client->count++;
     client->large += is_large(command);
-    /* What comes with a large value's head is copied. Left as it is between commands: often they are all alike. */
+    /* What comes with a large value's head is copied. Left as it is between commands: often they
+     * are all alike. */
     sluice_conn_set_read_ahead(client->conn, client->large == 0);
     start_timeout(client, command);
     /* A part of it is queued, and memory may be lent: it is told like the others. */
@@ -615,7 +622,8 @@ size_t sluice_resp_client_waiting(const sluice_resp_client *client) {
 
 /* ---- The client ---- */
 
-/* A reply lies in the pool's blocks until it is whole: one that does not fit would be waited for in vain. */
+/* A reply lies in the pool's blocks until it is whole: one that does not fit would be waited for in
+ * vain. */
 static int set_limits(sluice_resp_limits *limits, sluice_pool *pool) {
     sluice_pool_stats stats = {.size = sizeof stats};
     (void)sluice_pool_get_stats(pool, &stats);

@@ -10,7 +10,8 @@
 #include "reader/reader.h"
 
 enum {
-    LEAST_LOW_WATER = 512,     /* for less, the system call costs more than the wake-ups that it saves */
+    /* for less, the system call costs more than the wake-ups that it saves */
+    LEAST_LOW_WATER = 512,
     MOST_LOW_WATER = 32 << 10, /* more makes the kernel enlarge the socket's buffer */
     PLENTY = 4,                /* times what is needed */
     LATER_MS = 5,              /* of a turn, for connections that were told and have left work */
@@ -35,18 +36,23 @@ struct sluice_conn {
     int low_water;  /* what the socket's is set to */
     size_t charged; /* bytes of the loop's footprint that are its chain's */
     uint64_t receives, sent_bytes, sends, blocked;
-    bool telling;   /* in on_data: what it leaves and needs is looked at afterwards */
-    bool again;     /* on_data is to be called whatever is there; set by sluice_conn_again(), cleared by the call */
-    bool in_pieces; /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at once */
+    bool telling; /* in on_data: what it leaves and needs is looked at afterwards */
+    /* on_data is to be called whatever is there; set by sluice_conn_again(), cleared by the call */
+    bool again;
+    /* what is needed comes so; set when a piece is not enough, cleared when there is plenty at
+     * once */
+    bool in_pieces;
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
     bool failed; /* nothing more can be sent */
     bool ended;  /* nothing more will be received */
     bool closing;
-    sluice_conn_detached_fn *detached; /* it leaves the loop, and who is told when it has; NULL: it stays */
+    /* it leaves the loop, and who is told when it has; NULL: it stays */
+    sluice_conn_detached_fn *detached;
     void *detached_user;
     struct {
-        sluice_conn_received_fn *received; /* NULL: no receive into the user's memory is under way, or to be told */
+        /* NULL: no receive into the user's memory is under way, or to be told */
+        sluice_conn_received_fn *received;
         void *user;
         bool cancelled;
         bool over; /* the memory is the user's again, who is to be told */
@@ -118,8 +124,9 @@ static void set_low_water(sluice_conn *conn, int bytes) {
 
 /*
  * Has the kernel tell of no less than what is lacking; called wherever that may have become less.
- * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a silent one. And where a
- * receive brings many frames and the beginning of one more, the rest of that comes with as many others.
+ * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a
+ * silent one. And where a receive brings many frames and the beginning of one more, the rest of
+ * that comes with as many others.
  */
 static void follow_need(sluice_conn *conn) {
     size_t length = chain_length(&conn->io.chain);
@@ -129,7 +136,8 @@ static void follow_need(sluice_conn *conn) {
     set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
 }
 
-/* The chain has changed. What a user consumes outside of on_data is noticed with what comes next. */
+/* The chain has changed. What a user consumes outside of on_data is noticed with what comes
+ * next. */
 static void charge(sluice_conn *conn, size_t footprint) {
     conn->loop->footprint += footprint - conn->charged;
     conn->charged = footprint;
@@ -212,7 +220,8 @@ void conn_count_sent(sluice_conn *conn, size_t bytes) {
 static void io_sent(sluice_io *io, size_t bytes) {
     sluice_conn *conn = conn_of(io);
     count_sent(conn, bytes, io->sending);
-    /* There may be more: ask again, when there is room. Before the call, which may close the connection. */
+    /* There may be more: ask again, when there is room. Before the call, which may close the
+     * connection. */
     if (!io->sending)
         list_add(&conn->loop->sending, LIST_SENDING, conn);
     if (conn->events->on_sent)
@@ -378,7 +387,8 @@ void sluice_conn_handover_discard(sluice_conn_handover *handover) {
     handover->fd = -1;
 }
 
-/* Nothing of it is under way any more: what the kernel had has come, and there is nothing for the cancel to lose. */
+/* Nothing of it is under way any more: what the kernel had has come, and there is nothing for the
+ * cancel to lose. */
 static void leave_if_done(sluice_conn *conn) {
     if (conn->io.operations > 0)
         return;
@@ -490,8 +500,8 @@ static void tell(sluice_conn *conn) {
 }
 
 /*
- * However many have left work, together they get a slice of the turn, one after the other: those that have little to do
- * wait for no more than that. One at least, or a slow clock would stop all.
+ * However many have left work, together they get a slice of the turn, one after the other: those
+ * that have little to do wait for no more than that. One at least, or a slow clock would stop all.
  */
 static void tell_later(sluice_loop *loop, size_t left) {
     sluice_conn *conn;
@@ -506,7 +516,8 @@ static void tell_later(sluice_loop *loop, size_t left) {
 
 void conns_dispatch(sluice_loop *loop) {
     sluice_conn *conn;
-    /* Those only that are in the lists now: what is asked for meanwhile is told in the next turn. */
+    /* Those only that are in the lists now: what is asked for meanwhile is told in the next
+     * turn. */
     size_t later = loop->later.count;
     for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
         list_remove(&loop->ready, LIST_READY, conn);
@@ -581,7 +592,8 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
     if (is_going(conn))
         return;
-    /* What was too little is enough now, and nothing need come that would tell of it. An end has told of it already. */
+    /* What was too little is enough now, and nothing need come that would tell of it. An end has
+     * told of it already. */
     if (length > 0 && length < before && length >= bytes && !conn->ended) {
         make_ready(conn);
         loop_touched(conn->loop);
@@ -631,7 +643,8 @@ bool sluice_conn_was_held_up(sluice_conn *conn) {
         return false;
     bool is_paused = !conn->io.wants_receive;
     bool held_up = conn->io.held_up || is_paused;
-    /* Until a receive is armed again it still is. To wait for that alone, between two pieces, is not to be held up. */
+    /* Until a receive is armed again it still is. To wait for that alone, between two pieces, is
+     * not to be held up. */
     conn->io.held_up = held_up && (is_paused || conn->io.receiving == IO_RECV_WAITING);
     return held_up;
 }

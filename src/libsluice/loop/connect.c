@@ -10,7 +10,8 @@
 #include "abi/sized.h"
 #include "loop/loop.h"
 
-/* It ends in one way, whatever ends it: finish() cancels the io, and when that is idle the result is told. */
+/* It ends in one way, whatever ends it: finish() cancels the io, and when that is idle the result
+ * is told. */
 struct sluice_connector {
     sluice_io io; /* first: the backend's events name it */
     sluice_loop *loop;
@@ -54,7 +55,8 @@ static void io_idle(sluice_io *io) {
         error = sluice_conn_new(connector->loop, io->fd, connector->events, connector->user, &conn);
     if (!conn)
         close(io->fd);
-    /* As with what is accepted: the connection begins now, and not at the time of the turn before. */
+    /* As with what is accepted: the connection begins now, and not at the time of the turn
+     * before. */
     connector->loop->now = loop_clock();
     if (connector->connected)
         connector->connected(conn, error, connector->user);
@@ -145,8 +147,8 @@ void sluice_connect_cancel(sluice_connector *connector) {
 }
 
 /*
- * A Unix socket is connected at once or not at all. Where its backlog is full the kernel would have a thread of its own
- * block for each that io_uring connects.
+ * A Unix socket is connected at once or not at all. Where its backlog is full the kernel would have
+ * a thread of its own block for each that io_uring connects.
  */
 static int connect_unix(const sluice_connector *connector) {
     int fd = connector->io.fd, flags = fcntl(fd, F_GETFL);

@@ -1,4 +1,5 @@
-/* Files: reading ahead of the consumer, several reads at once, the bytes in order, and never beyond the window. */
+/* Files: reading ahead of the consumer, several reads at once, the bytes in order, and never beyond
+ * the window. */
 #include <sluice/file.h>
 
 #include <errno.h>
@@ -21,8 +22,10 @@ enum {
 /* How far a read is. */
 enum read_state {
     READ_ASKED, /* with the backend; set by files_prepare() */
-    READ_SHORT, /* came back with less than was asked for, and is to be asked again; set by the backend's read_done() */
-    READ_DONE,  /* waits for those before it; set by the backend's read_done() */
+    /* came back with less than was asked for, and is to be asked again; set by the backend's
+     * read_done() */
+    READ_SHORT,
+    READ_DONE, /* waits for those before it; set by the backend's read_done() */
 };
 
 typedef struct file_read {
@@ -127,8 +130,8 @@ static void release_blocks(sluice_block *block) {
 /* Reading ahead */
 
 /*
- * Bytes for the next read. One more than the file seems to have, so that the read that comes back short has found the
- * end too.
+ * Bytes for the next read. One more than the file seems to have, so that the read that comes back
+ * short has found the end too.
  */
 static size_t next_length(const sluice_file *file) {
     const uint64_t block = pool_block_size(pool_of(file));
@@ -144,8 +147,8 @@ static size_t next_length(const sluice_file *file) {
 }
 
 /*
- * Bytes that will be there when the chain's first block has been consumed. What is consumed within a block is told to
- * nobody, so to be sure its bytes do not count.
+ * Bytes that will be there when the chain's first block has been consumed. What is consumed within
+ * a block is told to nobody, so to be sure its bytes do not count.
  */
 static size_t ahead(const sluice_file *file) {
     return file->io.chain.behind + file->reading;
@@ -157,15 +160,17 @@ static size_t lacking(const sluice_file *file) {
     return wanted > ahead(file) ? wanted - ahead(file) : 0;
 }
 
-/* Bytes in those free blocks that are more than half of the pool: others need the rest when the pool is pressed. */
+/* Bytes in those free blocks that are more than half of the pool: others need the rest when the
+ * pool is pressed. */
 static size_t spare(sluice_pool *pool) {
     uint32_t available = sluice_pool_available(pool), half = pool_max(pool) / 2;
     return available > half ? (size_t)(available - half) * pool_block_size(pool) : 0;
 }
 
 /*
- * Bytes to read now; 0: nothing before something has been consumed. What the consumer waits for is read in any case;
- * more than that is a guess, and has to fit into the window and into blocks that can be spared.
+ * Bytes to read now; 0: nothing before something has been consumed. What the consumer waits for is
+ * read in any case; more than that is a guess, and has to fit into the window and into blocks that
+ * can be spared.
  */
 static size_t plan(const sluice_file *file) {
     const size_t block = pool_block_size(pool_of(file));
@@ -203,7 +208,8 @@ static bool ask(sluice_file *file, file_read *read) {
     return true;
 }
 
-/* There is no block. Who only reads ahead, or has reads under way, will be looked at again in any case. */
+/* There is no block. Who only reads ahead, or has reads under way, will be looked at again in any
+ * case. */
 static void starve(sluice_file *file) {
     uint64_t now = loop_clock();
     if (lacking(file) == 0 || file->reading > 0)
@@ -255,7 +261,8 @@ static void prepare(sluice_file *file) {
         return;
     }
     while (!file->ended && file->count < READS && file->next < file->limit) {
-        /* From where the end seems to be, one read after the other: most of them would find nothing. */
+        /* From where the end seems to be, one read after the other: most of them would find
+         * nothing. */
         if (file->next >= file->size && file->reading > 0)
             return;
         size_t length = plan(file);
@@ -266,7 +273,8 @@ static void prepare(sluice_file *file) {
         file->io.chain.on_consumed = block_consumed;
 }
 
-/* Whether those who starve will hear of the next block; not when another thread has given one back meanwhile. */
+/* Whether those who starve will hear of the next block; not when another thread has given one back
+ * meanwhile. */
 static bool want_release(const loop_list *starving) {
     for (loop_list *link = starving->next; link != starving; link = link->next)
         if (!pool_want_release(pool_of(file_of_due(link))))
@@ -541,7 +549,8 @@ static int until(uint64_t deadline) {
     return wait < INT32_MAX ? (int)wait : INT32_MAX;
 }
 
-/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -EINTR, -ECANCELED, or a turn's. */
+/* Turns until the chain holds @goal bytes or reading has ended. 0, -ETIMEDOUT, -EINTR, -ECANCELED,
+ * or a turn's. */
 static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     bool gone = false, in_time = true;
     int error = 0;

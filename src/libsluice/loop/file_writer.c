@@ -13,11 +13,13 @@
 #include "memory/chain.h"
 
 enum {
-    LIMIT = 8 << 20,      /* default */
-    PIECES = 256,         /* of one write */
-    WRITE_MOST = 1 << 20, /* bytes of one write, as a rule: what lies behind them waits no longer than for this */
+    LIMIT = 8 << 20, /* default */
+    PIECES = 256,    /* of one write */
+    /* bytes of one write, as a rule: what lies behind them waits no longer than for this */
+    WRITE_MOST = 1 << 20,
     ITEMS_LEAST = 16,
-    SLICE_PIECES = 64, /* a slice of more pieces than this is not begun when there is not room for so many */
+    /* a slice of more pieces than this is not begun when there is not room for so many */
+    SLICE_PIECES = 64,
 };
 
 enum item_kind { ITEM_SLICE, ITEM_BYTES, ITEM_SEEK, ITEM_SYNC, ITEM_RENAME, ITEM_RUN };
@@ -40,7 +42,8 @@ typedef struct item {
     };
 } item;
 
-/* The items, a power of two. When it grows during a write, the kernel may still read bytes in the old one. */
+/* The items, a power of two. When it grows during a write, the kernel may still read bytes in the
+ * old one. */
 typedef struct item_ring {
     struct item_ring *outgrown;
     size_t capacity;

@@ -1,4 +1,5 @@
-/* A list by links inside of what it lists. Its head is a link too; a link of all zero is in no list. */
+/* A list by links inside of what it lists. Its head is a link too; a link of all zero is in no
+ * list. */
 #ifndef SLUICE_LOOP_LIST_H
 #define SLUICE_LOOP_LIST_H
 

@@ -29,9 +29,9 @@ static void io_accepted(sluice_io *io, int fd) {
         return;
     }
     /*
-     * What else completes is told when the wait is over and the time has been taken. This is told at once, so it takes
-     * the time itself: else a connection would begin at the time of the turn before, and after a stop of the process be
-     * late before it has begun.
+     * What else completes is told when the wait is over and the time has been taken. This is told
+     * at once, so it takes the time itself: else a connection would begin at the time of the turn
+     * before, and after a stop of the process be late before it has begun.
      */
     listener->loop->now = loop_clock();
     listener->accepted(listener, fd, listener->user);
@@ -45,7 +45,8 @@ static void start(sluice_listener *listener) {
 
 static void io_accept_ended(sluice_io *io, int error) {
     sluice_listener *listener = (sluice_listener *)io;
-    /* Without an error, or when the peer was gone already, the kernel only wants to be asked again. */
+    /* Without an error, or when the peer was gone already, the kernel only wants to be asked
+     * again. */
     if (error == 0 || error == -ECONNABORTED || error == -EINTR || error == -EAGAIN || error == -ECANCELED)
         start(listener);
     else

@@ -243,7 +243,8 @@ static bool is_in_use(sluice_loop *loop) {
 }
 
 void sluice_loop_free(sluice_loop *loop) {
-    /* What a child would end is its parent's, and the threads that it would wait for are not in it. */
+    /* What a child would end is its parent's, and the threads that it would wait for are not in
+     * it. */
     if (!loop || fork_mark_is_child(&loop->backend->mark))
         return;
     /* Calls, work and closes may give rise to more of both. */

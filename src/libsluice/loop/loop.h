@@ -54,7 +54,8 @@ struct sluice_loop {
     } shortage;
     struct {
         loop_list open;
-        loop_list due;      /* to be looked at before the next wait: there may be room to read ahead */
+        /* to be looked at before the next wait: there may be room to read ahead */
+        loop_list due;
         loop_list starving; /* their consumers wait, and there is no block to read into */
         loop_list ready;    /* to be told of data or an end */
     } files;
@@ -69,7 +70,8 @@ struct sluice_loop {
         loop_list ready;  /* to be told that it is done */
     } works;
 
-    pthread_mutex_t post_lock; /* held until the loop has been woken, so that it cannot be freed meanwhile */
+    /* held until the loop has been woken, so that it cannot be freed meanwhile */
+    pthread_mutex_t post_lock;
     sluice_call *posted, **posted_end;
     atomic_bool post_waits;
 
@@ -87,7 +89,8 @@ uint64_t loop_clock(void);
 /* Something was asked for that the next turn is to do, or to wait differently for. */
 void loop_touched(sluice_loop *loop);
 
-/* Milliseconds, monotonic, when this turn was first told of received bytes; the clock is read once a turn. */
+/* Milliseconds, monotonic, when this turn was first told of received bytes; the clock is read once
+ * a turn. */
 uint64_t loop_heard_at(sluice_loop *loop);
 
 /* Whether sluice_loop_stop() has been called and nothing has obeyed; now it has. */
@@ -95,13 +98,14 @@ bool loop_obey_stop(sluice_loop *loop);
 
 /* timer.c */
 bool timer_is_running(const sluice_timer *timer);
-int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now); /* until the next is due; negative: none runs */
+/* until the next is due; negative: none runs */
+int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now);
 void timers_run(sluice_loop *loop);
 void timers_discard(sluice_loop *loop);
 
 /*
- * Hears that a connection goes: the kernel is done with everything, the chain is as it was, and on_closed has not been
- * called.
+ * Hears that a connection goes: the kernel is done with everything, the chain is as it was, and
+ * on_closed has not been called.
  */
 typedef struct conn_watcher {
     struct conn_watcher *next;
@@ -111,14 +115,16 @@ typedef struct conn_watcher {
 /* conn.c */
 void conn_watch(sluice_conn *conn, conn_watcher *watcher);
 void conn_unwatch(sluice_conn *conn, conn_watcher *watcher);
-bool conn_can_send(const sluice_conn *conn);  /* neither closed nor failed */
-int conn_read_state(const sluice_conn *conn); /* what a reader says that finds too little: -EAGAIN when more may come */
+bool conn_can_send(const sluice_conn *conn); /* neither closed nor failed */
+/* what a reader says that finds too little: -EAGAIN when more may come */
+int conn_read_state(const sluice_conn *conn);
 void conn_count_sent(sluice_conn *conn, size_t bytes); /* by another way than the loop's */
 void conn_disown(sluice_conn *conn);                   /* closes it, but not its descriptor */
 void conns_flush(sluice_loop *loop);                   /* asks those who want to send */
 void conns_dispatch(sluice_loop *loop);                /* tells those who are ready */
 void conns_close_all(sluice_loop *loop);
-sluice_io *conns_largest(void *loop, const sluice_pool *class); /* for the backend: see sluice_backend.largest */
+/* for the backend: see sluice_backend.largest */
+sluice_io *conns_largest(void *loop, const sluice_pool *class);
 
 /* file.c */
 void files_prepare(sluice_loop *loop);  /* starts the reads that there is room for */

@@ -70,7 +70,8 @@ static void conn_gone(conn_watcher *watcher) {
     stream->conn = NULL;
 }
 
-/* A call that had to wait would do so inside a turn of the loop; which may be gone, when the connection is. */
+/* A call that had to wait would do so inside a turn of the loop; which may be gone, when the
+ * connection is. */
 static bool is_inside(const sluice_stream *stream) {
     return stream->conn && stream->loop->turning;
 }
@@ -81,8 +82,8 @@ static int state(const sluice_stream *stream) {
 }
 
 /*
- * One turn, which waits no longer than up to the deadline; 0, or why to wait no more. The turn that begins behind the
- * deadline is the last one: what is there by then is seen.
+ * One turn, which waits no longer than up to the deadline; 0, or why to wait no more. The turn that
+ * begins behind the deadline is the last one: what is there by then is seen.
  */
 static int wait_once(sluice_stream *stream, uint64_t deadline, bool *last) {
     int timeout_ms = -1;
@@ -99,7 +100,8 @@ static int wait_once(sluice_stream *stream, uint64_t deadline, bool *last) {
     return sluice_loop_turn(stream->loop, timeout_ms);
 }
 
-/* When what is to happen cannot be had otherwise: for any length, or until the loop itself fails. */
+/* When what is to happen cannot be had otherwise: for any length, or until the loop itself
+ * fails. */
 static void wait_anyway(sluice_stream *stream, const bool *pending) {
     while (stream->conn && (!pending || *pending) && sluice_loop_turn(stream->loop, -1) == 0)
         ;
@@ -163,7 +165,8 @@ static int stream_read_into(void *user, void *memory, size_t n, uint64_t deadlin
         wait_anyway(stream, &stream->into.pending);
     }
     *ret_done = stream->into.done;
-    /* All came while it was being given up, some of it into the chain: the stop is left for the next call. */
+    /* All came while it was being given up, some of it into the chain: the stop is left for the
+     * next call. */
     if (!stream->into.pending && stream->into.done + chain_length(sluice_stream_chain(stream)) >= n) {
         if (error == -EINTR)
             sluice_loop_stop(stream->loop);
@@ -252,7 +255,8 @@ static uint64_t sent_bytes(const sluice_stream *stream) {
     return stats.sent_bytes;
 }
 
-/* Until the kernel has taken so many bytes, ever. At once what the socket takes at once, without a turn. */
+/* Until the kernel has taken so many bytes, ever. At once what the socket takes at once, without a
+ * turn. */
 static int wait_until_sent(sluice_stream *stream, uint64_t goal) {
     uint64_t deadline = stream->timeout_ms > 0 ? clock_ns() + stream->timeout_ms * UINT64_C(1000000) : UINT64_MAX;
     bool last = false;

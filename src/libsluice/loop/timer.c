@@ -1,4 +1,5 @@
-/* Timers in a binary heap, each with its place in it: starting and stopping cost O(log n), a turn looks at one. */
+/* Timers in a binary heap, each with its place in it: starting and stopping cost O(log n), a turn
+ * looks at one. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -84,7 +85,8 @@ void sluice_timer_start(sluice_timer *timer, uint64_t ms) {
     timer_heap *heap = &timer->loop->timers;
     uint64_t now = loop_clock();
     sluice_timer_stop(timer);
-    /* The clock may be up to a millisecond ahead of what it shows: one more, so that it is never early. */
+    /* The clock may be up to a millisecond ahead of what it shows: one more, so that it is never
+     * early. */
     timer->due = ms < UINT64_MAX - now - 1 ? now + ms + 1 : UINT64_MAX;
     sift_up(heap, heap->count++, timer);
     if (heap->timers[0] == timer)
@@ -118,7 +120,8 @@ int64_t timers_wait_ms(const sluice_loop *loop, uint64_t now) {
 }
 
 void timers_run(sluice_loop *loop) {
-    /* Those that are due now, but not the ones that a call starts anew: `now` stands still meanwhile. */
+    /* Those that are due now, but not the ones that a call starts anew: `now` stands still
+     * meanwhile. */
     while (loop->timers.count > 0 && loop->timers.timers[0]->due <= loop->now) {
         sluice_timer *timer = loop->timers.timers[0];
         sluice_timer_stop(timer);

@@ -10,15 +10,17 @@
 #include "memory/slice.h"
 
 /*
- * Zero-copy sends (IORING_OP_SEND_ZC, SENDMSG_ZC) are not used: to 50 players over loopback they cost the sender 1.05
- * to 1.20 times the processor time of plain sendmsg(2), which copies from memory that is warm from receiving, and they
- * hold every block until the peer has acknowledged it. They would go into start_send() of the io_uring backend; here
- * bytes would then be done with at the notification, after sluice_writer_sent().
+ * Zero-copy sends (IORING_OP_SEND_ZC, SENDMSG_ZC) are not used: to 50 players over loopback they
+ * cost the sender 1.05 to 1.20 times the processor time of plain sendmsg(2), which copies from
+ * memory that is warm from receiving, and they hold every block until the peer has acknowledged it.
+ * They would go into start_send() of the io_uring backend; here bytes would then be done with at
+ * the notification, after sluice_writer_sent().
  */
 
 enum {
     FIRST_ITEMS = 4,
-    FIRST_CHUNK = 1024, /* bytes of memory: a reply now and then needs no more, and it is kept for the next */
+    /* bytes of memory: a reply now and then needs no more, and it is kept for the next */
+    FIRST_CHUNK = 1024,
     CHUNK = 4096,
     FLUSH_PIECES = 64,
 };
@@ -231,7 +233,8 @@ static int take_chunk(sluice_writer *writer, size_t n, text_chunk **ret_chunk) {
     return 0;
 }
 
-/* What fits into the current chunk. Behind a copied item that is being sent too: the kernel has its length. */
+/* What fits into the current chunk. Behind a copied item that is being sent too: the kernel has its
+ * length. */
 static void append(sluice_writer *writer, const uint8_t *data, size_t size) {
     text_chunk *chunk = writer->current;
     uint8_t *to = chunk->bytes + chunk->used;
@@ -306,7 +309,8 @@ static size_t slice_pieces(const queue_item *item, struct iovec *iov, size_t max
     return count;
 }
 
-/* The kernel has taken the first bytes of a slice, but not all: the blocks before the rest go now. */
+/* The kernel has taken the first bytes of a slice, but not all: the blocks before the rest go
+ * now. */
 static void slice_drop(sluice_slice *slice, size_t bytes) {
     dead_list dead = {0};
     sluice_pool *pool = slice->first->pool;
@@ -331,8 +335,8 @@ static void advance(queue_item *item, size_t bytes) {
 }
 
 /*
- * Takes sent bytes off the front, and items without bytes that stand there. Whoever is told may queue more; that is
- * left for later, even where it has no bytes.
+ * Takes sent bytes off the front, and items without bytes that stand there. Whoever is told may
+ * queue more; that is left for later, even where it has no bytes.
  */
 static void settle(sluice_writer *writer, size_t bytes) {
     writer->settling = true;

@@ -17,21 +17,24 @@ enum block_kind {
 
 /* Where a pooled block is. The others are HELD while they exist. */
 enum block_state {
-    BLOCK_FREE,   /* in the pool; set by the pool when the last reference goes */
-    BLOCK_HELD,   /* taken; set by the pool on taking, by a backend when the kernel has given the block back */
+    BLOCK_FREE, /* in the pool; set by the pool when the last reference goes */
+    /* taken; set by the pool on taking, by a backend when the kernel has given the block back */
+    BLOCK_HELD,
     BLOCK_KERNEL, /* published for receiving; set by the backend */
 };
 
 struct sluice_block {
     uint8_t *data;
-    uint32_t length;   /* bytes of data; grows only while the block is a chain's last, by what is put behind them */
+    /* bytes of data; grows only while the block is a chain's last, by what is put behind them */
+    uint32_t length;
     uint32_t beyond;   /* bytes put behind the data that are named by views */
     uint32_t capacity; /* bytes from data on that this block may ever hold */
     _Atomic uint32_t refs;
     uint8_t kind;
     uint8_t state;
-    uint16_t slab;      /* index of the slab of a pooled block */
-    sluice_block *next; /* the block after it: in its chain, set once by the append; or in the pool's free list */
+    uint16_t slab; /* index of the slab of a pooled block */
+    /* the block after it: in its chain, set once by the append; or in the pool's free list */
+    sluice_block *next;
     sluice_pool *pool;
     union {
         sluice_block *parent; /* of a view */
@@ -47,9 +50,10 @@ static inline void block_ref(sluice_block *block) {
 }
 
 /*
- * The same, for the chain that the block is in, whose references one thread alone gives out. Where there is no other
- * yet, nobody can change the count meanwhile: no read-modify-write, which would wait for all that has just been written
- * to the block. In order, so that whoever has given a reference back before is still known to be done with the memory.
+ * The same, for the chain that the block is in, whose references one thread alone gives out. Where
+ * there is no other yet, nobody can change the count meanwhile: no read-modify-write, which would
+ * wait for all that has just been written to the block. In order, so that whoever has given a
+ * reference back before is still known to be done with the memory.
  */
 static inline void block_ref_first(sluice_block *block) {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
@@ -59,8 +63,8 @@ static inline void block_ref_first(sluice_block *block) {
 }
 
 /*
- * Drops one reference; true when it was the last, and the caller must put the block back. The only holder needs no
- * read-modify-write: nobody else can take a reference.
+ * Drops one reference; true when it was the last, and the caller must put the block back. The only
+ * holder needs no read-modify-write: nobody else can take a reference.
  */
 static inline bool block_unref(sluice_block *block) {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)

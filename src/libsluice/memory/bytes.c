@@ -10,8 +10,8 @@ void sluice_bytes_free_slow(sluice_bytes *bytes) {
 }
 
 /*
- * Room for @n more bytes. Twice the memory each time, so that all growing together copies no byte more than twice; less
- * where the allocator can extend what is there.
+ * Room for @n more bytes. Twice the memory each time, so that all growing together copies no byte
+ * more than twice; less where the allocator can extend what is there.
  */
 static int reserve(sluice_bytes *bytes, size_t n) {
     if (n > bytes->limit - bytes->length)

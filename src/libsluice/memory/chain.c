@@ -349,9 +349,9 @@ size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
 }
 
 /*
- * The chain's first block follows the last one of @held. Where the chain was empty in between, no append has said so:
- * the link of a block that left an empty chain is not set, and its slices do not read it. A link that is set is not
- * written again, for other threads may be following it.
+ * The chain's first block follows the last one of @held. Where the chain was empty in between, no
+ * append has said so: the link of a block that left an empty chain is not set, and its slices do
+ * not read it. A link that is set is not written again, for other threads may be following it.
  */
 static void link_held(const sluice_chain *chain, const sluice_slice *held) {
     if (held->last && chain->first && held->last != chain->first && held->last->next != chain->first)
@@ -383,7 +383,8 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held) {
     }
 }
 
-/* Of the blocks of @held, which end where the chain begins, beyond what the chain's first one costs. */
+/* Of the blocks of @held, which end where the chain begins, beyond what the chain's first one
+ * costs. */
 static size_t footprint_before(const sluice_chain *chain, const sluice_slice *held) {
     size_t footprint = 0;
     for (sluice_block *block = held->first; block != chain->first; block = block->next) {
@@ -417,8 +418,8 @@ void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks) {
 }
 
 /*
- * Appends views of @n bytes from @offset in @block on. The blocks themselves keep their place and their link, which
- * others may be following. On failure @to holds what has been appended so far.
+ * Appends views of @n bytes from @offset in @block on. The blocks themselves keep their place and
+ * their link, which others may be following. On failure @to holds what has been appended so far.
  */
 static int append_range(sluice_chain *to, sluice_block *block, uint32_t offset, size_t n, sluice_block *last) {
     while (n > 0) {
@@ -437,7 +438,8 @@ static int append_range(sluice_chain *to, sluice_block *block, uint32_t offset, 
     return 0;
 }
 
-/* Whether @view goes on in memory where the chain's last block, a view that nobody else refers to, ends. */
+/* Whether @view goes on in memory where the chain's last block, a view that nobody else refers to,
+ * ends. */
 static bool adjoins(const sluice_chain *chain, const sluice_block *view) {
     const sluice_block *last = chain->last;
     return last && last->kind == BLOCK_VIEW && last->parent == view->parent &&
@@ -469,8 +471,8 @@ static void join(sluice_chain *to, sluice_chain *part) {
 }
 
 /*
- * A piece of another pool's memory. What stands for it is memory whose user is the block that it lies in, wherever it
- * has been meanwhile: what has come back home is a view again.
+ * A piece of another pool's memory. What stands for it is memory whose user is the block that it
+ * lies in, wherever it has been meanwhile: what has come back home is a view again.
  */
 static int make_guest(sluice_pool *pool, const slice_walk *walk, sluice_block **ret_guest) {
     uint8_t *data = walk->block->data + walk->offset;
@@ -484,7 +486,8 @@ static int make_guest(sluice_pool *pool, const slice_walk *walk, sluice_block **
     return error;
 }
 
-/* The same for blocks of another pool: a chain's dead blocks go home in one list, so none may be another owner's. */
+/* The same for blocks of another pool: a chain's dead blocks go home in one list, so none may be
+ * another owner's. */
 static int append_guests(sluice_chain *to, const sluice_slice *slice) {
     slice_walk walk = slice_walk_at(slice, 0);
     while (walk.left > 0) {

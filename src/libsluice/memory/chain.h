@@ -17,8 +17,9 @@ struct chain_room {
 };
 
 /*
- * Where the last walk into the chain ended, so that a search that goes on when more has come does not begin at the
- * first block again. Kept here rather than by who searches: the chain knows when the block leaves it.
+ * Where the last walk into the chain ended, so that a search that goes on when more has come does
+ * not begin at the first block again. Kept here rather than by who searches: the chain knows when
+ * the block leaves it.
  */
 struct chain_found {
     sluice_block *block; /* behind the first one, or it was when it was found; NULL: none */
@@ -26,11 +27,12 @@ struct chain_found {
 };
 
 /*
- * The blocks from first to last are linked by next; each is referenced once by the chain. An empty chain has no block
- * at all: the last byte's consumer releases it.
+ * The blocks from first to last are linked by next; each is referenced once by the chain. An empty
+ * chain has no block at all: the last byte's consumer releases it.
  *
- * To consume within the first block is to move front.at, and nothing else: the reader's inlined calls do just that. So
- * the length and the place in the stream are kept as of the first block's end.
+ * To consume within the first block is to move front.at, and nothing else: the reader's inlined
+ * calls do just that. So the length and the place in the stream are kept as of the first block's
+ * end.
  */
 struct sluice_chain {
     sluice_chain_front front; /* of the first block; all zero without one */
@@ -40,17 +42,19 @@ struct sluice_chain {
     size_t blocks;
     uint64_t passed; /* bytes ever consumed, once the first block is */
     /*
-     * Of the stream. No other chain of the pool has it, and most likely none of another pool; it goes along when a
-     * connection moves. With the bytes consumed it names a place, of which a framer remembers numbers alone: never a
-     * chain's or a block's address, which may be reused.
+     * Of the stream. No other chain of the pool has it, and most likely none of another pool; it
+     * goes along when a connection moves. With the bytes consumed it names a place, of which a
+     * framer remembers numbers alone: never a chain's or a block's address, which may be reused.
      */
     uint64_t generation;
-    size_t footprint; /* capacity of the pooled blocks that the chain's lie in; neighbours in one count once */
+    /* capacity of the pooled blocks that the chain's lie in; neighbours in one count once */
+    size_t footprint;
     struct chain_found found;
     struct chain_room room;
     bool is_users; /* who may reserve room: no backend receives behind its blocks */
 
-    /* Called once when a block is next consumed, for who keeps the chain filled; NULL when nobody asks. */
+    /* Called once when a block is next consumed, for who keeps the chain filled; NULL when nobody
+     * asks. */
     void (*on_consumed)(sluice_chain *chain);
 };
 
@@ -89,14 +93,15 @@ static inline bool chain_is_at(const sluice_chain *chain, chain_place place) {
 }
 
 /*
- * The place @n bytes in, which the chain has. Those who go on from where they have been cost the blocks in between and
- * not all of those before.
+ * The place @n bytes in, which the chain has. Those who go on from where they have been cost the
+ * blocks in between and not all of those before.
  */
 slice_walk chain_walk_at(sluice_chain *chain, size_t n);
 
 /*
- * Skips @before bytes, takes @n, and skips @behind, where all of that and more lies in the first block: most frames do,
- * and no block leaves the chain. The bytes behind what was taken; NULL, and nothing is done, where it does not.
+ * Skips @before bytes, takes @n, and skips @behind, where all of that and more lies in the first
+ * block: most frames do, and no block leaves the chain. The bytes behind what was taken; NULL, and
+ * nothing is done, where it does not.
  */
 static inline const uint8_t *chain_take_within(sluice_chain *chain, size_t before, size_t n, size_t behind,
                                                sluice_slice *ret_slice) {
@@ -122,28 +127,29 @@ static inline void chain_skip(sluice_chain *chain, size_t n) {
 void chain_clear(sluice_chain *chain);
 
 /*
- * Adds @n bytes that were put behind the data of @block, which the caller or the chain references: by growing
- * the block where it is still the chain's last, else as a view. 0, -ENOBUFS or -ENOMEM (no view to be had; the chain
- * is unchanged, the bytes stay unnamed).
+ * Adds @n bytes that were put behind the data of @block, which the caller or the chain references:
+ * by growing the block where it is still the chain's last, else as a view. 0, -ENOBUFS or -ENOMEM
+ * (no view to be had; the chain is unchanged, the bytes stay unnamed).
  */
 int chain_extend(sluice_chain *chain, sluice_block *block, uint32_t n);
 
 /*
- * References the first @n bytes, which the chain has, for @held: a slice that is empty or ends where the chain begins.
- * To be followed by the consumption of those bytes. Returns the blocks that @held did not reference before.
+ * References the first @n bytes, which the chain has, for @held: a slice that is empty or ends
+ * where the chain begins. To be followed by the consumption of those bytes. Returns the blocks that
+ * @held did not reference before.
  */
 size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held);
 
 /*
- * Undoes the consumption of what is in @held, which ends where the chain begins and references @blocks blocks: its
- * references go to the chain. It is empty afterwards.
+ * Undoes the consumption of what is in @held, which ends where the chain begins and references
+ * @blocks blocks: its references go to the chain. It is empty afterwards.
  */
 void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks);
 
 /*
- * Copies small pieces together, into the free ends of blocks to which nobody else refers, and gives their own blocks
- * back. Not the first block, in which framers and readers have text in place. Counted as copied. Not for a user's
- * chain, of which room may be reserved.
+ * Copies small pieces together, into the free ends of blocks to which nobody else refers, and gives
+ * their own blocks back. Not the first block, in which framers and readers have text in place.
+ * Counted as copied. Not for a user's chain, of which room may be reserved.
  */
 void chain_compact(sluice_chain *chain);
 

@@ -1,7 +1,8 @@
 /*
- * What memory checkers are told. Under AddressSanitizer and Valgrind memory that the pool or the kernel owns traps when
- * it is touched. Under Valgrind and MemorySanitizer a block that has been taken holds nothing until somebody writes it;
- * what the kernel writes by way of io_uring they do not see, and are told. Otherwise nothing.
+ * What memory checkers are told. Under AddressSanitizer and Valgrind memory that the pool or the
+ * kernel owns traps when it is touched. Under Valgrind and MemorySanitizer a block that has been
+ * taken holds nothing until somebody writes it; what the kernel writes by way of io_uring they do
+ * not see, and are told. Otherwise nothing.
  */
 #ifndef SLUICE_MEMORY_POISON_H
 #define SLUICE_MEMORY_POISON_H

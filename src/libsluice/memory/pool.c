@@ -10,8 +10,9 @@
 
 enum {
     /*
-     * Blocks of 16 KiB cost 0.81 to 0.88 of the processor time of these where frames are large or a stream is always
-     * full (bench/README.md, sweeps), but a small packet that is kept then keeps four times the memory.
+     * Blocks of 16 KiB cost 0.81 to 0.88 of the processor time of these where frames are large or a
+     * stream is always full (bench/README.md, sweeps), but a small packet that is kept then keeps
+     * four times the memory.
      */
     DEFAULT_BLOCK_SIZE = 4096,
     DEFAULT_SLAB_BLOCKS = 1024,
@@ -25,11 +26,12 @@ enum {
     VIEWS_RESERVE = 8, /* one of so many views is left by who keeps frames */
     FIRST_VIEWS = 256, /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
-    AHEAD_SHARE = 8,       /* of a slab is free, or less: the next one is due soon */
-    AHEAD_HELD = 4,        /* unless less than one part in so many is held: what the kernel has alone is no growth */
+    AHEAD_SHARE = 8, /* of a slab is free, or less: the next one is due soon */
+    /* unless less than one part in so many is held: what the kernel has alone is no growth */
+    AHEAD_HELD = 4,
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
-    GENERATION_BITS =
-        16,             /* so many chains, times the bytes of a pool_core, before one pool's numbers reach another's */
+    /* so many chains, times the bytes of a pool_core, before one pool's numbers reach another's */
+    GENERATION_BITS = 16,
     SMALL_BLOCK = 4096, /* smaller ones hold headers, few at a time: no huge page for them */
 };
 
@@ -60,7 +62,8 @@ typedef struct pool_core pool_core;
 /* The blocks of one size: a class. The owner's, no locks. */
 struct sluice_pool {
     pool_core *core;
-    sluice_block *free_list; /* last in, first out: the block used last is the one still in the cache */
+    /* last in, first out: the block used last is the one still in the cache */
+    sluice_block *free_list;
     uint32_t block_size;
     uint32_t shift; /* its logarithm */
     uint32_t free;
@@ -86,8 +89,9 @@ struct pool_core {
     uint32_t foreign;
     uint32_t views_made;
     uint32_t slab_count;
-    struct slab *slabs; /* slab_count of them; the one behind those has memory when that is mapped ahead */
-    bool looks_ahead;   /* the next slab has none, and may get some */
+    /* slab_count of them; the one behind those has memory when that is mapped ahead */
+    struct slab *slabs;
+    bool looks_ahead; /* the next slab has none, and may get some */
     struct view_batch *view_batches;
     uint64_t generations; /* the chains' */
 
@@ -101,8 +105,10 @@ struct pool_core {
 
     /* Any thread's: */
     _Atomic(pthread_t) owner;
-    _Atomic(sluice_block *) remote; /* given back by other threads; the owner takes the whole list at once */
-    _Atomic int64_t live;           /* what keeps the pool: blocks held once it is closed, releases under way */
+    /* given back by other threads; the owner takes the whole list at once */
+    _Atomic(sluice_block *) remote;
+    /* what keeps the pool: blocks held once it is closed, releases under way */
+    _Atomic int64_t live;
     _Atomic uint64_t bytes_copied;
     _Atomic bool release_wanted;
 
@@ -127,7 +133,8 @@ static bool is_block_size(uint32_t size) {
     return size >= MIN_BLOCK_SIZE && size <= MAX_BLOCK_SIZE && (size & (size - 1)) == 0;
 }
 
-/* Slabs are of one size, so that they can go from class to class: each must be whole blocks of any. */
+/* Slabs are of one size, so that they can go from class to class: each must be whole blocks of
+ * any. */
 static bool divides_slabs(const pool_core *core, uint32_t block_size) {
     return core->slab_bytes % block_size == 0 && core->slab_bytes / block_size <= MAX_SLAB_BLOCKS;
 }
@@ -258,7 +265,8 @@ static int map_next(pool_core *core) {
     return slab->memory ? 0 : -ENOMEM;
 }
 
-/* What of its last slab nobody has been told of does not count as free; where there is nothing to tell, none is few. */
+/* What of its last slab nobody has been told of does not count as free; where there is nothing to
+ * tell, none is few. */
 static void set_low(pool_core *core) {
     for (uint32_t i = 0; i < core->class_count; i++) {
         sluice_pool *class = &core->classes[i];
@@ -277,8 +285,8 @@ static size_t piece_ahead(const pool_core *core, const struct slab *slab) {
 }
 
 /*
- * Who observes the pool may see to it that the memory is there that will soon be in use: a piece of the class's last
- * slab, or of the one after all, which is mapped for that.
+ * Who observes the pool may see to it that the memory is there that will soon be in use: a piece of
+ * the class's last slab, or of the one after all, which is mapped for that.
  */
 static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
     pool_core *core = pool->core;
@@ -303,7 +311,8 @@ static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
         core->observer->slab_ahead(core->observer_context, &memory);
 }
 
-/* A slab of memory that nobody has used. Where nobody was told of it, it is touched as it is used. */
+/* A slab of memory that nobody has used. Where nobody was told of it, it is touched as it is
+ * used. */
 static int add_slab(sluice_pool *pool) {
     pool_core *core = pool->core;
     int error = map_next(core);
@@ -321,7 +330,8 @@ static int add_slab(sluice_pool *pool) {
     return 0;
 }
 
-/* Of its class's slabs, one that another class may have. The last may be smaller than the others, and stays. */
+/* Of its class's slabs, one that another class may have. The last may be smaller than the others,
+ * and stays. */
 static bool is_movable(const pool_core *core, const struct slab *slab) {
     return slab->used == 0 && slab->size == core->slab_bytes;
 }
@@ -486,7 +496,8 @@ int sluice_pool_class(sluice_pool *pool, uint32_t block_size, sluice_pool **ret_
     if (!class)
         return -EINVAL;
     if (class->slab_count == 0) {
-        /* The first slab is the class's for good: what it has at least, however hungry the others are. */
+        /* The first slab is the class's for good: what it has at least, however hungry the others
+         * are. */
         core->classes_used++;
         drain_remote(core);
         int error = grow(class);
@@ -500,8 +511,8 @@ int sluice_pool_class(sluice_pool *pool, uint32_t block_size, sluice_pool **ret_
 }
 
 /*
- * A closed pool's blocks only need counting: the memory goes when all have come home, and no release is under way any
- * more.
+ * A closed pool's blocks only need counting: the memory goes when all have come home, and no
+ * release is under way any more.
  */
 static void count_dead(pool_core *core, int64_t dead) {
     if (atomic_fetch_sub_explicit(&core->live, dead, memory_order_acq_rel) == dead)
@@ -539,7 +550,8 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
         accept_list(core, first);
         return;
     }
-    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay until then. */
+    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay
+     * until then. */
     atomic_fetch_add_explicit(&core->live, 1, memory_order_relaxed);
     do {
         if (head == REMOTE_CLOSED) {
@@ -555,7 +567,8 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
 bool pool_want_release(sluice_pool *pool) {
     pool_core *core = pool->core;
     atomic_store(&core->release_wanted, true);
-    /* A block given back before the store above was not announced: look once more, in that order. */
+    /* A block given back before the store above was not announced: look once more, in that
+     * order. */
     atomic_thread_fence(memory_order_seq_cst);
     /* A block of another class helps where it was the last of its slab that was used. */
     if (pool_free_now(pool) == 0 && growth(pool) == 0)
@@ -799,7 +812,8 @@ int sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats) {
     return SIZED_WRITE(ret_stats, &stats);
 }
 
-/* In proportion to what the class can have now: another's hunger must not make a reserve of all that it has. */
+/* In proportion to what the class can have now: another's hunger must not make a reserve of all
+ * that it has. */
 uint32_t pool_reserve(const sluice_pool *pool) {
     const pool_core *core = pool->core;
     if (core->classes_used == 1)

@@ -16,11 +16,13 @@ void pool_bind(sluice_pool *pool);
 /* For a chain of the pool, or of one of its classes: no other has had it. Owner only. */
 uint64_t pool_next_generation(sluice_pool *pool);
 
-/* A free block with one reference, growing the class by a slab where needed; NULL at the cap. Owner only. */
+/* A free block with one reference, growing the class by a slab where needed; NULL at the cap. Owner
+ * only. */
 sluice_block *pool_take(sluice_pool *pool);
 
 /*
- * Puts dead blocks (linked by next), of any class, back: one splice for the owner, one exchange for any other thread.
+ * Puts dead blocks (linked by next), of any class, back: one splice for the owner, one exchange for
+ * any other thread.
  */
 void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, uint32_t count);
 
@@ -45,7 +47,8 @@ typedef struct dead_list {
 
 void block_release_to(sluice_block *block, dead_list *dead);
 
-/* Tells the users of foreign memory, who may do as they like: what the caller changes must be in order before. */
+/* Tells the users of foreign memory, who may do as they like: what the caller changes must be in
+ * order before. */
 void dead_list_put(dead_list *dead, sluice_pool *pool);
 
 /* The backend moves blocks between held and kernel, and says so here. */
@@ -68,25 +71,28 @@ uint32_t pool_class(const sluice_pool *pool);
 /* Classes of one pool, or the same: their blocks may follow each other. */
 bool pool_is_one(const sluice_pool *pool, const sluice_pool *other);
 
-/* Slabs of all classes, the most and one of them: they keep their place and number when they go from one to another. */
+/* Slabs of all classes, the most and one of them: they keep their place and number when they go
+ * from one to another. */
 uint32_t pool_max_slabs(const sluice_pool *pool);
 void pool_slab(const sluice_pool *pool, uint32_t index, struct iovec *ret_memory);
 
-/* Free blocks that can be taken without mapping memory; takes in what other threads have released. */
+/* Free blocks that can be taken without mapping memory; takes in what other threads have
+ * released. */
 uint32_t pool_free_now(sluice_pool *pool);
 
-/* Half of what the class can have is in use: receives should fill blocks to the end rather than take fresh ones. */
+/* Half of what the class can have is in use: receives should fill blocks to the end rather than
+ * take fresh ones. */
 bool pool_is_pressed(sluice_pool *pool);
 
 /* Adds to the count of payload bytes that user space has copied. */
 void pool_count_copied(sluice_pool *pool, size_t bytes);
 
 /*
- * What the pool, with all its classes, tells its backend. It has at most one at a time.
- * released: on any thread, once after each pool_want_release().
- * slab_ahead: on the owner's thread, when the blocks run low: this memory, which most likely nobody has touched, is the
- * next piece of a class's last slab or of the next one, and stays mapped for as long as the pool. To populate it spares
- * the owner that; it may be in use before that is done. May be NULL.
+ * What the pool, with all its classes, tells its backend. It has at most one at a time. released:
+ * on any thread, once after each pool_want_release(). slab_ahead: on the owner's thread, when the
+ * blocks run low: this memory, which most likely nobody has touched, is the next piece of a class's
+ * last slab or of the next one, and stays mapped for as long as the pool. To populate it spares the
+ * owner that; it may be in use before that is done. May be NULL.
  */
 typedef struct pool_observer {
     void (*slab_ahead)(void *context, const struct iovec *memory);
@@ -94,13 +100,14 @@ typedef struct pool_observer {
 } pool_observer;
 
 /*
- * 0, or -EBUSY when the pool has an observer. NULL removes; afterwards no call is under way. Owner only.
+ * 0, or -EBUSY when the pool has an observer. NULL removes; afterwards no call is under way. Owner
+ * only.
  */
 int pool_observe(sluice_pool *pool, const pool_observer *observer, void *context);
 
 /*
- * Asks for released() when another thread next gives a block back, of any class. Returns false, and asks for nothing,
- * when there are blocks to take now.
+ * Asks for released() when another thread next gives a block back, of any class. Returns false, and
+ * asks for nothing, when there are blocks to take now.
  */
 bool pool_want_release(sluice_pool *pool);
 

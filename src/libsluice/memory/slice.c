@@ -121,7 +121,8 @@ size_t sluice_slice_footprint(const sluice_slice *slice, const sluice_slice *bef
     size_t count = 0;
     const sluice_block *head = slice->first ? block_owner(slice->first) : NULL;
     const sluice_block *previous = before && before->last ? block_owner(before->last) : NULL;
-    /* What is put together has headers between its parts, all in one block, which slices go on with. */
+    /* What is put together has headers between its parts, all in one block, which slices go on
+     * with. */
     bool had_head = head == previous || (before && before->first && block_owner(before->first) == head);
     for (sluice_block *block = slice->first; block; block = slice_next(slice, block)) {
         const sluice_block *owner = block_owner(block);

@@ -7,8 +7,8 @@
 #include "memory/block.h"
 
 /*
- * The block after this one, NULL at the end. Neither the link nor the length of the last block is read: they belong to
- * the thread that appends to the chain from which the slice was cut.
+ * The block after this one, NULL at the end. Neither the link nor the length of the last block is
+ * read: they belong to the thread that appends to the chain from which the slice was cut.
  */
 static inline sluice_block *slice_next(const sluice_slice *slice, const sluice_block *block) {
     return block == slice->last ? NULL : block->next;

@@ -1,7 +1,7 @@
 /*
- * A place in a chain or a slice, by value. Reading moves the cursor and consumes nothing; a framer reads a whole header
- * with one and takes the frame out of the chain only when it is there. Integers that straddle blocks are put together
- * in registers.
+ * A place in a chain or a slice, by value. Reading moves the cursor and consumes nothing; a framer
+ * reads a whole header with one and takes the frame out of the chain only when it is there.
+ * Integers that straddle blocks are put together in registers.
  *
  * Every read checks what is left; a short read leaves the cursor where it was and says false.
  */
@@ -92,7 +92,8 @@ static inline uint64_t bytes_le64(const uint8_t *at) {
     return value;
 }
 
-/* Where the next @n bytes lie, and one more in the same block, which the cursor is moved over; else NULL, unmoved. */
+/* Where the next @n bytes lie, and one more in the same block, which the cursor is moved over; else
+ * NULL, unmoved. */
 static inline const uint8_t *cursor_take_within(sluice_cursor *cursor, unsigned n) {
     slice_walk *at = &cursor->at;
     if (at->left <= n || slice_walk_span(at) <= n)

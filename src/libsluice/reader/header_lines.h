@@ -1,6 +1,6 @@
 /*
- * "key: value" lines up to an empty one: the search for their end, and what each of them says. The same for header
- * blocks (headers.c) and for the heads of HTTP and RTSP messages.
+ * "key: value" lines up to an empty one: the search for their end, and what each of them says. The
+ * same for header blocks (headers.c) and for the heads of HTTP and RTSP messages.
  */
 #ifndef SLUICE_READER_HEADER_LINES_H
 #define SLUICE_READER_HEADER_LINES_H
@@ -22,16 +22,19 @@ typedef struct header_search {
 } header_search;
 
 /*
- * Goes on over bytes that follow those searched: 1 behind the empty line, 0 at their end, -EMSGSIZE at the end of the
- * line that is one too many, which is looked at again by each further call, so that each says the same; -EPROTO: a line
- * ends otherwise than with CR and LF, where that is asked for (crlf). Then the search is over.
+ * Goes on over bytes that follow those searched: 1 behind the empty line, 0 at their end, -EMSGSIZE
+ * at the end of the line that is one too many, which is looked at again by each further call, so
+ * that each says the same; -EPROTO: a line ends otherwise than with CR and LF, where that is asked
+ * for (crlf). Then the search is over.
  */
 int header_search_bytes(header_search *search, uint32_t max_lines, const uint8_t *bytes, size_t n);
 
-/* Splits a line, which is without its end: 0, -EPROTO (no colon, bytes that may not be, a folded line). */
+/* Splits a line, which is without its end: 0, -EPROTO (no colon, bytes that may not be, a folded
+ * line). */
 int header_split(const char *line, size_t length, sluice_header *ret_header);
 
-/* Puts folded lines together: each line end before a blank, and that blank, become spaces (RFC 9112, section 5.2). */
+/* Puts folded lines together: each line end before a blank, and that blank, become spaces (RFC
+ * 9112, section 5.2). */
 void header_unfold(char *text, size_t length);
 
 #endif

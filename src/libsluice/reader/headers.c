@@ -81,7 +81,8 @@ void sluice_headers_free(sluice_headers *headers) {
     free(headers);
 }
 
-/* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not come), -EMSGSIZE. */
+/* Goes on with the search: 1 (search.lines.done bytes end with the empty line), 0 (it has not
+ * come), -EMSGSIZE. */
 static int find_end(sluice_headers *headers, sluice_chain *chain) {
     struct search *search = &headers->search;
     if (!chain_is_at(chain, search->at))

@@ -21,8 +21,8 @@ enum mark_state {
 
 struct sluice_reader {
     /*
-     * First, for sluice_reader_u8(), which is compiled into programs: the chain's, where a byte may be taken with
-     * nothing else to do; else `closed`.
+     * First, for sluice_reader_u8(), which is compiled into programs: the chain's, where a byte may
+     * be taken with nothing else to do; else `closed`.
      */
     sluice_chain_front *front;
     sluice_chain_front closed; /* always without bytes */
@@ -33,7 +33,8 @@ struct sluice_reader {
     uint64_t deadline;   /* of the call under way, nanoseconds; 0: it has not had to wait */
     sluice_block *lent;  /* referenced while a view of consumed bytes is out: until the next call */
     uint64_t skipping;   /* bytes to drop before anything else is read */
-    uint64_t window_at;  /* place in the stream (bytes consumed) at which the open window begins, or NO_WINDOW */
+    /* place in the stream (bytes consumed) at which the open window begins, or NO_WINDOW */
+    uint64_t window_at;
     uint64_t scanned_at; /* place in the stream (bytes consumed) from which `scanned` counts */
     size_t scanned;      /* bytes known to hold no line end */
     enum mark_state mark;
@@ -275,8 +276,8 @@ int sluice_reader_fill(sluice_reader *reader, size_t n) {
 }
 
 /*
- * The next @n bytes in place, consumed, where there is nothing else to do for that: @n is at most 8, of which all are
- * there to be loaded at once; else NULL.
+ * The next @n bytes in place, consumed, where there is nothing else to do for that: @n is at most
+ * 8, of which all are there to be loaded at once; else NULL.
  */
 static const uint8_t *take_open(sluice_reader *reader, unsigned n) {
     const uint8_t *at = reader->front->at;
@@ -391,7 +392,8 @@ int sluice_reader_leb128(sluice_reader *reader, uint64_t *ret_value) {
     return error;
 }
 
-/* The first n bytes of the chain in one piece: in place, or gathered in scratch. The chain has that many. */
+/* The first n bytes of the chain in one piece: in place, or gathered in scratch. The chain has that
+ * many. */
 static int gather(const sluice_chain *chain, size_t n, void *scratch, const uint8_t **ret_view) {
     sluice_cursor cursor = cursor_of_chain(chain);
     size_t here;
@@ -499,7 +501,8 @@ int sluice_reader_read(sluice_reader *reader, void *dst, size_t n, size_t *ret_d
     return done < n ? error : 0;
 }
 
-/* Has the source write to the caller's memory, past the chain, which is empty; the place in the stream moves along. */
+/* Has the source write to the caller's memory, past the chain, which is empty; the place in the
+ * stream moves along. */
 static int read_past(sluice_reader *reader, void *memory, size_t n, size_t *ret_done) {
     size_t done = 0;
     uint64_t place = chain_consumed(reader->chain);

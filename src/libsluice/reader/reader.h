@@ -6,7 +6,8 @@
 
 #include "memory/chain.h"
 
-/* The readers over one chain that is not theirs. A reader is in one list at most, and leaves it when reset or freed. */
+/* The readers over one chain that is not theirs. A reader is in one list at most, and leaves it
+ * when reset or freed. */
 typedef struct reader_list {
     sluice_reader *first;
 } reader_list;
@@ -14,14 +15,15 @@ typedef struct reader_list {
 void reader_enlist(sluice_reader *reader, reader_list *list);
 
 /*
- * The chain goes. Its readers are cut off: their marks are dropped, and calls that need bytes end with -ECANCELED until
- * the reader is reset. What skips owe, how far the stream was read, and a view that is out stay.
+ * The chain goes. Its readers are cut off: their marks are dropped, and calls that need bytes end
+ * with -ECANCELED until the reader is reset. What skips owe, how far the stream was read, and a
+ * view that is out stay.
  */
 void readers_cut(reader_list *list);
 
 /*
- * Every call begins here: ends the last view's life, and pays what skips owe. 0, or why that could not be done. What
- * the call waits from here on has one deadline.
+ * Every call begins here: ends the last view's life, and pays what skips owe. 0, or why that could
+ * not be done. What the call waits from here on has one deadline.
  */
 int reader_begin(sluice_reader *reader);
 

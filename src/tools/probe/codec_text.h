@@ -11,8 +11,8 @@
 enum { CODEC_TEXT = 32 };
 
 /*
- * Profile and level of a sequence header: "High", "4.1"; of AAC the object: "LC", and no level. Empty where they are
- * not known.
+ * Profile and level of a sequence header: "High", "4.1"; of AAC the object: "LC", and no level.
+ * Empty where they are not known.
  */
 void codec_profile(const sluice_flv_tag *header, char profile[CODEC_TEXT], char level[CODEC_TEXT]);
 

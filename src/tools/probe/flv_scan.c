@@ -137,7 +137,8 @@ static int begin(struct flv_scan *scan, bool ended, struct flv_scan_step *step) 
     return 1;
 }
 
-/* Searches for the next place at which a tag is sound. 1 (found, or all is searched to the end), 0 (more is needed) */
+/* Searches for the next place at which a tag is sound. 1 (found, or all is searched to the end), 0
+ * (more is needed) */
 static int search(struct flv_scan *scan, bool ended) {
     while (sluice_chain_length(scan->input) > 0) {
         struct header header;

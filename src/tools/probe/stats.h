@@ -1,4 +1,5 @@
-/* What a stream's tags say of it: tracks, times, sizes, and what is wrong. Knows no files and no sockets. */
+/* What a stream's tags say of it: tracks, times, sizes, and what is wrong. Knows no files and no
+ * sockets. */
 #ifndef TOOLS_STATS_H
 #define TOOLS_STATS_H
 

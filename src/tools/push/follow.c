@@ -20,7 +20,8 @@ static bool is_like(const struct follow *follow, const sluice_flv_tag *tag, uint
     return sent->frame && sent->type == tag->type && sent->size == size_of(tag);
 }
 
-/* When it is shown: that is what all protocols say, while times of decoding may have been made up on the way. */
+/* When it is shown: that is what all protocols say, while times of decoding may have been made up
+ * on the way. */
 static int64_t shown(const sluice_flv_tag *tag) {
     return (int64_t)tag->timestamp + (tag->type == SLUICE_FLV_VIDEO ? tag->view.composition_time : 0);
 }
@@ -88,8 +89,9 @@ static bool find_next(struct follow *follow, const sluice_flv_tag *tag, uint64_t
 }
 
 /*
- * A frame that has not been sent yet cannot have come. So the first one, taken for the latest that looks like it, was
- * of an earlier round: the server was late by a round or more. What has come since was counted on from there.
+ * A frame that has not been sent yet cannot have come. So the first one, taken for the latest that
+ * looks like it, was of an earlier round: the server was late by a round or more. What has come
+ * since was counted on from there.
  */
 static bool go_back(struct follow *follow, const sluice_flv_tag *tag, uint64_t sent) {
     const struct media *media = follow->media;

@@ -17,8 +17,9 @@ enum {
     EXIT_NOT_HAD = 3,
     LOOK_MS = 50,
     SECOND_MS = 1000,
-    THROUGH_LOOKS = 5 * SECOND_MS / LOOK_MS, /* for players to get what was sent last; time that stands still is one */
-    LEAVE_MS = 2000,                         /* for RTSP servers to answer TEARDOWN */
+    /* for players to get what was sent last; time that stands still is one */
+    THROUGH_LOOKS = 5 * SECOND_MS / LOOK_MS,
+    LEAVE_MS = 2000, /* for RTSP servers to answer TEARDOWN */
     OTHER_DESCRIPTORS = 64,
     SLAB = 1024,
     BLOCKS_PER_PLAYER = 64, /* of 4096 bytes, and no fewer than LEAST_BLOCKS */
@@ -37,7 +38,8 @@ static uint64_t stagger(uint32_t number, uint32_t count) {
 void push_sender_ready(struct push *of, const struct sender *sender, bool again) {
     uint32_t first = (uint32_t)(sender - of->senders);
     for (uint32_t i = first; i < of->watcher_count; i += options.streams) {
-        /* Streams begin one after the other already: their players spread over what is left of a round. */
+        /* Streams begin one after the other already: their players spread over what is left of a
+         * round. */
         if (again)
             watcher_restarted(&of->watchers[i]);
         else

@@ -1,4 +1,5 @@
-/* What the parts of sluice-push share: senders (publishers), watchers (players), and what they have come to. */
+/* What the parts of sluice-push share: senders (publishers), watchers (players), and what they have
+ * come to. */
 #ifndef TOOLS_PUSH_H
 #define TOOLS_PUSH_H
 

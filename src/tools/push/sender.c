@@ -69,7 +69,8 @@ static void send_due(struct sender *sender) {
         finish(sender);
 }
 
-/* After a new connection: the decoder's headers, and then the first key frame that is not yet due. */
+/* After a new connection: the decoder's headers, and then the first key frame that is not yet
+ * due. */
 static void skip_to_now(struct sender *sender) {
     const struct media *media = sender->push->media;
     uint64_t elapsed = (uint64_t)((double)(now_of(sender) - sender->zero) * sender->push->options->rate);

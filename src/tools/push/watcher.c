@@ -1,4 +1,5 @@
-/* A player of sluice-push: connects, looks at what comes, connects again; or connects and reads nothing. */
+/* A player of sluice-push: connects, looks at what comes, connects again; or connects and reads
+ * nothing. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* What pages of other origins may do, as the rules of browsers have it: headers of responses, and refusals. */
+/* What pages of other origins may do, as the rules of browsers have it: headers of responses, and
+ * refusals. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

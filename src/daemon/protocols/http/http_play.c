@@ -83,7 +83,8 @@ void http_play_join(struct http_session *session, struct player *player, struct 
     stream_add_player(stream, player);
 }
 
-/* Takes the player from its stream; the reference on the stream stays until the kernel is done with the packets. */
+/* Takes the player from its stream; the reference on the stream stays until the kernel is done with
+ * the packets. */
 void http_play_leave(struct http_session *session, const char *reason) {
     struct player *player = session->player;
     if (!player || session->state != HTTP_PLAYING)

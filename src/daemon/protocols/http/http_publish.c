@@ -130,7 +130,8 @@ void http_publish_end(struct http_session *session, int error, unsigned status) 
     http_respond(session, &reply);
 }
 
-/* An FLV framer's need in terms of the connection's chain, where body bytes are not mixed with chunk lines. */
+/* An FLV framer's need in terms of the connection's chain, where body bytes are not mixed with
+ * chunk lines. */
 static void set_need(struct http_session *session) {
     size_t need = flv_source_need(&session->source);
     size_t have = sluice_chain_length(session->payload);

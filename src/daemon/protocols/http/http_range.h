@@ -8,7 +8,8 @@
 
 enum { HTTP_RANGE_TEXT = 96, HTTP_ETAG = 40, HTTP_DATE = 32 };
 
-/* What a request says of the parts that it wants. What is too long to be one of ours is left out. */
+/* What a request says of the parts that it wants. What is too long to be one of ours is left
+ * out. */
 struct http_conditions {
     char range[HTTP_RANGE_TEXT];
     char if_range[HTTP_RANGE_TEXT];

@@ -1,12 +1,13 @@
 /*
- * Recordings by HTTP: GET /recordings/STREAM/TIME.flv is a file, with ranges, and GET /recordings/STREAM a list of
- * them, in pages: ?limit=N&after=TIME.flv. A stream may have any number of them, and what a list takes is in nobody's
- * budget of memory; so it is bounded for each request. What may block (opening, looking into folders) is done on the
- * loop's thread for that.
+ * Recordings by HTTP: GET /recordings/STREAM/TIME.flv is a file, with ranges, and GET
+ * /recordings/STREAM a list of them, in pages: ?limit=N&after=TIME.flv. A stream may have any
+ * number of them, and what a list takes is in nobody's budget of memory; so it is bounded for each
+ * request. What may block (opening, looking into folders) is done on the loop's thread for that.
  *
- * A file is read by the ring into blocks of the pool, which are sent in place, no further ahead than the connection
- * takes them. A splice from file to socket would spare one pass over the bytes; but on io_uring it needs a pipe and a
- * kernel thread for each connection, and sendfile() waits for the disk on the loop's thread.
+ * A file is read by the ring into blocks of the pool, which are sent in place, no further ahead
+ * than the connection takes them. A splice from file to socket would spare one pass over the bytes;
+ * but on io_uring it needs a pipe and a kernel thread for each connection, and sendfile() waits for
+ * the disk on the loop's thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +35,9 @@ enum {
     PIECE_MOST = 256 << 10, /* bytes that are taken from the file's chain at once */
     READ_AHEAD = 256 << 10, /* bytes of a file that are read before they can be sent */
     HEAD_MOST = 1024,
-    READS_SHARE = 4, /* one part in so many of the blocks is for what downloads have read and not sent */
-    RETRY_S = 1,     /* until others' lists, or downloads, may be done */
+    /* one part in so many of the blocks is for what downloads have read and not sent */
+    READS_SHARE = 4,
+    RETRY_S = 1, /* until others' lists, or downloads, may be done */
 };
 
 static const char prefix[] = "/recordings/";
@@ -162,7 +164,8 @@ static void on_file_end(sluice_file *file, int error, void *user) {
     struct http_session *session = user;
     struct http_file *sending = session->file;
     sending->ended = true;
-    /* What is missing then cannot be said any more but by ending the connection before the length that was promised. */
+    /* What is missing then cannot be said any more but by ending the connection before the length
+     * that was promised. */
     if (sluice_slice_length(&sending->piece) - sending->sent + sluice_chain_length(sluice_file_chain(file)) <
         sending->left) {
         LOG(LOG_ERROR, "cannot read recording", {"peer", session->base.peer},
@@ -276,7 +279,8 @@ static int open_body(struct http_session *session, struct http_record *record, c
     return 0;
 }
 
-/* Downloads that are taken slowly hold what was read for them: further ones wait until those are done. */
+/* Downloads that are taken slowly hold what was read for them: further ones wait until those are
+ * done. */
 static bool is_too_much(const struct worker *worker) {
     return worker->holdings.reads >= worker->holdings.bytes / READS_SHARE;
 }
@@ -439,7 +443,8 @@ void http_record_handle(struct http_session *session, const sluice_http_request 
         http_respond(session, &reply);
         return;
     }
-    /* Who may play a stream may play what was recorded of it; a hook is told which of it is asked for. */
+    /* Who may play a stream may play what was recorded of it; a hook is told which of it is asked
+     * for. */
     const struct hook_query_about question = {.event = HOOK_PLAY,
                                               .stream = {wanted.stream, strlen(wanted.stream)},
                                               .protocol = "http",

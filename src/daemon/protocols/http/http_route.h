@@ -1,6 +1,6 @@
 /*
- * What HTTP serves: a table of routes, each a set of methods, a pattern of paths and what handles their requests. What
- * OPTIONS and 405 say of the methods follows from the table.
+ * What HTTP serves: a table of routes, each a set of methods, a pattern of paths and what handles
+ * their requests. What OPTIONS and 405 say of the methods follows from the table.
  */
 #ifndef SLUICED_HTTP_ROUTE_H
 #define SLUICED_HTTP_ROUTE_H
@@ -20,16 +20,19 @@ enum http_method {
     METHOD_OPTIONS = 1 << 4, /* of every path; in no route */
 };
 
-/* Responds, or has the session wait for what it responds to later. @rest: what the star of the pattern stands for */
+/* Responds, or has the session wait for what it responds to later. @rest: what the star of the
+ * pattern stands for */
 typedef void http_handler(struct http_session *session, const sluice_http_request *request, sluice_http_text rest);
 
 struct http_route {
-    unsigned methods;                               /* of enum http_method */
-    const char *pattern;                            /* of the path; it has one star (stream_name.h) */
+    unsigned methods; /* of enum http_method */
+    /* of the path; it has one star (stream_name.h) */
+    const char *pattern;
     enum rule_action action;                        /* the right that it takes */
     bool (*is_served)(const struct worker *worker); /* NULL: it always is */
-    http_handler *handle; /* checks the request and the client's right, and asks the hook, if there is one */
-    http_handler *serve;  /* the request is granted */
+    /* checks the request and the client's right, and asks the hook, if there is one */
+    http_handler *handle;
+    http_handler *serve; /* the request is granted */
 };
 
 /*

@@ -259,7 +259,8 @@ static void begin_head(struct http_session *session) {
 static void read_requests(struct http_session *session) {
     sluice_http_request request;
     sluice_chain *chain = sluice_conn_chain(session->base.conn);
-    /* Not before there is something to read: it is large, and most of those that wait are done with it soon. */
+    /* Not before there is something to read: it is large, and most of those that wait are done with
+     * it soon. */
     if (!session->http && sluice_http_new(&session->http) < 0) {
         http_close(session);
         return;
@@ -285,7 +286,8 @@ static void take_seat(struct http_session *session, const sluice_http_request *r
         http_refuse(session, 503, "out of memory");
 }
 
-/* The session has come to the worker whose the stream is that its request asks for, or that serves its players. */
+/* The session has come to the worker whose the stream is that its request asks for, or that serves
+ * its players. */
 static void moved(struct session *base) {
     struct http_session *session = of(base);
     sluice_http_request *request = session->asked;
@@ -542,7 +544,8 @@ static void kick(struct session *base, int error) {
     http_close(session);
 }
 
-/* Nothing of a body can be taken while the session moves, for a turn or two. Its right is judged where it arrives. */
+/* Nothing of a body can be taken while the session moves, for a turn or two. Its right is judged
+ * where it arrives. */
 static bool publishes(const struct session *base) {
     const struct http_session *session = (const struct http_session *)base;
     return session->state == HTTP_CLAIMING || session->state == HTTP_PUBLISHING || session->file ||
@@ -567,7 +570,8 @@ static void log_eviction(const struct session *base) {
                           503, reject_reason(REJECT_MEMORY));
 }
 
-/* A recording's length has been promised: only the connection's end says that the rest does not come. */
+/* A recording's length has been promised: only the connection's end says that the rest does not
+ * come. */
 static void end_file(struct http_session *session) {
     log_eviction(&session->base);
     http_close(session);

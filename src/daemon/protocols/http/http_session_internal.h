@@ -12,24 +12,29 @@
 #include "daemon/server/worker.h"
 
 enum http_state {
-    HTTP_HEAD,       /* reads a request; set at the start, and when a response has gone that keeps the connection */
-    HTTP_MOVING,     /* goes to the worker of the stream that is asked for; set by the request, which waits */
+    /* reads a request; set at the start, and when a response has gone that keeps the connection */
+    HTTP_HEAD,
+    /* goes to the worker of the stream that is asked for; set by the request, which waits */
+    HTTP_MOVING,
     HTTP_ASKING,     /* waits for a hook's answer; set when a request is such that one is asked */
     HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
     HTTP_PUBLISHING, /* the request's body is FLV; set when the name is its own */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
     HTTP_LOOKING,    /* for a recording; set by http_record_start() */
-    HTTP_RESPONDING, /* sends a whole response, or a recording; set by http_respond(), and when that is found */
-    HTTP_LINGERING,  /* all is sent: input is dropped until the peer closes, so that a reset cannot overtake the
-                        response; set when a response or a played body has gone that ends the connection */
+    /* sends a whole response, or a recording; set by http_respond(), and when that is found */
+    HTTP_RESPONDING,
+    /* all is sent: input is dropped until the peer closes, so that a reset cannot overtake the
+     * response; set when a response or a played body has gone that ends the connection */
+    HTTP_LINGERING,
 };
 
 /* What a player by WebSocket has beside the player: messages of its own go between the tags. */
 struct http_websocket {
     sluice_websocket *framer;
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
-    uint8_t out[SLUICE_WEBSOCKET_CONTROL_SIZE];  /* a control frame that is being sent */
-    uint8_t next[SLUICE_WEBSOCKET_CONTROL_SIZE]; /* the one behind it; a newer one takes its place */
+    uint8_t out[SLUICE_WEBSOCKET_CONTROL_SIZE]; /* a control frame that is being sent */
+    /* the one behind it; a newer one takes its place */
+    uint8_t next[SLUICE_WEBSOCKET_CONTROL_SIZE];
     size_t out_size, out_sent, next_size;
     bool closing; /* the next one is a close frame: nothing follows it */
     uint8_t tail[SLUICE_WEBSOCKET_CONTROL_SIZE];
@@ -44,7 +49,8 @@ struct http_session {
     enum http_state state;
     sluice_http *http;
     uint64_t deadline; /* of every state but publishing and playing */
-    bool has_begun;    /* HTTP_HEAD: the first bytes of a head are here, so the deadline is that head's */
+    /* HTTP_HEAD: the first bytes of a head are here, so the deadline is that head's */
+    bool has_begun;
     bool peer_ended;
     sluice_http_request *asked;     /* moving, asking: to go on with; its texts are the framer's */
     const struct http_route *route; /* of the last request; NULL: none serves it */
@@ -77,7 +83,8 @@ struct http_session {
     struct http_file *file;     /* the body of the response */
 };
 
-enum { HTTP_RESPONSE_MS = 10000 }; /* for a response to be taken, and for more of it as it is (min_rate.h) */
+/* for a response to be taken, and for more of it as it is (min_rate.h) */
+enum { HTTP_RESPONSE_MS = 10000 };
 
 struct http_reply {
     unsigned status;
@@ -94,13 +101,14 @@ struct http_reply {
 };
 
 /*
- * Sends a whole response, or a file's head and then the file; reads the next request then, or ends the connection.
- * Frees @response, which has been allocated.
+ * Sends a whole response, or a file's head and then the file; reads the next request then, or ends
+ * the connection. Frees @response, which has been allocated.
  */
 void http_send(struct http_session *session, char *response, size_t size, uint64_t within_ms);
 void http_respond(struct http_session *session, const struct http_reply *reply);
 
-/* Logs the refusal of a request and answers it; the connection ends, unless the reply says otherwise. */
+/* Logs the refusal of a request and answers it; the connection ends, unless the reply says
+ * otherwise. */
 void http_refuse_with(struct http_session *session, const struct http_reply *reply);
 void http_refuse(struct http_session *session, unsigned status, const char *reason);
 
@@ -111,8 +119,8 @@ void http_refuse_limit(struct http_session *session, enum reject_cause refusal);
 bool http_may_go_on(const struct http_session *session);
 
 /*
- * The same before the request has been handled. A body that nobody reads ends the connection behind the response; so
- * does another process that takes over.
+ * The same before the request has been handled. A body that nobody reads ends the connection behind
+ * the response; so does another process that takes over.
  */
 bool http_keeps_alive(const struct http_session *session, const sluice_http_request *request);
 
@@ -125,13 +133,14 @@ void http_linger(struct http_session *session);
 void http_close(struct http_session *session);
 
 /*
- * Whether there is something to wait for: a hook's answer, with which the session goes on; or the end of a refusal. The
- * request's texts are needed until then.
+ * Whether there is something to wait for: a hook's answer, with which the session goes on; or the
+ * end of a refusal. The request's texts are needed until then.
  */
 bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
                    const struct hook_query_about *question);
 
-enum { HTTP_CORS_TEXT = CORS_ORIGIN + 96 }; /* bytes that http_cors_write() writes at most, with the zero */
+/* bytes that http_cors_write() writes at most, with the zero */
+enum { HTTP_CORS_TEXT = CORS_ORIGIN + 96 };
 
 /* http_cors.c: whether a page asks, and whose; for the responses to the request. */
 void http_cors_read(struct http_session *session, const sluice_http_request *request);
@@ -144,13 +153,14 @@ int http_cors_write(const struct http_session *session, char *buffer, size_t siz
 bool http_cors_is_granted(const struct http_session *session);
 
 /*
- * http_authorize.c: whether the rules let the client do what it asks for; where they do not, it has been answered.
- * @stream: a valid name
+ * http_authorize.c: whether the rules let the client do what it asks for; where they do not, it has
+ * been answered. @stream: a valid name
  */
 bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
                     sluice_http_text stream);
 
-/* http_publish.c. Whether the request's body can be no stream from its beginning, as it is; then it is refused. */
+/* http_publish.c. Whether the request's body can be no stream from its beginning, as it is; then it
+ * is refused. */
 bool http_publish_forbids(struct http_session *session, const sluice_http_request *request);
 void http_publish_start(struct http_session *session, const sluice_http_request *request, struct stream *stream);
 void http_publish_feed(struct http_session *session);
@@ -198,7 +208,8 @@ size_t http_record_held(const struct http_session *session);
 /* The same, and where nothing has been read yet, what is about to be. */
 size_t http_record_reads(const struct http_session *session);
 
-/* The body of a response that is a file: its pieces, and how far it has gone. True when that is all. */
+/* The body of a response that is a file: its pieces, and how far it has gone. True when that is
+ * all. */
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max);
 bool http_record_sent(struct http_session *session, size_t bytes);
 void http_record_free(struct http_session *session);

@@ -1,4 +1,5 @@
-/* Requests for a stream, /NAME.flv: rights, the stream's worker and the hook first, then what the method asks for. */
+/* Requests for a stream, /NAME.flv: rights, the stream's worker and the hook first, then what the
+ * method asks for. */
 #include <errno.h>
 #include <stdlib.h>
 

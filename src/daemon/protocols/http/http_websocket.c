@@ -1,4 +1,5 @@
-/* Playing by WebSocket: each tag is a binary message. Pongs, pings and the close frame go between them. */
+/* Playing by WebSocket: each tag is a binary message. Pongs, pings and the close frame go between
+ * them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 #include "daemon/protocols/http/http_session_internal.h"
 
 enum {
-    PING_MS = 30000,     /* between pings, so that what lies between does not take the connection for dead */
+    /* between pings, so that what lies between does not take the connection for dead */
+    PING_MS = 30000,
     MESSAGE_MOST = 4096, /* bytes of a player's message, which nobody reads */
 };
 

@@ -57,7 +57,8 @@ static void set_v4(struct sockaddr_storage *to, const uint8_t address[4], uint16
     memcpy(to, &v4, sizeof v4);
 }
 
-/* Rules and logs know an IPv4 address as one, however a proxy with one socket for both writes it. */
+/* Rules and logs know an IPv4 address as one, however a proxy with one socket for both writes
+ * it. */
 static void set_v6(struct sockaddr_storage *to, const uint8_t address[16], uint16_t port) {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct cidr_address same;

@@ -1,7 +1,7 @@
 /*
- * The header of the PROXY protocol, by which a proxy names the client of a connection that it passes on: version 1 (a
- * line of text) and version 2 (binary; a CRC-32C is verified). It is taken byte by byte, so nothing behind it is read.
- * Knows no sockets.
+ * The header of the PROXY protocol, by which a proxy names the client of a connection that it
+ * passes on: version 1 (a line of text) and version 2 (binary; a CRC-32C is verified). It is taken
+ * byte by byte, so nothing behind it is read. Knows no sockets.
  */
 #ifndef SLUICED_PROXY_HEADER_H
 #define SLUICED_PROXY_HEADER_H
@@ -22,15 +22,15 @@ struct proxy_header {
 };
 
 /*
- * The next byte of the connection. 1: the header is whole; 0: it goes on; -EPROTO: it is none, or malformed, or longer
- * than it may be. Nothing may follow but 0.
+ * The next byte of the connection. 1: the header is whole; 0: it goes on; -EPROTO: it is none, or
+ * malformed, or longer than it may be. Nothing may follow but 0.
  */
 int proxy_header_add(struct proxy_header *header, uint8_t byte);
 
 /*
- * Of a whole header: the client's address. False where the connection is the proxy's own (LOCAL, such as a health
- * check), or of a family without IP addresses: then the address of the socket counts. An IPv4-mapped IPv6 address
- * becomes an IPv4 address.
+ * Of a whole header: the client's address. False where the connection is the proxy's own (LOCAL,
+ * such as a health check), or of a family without IP addresses: then the address of the socket
+ * counts. An IPv4-mapped IPv6 address becomes an IPv4 address.
  */
 bool proxy_header_client(const struct proxy_header *header, struct sockaddr_storage *ret_client);
 

@@ -1,6 +1,7 @@
 /*
- * A connection of a proxy, until its PROXY header has come: then the client is known, and the connection goes on as an
- * accepted one of that client's. Without a right header, or without one in time, it is rejected.
+ * A connection of a proxy, until its PROXY header has come: then the client is known, and the
+ * connection goes on as an accepted one of that client's. Without a right header, or without one in
+ * time, it is rejected.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -50,7 +50,8 @@ static sluice_http_text target_of(const sluice_rtsp_url *url) {
     return target;
 }
 
-/* Whether credentials are for this request: for its URL, with or without the host, or for one that its begins with. */
+/* Whether credentials are for this request: for its URL, with or without the host, or for one that
+ * its begins with. */
 static bool is_for(sluice_http_text uri, sluice_http_text url) {
     sluice_rtsp_url given, asked;
     if (sluice_rtsp_split_url(uri, &given) < 0 || sluice_rtsp_split_url(url, &asked) < 0)

@@ -1,9 +1,10 @@
 /*
- * Who an RTSP client is: challenges and what it answers to them, Basic (RFC 7617) and Digest (RFC 7616, with MD5 and
- * SHA-256, without qop: the form that all cameras and players know). Knows no sockets.
+ * Who an RTSP client is: challenges and what it answers to them, Basic (RFC 7617) and Digest (RFC
+ * 7616, with MD5 and SHA-256, without qop: the form that all cameras and players know). Knows no
+ * sockets.
  *
- * A nonce is a connection's own, so what is overheard is of no use on another one. A client is asked for its name
- * once: afterwards the connection is its user's.
+ * A nonce is a connection's own, so what is overheard is of no use on another one. A client is
+ * asked for its name once: afterwards the connection is its user's.
  */
 #ifndef SLUICED_RTSP_AUTH_H
 #define SLUICED_RTSP_AUTH_H
@@ -32,9 +33,10 @@ struct rtsp_auth {
 };
 
 /*
- * Whether the request may be handled: 0; or 401 (no credentials, or wrong ones: a challenge goes with the answer), 403
- * (no right to do it, whatever is shown), 400 (malformed credentials, or ones for another URL). Without rules, only
- * users and their rights count; with them, a stream that was granted stays so for the connection.
+ * Whether the request may be handled: 0; or 401 (no credentials, or wrong ones: a challenge goes
+ * with the answer), 403 (no right to do it, whatever is shown), 400 (malformed credentials, or ones
+ * for another URL). Without rules, only users and their rights count; with them, a stream that was
+ * granted stays so for the connection.
  */
 unsigned rtsp_authorize(struct rtsp_auth *auth, const struct authorize *access, const sluice_rtsp_message *request);
 

@@ -1,6 +1,6 @@
 /*
- * A session goes to the worker of the stream that it asks for, or to one that serves some of its players, with the
- * request: its state machine goes on there.
+ * A session goes to the worker of the stream that it asks for, or to one that serves some of its
+ * players, with the request: its state machine goes on there.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "daemon/server/server.h"
 #include "daemon/server/spread.h"
 
-/* The worker of the stream that a request is about; the session's own where it is about none, or a refusal is due. */
+/* The worker of the stream that a request is about; the session's own where it is about none, or a
+ * refusal is due. */
 static struct worker *owner_of(const struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct worker *worker = session->base.worker;
     struct rtsp_target target;
@@ -25,7 +26,8 @@ static void leave(struct rtsp_session *session) {
     session->state = RTSP_INIT;
 }
 
-/* Whether it goes on at the replica where it has a seat: with the stream that it has been described. */
+/* Whether it goes on at the replica where it has a seat: with the stream that it has been
+ * described. */
 static bool is_seated(const struct rtsp_session *session, const sluice_rtsp_message *request) {
     struct rtsp_target target;
     return session->base.reservation && session->player && !(request->method_id & SLUICE_RTSP_ANNOUNCE) &&

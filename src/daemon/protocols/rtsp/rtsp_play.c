@@ -45,7 +45,8 @@ bool rtsp_play_is_of(const struct rtsp_session *session, sluice_http_text name) 
     return is_stream(stream_of(session), name);
 }
 
-/* The stream that it is to play, or the replica where it has a seat, with a reference. Errors of registry_get() */
+/* The stream that it is to play, or the replica where it has a seat, with a reference. Errors of
+ * registry_get() */
 static int get_stream(const struct rtsp_session *session, sluice_http_text name, struct stream **ret_stream) {
     struct worker *worker = session->base.worker;
     if (!session->base.reservation)
@@ -57,7 +58,8 @@ static int get_stream(const struct rtsp_session *session, sluice_http_text name,
     return 0;
 }
 
-/* The tracks as they are told now. False where there are none that RTP can carry, or memory is short. */
+/* The tracks as they are told now. False where there are none that RTP can carry, or memory is
+ * short. */
 static bool take_description(struct rtsp_session *session) {
     const struct rtp_packetizer *output = stream_of(session)->rtp;
     if (!output || !rtp_packetizer_has_tracks(output))
@@ -167,7 +169,8 @@ void rtsp_play_free(struct rtsp_session *session) {
     session->player = NULL;
 }
 
-/* Makes the player of that stream, which a DESCRIBE or a first SETUP asks for: 0, or the status to refuse with. */
+/* Makes the player of that stream, which a DESCRIBE or a first SETUP asks for: 0, or the status to
+ * refuse with. */
 static unsigned join(struct rtsp_session *session, sluice_http_text name, bool live) {
     struct worker *worker = session->base.worker;
     struct stream *stream;
@@ -288,7 +291,8 @@ static unsigned check_aggregate(const struct rtsp_session *session, const sluice
     return target.track >= 0 && session->set_up_count > 1 ? 460 : 0;
 }
 
-/* Where each track begins: numbers of its own, times of the same moment. None where it is not known yet. */
+/* Where each track begins: numbers of its own, times of the same moment. None where it is not known
+ * yet. */
 static void write_rtp_info(struct rtsp_session *session, struct rtsp_reply *reply, sluice_http_text url) {
     const struct packet *first[PACKET_TRACKS] = {0};
     const struct rtp_packetizer *output = stream_of(session)->rtp;
@@ -363,7 +367,8 @@ void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request
     rtsp_respond(session, 200, request->cseq);
 }
 
-/* No publisher has come: the answer that is owed says so, and the client may ask for something else. */
+/* No publisher has come: the answer that is owed says so, and the client may ask for something
+ * else. */
 static void give_up_waiting(struct rtsp_session *session) {
     rtsp_play_leave(session, "no publisher came");
     rtsp_play_free(session);

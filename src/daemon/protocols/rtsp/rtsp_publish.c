@@ -1,4 +1,5 @@
-/* Publishing: ANNOUNCE says what comes and takes the stream's name, SETUP chooses channels, RECORD starts. */
+/* Publishing: ANNOUNCE says what comes and takes the stream's name, SETUP chooses channels, RECORD
+ * starts. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -144,7 +145,8 @@ static void end_broken(struct rtsp_session *session) {
     rtsp_end(session);
 }
 
-/* An interleaved frame. Those of players (receiver reports), and those of no channel, are dropped. */
+/* An interleaved frame. Those of players (receiver reports), and those of no channel, are
+ * dropped. */
 void rtsp_publish_frame(struct rtsp_session *session, sluice_rtsp_message *frame) {
     if (session->state == RTSP_RECORDING)
         (void)rtsp_source_frame(&session->source, session->channels, frame);

@@ -15,10 +15,12 @@
 
 enum {
     IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
-    ENDING_MS = 2000,                       /* for the last reply to be taken, and the peer to close */
-    PIPELINE_MOST = 65536,                  /* bytes of further requests that wait while an answer is owed */
-    BLOCK = 4096,                           /* bytes of those that are received into */
-    PARAMETERS_MOST = 4096,                 /* of a body that is no description */
+    /* for the last reply to be taken, and the peer to close */
+    ENDING_MS = 2000,
+    /* bytes of further requests that wait while an answer is owed */
+    PIPELINE_MOST = 65536,
+    BLOCK = 4096,           /* bytes of those that are received into */
+    PARAMETERS_MOST = 4096, /* of a body that is no description */
 };
 
 static struct rtsp_session *of(struct session *session) {
@@ -131,7 +133,8 @@ static bool is_taken(const struct rtsp_session *session, uint32_t track, int32_t
     return false;
 }
 
-/* The channels that the client wants, or where it does not say or has them in use, the next free ones. */
+/* The channels that the client wants, or where it does not say or has them in use, the next free
+ * ones. */
 static struct rtsp_channel choose_channels(const struct rtsp_session *session, uint32_t track,
                                            const sluice_rtsp_transport *transport) {
     sluice_rtsp_pair pair = transport->interleaved;
@@ -144,7 +147,8 @@ static struct rtsp_channel choose_channels(const struct rtsp_session *session, u
         .set_up = true, .rtp = (uint8_t)pair.first, .rtcp = (uint8_t)pair.second, .has_rtcp = pair.second >= 0};
 }
 
-/* The first alternative that is served: RTP over this connection, in the right direction. 0, or the status. */
+/* The first alternative that is served: RTP over this connection, in the right direction. 0, or the
+ * status. */
 static unsigned choose_transport(const sluice_rtsp_message *request, bool record, sluice_rtsp_transport *transport) {
     sluice_rtsp_transport_walk walk = {0};
     bool malformed = false, any = false;
@@ -209,7 +213,8 @@ static void answer_parameters(struct rtsp_session *session, const sluice_rtsp_me
 }
 
 static void teardown(struct rtsp_session *session, const sluice_rtsp_message *request) {
-    /* What is queued is of no use any more, but a frame that is partly sent has to be finished before the reply. */
+    /* What is queued is of no use any more, but a frame that is partly sent has to be finished
+     * before the reply. */
     rtsp_play_leave(session, "the player left");
     rtsp_publish_leave(session, 0);
     rtsp_respond(session, 200, request->cseq);
@@ -351,7 +356,8 @@ static bool is_reading(const struct rtsp_session *session) {
            !rtsp_source_is_waiting(&session->source) && session->state != RTSP_WAITING && session->state != RTSP_ENDING;
 }
 
-/* Whether the request may come now, and with a body of that size; it has been answered where it may not. */
+/* Whether the request may come now, and with a body of that size; it has been answered where it may
+ * not. */
 static bool admit(struct rtsp_session *session, const sluice_rtsp_message *request) {
     unsigned status = rtsp_admit(session->state, session->id, request);
     if (!status && request->method_id != SLUICE_RTSP_ANNOUNCE && request->body_length > PARAMETERS_MOST)
@@ -364,8 +370,9 @@ static bool admit(struct rtsp_session *session, const sluice_rtsp_message *reque
 }
 
 /*
- * The head of a message has come, and its body has not: whether it will be accepted is decided now, in the same way as
- * of a message that comes at once. The body of one that is refused is dropped as it comes.
+ * The head of a message has come, and its body has not: whether it will be accepted is decided now,
+ * in the same way as of a message that comes at once. The body of one that is refused is dropped as
+ * it comes.
  */
 static void judge_head(struct rtsp_session *session) {
     sluice_rtsp_message *none;
@@ -434,7 +441,8 @@ void rtsp_read(struct rtsp_session *session) {
         judge_head(session);
     if (session->base.closing)
         return;
-    /* What is waited for may take long: a message that is not needed for it holds no block meanwhile. */
+    /* What is waited for may take long: a message that is not needed for it holds no block
+     * meanwhile. */
     if (!is_reading(session) && !session->asked && !session->moving)
         sluice_rtsp_release(session->framer);
     /* Who does not publish is charged with what it sends as it comes. */
@@ -507,7 +515,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
             session->player->progress_at = worker_now(session->base.worker);
         session->player->stream->sends += bytes > text;
         player_sent(session->player, bytes - text);
-        /* It has left, or paused, while frames were on their way: those that are not begun would follow the reply. */
+        /* It has left, or paused, while frames were on their way: those that are not begun would
+         * follow the reply. */
         if (!session->joined || session->player->state == PLAYER_PAUSED)
             player_drop(session->player, DROP_PAUSED);
     }
@@ -556,8 +565,8 @@ static void give_up(struct rtsp_session *session, const char *reason) {
 }
 
 /*
- * Requests keep a session alive, but not one that never was allowed anything. A player may wait for its publisher in
- * between: that much longer it may go on.
+ * Requests keep a session alive, but not one that never was allowed anything. A player may wait for
+ * its publisher in between: that much longer it may go on.
  */
 static bool is_unauthorized_for_long(const struct rtsp_session *session, uint64_t now) {
     const struct session *base = &session->base;

@@ -33,12 +33,15 @@ struct rtsp_session {
     uint64_t received;  /* bytes, when the tick last looked */
     uint64_t reported_at;
     bool peer_ended;
-    bool is_judged;                    /* the head of the message that is waited for: its body may come */
-    bool is_granted;                   /* that was so of the message that is handled */
-    struct pace unit;                  /* publishing: of the frame whose packets are coming */
-    const sluice_rtsp_message *moving; /* a request that another worker goes on with: the framer's; or NULL */
-    const sluice_rtsp_message *asked;  /* while a hook is asked: the request, which is the framer's */
-    char hooked[STREAM_NAME + 1];      /* what a hook has granted last */
+    /* the head of the message that is waited for: its body may come */
+    bool is_judged;
+    bool is_granted;  /* that was so of the message that is handled */
+    struct pace unit; /* publishing: of the frame whose packets are coming */
+    /* a request that another worker goes on with: the framer's; or NULL */
+    const sluice_rtsp_message *moving;
+    /* while a hook is asked: the request, which is the framer's */
+    const sluice_rtsp_message *asked;
+    char hooked[STREAM_NAME + 1]; /* what a hook has granted last */
     unsigned hooked_actions;
 
     /* What was gathered last, in the order in which it is sent. */
@@ -91,17 +94,19 @@ void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *reques
 /* The same for one that has been judged, and hooks been asked about. */
 void rtsp_dispatch(struct rtsp_session *session, const sluice_rtsp_message *request);
 
-/* rtsp_tunnel.c: whether the first request is one of HTTP, and has been refused as such. What is there is consumed. */
+/* rtsp_tunnel.c: whether the first request is one of HTTP, and has been refused as such. What is
+ * there is consumed. */
 bool rtsp_refuse_http(struct rtsp_session *session);
 
 /* rtsp_migrate.c */
 
-/* Where the request is about a stream of another worker, the session begins to go there, and true is returned. */
+/* Where the request is about a stream of another worker, the session begins to go there, and true
+ * is returned. */
 bool rtsp_migrate(struct rtsp_session *session, const sluice_rtsp_message *request);
 
 /*
- * Whether another worker serves who is to play the stream that the request is about: then the session begins to go
- * there. @live: only a stream is of use whose tracks are known
+ * Whether another worker serves who is to play the stream that the request is about: then the
+ * session begins to go there. @live: only a stream is of use whose tracks are known
  */
 bool rtsp_spread(struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name, bool live);
 

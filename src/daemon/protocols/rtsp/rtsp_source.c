@@ -56,7 +56,8 @@ static int read_text(struct rtsp_source *source, const sluice_slice *body, sluic
     return ret_sdp->media_count == 0 ? -EPROTO : 0;
 }
 
-/* The description itself is 10 KiB, for as long as the source lasts: what is asked for later is all that stays. */
+/* The description itself is 10 KiB, for as long as the source lasts: what is asked for later is all
+ * that stays. */
 static int keep_controls(struct rtsp_source *source, const sluice_sdp *sdp) {
     source->controls = malloc(sdp->media_count * sizeof *source->controls);
     if (!source->controls)

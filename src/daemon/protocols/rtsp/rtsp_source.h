@@ -1,6 +1,6 @@
 /*
- * What comes by RTSP to be published, whoever began the connection: a description, and RTP on channels, which become a
- * publisher's tags. Knows no sockets; the session that owns it feeds it.
+ * What comes by RTSP to be published, whoever began the connection: a description, and RTP on
+ * channels, which become a publisher's tags. Knows no sockets; the session that owns it feeds it.
  */
 #ifndef SLUICED_RTSP_SOURCE_H
 #define SLUICED_RTSP_SOURCE_H
@@ -29,16 +29,18 @@ struct rtsp_source {
     size_t media_count;
     struct publisher *publisher; /* NULL but while it has the stream, or waits for its name */
     struct rtp_input *input;
-    uint64_t refused;              /* frames that were too large only as tags */
-    int error;                     /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
-    uint32_t heard, ended;         /* media that have sent RTP, and of which RTCP has said goodbye since; a bit each */
+    uint64_t refused; /* frames that were too large only as tags */
+    /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
+    int error;
+    /* media that have sent RTP, and of which RTCP has said goodbye since; a bit each */
+    uint32_t heard, ended;
     char ignored[RTP_INPUT_NAMES]; /* media that are not taken, by name; empty: there are none */
 };
 
 /*
- * Reads the description, copied: text, not payload; and makes the input for what it describes. @name: of the stream
- * that it will be, by which the limit of a frame is found
- * 0, -ENODATA (empty), -EPROTO (malformed, or without media), -EMSGSIZE, -EOPNOTSUPP (no media of a kind that can be
+ * Reads the description, copied: text, not payload; and makes the input for what it describes.
+ * @name: of the stream that it will be, by which the limit of a frame is found 0, -ENODATA (empty),
+ * -EPROTO (malformed, or without media), -EMSGSIZE, -EOPNOTSUPP (no media of a kind that can be
  * taken), -ENOMEM; after an error it is to be cleared.
  */
 int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, struct worker *worker,
@@ -48,8 +50,9 @@ int rtsp_source_describe(struct rtsp_source *source, const sluice_slice *body, s
 void rtsp_source_explain(const struct rtsp_source *source, char ret_reason[RTSP_SOURCE_REASON]);
 
 /*
- * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error the session then
- * ends the source; -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED (this one is banned), -ENOMEM
+ * Takes the stream of that name. Logs a refusal. 0; 1: as of publisher_attach(), and with an error
+ * the session then ends the source; -EINVAL (the name), -EEXIST (it has a publisher), -EKEYREJECTED
+ * (this one is banned), -ENOMEM
  */
 int rtsp_source_publish(struct rtsp_source *source, struct session *session, sluice_http_text name,
                         publisher_claimed_fn *claimed);
@@ -58,23 +61,26 @@ int rtsp_source_publish(struct rtsp_source *source, struct session *session, slu
 bool rtsp_source_is_waiting(const struct rtsp_source *source);
 
 /*
- * Whether tags of the last packet are left, since the session's budget was spent; and publishes them. Before the next
- * interleaved frame.
+ * Whether tags of the last packet are left, since the session's budget was spent; and publishes
+ * them. Before the next interleaved frame.
  */
 bool rtsp_source_has_more(const struct rtsp_source *source);
 void rtsp_source_go_on(struct rtsp_source *source);
 
-/* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is nobody's is dropped. */
+/* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is
+ * nobody's is dropped. */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
                        const sluice_rtsp_message *frame);
 
 /*
- * Whether the sender has said goodbye: a BYE has come for each of the media that it has sent. What is sent all the same
- * takes the BYE back: some restart, and some send audio on when video has ended.
+ * Whether the sender has said goodbye: a BYE has come for each of the media that it has sent. What
+ * is sent all the same takes the BYE back: some restart, and some send audio on when video has
+ * ended.
  */
 bool rtsp_source_has_ended(const struct rtsp_source *source);
 
-/* Ends the publisher, where there is one, as publisher_end() does, with a line about what has come. */
+/* Ends the publisher, where there is one, as publisher_end() does, with a line about what has
+ * come. */
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now);
 
 /* Frees the rest. There is no publisher any more. */

@@ -1,4 +1,5 @@
-/* HTTP requests at an RTSP port: most are tunnels (x-sessioncookie), and are answered in their own protocol. */
+/* HTTP requests at an RTSP port: most are tunnels (x-sessioncookie), and are answered in their own
+ * protocol. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ enum { LINE_MOST = 8192 };
 
 static const char advice[] = RTSP_ADVICE "\n";
 
-/* Whether the first line that is there is that of HTTP's GET or POST, by which tunnels begin. It is consumed. */
+/* Whether the first line that is there is that of HTTP's GET or POST, by which tunnels begin. It is
+ * consumed. */
 static bool is_http(sluice_chain *chain) {
     static const char version[] = " HTTP/1.";
     const size_t size = sizeof version - 1;

@@ -30,7 +30,8 @@ static inline bool codec_is_delimiter(uint32_t codec, uint8_t type) {
 /* Takes an AudioSpecificConfig that lies in @bytes: 0, -EPROTO, -EMSGSIZE. */
 int codec_take_aac(sluice_codec_config *config, const uint8_t *bytes, size_t size);
 
-/* Takes the one that lies in a StreamMuxConfig: also -EOPNOTSUPP (another layout than one frame of one layer). */
+/* Takes the one that lies in a StreamMuxConfig: also -EOPNOTSUPP (another layout than one frame of
+ * one layer). */
 int codec_take_latm(sluice_codec_config *config, const uint8_t *bytes, size_t size);
 
 #endif

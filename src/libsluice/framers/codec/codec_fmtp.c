@@ -1,4 +1,5 @@
-/* The parameters of SDP's fmtp: RFC 6184, 8.1; RFC 7798, 7.1; RFC 3640, 4.1; RFC 6416, 7.3; RFC 7587, 6.1. */
+/* The parameters of SDP's fmtp: RFC 6184, 8.1; RFC 7798, 7.1; RFC 3640, 4.1; RFC 6416, 7.3; RFC
+ * 7587, 6.1. */
 #include <errno.h>
 #include <stdio.h>
 

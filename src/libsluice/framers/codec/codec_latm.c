@@ -1,4 +1,5 @@
-/* The StreamMuxConfig of MP4A-LATM: ISO/IEC 14496-3, 1.7.3.1; what is in it of an AudioSpecificConfig, 1.6.2.1. */
+/* The StreamMuxConfig of MP4A-LATM: ISO/IEC 14496-3, 1.7.3.1; what is in it of an
+ * AudioSpecificConfig, 1.6.2.1. */
 #include <errno.h>
 
 #include "framers/codec/codec.h"

@@ -25,8 +25,8 @@ static bool is_set(const sluice_codec_config *config, sluice_cursor at) {
 }
 
 /*
- * Sets of parameters, each behind a length of two bytes. H.265's arrays may hold others, such as the encoder's SEI of a
- * few KiB, which is stepped over.
+ * Sets of parameters, each behind a length of two bytes. H.265's arrays may hold others, such as
+ * the encoder's SEI of a few KiB, which is stepped over.
  */
 static int read_sets(sluice_cursor *cursor, unsigned count, sluice_codec_config *config) {
     for (unsigned i = 0; i < count; i++) {

@@ -24,7 +24,8 @@ struct sps {
 int sps_read_h264(const uint8_t *nal, size_t length, struct sps *ret_sps);
 int sps_read_h265(const uint8_t *nal, size_t length, struct sps *ret_sps);
 
-/* What the VUI of both begins with: the sample's shape, overscan, video signal and where chroma samples lie. */
+/* What the VUI of both begins with: the sample's shape, overscan, video signal and where chroma
+ * samples lie. */
 void sps_skip_video(struct rbsp *r);
 
 #endif

@@ -151,7 +151,8 @@ int sps_read_h264(const uint8_t *nal, size_t length, struct sps *ret_sps) {
         if (r.over)
             sps = plain;
     }
-    /* Neither the baseline nor the intra profiles reorder, nor does an order that is the decoding's. */
+    /* Neither the baseline nor the intra profiles reorder, nor does an order that is the
+     * decoding's. */
     bool is_intra = (constraints & 0x10) && (profile == 100 || profile == 110 || profile == 122 || profile == 244);
     if (!sps.reorder_known && (profile == 66 || profile == 44 || is_intra || order_count == 2))
         sps.reorder_known = true;

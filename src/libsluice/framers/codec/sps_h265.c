@@ -79,7 +79,8 @@ static void skip_scaling_lists(struct rbsp *r) {
         }
 }
 
-/* A set of reference pictures; @count is how many the one before had, and becomes how many this one has. */
+/* A set of reference pictures; @count is how many the one before had, and becomes how many this one
+ * has. */
 static void skip_picture_set(struct rbsp *r, bool is_first, unsigned *count) {
     unsigned pictures = 0;
     if (!is_first && rbsp_bit(r)) {

@@ -17,7 +17,8 @@ enum {
     MILLISECONDS = 1000,
 };
 
-/* A place in a slice that is mostly moved on, so that a picture of many blocks is walked over once. */
+/* A place in a slice that is mostly moved on, so that a picture of many blocks is walked over
+ * once. */
 struct place {
     const sluice_slice *in;
     size_t at;
@@ -36,20 +37,23 @@ struct sluice_flv_rtp {
     sluice_rtp_format format;
     sluice_flv_rtp_stats stats;
     sluice_codec_config config; /* of the last sequence header; codec 0 before there was one */
-    sluice_slice record;        /* the sequence header's payload, from which parameter sets are sent */
+    /* the sequence header's payload, from which parameter sets are sent */
+    sluice_slice record;
     struct part sets[SLUICE_CODEC_MAX_SETS];
     size_t set_count;
 
     sluice_rtp_clock clock; /* of FLV, milliseconds */
     bool has_expected;
-    int64_t expected; /* audio: where the next frame begins if there is no gap, in units of the clock */
+    /* audio: where the next frame begins if there is no gap, in units of the clock */
+    int64_t expected;
 
     /* The tag that next() works on. */
     bool is_open;
     bool begins_key;  /* the next packet is the first of a key picture */
     sluice_slice tag; /* its payload */
     size_t at;        /* of the next length prefix, or of the samples not sent yet */
-    size_t next_set;  /* of those to be sent before the next NAL unit; set_count when there are none */
+    /* of those to be sent before the next NAL unit; set_count when there are none */
+    size_t next_set;
     uint32_t timestamp;
     bool has_part; /* the part below is under way */
     struct part part;
@@ -183,8 +187,8 @@ static int64_t to_units(const sluice_flv_rtp *rtp, int64_t milliseconds) {
 }
 
 /*
- * FLV has milliseconds, but audio frames follow each other without gaps: as long as that agrees with what the tags say,
- * the frames' own lengths tell the time.
+ * FLV has milliseconds, but audio frames follow each other without gaps: as long as that agrees
+ * with what the tags say, the frames' own lengths tell the time.
  */
 static int64_t audio_time(sluice_flv_rtp *rtp, int64_t milliseconds, uint32_t duration) {
     int64_t time = to_units(rtp, milliseconds), tolerance = rtp->config.clock_rate / MILLISECONDS + 1;
@@ -280,7 +284,8 @@ int sluice_flv_rtp_push(sluice_flv_rtp *rtp, sluice_flv_type type, uint32_t time
     return 0;
 }
 
-/* The next NAL unit that is not empty: 1, 0, -EPROTO. What is to be read after it is left in @at. */
+/* The next NAL unit that is not empty: 1, 0, -EPROTO. What is to be read after it is left in
+ * @at. */
 static int next_nal(sluice_flv_rtp *rtp, size_t *at, struct part *ret_part) {
     uint8_t size = rtp->config.length_size;
     int result;
@@ -297,7 +302,8 @@ static int next_video_part(sluice_flv_rtp *rtp) {
     struct part part;
     size_t at = rtp->at;
     int result = next_nal(rtp, &at, &part);
-    /* Empty units are not gone over again for each parameter set that precedes what is behind them. */
+    /* Empty units are not gone over again for each parameter set that precedes what is behind
+     * them. */
     if (result == 1)
         rtp->at = part.offset - rtp->config.length_size;
     if (result == 1 && rtp->next_set < rtp->set_count && !codec_is_delimiter(rtp->config.codec, type_of(rtp, &part))) {

@@ -12,8 +12,9 @@
 enum {
     G711_RATE = 8000,
     /*
-     * What is carried has clocks of 8,000 to 96,000 Hz, and some senders count microseconds. A timestamp has 32 bits:
-     * of a clock that is faster than this, a gap of minutes could be one in either direction.
+     * What is carried has clocks of 8,000 to 96,000 Hz, and some senders count microseconds. A
+     * timestamp has 32 bits: of a clock that is faster than this, a gap of minutes could be one in
+     * either direction.
      */
     MAX_CLOCK_RATE = 10000000,
     MILLI = 1000,
@@ -34,7 +35,8 @@ struct track {
     bool has_other; /* another source has been heard */
     uint32_t ssrc, other;
     sluice_rtp_source source;
-    uint64_t generation; /* raised when the source changes, so that sequence numbers go on ascending */
+    /* raised when the source changes, so that sequence numbers go on ascending */
+    uint64_t generation;
     uint64_t report_ntp, report_arrival;
 
     bool header_due; /* the sequence header is to be delivered before the next frame */
@@ -123,8 +125,8 @@ uint8_t sluice_rtp_flv_flags(const sluice_rtp_flv *flv) {
 }
 
 /*
- * Whether the packet is of the track's source. Another one takes its place when two packets in a row are of it: one may
- * be a stray.
+ * Whether the packet is of the track's source. Another one takes its place when two packets in a
+ * row are of it: one may be a stray.
  */
 static bool is_of_source(struct track *track, uint32_t ssrc) {
     if (track->has_ssrc && ssrc != track->ssrc) {
@@ -133,7 +135,8 @@ static bool is_of_source(struct track *track, uint32_t ssrc) {
         track->other = ssrc;
         if (!again)
             return false;
-        /* Above all numbers there were, and there is a gap: what is under way is not to be gone on with. */
+        /* Above all numbers there were, and there is a gap: what is under way is not to be gone on
+         * with. */
         track->generation += (track->source.highest & ~(uint64_t)0xFFFF) + 0x20000;
         sluice_rtp_source fresh = {
             .received = track->source.received,
@@ -152,8 +155,8 @@ static bool is_of_source(struct track *track, uint32_t ssrc) {
 }
 
 /*
- * A packet of another payload type is no source of the track's. Of the track's own source it has one of the numbers,
- * which is not missing then: the unpacker is given it without what it carries.
+ * A packet of another payload type is no source of the track's. Of the track's own source it has
+ * one of the numbers, which is not missing then: the unpacker is given it without what it carries.
  */
 static bool is_ignored(struct track *track, sluice_rtp_packet *packet) {
     if (track->payload_type == SLUICE_RTP_FLV_ANY || packet->payload_type == track->payload_type)
@@ -230,7 +233,8 @@ int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned number, const sluice_
     return result;
 }
 
-/* Takes the parameter sets of a picture: 1 (the configuration has changed), 0. Broken ones are left out. */
+/* Takes the parameter sets of a picture: 1 (the configuration has changed), 0. Broken ones are left
+ * out. */
 static bool take_sets(struct track *track, const sluice_rtp_unit *unit) {
     bool changed = false;
     for (size_t i = 0; i < unit->nal_count; i++) {
@@ -260,7 +264,8 @@ static bool has_picture(const struct track *track, const sluice_rtp_unit *unit) 
     return false;
 }
 
-/* The next unit of the track that is to be delivered: 1, 0 (none), -ENOMEM or -EMSGSIZE (one has been dropped). */
+/* The next unit of the track that is to be delivered: 1, 0 (none), -ENOMEM or -EMSGSIZE (one has
+ * been dropped). */
 static int next_unit(struct track *track) {
     for (;;) {
         sluice_rtp_unit *unit;
@@ -296,7 +301,8 @@ static int64_t to_ms(int64_t microseconds) {
     return (microseconds + (microseconds >= 0 ? MILLI / 2 : -MILLI / 2)) / MILLI;
 }
 
-/* When the unit is decoded and shown, milliseconds. Decoding times go up, whatever the sender says. */
+/* When the unit is decoded and shown, milliseconds. Decoding times go up, whatever the sender
+ * says. */
 static int64_t decode_time(sluice_rtp_flv *flv, struct track *track, int32_t *ret_composition) {
     bool jumped;
     int64_t shown = rtp_time_of(&flv->line, &track->time, track->unit->timestamp, track->now, &jumped);

@@ -16,13 +16,15 @@ struct rtp_flv_builder {
 /* Appends bytes that FLV adds: 0, -ENOBUFS, -ENOMEM. */
 int rtp_flv_add_bytes(struct rtp_flv_builder *builder, const uint8_t *bytes, size_t size);
 
-/* Appends a unit's NAL units, each behind its length; parameter sets, which have gone to the sequence header, not. */
+/* Appends a unit's NAL units, each behind its length; parameter sets, which have gone to the
+ * sequence header, not. */
 int rtp_flv_add_picture(struct rtp_flv_builder *builder, uint32_t codec, const sluice_rtp_unit *unit);
 
 /* Appends an audio frame. */
 int rtp_flv_add_pieces(struct rtp_flv_builder *builder, const sluice_rtp_unit *unit, const sluice_rtp_nal *nal);
 
-/* What precedes a codec's data in a tag; @composition in milliseconds. At most RTP_FLV_HEADER bytes; how many. */
+/* What precedes a codec's data in a tag; @composition in milliseconds. At most RTP_FLV_HEADER
+ * bytes; how many. */
 enum { RTP_FLV_HEADER = 8 };
 size_t rtp_flv_frame_header(const sluice_codec_config *config, bool key, int32_t composition, uint8_t *to);
 size_t rtp_flv_sequence_header(const sluice_codec_config *config, uint8_t *to);

@@ -5,8 +5,9 @@ enum {
     NANOSECONDS_PER = 1000, /* in a microsecond */
     FIRST_TIME = 1000 * 1000,
     MAX_GAP = 10 * MICROSECONDS,
-    MAX_BACK = 2 * MICROSECONDS,  /* pictures in their order of decoding */
-    MAX_APART = 3600,             /* seconds between the reports of two tracks that belong together */
+    MAX_BACK = 2 * MICROSECONDS, /* pictures in their order of decoding */
+    /* seconds between the reports of two tracks that belong together */
+    MAX_APART = 3600,
     MAX_SKEW = 10 * MICROSECONDS, /* reports that say more are wrong, or of another clock */
     LEAST_SKEW = 2000,            /* less is how exact reports are */
     LEAST_STEP = 1000,            /* after a jump */
@@ -14,7 +15,8 @@ enum {
     DEFAULT_DURATION = 40000,
 };
 
-/* Microseconds of a difference of timestamps; differences are bounded by the rate times the life of a stream. */
+/* Microseconds of a difference of timestamps; differences are bounded by the rate times the life of
+ * a stream. */
 static int64_t to_us(const struct rtp_track_time *time, int64_t units) {
     int64_t seconds = units / time->rate, rest = units % time->rate;
     int64_t scaled = rest * MICROSECONDS;
@@ -30,7 +32,8 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
-/* How much later on the line the track would lie if it went by its reports and the first track's; false without. */
+/* How much later on the line the track would lie if it went by its reports and the first track's;
+ * false without. */
 static bool measure(const struct rtp_line *line, const struct rtp_track_time *time, int64_t *ret_skew) {
     const struct rtp_track_time *first = line->first;
     if (!first || first == time || !first->begun || !first->mapping.valid || !time->mapping.valid)
@@ -130,9 +133,10 @@ void rtp_decode_configure(struct rtp_decode_order *order, const sluice_codec_con
 }
 
 /*
- * Pictures are decoded in order of the decoding times, and those times are the times of presentation, sorted, and put
- * off by as many pictures as can be decoded too early: so the time of this one is the (depth + 1)th latest. Of the
- * first ones there are not yet so many; the earliest stands for them, less their durations.
+ * Pictures are decoded in order of the decoding times, and those times are the times of
+ * presentation, sorted, and put off by as many pictures as can be decoded too early: so the time of
+ * this one is the (depth + 1)th latest. Of the first ones there are not yet so many; the earliest
+ * stands for them, less their durations.
  */
 int64_t rtp_decode_time(struct rtp_decode_order *order, int64_t shown) {
     enum { MOST = SLUICE_CODEC_MAX_REORDER + 1 };

@@ -1,4 +1,5 @@
-/* The time of tracks: from RTP's timestamps to one line of microseconds, and from presentation to decoding. */
+/* The time of tracks: from RTP's timestamps to one line of microseconds, and from presentation to
+ * decoding. */
 #ifndef SLUICE_FRAMERS_RTP_TIME_H
 #define SLUICE_FRAMERS_RTP_TIME_H
 

@@ -16,10 +16,13 @@ enum {
 };
 
 enum flv_state {
-    FLV_START,    /* before the file header; set by sluice_flv_new() */
-    FLV_TAG,      /* at a tag; set by read_start(), by read_tag() behind a tag, by skip_rest() at the end of one */
-    FLV_SKIPPING, /* inside a tag that nobody wants; set by read_tag(): what comes is dropped, not gathered */
-    FLV_FAILED,   /* for good; set by fail() */
+    FLV_START, /* before the file header; set by sluice_flv_new() */
+    /* at a tag; set by read_start(), by read_tag() behind a tag, by skip_rest() at the end of
+     * one */
+    FLV_TAG,
+    /* inside a tag that nobody wants; set by read_tag(): what comes is dropped, not gathered */
+    FLV_SKIPPING,
+    FLV_FAILED, /* for good; set by fail() */
 };
 
 struct sluice_flv {
@@ -29,7 +32,8 @@ struct sluice_flv {
     uint32_t limit;
     uint32_t skip; /* FLV_SKIPPING: bytes of the tag and its trailer still to drop */
     uint8_t flags;
-    sluice_flv_tag tag; /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    sluice_flv_tag tag;
 };
 
 int sluice_flv_new(uint32_t limit, sluice_flv **ret_flv) {
@@ -73,7 +77,8 @@ static void expect_tag(sluice_flv *flv) {
     flv->need = SLUICE_FLV_TAG_HEADER_SIZE;
 }
 
-/* Checks the signature and the version byte by byte, so that what is not FLV is told from the first wrong byte on. */
+/* Checks the signature and the version byte by byte, so that what is not FLV is told from the first
+ * wrong byte on. */
 static int check_signature(sluice_flv *flv, sluice_cursor *cursor) {
     static const uint8_t signature[] = {'F', 'L', 'V', 1};
     for (size_t i = 0; i < sizeof signature; i++) {
@@ -89,7 +94,8 @@ static int check_signature(sluice_flv *flv, sluice_cursor *cursor) {
     return 0;
 }
 
-/* The file header up to its data offset, and the PreviousTagSize behind it, whose value nobody needs. */
+/* The file header up to its data offset, and the PreviousTagSize behind it, whose value nobody
+ * needs. */
 static int read_start(sluice_flv *flv, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain(chain);
     int error = check_signature(flv, &cursor);
@@ -112,7 +118,8 @@ static bool is_known(uint8_t type) {
     return type == SLUICE_FLV_AUDIO || type == SLUICE_FLV_VIDEO || type == SLUICE_FLV_SCRIPT;
 }
 
-/* The whole tag is there, but not in one block. By itself: the usual tag needs none of its room. The trailer. */
+/* The whole tag is there, but not in one block. By itself: the usual tag needs none of its room.
+ * The trailer. */
 static __attribute__((noinline)) uint32_t take_straddling(sluice_chain *chain, uint32_t size,
                                                           sluice_slice *ret_payload) {
     uint32_t trailer = 0;
@@ -147,7 +154,8 @@ static uint64_t header_of(const sluice_chain *chain) {
     return header;
 }
 
-/* The header is read anew when the rest has come: that is cheaper than a state that remembers it. */
+/* The header is read anew when the rest has come: that is cheaper than a state that remembers
+ * it. */
 static int read_tag(sluice_flv *flv, sluice_chain *chain) {
     uint64_t header = header_of(chain);
     uint8_t first = (uint8_t)(header >> 56);
@@ -156,7 +164,8 @@ static int read_tag(sluice_flv *flv, sluice_chain *chain) {
     uint32_t timestamp = (uint32_t)(header >> 8 & 0xFFFFFF) | (uint32_t)(header & 0xFF) << 24;
     uint8_t type = first & TAG_TYPE_MASK;
     uint32_t whole = SLUICE_FLV_TAG_HEADER_SIZE + size + SLUICE_FLV_TRAILER_SIZE;
-    /* Skipping unknown types is safe only as long as this still is a tag: text, or a second file header, is not. */
+    /* Skipping unknown types is safe only as long as this still is a tag: text, or a second file
+     * header, is not. */
     if (first & TAG_RESERVED)
         return fail(flv, -EPROTO);
     if (first & TAG_FILTER)

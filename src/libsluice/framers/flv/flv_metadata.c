@@ -28,7 +28,8 @@ enum {
     NAME_LIMIT = 32,
 };
 
-/* A name, read out of the blocks: text of a few bytes. Of a name longer than that only the length is kept. */
+/* A name, read out of the blocks: text of a few bytes. Of a name longer than that only the length
+ * is kept. */
 struct name {
     size_t length;
     char text[NAME_LIMIT];
@@ -91,7 +92,8 @@ static bool skip_properties(sluice_cursor *cursor, unsigned depth) {
     return true;
 }
 
-/* The count may say anything: every element takes a byte at least, so the payload's end ends the loop. */
+/* The count may say anything: every element takes a byte at least, so the payload's end ends the
+ * loop. */
 static bool skip_elements(sluice_cursor *cursor, unsigned depth) {
     uint32_t count;
     if (!cursor_be32(cursor, &count))
@@ -213,7 +215,8 @@ static bool read_properties(sluice_cursor *cursor, bool end_may_be_missing, stru
     return true;
 }
 
-/* Usually an ECMA array; some encoders leave its end marker out. Values of other types say nothing. */
+/* Usually an ECMA array; some encoders leave its end marker out. Values of other types say
+ * nothing. */
 static bool read_object(sluice_cursor *cursor, struct findings *findings) {
     sluice_cursor value = *cursor;
     uint8_t type;

@@ -2,7 +2,8 @@
 
 #include <errno.h>
 
-/* Names as in the Enhanced RTMP v2 specification; below them the numbers of the FLV specification. */
+/* Names as in the Enhanced RTMP v2 specification; below them the numbers of the FLV
+ * specification. */
 enum {
     EX_SEQUENCE_START = 0,
     EX_CODED_FRAMES = 1,
@@ -36,7 +37,8 @@ enum {
     PACKET_DATA = 1,
     PACKET_SEQUENCE_END = 2,
 
-    LEGACY_HEADER = 5, /* bytes of a frame of AVC or HEVC before its data: two, and the composition time */
+    /* bytes of a frame of AVC or HEVC before its data: two, and the composition time */
+    LEGACY_HEADER = 5,
 };
 
 /* Signed 24 bit. */
@@ -56,7 +58,8 @@ static bool has_composition_time(uint32_t codec) {
     return codec == SLUICE_CODEC_H264 || codec == SLUICE_CODEC_HEVC || codec == SLUICE_CODEC_VVC;
 }
 
-/* The modifiers in front of the packet type proper. Each takes three bytes or more, so the payload's end ends them. */
+/* The modifiers in front of the packet type proper. Each takes three bytes or more, so the
+ * payload's end ends them. */
 static bool skip_modifiers(sluice_cursor *cursor, uint8_t *packet) {
     while (*packet == EX_MODEX) {
         uint8_t length, types;
@@ -77,8 +80,9 @@ static bool skip_modifiers(sluice_cursor *cursor, uint8_t *packet) {
 }
 
 /*
- * The FourCC, and what multitrack puts around it: @multitrack is the packet type that announces it. Moves the cursor to
- * the codec's data, or to the first track's id where several tracks follow; @ret_data to the codec's data of the first.
+ * The FourCC, and what multitrack puts around it: @multitrack is the packet type that announces it.
+ * Moves the cursor to the codec's data, or to the first track's id where several tracks follow;
+ * @ret_data to the codec's data of the first.
  */
 static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packet, sluice_flv_view *view,
                        sluice_cursor *ret_data) {
@@ -90,7 +94,8 @@ static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packe
         *packet = types & 0x0F;
         view->many_tracks = types >> 4 != ONE_TRACK;
     }
-    /* With many codecs the FourCC is the first track's, with one codec everybody's: it stands in the same place. */
+    /* With many codecs the FourCC is the first track's, with one codec everybody's: it stands in
+     * the same place. */
     if (!cursor_be32(cursor, &view->codec))
         return false;
     *ret_data = *cursor;
@@ -194,8 +199,8 @@ static bool read_legacy_video(sluice_cursor *cursor, uint8_t id, sluice_flv_view
 }
 
 /*
- * The five bytes of a frame of H.264 or HEVC in its old form, which is what most tags are, where one block has them:
- * the same as below without a check for each. False where it is something else.
+ * The five bytes of a frame of H.264 or HEVC in its old form, which is what most tags are, where
+ * one block has them: the same as below without a check for each. False where it is something else.
  */
 static bool read_usual_video(const sluice_slice *payload, sluice_flv_view *view) {
     const sluice_block *block = payload->first;

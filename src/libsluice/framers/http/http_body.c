@@ -7,19 +7,22 @@
 #include "reader/cursor.h"
 
 /*
- * Where a chunked body is (RFC 9112, section 7.1). Each byte of the lines around the data makes at most one transition
- * and is consumed with it, so nothing is looked at twice, however it arrives. An error is kept beside the state.
+ * Where a chunked body is (RFC 9112, section 7.1). Each byte of the lines around the data makes at
+ * most one transition and is consumed with it, so nothing is looked at twice, however it arrives.
+ * An error is kept beside the state.
  */
 enum chunk_state {
-    CHUNK_SIZE_FIRST,    /* at a size line; set at the beginning and by the LF behind a chunk's data */
-    CHUNK_SIZE,          /* set by the first digit */
-    CHUNK_SIZE_BLANK,    /* set by a blank behind the size: only ";" may end it */
-    CHUNK_EXTENSION,     /* set by ";": its text means nothing here and is dropped */
-    CHUNK_SIZE_LF,       /* set by the CR of the size line; LF must follow */
-    CHUNK_DATA,          /* set by that LF where the size is not 0 */
-    CHUNK_DATA_CR,       /* set by the move of the chunk's last byte */
-    CHUNK_DATA_LF,       /* set by that CR */
-    CHUNK_TRAILER_FIRST, /* at a line behind the last chunk; set by the LF of the size line 0 and of a trailer line */
+    /* at a size line; set at the beginning and by the LF behind a chunk's data */
+    CHUNK_SIZE_FIRST,
+    CHUNK_SIZE,       /* set by the first digit */
+    CHUNK_SIZE_BLANK, /* set by a blank behind the size: only ";" may end it */
+    CHUNK_EXTENSION,  /* set by ";": its text means nothing here and is dropped */
+    CHUNK_SIZE_LF,    /* set by the CR of the size line; LF must follow */
+    CHUNK_DATA,       /* set by that LF where the size is not 0 */
+    CHUNK_DATA_CR,    /* set by the move of the chunk's last byte */
+    CHUNK_DATA_LF,    /* set by that CR */
+    /* at a line behind the last chunk; set by the LF of the size line 0 and of a trailer line */
+    CHUNK_TRAILER_FIRST,
     CHUNK_TRAILER_NAME,  /* set by a name's first character */
     CHUNK_TRAILER_VALUE, /* set by the colon */
     CHUNK_TRAILER_LF,    /* set by the CR of a trailer line */
@@ -29,7 +32,8 @@ enum chunk_state {
 
 enum {
     MAX_SIZE_DIGITS = 16,
-    /* Each chunk costs a view in the target. So many are free; beyond them each must stand for its part of the pool. */
+    /* Each chunk costs a view in the target. So many are free; beyond them each must stand for its
+     * part of the pool. */
     FREE_VIEWS = 1024,
 };
 
@@ -56,8 +60,8 @@ static int size_digit(sluice_http_body *body, uint8_t c) {
 }
 
 /*
- * A blank behind the size is legal only before ";" ("bad whitespace", which a recipient must accept): elsewhere
- * recipients differ about it, so it is refused.
+ * A blank behind the size is legal only before ";" ("bad whitespace", which a recipient must
+ * accept): elsewhere recipients differ about it, so it is refused.
  */
 static int size_step(sluice_http_body *body, uint8_t c) {
     switch (body->state) {

@@ -9,7 +9,8 @@
 
 #include "framers/http/http_scan.h"
 
-/* What is used of an idle connection's framer comes first, so that the pages of the rest need never be touched. */
+/* What is used of an idle connection's framer comes first, so that the pages of the rest need never
+ * be touched. */
 struct sluice_http {
     sluice_slice held; /* the block in which the last head was read in place */
     int error;         /* the error that is for good */
@@ -29,8 +30,9 @@ struct http_fields {
 };
 
 /*
- * Lets go of the last head, and looks for the next one: 1 (all of it is in one piece, in the chain's block or in the
- * framer, and still in the chain), 0 (more is needed), or the error that is for good.
+ * Lets go of the last head, and looks for the next one: 1 (all of it is in one piece, in the
+ * chain's block or in the framer, and still in the chain), 0 (more is needed), or the error that is
+ * for good.
  */
 int http_head_find(sluice_http *http, sluice_chain *chain, enum http_head_kind kind, sluice_http_text *ret_head);
 
@@ -44,8 +46,9 @@ int http_head_refuse(sluice_http *http, int error);
 int http_parse_fields(sluice_http *http, sluice_http_text rest, struct http_fields *ret_fields, size_t *ret_count);
 
 /*
- * How the headers delimit a body (RFC 9112, section 6): whatever two recipients could read in two ways is refused. 0
- * (@ret_kind and @ret_length are untouched where they do not delimit it), -EPROTO, -EOPNOTSUPP
+ * How the headers delimit a body (RFC 9112, section 6): whatever two recipients could read in two
+ * ways is refused. 0 (@ret_kind and @ret_length are untouched where they do not delimit it),
+ * -EPROTO, -EOPNOTSUPP
  */
 int http_parse_body_kind(const struct http_fields *fields, uint8_t minor_version, sluice_http_body_kind *ret_kind,
                          uint64_t *ret_length);

@@ -10,7 +10,8 @@
 /* Splits a line, which is without its end: 0, -EPROTO. */
 int http_parse_header(sluice_http_text line, sluice_http_header *ret_header);
 
-/* Digits and nothing else: 0, -EPROTO (or more than @most, which is INT64_MAX of Content-Length). */
+/* Digits and nothing else: 0, -EPROTO (or more than @most, which is INT64_MAX of
+ * Content-Length). */
 int http_parse_number(sluice_http_text value, uint64_t most, uint64_t *ret_number);
 
 /* The first header of that name, whatever its case; NULL when there is none. */

@@ -1,4 +1,5 @@
-/* Requests: the parsing of a whole head, in which the search has seen to line ends, method and the target's bytes. */
+/* Requests: the parsing of a whole head, in which the search has seen to line ends, method and the
+ * target's bytes. */
 #include <sluice/http.h>
 
 #include <errno.h>

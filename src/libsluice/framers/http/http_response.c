@@ -24,8 +24,8 @@ static int parse_status_line(sluice_http_text line, sluice_http_response *respon
 }
 
 /*
- * The order is that of RFC 9112, section 6.3: of a response that has no body by its status or its request, nothing else
- * is asked.
+ * The order is that of RFC 9112, section 6.3: of a response that has no body by its status or its
+ * request, nothing else is asked.
  */
 static int apply_fields(const struct http_fields *fields, const char *method, sluice_http_response *response) {
     unsigned status = response->status;

@@ -1,7 +1,7 @@
 /*
- * The search for the end of an HTTP head. It checks the start line byte by byte as it comes, so that what is no HTTP,
- * or has too long a target, is refused before the rest has been waited for. What it says depends on the bytes alone
- * and not on the pieces in which they come.
+ * The search for the end of an HTTP head. It checks the start line byte by byte as it comes, so
+ * that what is no HTTP, or has too long a target, is refused before the rest has been waited for.
+ * What it says depends on the bytes alone and not on the pieces in which they come.
  */
 #ifndef SLUICE_FRAMERS_HTTP_SCAN_H
 #define SLUICE_FRAMERS_HTTP_SCAN_H
@@ -36,8 +36,8 @@ struct http_scan {
 };
 
 /*
- * Goes on with the search: 1 (scan.search.done bytes end with the empty line), 0 (it has not come), or -EPROTO,
- * -EMSGSIZE, -ENAMETOOLONG, -EPROTONOSUPPORT.
+ * Goes on with the search: 1 (scan.search.done bytes end with the empty line), 0 (it has not come),
+ * or -EPROTO, -EMSGSIZE, -ENAMETOOLONG, -EPROTONOSUPPORT.
  */
 int http_scan(struct http_scan *scan, sluice_chain *chain, enum http_head_kind kind);
 

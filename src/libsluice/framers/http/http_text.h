@@ -1,6 +1,6 @@
 /*
- * Texts in an HTTP head: comparing, trimming and splitting them in place. Case never folds by the locale, in which
- * other letters may fold to ASCII ones.
+ * Texts in an HTTP head: comparing, trimming and splitting them in place. Case never folds by the
+ * locale, in which other letters may fold to ASCII ones.
  */
 #ifndef SLUICE_FRAMERS_HTTP_TEXT_H
 #define SLUICE_FRAMERS_HTTP_TEXT_H
@@ -41,7 +41,8 @@ static inline sluice_http_text text_trimmed(sluice_http_text text) {
     return text;
 }
 
-/* What precedes the first @c, or the whole text; @text becomes what is behind it. Without a @c that is empty. */
+/* What precedes the first @c, or the whole text; @text becomes what is behind it. Without a @c that
+ * is empty. */
 static inline sluice_http_text text_split(sluice_http_text *text, char c) {
     const char *found = text->length > 0 ? memchr(text->text, c, text->length) : NULL;
     size_t length = found ? (size_t)(found - text->text) : text->length;

@@ -15,13 +15,14 @@ struct frame {
 };
 
 /*
- * How far the next reply has been looked through. The chain remembers the block, so that a reply of many blocks is not
- * walked again from its first one whenever a piece arrives.
+ * How far the next reply has been looked through. The chain remembers the block, so that a reply of
+ * many blocks is not walked again from its first one whenever a piece arrives.
  */
 struct scan {
     chain_place at; /* when somebody consumes, or it is another stream, all else is void */
-    size_t done;    /* bytes from there to the place: whole lines and bodies, and what has come of a line */
-    size_t body;    /* at a body: its bytes with CRLF; 0: at or in a line */
+    /* bytes from there to the place: whole lines and bodies, and what has come of a line */
+    size_t done;
+    size_t body; /* at a body: its bytes with CRLF; 0: at or in a line */
     bool is_verbatim;
     uint32_t elements; /* announced so far */
     uint32_t depth;    /* frames in use */
@@ -41,8 +42,9 @@ struct sluice_resp {
     size_t need; /* below this many bytes in the chain there is nothing to look at */
     struct open_bulk bulk;
     struct scan scan;
-    sluice_resp_reply reply; /* handed out by pointer, so that a consumer's keep() empties this very slice */
-    struct frame frames[];   /* limits.depth of them */
+    /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    sluice_resp_reply reply;
+    struct frame frames[]; /* limits.depth of them */
 };
 
 static int set_limits(sluice_resp_limits *limits) {
@@ -103,7 +105,8 @@ static int fail(sluice_resp *resp, int error) {
     return error;
 }
 
-/* The search for the end of a reply. Its steps say 1 (the reply is whole), 0 (go on), -EAGAIN or what is wrong. */
+/* The search for the end of a reply. Its steps say 1 (the reply is whole), 0 (go on), -EAGAIN or
+ * what is wrong. */
 
 static void scan_begin(struct scan *scan, const sluice_chain *chain) {
     scan->at = chain_place_of(chain);
@@ -250,8 +253,9 @@ static void advance(sluice_resp *resp, uint64_t n) {
 }
 
 /*
- * Reads the header of the bulk string at the chain's front: 1, 0 (it is not whole), -ENOMSG (there is something else),
- * or what is wrong. Always from its first byte: it is short, and the search for a reply's end keeps its own place.
+ * Reads the header of the bulk string at the chain's front: 1, 0 (it is not whole), -ENOMSG (there
+ * is something else), or what is wrong. Always from its first byte: it is short, and the search for
+ * a reply's end keeps its own place.
  */
 static int read_bulk_header(const sluice_chain *chain, size_t *ret_size, uint64_t *ret_length) {
     sluice_cursor start = cursor_of_chain(chain), cursor = start;

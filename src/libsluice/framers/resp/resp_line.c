@@ -133,7 +133,8 @@ static size_t count_digits(const char *text, size_t n) {
     return count;
 }
 
-/* The specification's grammar, but digits may be missing on one side of the point; strtod() would take far more. */
+/* The specification's grammar, but digits may be missing on one side of the point; strtod() would
+ * take far more. */
 static bool is_double(const char *text, size_t n) {
     if (n > 0 && is_sign(*text)) {
         text++;
@@ -218,7 +219,8 @@ int resp_line_parse(const struct resp_line *line, struct resp_header *ret_header
 
 double resp_line_double(struct resp_line *line) {
     line->text[line->length] = '\0';
-    /* The point is a point whatever the program's locale; this one is a constant of the C library. */
+    /* The point is a point whatever the program's locale; this one is a constant of the C
+     * library. */
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL);
     if (!plain)
         return strtod(line->text, NULL);

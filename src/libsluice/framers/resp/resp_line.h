@@ -1,4 +1,5 @@
-/* One line of RESP: a type, text, CRLF; and what it announces. The same for the framer and for walks. */
+/* One line of RESP: a type, text, CRLF; and what it announces. The same for the framer and for
+ * walks. */
 #ifndef SLUICE_FRAMERS_RESP_LINE_H
 #define SLUICE_FRAMERS_RESP_LINE_H
 
@@ -8,7 +9,8 @@
 
 enum {
     RESP_CRLF_SIZE = 2,
-    RESP_FORMAT_SIZE = 4, /* of a verbatim string: three characters and a colon, counted in its length */
+    /* of a verbatim string: three characters and a colon, counted in its length */
+    RESP_FORMAT_SIZE = 4,
 };
 
 enum resp_kind {
@@ -21,13 +23,15 @@ enum resp_kind {
 
 enum resp_kind resp_kind(uint8_t type);
 
-/* A line as far as it has come. All zero but for the text, which need not be set, is the beginning. */
+/* A line as far as it has come. All zero but for the text, which need not be set, is the
+ * beginning. */
 struct resp_line {
-    uint8_t type;                          /* 0 until it has come */
-    uint8_t kind;                          /* of the type */
-    bool cr;                               /* the text has ended, LF is to come */
-    size_t length;                         /* bytes of text so far */
-    char text[SLUICE_RESP_MAX_DOUBLE + 1]; /* numbers, lengths and counts: the text; big numbers: its first byte */
+    uint8_t type;  /* 0 until it has come */
+    uint8_t kind;  /* of the type */
+    bool cr;       /* the text has ended, LF is to come */
+    size_t length; /* bytes of text so far */
+    /* numbers, lengths and counts: the text; big numbers: its first byte */
+    char text[SLUICE_RESP_MAX_DOUBLE + 1];
 };
 
 static inline void resp_line_begin(struct resp_line *line) {
@@ -37,8 +41,9 @@ static inline void resp_line_begin(struct resp_line *line) {
 }
 
 /*
- * Goes on reading the line: 1 (it is whole, the cursor is behind it), 0 (the cursor is at its end), -EPROTO, -EMSGSIZE
- * (over @text_limit). The result depends on the bytes alone, not on the pieces in which they come.
+ * Goes on reading the line: 1 (it is whole, the cursor is behind it), 0 (the cursor is at its end),
+ * -EPROTO, -EMSGSIZE (over @text_limit). The result depends on the bytes alone, not on the pieces
+ * in which they come.
  */
 int resp_line_read(struct resp_line *line, uint32_t text_limit, sluice_cursor *cursor);
 

@@ -1,4 +1,5 @@
-/* Going over the values of a reply, of which the framer has seen to it that they are well formed. */
+/* Going over the values of a reply, of which the framer has seen to it that they are well
+ * formed. */
 #include <sluice/resp.h>
 
 #include <string.h>
@@ -40,7 +41,8 @@ static bool skip_values(sluice_cursor *cursor, uint64_t n) {
             return false;
         cursor_skip(cursor, (size_t)header.body);
         n += header.count;
-        n -= header.type != SLUICE_RESP_ATTRIBUTE; /* which is none of the values that are counted */
+        /* which is none of the values that are counted */
+        n -= header.type != SLUICE_RESP_ATTRIBUTE;
     }
     return true;
 }

@@ -48,7 +48,8 @@ static int read_au(const sluice_rtp_unpacker *unpacker, size_t frame, struct au 
     return 0;
 }
 
-/* A frame longer than its packet: 1 (it is complete), 0 (more of it is to come), -EPROTO, -EMSGSIZE, -ENOMEM. */
+/* A frame longer than its packet: 1 (it is complete), 0 (more of it is to come), -EPROTO,
+ * -EMSGSIZE, -ENOMEM. */
 static int add_fragment(sluice_rtp_unpacker *unpacker, const struct au *au) {
     size_t here = unpacker->payload.length - au->data;
     if (!unpacker->fragment) {

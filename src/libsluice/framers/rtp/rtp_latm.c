@@ -1,4 +1,5 @@
-/* AAC in LATM: RFC 6416, section 6; ISO/IEC 14496-3, 1.7.3. Elements of one frame each, their configuration in SDP. */
+/* AAC in LATM: RFC 6416, section 6; ISO/IEC 14496-3, 1.7.3. Elements of one frame each, their
+ * configuration in SDP. */
 #include <errno.h>
 
 #include "framers/rtp/rtp_unpack.h"
@@ -21,7 +22,8 @@ static size_t read_length(const sluice_rtp_unpacker *unpacker, size_t *ret_size)
     return bytes;
 }
 
-/* The frame under way goes on at @data: 1 (it is complete), 0 (more of it is to come), or the error of the packet. */
+/* The frame under way goes on at @data: 1 (it is complete), 0 (more of it is to come), or the error
+ * of the packet. */
 static int add_part(sluice_rtp_unpacker *unpacker) {
     size_t here = unpacker->payload.length - unpacker->data, lacking = unpacker->size - unpacker->nals[0].length;
     bool is_last = here >= lacking;

@@ -108,8 +108,9 @@ static bool read_sei_number(sluice_cursor *cursor, size_t *ret_number) {
 }
 
 /*
- * Whether an SEI says that decoding can begin here and all is well at once (H.264, D.1.8), as encoders say of pictures
- * that are no IDR: some never send another after the first. Sought in the first piece: it is a few bytes.
+ * Whether an SEI says that decoding can begin here and all is well at once (H.264, D.1.8), as
+ * encoders say of pictures that are no IDR: some never send another after the first. Sought in the
+ * first piece: it is a few bytes.
  */
 static bool is_recovery_point(const sluice_rtp_unpacker *unpacker, const sluice_rtp_nal *nal) {
     enum { RECOVERY_POINT = 6, NO_FRAMES = 0x80 };

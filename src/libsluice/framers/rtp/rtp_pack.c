@@ -77,7 +77,8 @@ int sluice_rtp_pack_next(sluice_rtp_packing *p, sluice_rtp_part *ret_part) {
     return 1;
 }
 
-/* The aggregate's own header: the first two bytes in the order of RFC 6184, 5.7, or RFC 7798, 4.4.2. */
+/* The aggregate's own header: the first two bytes in the order of RFC 6184, 5.7, or RFC 7798,
+ * 4.4.2. */
 static void aggregate_header(sluice_rtp_format format, const sluice_rtp_member *members, size_t count, uint8_t *to) {
     uint8_t forbidden = 0, importance = 0, layer = 0x3F, temporal = 7;
     for (size_t i = 0; i < count; i++) {
@@ -127,7 +128,8 @@ int sluice_rtp_write_aac(uint8_t *buffer, size_t size, const uint32_t *lengths, 
     return (int)(2 + 2 * count);
 }
 
-/* RFC 6716, section 3.1: the configuration gives a frame's length, the code how many frames there are. */
+/* RFC 6716, section 3.1: the configuration gives a frame's length, the code how many frames there
+ * are. */
 uint32_t sluice_rtp_opus_duration(const uint8_t *bytes, size_t length) {
     enum { MOST = 5760 }; /* 120 ms */
     if (length == 0)
@@ -135,7 +137,8 @@ uint32_t sluice_rtp_opus_duration(const uint8_t *bytes, size_t length) {
     unsigned configuration = bytes[0] >> 3, code = bytes[0] & 3;
     uint32_t frame = 120U << (configuration & 3); /* CELT: 2.5, 5, 10, 20 ms */
     if (configuration < 12)
-        frame = (configuration & 3) == 3 ? 2880 : 480U << (configuration & 3); /* SILK: 10, 20, 40, 60 ms */
+        /* SILK: 10, 20, 40, 60 ms */
+        frame = (configuration & 3) == 3 ? 2880 : 480U << (configuration & 3);
     else if (configuration < 16)
         frame = 480U << (configuration & 1); /* hybrid: 10, 20 ms */
     uint32_t frames = code == 0 ? 1 : code < 3 ? 2 : length > 1 ? bytes[1] & 0x3F : 0;

@@ -40,7 +40,8 @@ int rtp_add_nal(sluice_rtp_unpacker *unpacker, const sluice_rtp_nal *nal);
 /* Adds a part of the payload to the last one, by reference: 0, -EMSGSIZE, -ENOMEM. */
 int rtp_add_piece(sluice_rtp_unpacker *unpacker, size_t offset, size_t length);
 
-/* Takes away the last one, which is not complete, and says that the unit is damaged. Without one it does nothing. */
+/* Takes away the last one, which is not complete, and says that the unit is damaged. Without one it
+ * does nothing. */
 void rtp_drop_fragment(sluice_rtp_unpacker *unpacker);
 
 /* Payloads of H.264 and H.265: 0, or the error of the packet. */

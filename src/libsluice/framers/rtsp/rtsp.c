@@ -23,15 +23,21 @@ enum {
     MOST_TEXT = 1 << 20,
     MOST_HEADERS = 10000,
     CHANNELS = 256,
-    REST_OF_LINE = SLUICE_RTSP_MAX_METHOD + 12, /* of a start line but the URL: two spaces, version, CR and LF */
-    RTP_VERSION = 2,                            /* in the first two bits of RTP and RTCP packets */
+    /* of a start line but the URL: two spaces, version, CR and LF */
+    REST_OF_LINE = SLUICE_RTSP_MAX_METHOD + 12,
+    RTP_VERSION = 2, /* in the first two bits of RTP and RTCP packets */
 };
 
 enum rtsp_state {
-    RTSP_START,  /* at a message, or CR and LF before it; set by expect_message(), by skip_lost() at a candidate */
-    RTSP_HEAD,   /* looking for the end of a head; set by read_start() */
-    RTSP_BODY,   /* the head is read and still in the chain; set by read_head(): waits for the body */
-    RTSP_DROP,   /* inside a body that nobody wants; set by sluice_rtsp_drop_body(): what comes is dropped, not held */
+    /* at a message, or CR and LF before it; set by expect_message(), by skip_lost() at a
+     * candidate */
+    RTSP_START,
+    RTSP_HEAD, /* looking for the end of a head; set by read_start() */
+    /* the head is read and still in the chain; set by read_head(): waits for the body */
+    RTSP_BODY,
+    /* inside a body that nobody wants; set by sluice_rtsp_drop_body(): what comes is dropped, not
+     * held */
+    RTSP_DROP,
     RTSP_LOST,   /* in bytes that belong to no message; set by lose() */
     RTSP_FAILED, /* for good; set by fail() */
 };
@@ -41,8 +47,10 @@ struct sluice_rtsp {
     int error;   /* RTSP_FAILED: what next() returns; else 0 */
     size_t need; /* below this many bytes in the chain next() has nothing to look at */
     sluice_rtsp_options limits;
-    size_t empty;     /* bytes of CR and LF before the message */
-    size_t skipped;   /* bytes before it that belonged to none; while not 0, what looks like a message may not be one */
+    size_t empty; /* bytes of CR and LF before the message */
+    /* bytes before it that belonged to none; while not 0, what looks like a message may not be
+     * one */
+    size_t skipped;
     uint32_t refused; /* false beginnings among them that took a look at more than a few bytes */
 
     /* RTSP_HEAD, RTSP_BODY: the head, as long as nothing else is consumed. */
@@ -53,9 +61,11 @@ struct sluice_rtsp {
     uint64_t to_drop;  /* RTSP_DROP: bytes of the head and the body still to come */
     sluice_bytes text; /* a head that straddles blocks or has folded lines; else empty */
 
-    sluice_slice held;           /* the block in which the last head was read in place */
-    sluice_rtsp_message message; /* handed out by pointer, so that a consumer's keep() empties this very slice */
-    sluice_http_header *headers; /* as many as its head has lines: sessions send few messages and last for long */
+    sluice_slice held; /* the block in which the last head was read in place */
+    /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    sluice_rtsp_message message;
+    /* as many as its head has lines: sessions send few messages and last for long */
+    sluice_http_header *headers;
 };
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) {
@@ -126,7 +136,8 @@ static int fail(sluice_rtsp *rtsp, int error) {
     return error;
 }
 
-/* What begins here is no message: its first byte is dropped, where the limits let it, and a place to go on sought. */
+/* What begins here is no message: its first byte is dropped, where the limits let it, and a place
+ * to go on sought. */
 static int lose(sluice_rtsp *rtsp, sluice_chain *chain) {
     if (rtsp->skipped >= rtsp->limits.max_skip)
         return fail(rtsp, -EPROTO);
@@ -137,7 +148,8 @@ static int lose(sluice_rtsp *rtsp, sluice_chain *chain) {
     return 0;
 }
 
-/* The same after a look at more than a few bytes: only so often, or the looks would outweigh the bytes. */
+/* The same after a look at more than a few bytes: only so often, or the looks would outweigh the
+ * bytes. */
 static int refuse(sluice_rtsp *rtsp, sluice_chain *chain) {
     if (rtsp->refused == SLUICE_RTSP_MAX_REFUSED)
         return fail(rtsp, -EPROTO);
@@ -145,7 +157,8 @@ static int refuse(sluice_rtsp *rtsp, sluice_chain *chain) {
     return lose(rtsp, chain);
 }
 
-/* A text message that cannot be. While skipping, what looked like a start line need not have been one. */
+/* A text message that cannot be. While skipping, what looked like a start line need not have been
+ * one. */
 static int refuse_text(sluice_rtsp *rtsp, sluice_chain *chain, int error) {
     bool is_limit = error != -EPROTO && error != -ENAMETOOLONG && error != -EPROTONOSUPPORT;
     if (is_limit || (error != -EPROTO && rtsp->skipped == 0))
@@ -199,7 +212,8 @@ static bool may_follow(const sluice_chain *chain, size_t n) {
     return c == '$' || c == '\r' || c == '\n' || rtsp_begins(&c, 1) != RTSP_BEGINS_NOTHING;
 }
 
-/* "$" in bytes that belong to no message: 1 (taken for a frame), 0 (more is needed, or it was refused). */
+/* "$" in bytes that belong to no message: 1 (taken for a frame), 0 (more is needed, or it was
+ * refused). */
 static int believe_interleaved(sluice_rtsp *rtsp, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain(chain);
     uint64_t header;
@@ -265,7 +279,8 @@ static int read_start(sluice_rtsp *rtsp, sluice_chain *chain) {
     return 0;
 }
 
-/* The first @n bytes in one piece: in their block, or gathered; @own asks for bytes that may be changed. */
+/* The first @n bytes in one piece: in their block, or gathered; @own asks for bytes that may be
+ * changed. */
 static int gather(sluice_rtsp *rtsp, const sluice_chain *chain, size_t n, bool own, sluice_http_text *ret_text) {
     sluice_cursor cursor = cursor_of_chain(chain);
     size_t here;
@@ -288,7 +303,8 @@ static int gather(sluice_rtsp *rtsp, const sluice_chain *chain, size_t n, bool o
     return 0;
 }
 
-/* The start line is all that the search has gone over: what is wrong with it is said before the rest has come. */
+/* The start line is all that the search has gone over: what is wrong with it is said before the
+ * rest has come. */
 static int check_start_line(sluice_rtsp *rtsp, const sluice_chain *chain) {
     sluice_http_text line;
     sluice_rtsp_message message = {0};
@@ -312,7 +328,8 @@ static int search_piece(sluice_rtsp *rtsp, const sluice_chain *chain, const uint
     return end ? check_start_line(rtsp, chain) : 0;
 }
 
-/* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), or an error. */
+/* Goes on with the search: 1 (search.done bytes end with the empty line), 0 (it has not come), or
+ * an error. */
 static int find_end(sluice_rtsp *rtsp, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain_at(chain, rtsp->search.done);
     while (cursor_left(&cursor) > 0) {

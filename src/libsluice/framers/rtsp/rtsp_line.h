@@ -5,8 +5,8 @@
 #include <sluice/rtsp.h>
 
 /*
- * Reads a request or status line, which is without its end, into the message's kind, method, URL, status, reason and
- * version: 0, -EPROTO, -ENAMETOOLONG (the URL), -EPROTONOSUPPORT (the version).
+ * Reads a request or status line, which is without its end, into the message's kind, method, URL,
+ * status, reason and version: 0, -EPROTO, -ENAMETOOLONG (the URL), -EPROTONOSUPPORT (the version).
  */
 int rtsp_parse_start_line(sluice_http_text line, uint32_t max_url, sluice_rtsp_message *message);
 

@@ -15,7 +15,8 @@ struct reading {
     bool has_direction; /* of the current media */
 };
 
-/* What precedes the next line's end; @rest becomes what is behind it. CRLF gives an empty line more, which is none. */
+/* What precedes the next line's end; @rest becomes what is behind it. CRLF gives an empty line
+ * more, which is none. */
 static sluice_http_text next_line(sluice_http_text *rest) {
     size_t length = 0;
     while (length < rest->length && rest->text[length] != '\n' && rest->text[length] != '\r')
@@ -234,7 +235,8 @@ static int read_line(struct reading *reading, char type, sluice_http_text value)
     }
 }
 
-/* What the session says holds for the media that say nothing; and payload types mean what RFC 3551 says. */
+/* What the session says holds for the media that say nothing; and payload types mean what RFC 3551
+ * says. */
 static void complete(sluice_sdp *sdp) {
     for (size_t i = 0; i < sdp->media_count; i++) {
         sluice_sdp_media *media = &sdp->media[i];

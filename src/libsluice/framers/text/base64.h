@@ -13,8 +13,8 @@
 void base64_encode(const uint8_t *bytes, size_t n, char *text);
 
 /*
- * Decodes into at most @length / 4 * 3 + 2 bytes. Missing padding is tolerated, since encoders leave it out. The bytes
- * written, or -EPROTO.
+ * Decodes into at most @length / 4 * 3 + 2 bytes. Missing padding is tolerated, since encoders
+ * leave it out. The bytes written, or -EPROTO.
  */
 ssize_t base64_decode(const char *text, size_t length, uint8_t *bytes);
 

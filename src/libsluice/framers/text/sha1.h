@@ -1,4 +1,5 @@
-/* SHA-1 (FIPS 180-4), for Sec-WebSocket-Accept, which is no secret and protects nothing. Not for anything that is. */
+/* SHA-1 (FIPS 180-4), for Sec-WebSocket-Accept, which is no secret and protects nothing. Not for
+ * anything that is. */
 #ifndef SLUICE_FRAMERS_SHA1_H
 #define SLUICE_FRAMERS_SHA1_H
 

@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Appends formatted text at @length, which grows by it. 0, -EINVAL, -EMSGSIZE: no room for it and its NUL */
+/* Appends formatted text at @length, which grows by it. 0, -EINVAL, -EMSGSIZE: no room for it and
+ * its NUL */
 int text_format(char *buffer, size_t size, size_t *length, const char *format, va_list arguments);
 
 #endif

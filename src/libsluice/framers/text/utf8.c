@@ -3,8 +3,9 @@
 #include "framers/text/word.h"
 
 /*
- * Unicode, table 3-7: what may follow a first byte. Only the second byte's range depends on the first; it is what rules
- * out overlong forms (C0, C1, E0, F0), surrogates (ED) and what is beyond U+10FFFF (F4 and up).
+ * Unicode, table 3-7: what may follow a first byte. Only the second byte's range depends on the
+ * first; it is what rules out overlong forms (C0, C1, E0, F0), surrogates (ED) and what is beyond
+ * U+10FFFF (F4 and up).
  */
 static bool begin_character(utf8_state *state, uint8_t c) {
     if (c < 0xC2 || c > 0xF4)

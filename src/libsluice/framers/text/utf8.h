@@ -12,7 +12,8 @@ typedef struct utf8_state {
     uint8_t low, high; /* between which the next of them has to be; of no meaning when left is 0 */
 } utf8_state;
 
-/* Goes on with the text. False at the first byte with which no UTF-8 can go on; then the state is of no more use. */
+/* Goes on with the text. False at the first byte with which no UTF-8 can go on; then the state is
+ * of no more use. */
 bool utf8_check(utf8_state *state, const uint8_t *bytes, size_t n);
 
 /* The text does not end inside a character. */

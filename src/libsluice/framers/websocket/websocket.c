@@ -12,13 +12,15 @@
 
 enum {
     HEADER_START = 2, /* bytes that say how long the header is */
-    /* Each frame of a message costs a view. This many are free; beyond them a frame must stand for some bytes. */
+    /* Each frame of a message costs a view. This many are free; beyond them a frame must stand for
+     * some bytes. */
     FREE_FRAMES = 1024,
     BYTES_PER_FRAME = 64,
 };
 
 enum websocket_state {
-    WEBSOCKET_HEADER,  /* at a frame; set by sluice_websocket_new(), and by end_frame() behind one */
+    /* at a frame; set by sluice_websocket_new(), and by end_frame() behind one */
+    WEBSOCKET_HEADER,
     WEBSOCKET_PAYLOAD, /* the frame's header is known; set by read_header() */
     WEBSOCKET_CLOSED,  /* behind a close frame; set by take_close(): what comes is dropped */
     WEBSOCKET_FAILED,  /* for good; set by fail() */
@@ -54,8 +56,9 @@ struct sluice_websocket {
     uint16_t close_code;
     struct frame frame;
     struct message message;
-    sluice_chain gathered;             /* the frames of the message that are complete */
-    sluice_websocket_message delivery; /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    sluice_chain gathered; /* the frames of the message that are complete */
+    /* handed out by pointer, so that a consumer's keep() empties this very slice */
+    sluice_websocket_message delivery;
 };
 
 int sluice_websocket_new(sluice_websocket_role role, const sluice_websocket_options *options,
@@ -195,7 +198,8 @@ static int read_header(sluice_websocket *ws, const sluice_chain *chain) {
     return 0;
 }
 
-/* Unmasks the payload up to its first @n bytes, in place, and checks text; what has been seen is left alone. */
+/* Unmasks the payload up to its first @n bytes, in place, and checks text; what has been seen is
+ * left alone. */
 static int look_at(sluice_websocket *ws, sluice_chain *chain, size_t n) {
     struct frame *frame = &ws->frame;
     bool is_text = !websocket_is_control(frame->opcode) && ws->message.opcode == SLUICE_WEBSOCKET_TEXT;
@@ -232,8 +236,8 @@ static void take_seen(sluice_websocket *ws, sluice_chain *chain, sluice_slice *r
 }
 
 /*
- * The connection has come to another loop: what has been gathered stays in the blocks in which it is, which are another
- * thread's, and becomes a guest in the new loop's pool.
+ * The connection has come to another loop: what has been gathered stays in the blocks in which it
+ * is, which are another thread's, and becomes a guest in the new loop's pool.
  */
 static int follow_pool(sluice_websocket *ws, sluice_pool *pool) {
     sluice_chain followed;
@@ -303,7 +307,8 @@ static int take_data(sluice_websocket *ws, sluice_chain *chain) {
     return result;
 }
 
-/* A close frame that is complete: a code, which goes the way of the header, and a reason; or neither. */
+/* A close frame that is complete: a code, which goes the way of the header, and a reason; or
+ * neither. */
 static int take_close(sluice_websocket *ws, sluice_chain *chain) {
     uint16_t code = SLUICE_WEBSOCKET_NO_STATUS;
     if (ws->frame.seen > 0) {

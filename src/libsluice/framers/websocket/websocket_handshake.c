@@ -51,7 +51,8 @@ static const sluice_http_header *find_single(const sluice_http_request *request,
     return found;
 }
 
-/* Base64 of 16 bytes. The last digit has four bits too many, which some clients set: they are not looked at. */
+/* Base64 of 16 bytes. The last digit has four bits too many, which some clients set: they are not
+ * looked at. */
 static bool is_key(sluice_http_text key) {
     uint8_t nonce[SLUICE_WEBSOCKET_KEY_SIZE];
     return key.length == SLUICE_WEBSOCKET_KEY_SIZE &&

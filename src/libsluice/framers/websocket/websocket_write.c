@@ -8,7 +8,8 @@
 #include "framers/websocket/websocket_frame.h"
 #include "reader/cursor.h"
 
-/* Only the bytes that are named are written to: others, in the same block, may be read by others meanwhile. */
+/* Only the bytes that are named are written to: others, in the same block, may be read by others
+ * meanwhile. */
 void sluice_websocket_mask(void *bytes, size_t n, const uint8_t mask[SLUICE_WEBSOCKET_MASK_SIZE], uint64_t offset) {
     uint8_t turned[sizeof(byte_word)];
     for (unsigned i = 0; i < sizeof turned; i++)
