@@ -1,9 +1,10 @@
 /**
  * @file bytes.h
- * A byte builder whose first bytes live inside the object, for short text that is put together: no
- * allocation as long as it is short, and never more than a limit.
+ * A byte builder for short text, with a size limit. The first bytes are stored inside the object,
+ * so short text needs no allocation.
  *
- * The object may be moved or be part of another, but of two copies only one may be used further.
+ * The object may be moved or embedded in another. If it is copied, continue to use only one of the
+ * copies.
  *
  * Threads: one at a time per object.
  */
@@ -22,21 +23,22 @@ extern "C" {
 #endif
 
 enum {
-    SLUICE_BYTES_INLINE = 64, /**< Bytes that need no allocation. */
+    SLUICE_BYTES_INLINE = 64, /**< Capacity without an allocation, bytes. */
 };
 
-/** A byte builder. The fields are the library's; use the calls. */
+/** A byte builder. Fields are private to the library; use the calls. */
 typedef struct sluice_bytes {
-    uint8_t *heap;                       /**< Memory beyond the inline bytes, or NULL. */
+    /** Allocated memory, or NULL. */
+    uint8_t *heap;
     size_t length;                       /**< Bytes appended. */
-    size_t capacity;                     /**< Bytes that fit where they are now. */
-    size_t limit;                        /**< Most bytes. */
+    size_t capacity;                     /**< Capacity of the current memory, bytes. */
+    size_t limit;                        /**< Maximum length, bytes. */
     uint8_t inside[SLUICE_BYTES_INLINE]; /**< The bytes, while they fit. */
 } sluice_bytes;
 
 /**
- * Makes the object empty. It needs sluice_bytes_free() once something has been appended. @param
- * limit most bytes
+ * Makes the object empty. After anything has been appended, it needs sluice_bytes_free().
+ * @param limit maximum length, bytes
  */
 static inline void sluice_bytes_init(sluice_bytes *bytes, size_t limit) {
     bytes->heap = NULL;
@@ -45,7 +47,7 @@ static inline void sluice_bytes_init(sluice_bytes *bytes, size_t limit) {
     bytes->limit = limit;
 }
 
-/** What sluice_bytes_free() does with memory beyond the inline bytes. */
+/** Implementation of sluice_bytes_free() for allocated memory. */
 SLUICE_API void sluice_bytes_free_slow(sluice_bytes *bytes);
 
 /** Releases the memory. The object is empty afterwards and can be used again. NULL is allowed. */
@@ -58,20 +60,19 @@ static inline void sluice_bytes_free(sluice_bytes *bytes) {
         bytes->length = 0;
 }
 
-/** Makes the object empty and keeps its memory for the next bytes. */
+/** Makes the object empty and keeps its memory for reuse. */
 static inline void sluice_bytes_clear(sluice_bytes *bytes) {
     bytes->length = 0;
 }
 
 /**
- * What sluice_bytes_append() does where the bytes do not fit as it is, or there are none. The same
- * result.
+ * Implementation of sluice_bytes_append() for bytes that do not fit into the current memory, or for
+ * 0 bytes. Same result.
  */
 SLUICE_API int sluice_bytes_append_slow(sluice_bytes *bytes, const void *from, size_t n);
 
 /**
- * Appends @p n bytes, which may be the object's own. They are the caller's text, and not counted as
- * payload.
+ * Appends @p n bytes, which may be part of the object itself. They do not count as copied payload.
  * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed
  */
 static inline int sluice_bytes_append(sluice_bytes *bytes, const void *from, size_t n) {
@@ -83,20 +84,19 @@ static inline int sluice_bytes_append(sluice_bytes *bytes, const void *from, siz
 }
 
 /**
- * Appends a slice's bytes; the copy is counted in the pool's bytes_copied. The slice stays the
- * caller's.
- * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing has changed or been counted
+ * Appends a slice's bytes and adds them to the pool's bytes_copied. The caller keeps the slice.
+ * @return 0, -EMSGSIZE (over the limit), -ENOMEM; on failure nothing is changed or counted
  */
 SLUICE_API int sluice_bytes_append_slice(sluice_bytes *bytes, const sluice_slice *slice);
 
-/** Bytes appended. */
+/** Number of bytes appended. */
 static inline size_t sluice_bytes_length(const sluice_bytes *bytes) {
     return bytes->length;
 }
 
 /**
- * The bytes, in one piece: valid until the object is next changed or moved. Not terminated by NUL;
- * never NULL.
+ * The bytes, contiguous: valid until the object is changed or moved. Not NUL-terminated; never
+ * NULL.
  */
 static inline const uint8_t *sluice_bytes_view(const sluice_bytes *bytes) {
     return bytes->heap ? bytes->heap : bytes->inside;

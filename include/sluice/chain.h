@@ -1,9 +1,9 @@
 /**
  * @file chain.h
- * The received bytes of one stream: blocks in order, appended by reference at the end and consumed
- * at the front.
+ * The unconsumed bytes of one stream, as references to blocks. Bytes are appended at the end and
+ * consumed at the front.
  *
- * Threads: a chain belongs to its pool's owner.
+ * Threads: a chain is used on the thread that owns its pool.
  */
 #ifndef SLUICE_CHAIN_H
 #define SLUICE_CHAIN_H
@@ -23,105 +23,105 @@ extern "C" {
 /** A chain of blocks; opaque. */
 typedef struct sluice_chain sluice_chain;
 
-/**
- * What calls that are inlined know of a chain: its bytes in the first block. The fields are the
- * library's.
- */
+/** The bytes of a chain's first block, for inlined calls. Private to the library. */
 typedef struct sluice_chain_front {
-    const uint8_t *at;  /**< The next byte, or NULL. */
-    const uint8_t *end; /**< Behind the block's last byte, or NULL. */
+    const uint8_t *at;  /**< Next byte, or NULL. */
+    const uint8_t *end; /**< One past the block's last byte, or NULL. */
 } sluice_chain_front;
 
 /**
- * Makes an empty chain. The caller owns it; the pool, which may be a class of one, must outlive it.
+ * Makes an empty chain, owned by the caller. The pool, or class of a pool, must outlive it.
  * @return 0, -ENOMEM
  */
 SLUICE_API int sluice_chain_new(sluice_pool *pool, sluice_chain **ret_chain);
 
-/** Releases every block in the chain, and the chain. NULL is allowed. */
+/** Frees the chain and releases its blocks. NULL is allowed. */
 SLUICE_API void sluice_chain_free(sluice_chain *chain);
 
-/** Bytes in the chain that are not consumed. */
+/** Number of unconsumed bytes. */
 SLUICE_API size_t sluice_chain_length(const sluice_chain *chain);
 
-/** Blocks and views that the chain references. */
+/** Number of blocks and views that the chain references. */
 SLUICE_API size_t sluice_chain_blocks(const sluice_chain *chain);
 
 /**
- * Bytes of pools' memory that the chain keeps from others: whole blocks, however few bytes of them
- * are the chain's. What is charged to a peer whose bytes have not been consumed. Neighbours in the
- * same block count it once; the user's memory (sluice_chain_append_memory()) does not count, nor
- * does room that is reserved. Constant time.
+ * Pool memory that the chain keeps in use, in bytes: the full size of each block, even if only a
+ * few of its bytes are in the chain. Use it to charge unconsumed data to a peer. A block referenced
+ * several times in a row counts once. The user's memory (sluice_chain_append_memory()) and reserved
+ * room do not count. Constant time.
  */
 SLUICE_API size_t sluice_chain_footprint(const sluice_chain *chain);
 
 /**
- * Bytes ever consumed: taken, skipped or moved away; less what sluice_reader_rewind() has put back.
+ * Total bytes consumed (taken, skipped or moved to another chain), minus the bytes that
+ * sluice_reader_rewind() restored.
  */
 SLUICE_API uint64_t sluice_chain_consumed(const sluice_chain *chain);
 
 /**
- * Appends a block of the chain's pool, of any class, with its data; the caller's reference goes to
- * the chain in any case. A block without data is released at once.
+ * Appends a block, with its data. The block belongs to the chain's pool or to one of its classes.
+ * The chain always takes the caller's reference; a block without data is released at once.
  */
 SLUICE_API void sluice_chain_append(sluice_chain *chain, sluice_block *block);
 
 /**
- * Makes room for bytes that the caller writes behind the chain's, as readv(2) does: the free end of
- * the last block, where that is worth a piece, and fresh blocks behind it. So small reads share
- * blocks while the chain holds something, and a packet that is kept keeps few of them. The bytes
- * are in the chain with sluice_chain_commit(); until then the room is the caller's, and the chain
- * may be consumed from, appended to and reserved again, which gives this room up. Only for a chain
- * made by sluice_chain_new(): those of connections and files are filled by their backend.
- * @param n        bytes that there should be room for, above 0; there may be more, and where the
- *                 pool has no more blocks, or @p max pieces do not hold as much, less
- * @param ret_room the pieces, to be filled one after the other
- * @param max      pieces, above 0; 1 will do for read(2)
- * @return how many pieces; -EINVAL, -ENOBUFS (no room: the pool is at its cap and every block is in
- *   use), -ENOMEM
+ * Reserves memory behind the chain's last byte that the caller fills, for example with readv(2). It
+ * consists of the free end of the last block, if that is large enough to be useful, and of free
+ * blocks. Small reads thus share a block while the chain is not empty, so that a retained packet
+ * keeps few blocks in use.
+ *
+ * sluice_chain_commit() appends the bytes written. Until then the reserved memory belongs to the
+ * caller. The chain may still be consumed from and appended to; another reservation replaces this
+ * one. Only for chains made by sluice_chain_new(): the backend fills the chains of connections and
+ * files.
+ * @param n        number of bytes wanted, above 0. The result can be larger; it is smaller if the
+ *                 pool has no more blocks or @p max pieces cannot hold @p n bytes
+ * @param ret_room the pieces; fill them in order
+ * @param max      capacity of @p ret_room in pieces, above 0. 1 is enough for read(2)
+ * @return number of pieces; -EINVAL, -ENOBUFS (the pool is at its limit and every block is in use),
+ *         -ENOMEM
  */
 SLUICE_API int sluice_chain_reserve(sluice_chain *chain, size_t n, struct iovec *ret_room, int max);
 
 /**
- * Appends the first @p n bytes of the room that was reserved last, and gives the rest of it back:
- * all with 0, after a read that brought nothing.
- * @return 0; -EINVAL (@p n is more than was reserved; nothing has changed), -ENOBUFS (too many
- *         views in use), -ENOMEM: only where the block in whose free end the room began has been
- *         consumed or followed meanwhile, and then none of the bytes are in the chain and the room
- *         is given back
+ * Appends the first @p n bytes of the last reservation and gives back the rest. 0 gives back all of
+ * it, for a read without data.
+ * @return 0; -EINVAL (@p n exceeds the reservation; nothing has changed); -ENOBUFS (too many views
+ *         in use) or -ENOMEM: only if the reservation began in the free end of a block and that
+ *         block has since been consumed, or another block has been appended. Then none of the bytes
+ *         are in the chain and the reservation is released
  */
 SLUICE_API int sluice_chain_commit(sluice_chain *chain, size_t n);
 
 /**
- * Appends a slice's bytes by reference. The slice stays the caller's.
+ * Appends the bytes of a slice by reference. The caller keeps the slice.
  *
- * It may be of another pool, and on this thread be what another pool's owner has handed over. Then
- * its blocks stand in the chain as the user's memory does (see sluice_chain_append_memory(): each
- * counts as a view, and sluice_slice_take() never refuses it), are counted as held by their own
- * pool, and go home when the last reference is gone.
- * @return 0, -ENOBUFS (too many views in use), -ENOMEM; on failure nothing changed
+ * The slice may come from another pool, including one whose owner, another thread, handed the slice
+ * to this thread. Its blocks are then treated like the user's memory (see
+ * sluice_chain_append_memory()): each counts as a view, and sluice_slice_take() never rejects them.
+ * They count as held in their own pool and return to it with the last reference.
+ * @return 0, -ENOBUFS (too many views in use), -ENOMEM; on failure nothing has changed
  */
 SLUICE_API int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice);
 
 /**
- * Gives the user's memory back: nothing of the library refers to it any more. Called on the thread
- * that has dropped the last reference, inside the call that did (one that consumes, releases,
- * frees, or a turn of a loop): it must not use the chain or the reader that is being consumed, and
- * is best brief.
+ * Reports that the library no longer refers to the user's memory. Runs on the thread that dropped
+ * the last reference, inside the call that dropped it (a call that consumes, releases or frees, or
+ * a turn of a loop). It must not use the chain or the reader that is being consumed. Keep it short.
  */
 typedef void sluice_memory_released_fn(const void *memory, size_t n, void *user);
 
 /**
- * Appends the user's own memory by reference: it is read in place, as what has been received is,
- * and may be taken, sent and moved on likewise. It must stay valid and unchanged until @p released
- * is called, which happens exactly once, when the last reference of a chain or a slice is gone. The
- * library does not write to it; only a WebSocket server's framer does, which unmasks in place.
+ * Appends the user's memory by reference. It is read in place like received data, and can be taken,
+ * sent and moved. It must stay valid and unchanged until @p released is called, which happens
+ * exactly once: when the last reference of a chain or a slice is dropped. The library does not
+ * write to the memory, except that the framer of a WebSocket server unmasks in place.
  *
- * It takes no block of the pool: sluice_slice_take() never refuses a slice that consists of such
- * memory alone. Each piece counts as one view, of which a pool has a limited number.
- * @param memory   may be NULL when @p n is 0; then nothing is appended, and @p released is called
- *                 before this returns
- * @param released may be NULL, for memory that lasts
+ * The memory uses no block of the pool: sluice_slice_take() never rejects a slice that consists
+ * only of such memory. Each piece counts as one view; the number of views of a pool is limited.
+ * @param memory   may be NULL if @p n is 0; then nothing is appended and @p released is called
+ *                 before this call returns
+ * @param released may be NULL if the memory outlives all references
  * @return 0, -EINVAL (no memory), -EMSGSIZE (more than 4,294,967,295 bytes), -ENOBUFS (too many
  *         views in use), -ENOMEM; on failure nothing has changed and @p released is not called
  */
@@ -129,19 +129,19 @@ SLUICE_API int sluice_chain_append_memory(sluice_chain *chain, const void *memor
                                           sluice_memory_released_fn *released, void *user);
 
 /**
- * Cuts the first @p n bytes out. References of blocks that are used up move to the slice; only the
- * block that the slice shares with the rest is counted once more.
- * @return 0, or -EAGAIN when the chain is shorter than @p n (nothing consumed)
+ * Removes the first @p n bytes and returns them as a slice. The references of fully consumed blocks
+ * move to the slice; only a block shared by the slice and the rest gets another reference.
+ * @return 0, or -EAGAIN if the chain has fewer than @p n bytes (nothing is consumed)
  */
 SLUICE_API int sluice_chain_take(sluice_chain *chain, size_t n, sluice_slice *ret_slice);
 
-/** Consumes up to @p n bytes. @return how many */
+/** Consumes up to @p n bytes. @return number of bytes consumed */
 SLUICE_API size_t sluice_chain_skip(sluice_chain *chain, size_t n);
 
 /**
  * Moves the first @p n bytes to the end of another chain of the same pool, by reference.
- * @return 0, -EAGAIN (the source is shorter), -EINVAL (chains of two pools), -ENOBUFS (too many
- *         views in use), -ENOMEM; on failure nothing moved
+ * @return 0, -EAGAIN (the source has fewer bytes), -EINVAL (chains of different pools), -ENOBUFS
+ *         (too many views in use), -ENOMEM; on failure nothing is moved
  */
 SLUICE_API int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to);
 

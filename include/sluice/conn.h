@@ -2,9 +2,9 @@
  * @file conn.h
  * Connections and listeners on a loop.
  *
- * A connection receives into its chain as long as it is open and not paused, and calls back. To
- * send, the user says that there is something (sluice_conn_want_send()); once a turn the loop asks
- * for the pieces and hands them to the kernel in one operation, in place.
+ * A connection receives into its chain while it is open and not paused, and calls back. To send,
+ * call sluice_conn_want_send(): once per turn the loop collects the pieces with on_gather and
+ * passes them to the kernel in one operation, in place.
  *
  * Threads: the loop's.
  */
@@ -31,331 +31,341 @@ extern "C" {
 typedef struct sluice_conn sluice_conn;
 
 /**
- * What a connection calls. Any may be NULL, and any may close the connection. None is called from
- * inside a sluice_conn_ call, and after sluice_conn_close() only on_closed is (and before it the
- * callback of a sluice_conn_receive_into() that is under way).
+ * Callbacks of a connection. Any may be NULL, and any may close the connection. None is called
+ * inside a sluice_conn_ call. After sluice_conn_close() only on_closed is called (and, before it,
+ * the callback of a pending sluice_conn_receive_into()).
  */
 typedef struct sluice_conn_events {
     size_t size; /**< sizeof(sluice_conn_events). */
 
-    /** The chain has grown, and holds at least what sluice_conn_set_need() said. */
+    /** The chain has grown and holds at least the bytes set by sluice_conn_set_need(). */
     void (*on_data)(sluice_conn *conn, void *user);
 
     /**
-     * Receiving has ended: @p error is 0 when the peer has finished (sending may go on); -ETIMEDOUT
-     * when nothing has come for as long as sluice_conn_set_timeout() allows (sending may go on, and
-     * so may receiving, after sluice_conn_resume()); else another negative errno: the connection
-     * has failed, and nothing more is received or sent (-ECONNABORTED where the kernel has given
-     * the peer up and calls it ETIMEDOUT). A failure may follow an end. Bytes that came before are
-     * in the chain. Close the connection when done with it.
+     * Receiving has ended. Bytes received before are in the chain. A failure may follow an end.
+     * Close the connection when done with it. @p error is
+     *
+     * - 0: the peer has finished sending; this side may still send.
+     * - -ETIMEDOUT: nothing was received for the time set by sluice_conn_set_timeout(). Sending may
+     *   continue; sluice_conn_resume() continues receiving.
+     * - another negative errno: the connection has failed; nothing more is received or sent.
+     *   -ECONNABORTED is used when the kernel gave up on the peer (reported by the kernel as
+     *   ETIMEDOUT).
      */
     void (*on_end)(sluice_conn *conn, int error, void *user);
 
     /**
-     * What is to be sent next: writes up to @p max pieces. They must stay valid and unchanged until
-     * on_sent has accounted for them, or on_closed.
-     * @return pieces written; 0 when there is nothing to send
+     * Provides the next data to send: writes up to @p max pieces. They must stay valid and
+     * unchanged until the matching on_sent, or on_closed.
+     * @return pieces written; 0 if there is nothing to send
      */
     size_t (*on_gather)(sluice_conn *conn, struct iovec *iov, size_t max, void *user);
 
     /**
-     * The kernel has taken the first @p bytes of what on_gather gave last; the rest was not sent,
-     * and is asked for again. In any case it is done with all of those pieces: none of them need be
-     * valid any more, and what on_gather gives next may be others. With 0 bytes the socket had no
-     * room, as a rule: on_gather is asked when it has, which may be never where the peer does not
-     * read. Until then the connection holds nothing of what is to be sent, and whoever sends may
-     * drop what has not been begun.
+     * The kernel has taken the first @p bytes of the pieces last returned by on_gather; the rest
+     * was not sent and must be returned again. The kernel no longer uses any of those pieces, so
+     * they may be freed, and the next on_gather may return others.
+     *
+     * 0 bytes normally mean that the socket buffer is full. on_gather is called again when there is
+     * room, which may never happen if the peer does not read. Until then the connection refers to
+     * no data, and the sender may drop data that it has not begun to send.
      */
     void (*on_sent)(sluice_conn *conn, size_t bytes, void *user);
 
     /**
-     * The last call: the kernel is done with everything, the descriptor is closed, the connection
-     * goes.
+     * The last callback: the kernel no longer uses anything of the connection, the descriptor is
+     * closed, and the connection is freed after this call.
      */
     void (*on_closed)(sluice_conn *conn, void *user);
 } sluice_conn_events;
 
 /**
- * Takes over a connected stream socket and begins to receive. The descriptor belongs to the
- * connection on success.
- * @param events  must outlive the connection
- * @return 0, -ENOMEM, -EINVAL (no descriptor, no events, or their size was not set)
+ * Takes over a connected stream socket and starts to receive. On success the descriptor belongs to
+ * the connection.
+ * @param events must outlive the connection
+ * @return 0, -ENOMEM, -EINVAL (no descriptor, no events, or events->size is not set)
  */
 SLUICE_API int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_events *events, void *user,
                                sluice_conn **ret_conn);
 
 /**
- * Closes: from now on only on_closed is called, later (and before it the callback of a
- * sluice_conn_receive_into()). Blocks that the kernel may still write to come back when it is done.
- * Data not yet taken by the kernel is not sent. Closing twice, and NULL, are allowed.
+ * Closes the connection. From now on only on_closed is called, in a later turn (and, before it, the
+ * callback of a pending sluice_conn_receive_into()). Blocks that the kernel may still write to are
+ * released when it is done. Data not yet taken by the kernel is not sent. Closing twice is allowed,
+ * and so is NULL.
  */
 SLUICE_API void sluice_conn_close(sluice_conn *conn);
 
-/** What has been received and not consumed. The connection's. */
+/** Received, unconsumed bytes. Owned by the connection. */
 SLUICE_API sluice_chain *sluice_conn_chain(sluice_conn *conn);
 
 /** The loop of the connection. */
 SLUICE_API sluice_loop *sluice_conn_loop(const sluice_conn *conn);
 
-/** The descriptor, for socket options and names; the connection's. */
+/** The descriptor, for socket options and addresses; owned by the connection. */
 SLUICE_API int sluice_conn_fd(const sluice_conn *conn);
 
-/** The pointer that the connection's events get. */
+/** The user pointer passed to the connection's callbacks. */
 SLUICE_API void *sluice_conn_user(const sluice_conn *conn);
 
 /**
- * Exchanges the events and their user value, for a connection that changes its protocol.
- * @return 0, -EINVAL (no events, or a size that was not set; nothing has changed)
+ * Replaces the callbacks and their user pointer, for a connection that changes its protocol.
+ * @return 0, -EINVAL (no events, or events->size is not set; nothing has changed)
  */
 SLUICE_API int sluice_conn_set_events(sluice_conn *conn, const sluice_conn_events *events, void *user);
 
 /**
- * on_data is not called before the chain holds @p bytes, or the peer has finished; 0 and 1 mean
- * any. Stays until changed. Where the chain held too little for the need before, and holds enough
- * for this one, on_data follows in the next turn although nothing has come.
+ * Sets the minimum chain length for on_data: it is called only when the chain holds @p bytes, or
+ * the peer has finished. 0 and 1 mean any length. Stays in force until changed. If the chain held
+ * less than the previous value but holds enough for the new one, on_data is called in the next turn
+ * even if nothing arrives.
  *
- * On a loop without a batching window, the kernel is asked not to tell of less either
- * (SO_RCVLOWAT), where a piece has not been enough, hundreds of bytes are lacking and the
- * connection has no timeout: a frame that comes in many pieces then costs one wake-up, and is not
- * delivered a moment later. sluice_loop_options.no_low_water leaves the socket as it is.
+ * On a loop without a batching window the kernel, too, delays wake-ups until the missing bytes have
+ * arrived (SO_RCVLOWAT). This is done if one receive was not enough, hundreds of bytes are missing
+ * and the connection has no timeout. A frame that arrives in many pieces then costs one wake-up,
+ * and is not delivered later. sluice_loop_options.no_low_water disables this.
  */
 SLUICE_API void sluice_conn_set_need(sluice_conn *conn, size_t bytes);
 
 /**
- * Has on_data called again in a later turn, whether or not more has come and whatever is needed:
- * for a callback that stops before everything is done, so that other connections are served
- * meanwhile. Connections that have asked for this are called one after the other, behind those that
- * have not, and share 5 milliseconds of each turn. on_end is put off until on_data has returned
- * without asking again. From any callback of the loop; asking twice is asking once. No effect
- * behind sluice_conn_close() and sluice_conn_detach(); a sluice_conn_receive_into() that is under
- * way is waited for.
+ * Calls on_data again in a later turn, regardless of new data and of sluice_conn_set_need(): for a
+ * callback that stops before it has processed everything, so that other connections are served.
+ * Such connections are called in order after the others, and share 5 milliseconds of each turn.
+ * on_end is delayed until on_data returns without this request. May be called from any callback of
+ * the loop; a repeated call has no further effect. No effect after sluice_conn_close() and
+ * sluice_conn_detach(). A pending sluice_conn_receive_into() completes first.
  *
- * Receiving goes on meanwhile: sluice_conn_pause() bounds what gathers in the chain.
+ * Receiving continues meanwhile; use sluice_conn_pause() to bound the chain.
  */
 SLUICE_API void sluice_conn_again(sluice_conn *conn);
 
 /**
- * Whether as much may be received at once as there is, which is what a connection begins with, or
- * one block at a time. The latter is for a protocol whose next bytes say where those behind them
- * go: what comes into blocks ahead of sluice_conn_receive_into(), and must be copied, is a block at
- * most. Set it before such bytes are asked for: what the kernel has already begun to fill still
- * arrives. Every block then takes a turn of its own.
+ * Sets whether a receive takes all available data (true, the default) or at most one block. Use
+ * false for a protocol in which one part of a message decides where the following bytes go: then at
+ * most one block arrives in blocks ahead of sluice_conn_receive_into() and has to be copied. Set it
+ * before such bytes are requested: receives that have already begun still deliver their data. With
+ * false each block takes a turn of its own.
  */
 SLUICE_API void sluice_conn_set_read_ahead(sluice_conn *conn, bool read_ahead);
 
 /**
- * Chooses the size of the blocks that are received into: one of the sizes that the loop's pool has,
- * each with a stock of its own with the kernel; 0: the size of the pool, or class, that the loop
- * was made with, which is what a connection begins with. Small blocks hold little memory for small
- * messages; large ones mean few pieces for large messages. At any time: what is in the chain stays
- * there, and what the kernel has already begun to fill still arrives. When blocks of one size run
- * short, connections with other sizes are not held up: see sluice_pool_class().
- * @return 0, -EINVAL (the pool has no such blocks), -ENOBUFS (nobody has used the size before, and
- *         there is no memory left in the pool's budget), -ENOMEM, -EPIPE (the connection has been
- *         closed); on failure nothing has changed
+ * Sets the block size to receive into: one of the sizes of the loop's pool, each with its own
+ * blocks published to the kernel. 0 is the size of the pool or class that the loop was made with,
+ * the default. Small blocks use little memory for small messages; large blocks give fewer pieces
+ * for large messages. May be called at any time: data in the chain stays in its blocks, and
+ * receives that have already begun still deliver their data. A shortage of blocks of one size does
+ * not delay connections that use other sizes: see sluice_pool_class().
+ * @return 0, -EINVAL (the pool has no such size), -ENOBUFS (first use of the size, and the pool's
+ *         budget is used up), -ENOMEM, -EPIPE (the connection has been closed); on failure nothing
+ *         has changed
  */
 SLUICE_API int sluice_conn_set_block_size(sluice_conn *conn, uint32_t block_size);
 
 /**
- * Stops receiving into blocks: what the kernel had already put into blocks still arrives. A
- * sluice_conn_receive_into() goes on.
+ * Stops receiving into blocks. Data that the kernel has already put into blocks still arrives. A
+ * pending sluice_conn_receive_into() continues.
  */
 SLUICE_API void sluice_conn_pause(sluice_conn *conn);
 
 /**
- * Whether receiving into blocks was held up at any time since this was last asked, or since the
- * connection was made: it was paused, or found no block. Then silence is not the peer's: whoever
- * measures it begins anew. An ended connection is not held up.
+ * Whether receiving into blocks was held up (paused, or without a free block) at any time since the
+ * previous call, or since the connection was made. In that case silence is not caused by the peer:
+ * restart any measurement of it. A connection that has ended is not held up.
  */
 SLUICE_API bool sluice_conn_was_held_up(sluice_conn *conn);
 
-/** Receives again after a pause, or after the time of sluice_conn_set_timeout() was over. */
+/** Resumes receiving after a pause, or after a timeout of sluice_conn_set_timeout(). */
 SLUICE_API void sluice_conn_resume(sluice_conn *conn);
 
 /**
- * What sluice_conn_receive_into() has come to. The memory is the user's again. Another receive may
- * be asked for from inside, and the connection may be closed.
- * @param error 0: all bytes are there; -ENODATA: the peer has finished before; -ECANCELED:
- *              sluice_conn_receive_cancel() or sluice_conn_close() came before; -ETIMEDOUT: the
- *              time of sluice_conn_set_timeout() is over; else the connection has failed with this
- *              errno
- * @param done  bytes at the front of the memory that are the stream's next, and consumed; with
- *              error 0 all of them
+ * Result of sluice_conn_receive_into(). The memory belongs to the user again. The callback may
+ * start another receive or close the connection.
+ * @param error 0: all bytes are received; -ENODATA: the peer finished before; -ECANCELED:
+ *              sluice_conn_receive_cancel() or sluice_conn_close() was called before; -ETIMEDOUT:
+ *              the time of sluice_conn_set_timeout() has passed; otherwise the errno with which the
+ *              connection failed
+ * @param done  bytes written to the front of the memory, consumed from the stream; all of them if
+ *              error is 0
  */
 typedef void sluice_conn_received_fn(sluice_conn *conn, int error, size_t done, void *user);
 
 /**
- * Receives the next @p n bytes into memory of the user's. What the chain holds is copied at once
- * (and counted in sluice_pool_stats.bytes_copied), and so is what the kernel is putting into blocks
- * at the moment. The rest the kernel writes straight into the memory (sluice_loop_stats.direct):
- * that takes no block, so it goes on under memory pressure, and in a connection that is paused.
- * Never more than @p n bytes are taken; what comes behind them is received into the chain as ever,
- * unless the connection is paused.
+ * Receives the next @p n bytes into the user's memory. Bytes in the chain are copied at once (and
+ * added to sluice_pool_stats.bytes_copied), and so are bytes that the kernel is currently putting
+ * into blocks. The kernel writes the rest directly into the memory (sluice_loop_stats.direct). This
+ * needs no block, so it continues under memory pressure and while the connection is paused. No more
+ * than @p n bytes are taken; later bytes are received into the chain as usual, unless the
+ * connection is paused.
  *
- * Worth its while for values of many blocks: stopping what is armed for blocks, and beginning
- * again, costs a turn or two.
+ * Useful for values of many blocks: stopping and restarting the receive into blocks costs one or
+ * two turns.
  *
- * Until @p received is called the memory is the kernel's, on_data and on_end are not called, and
- * the chain is to be left alone; a reader on it has no mark and nothing to skip. After the peer has
- * finished, or the connection has failed, what the chain holds can still be had this way.
+ * Until @p received is called, the kernel owns the memory, on_data and on_end are not called, and
+ * the chain must not be used; a reader on it must have no mark and nothing left to skip. After the
+ * peer has finished or the connection has failed, bytes in the chain can still be received this
+ * way.
  * @param memory   room for @p n bytes
- * @param received called exactly once when this returns 0, from a turn, never from inside this
- *   call; not otherwise
- * @return 1: all bytes are in the memory (at once for an @p n of 0); 0: @p received will be called;
- *         -EINVAL (no memory or no callback), -EBUSY (one is under way), -EPIPE (the connection has
- *         been closed)
+ * @param received called exactly once if this returns 0, from a turn, never inside this call;
+ *                 otherwise not called
+ * @return 1: all bytes are in the memory (also if @p n is 0); 0: @p received will be called;
+ *         -EINVAL (no memory or no callback), -EBUSY (another receive is pending), -EPIPE (the
+ *         connection has been closed)
  */
 SLUICE_API int sluice_conn_receive_into(sluice_conn *conn, void *memory, size_t n, sluice_conn_received_fn *received,
                                         void *user);
 
 /**
- * Ends the receive that is under way: its callback follows from a turn, once the kernel is done
- * with the memory, with what has come by then (and with error 0 where that is all). Bytes that come
- * later are received into the chain, unless the connection is paused. Without such a receive
- * nothing happens.
+ * Cancels the pending receive. Its callback is called from a turn, once the kernel no longer uses
+ * the memory, with the bytes received by then (and with error 0 if they are all). Later bytes are
+ * received into the chain, unless the connection is paused. No effect without a pending receive.
  */
 SLUICE_API void sluice_conn_receive_cancel(sluice_conn *conn);
 
 /**
- * How long the connection may receive nothing. Then receiving pauses, and on_end says -ETIMEDOUT:
- * no earlier, and soon after. A sluice_conn_receive_into() that is under way ends with -ETIMEDOUT
- * instead, and another may follow. Nothing is lost by it. Counted from this call, from
- * sluice_conn_resume() and sluice_conn_receive_into(), and from the last bytes that came; not while
- * receiving is paused, nor while the connection waits for a block. Cheap: it costs nothing per
- * byte, and one timer per connection that is looked at once in that time. No effect behind
+ * Sets the time limit for receiving nothing. When it has passed (never earlier, and soon after),
+ * receiving pauses and on_end reports -ETIMEDOUT. A pending sluice_conn_receive_into() ends with
+ * -ETIMEDOUT instead, and another may follow. No bytes are lost. The time counts from this call,
+ * from sluice_conn_resume() and sluice_conn_receive_into(), and from the last received bytes; it
+ * does not count while receiving is paused or the connection waits for a block. There is no cost
+ * per byte; each connection has one timer that fires once per period. No effect after
  * sluice_conn_close().
- * @param milliseconds 0: for any length, which is the default
- * @return 0, -ENOMEM (for the first time only)
+ * @param milliseconds 0: no limit, the default
+ * @return 0, -ENOMEM (only at the first call)
  */
 SLUICE_API int sluice_conn_set_timeout(sluice_conn *conn, uint32_t milliseconds);
 
 /**
- * Makes a reader as new (sluice_reader_reset()), over the connection's chain and with the
- * connection as its source. It never waits: where the chain does not hold enough, its calls say
- * -EAGAIN as long as more may come, -ENODATA when the peer has finished, -ETIMEDOUT when the time
- * of sluice_conn_set_timeout() was over and receiving has not been resumed, -ECANCELED after
- * sluice_conn_close(), and what the connection has failed with. Such a state is known to the reader
- * in the turn in which it comes, before on_end tells it.
+ * Resets a reader (sluice_reader_reset()) to the connection's chain, with the connection as its
+ * source. Its calls never wait. If the chain holds too few bytes, they return -EAGAIN (more may
+ * arrive), -ENODATA (the peer has finished), -ETIMEDOUT (the time of sluice_conn_set_timeout() has
+ * passed and receiving has not been resumed), -ECANCELED (after sluice_conn_close()), or the error
+ * of the connection. The reader returns these errors from the turn in which they occur, before
+ * on_end reports them.
  *
- * The reader is cut off when the connection goes, just before on_closed or the callback of
- * sluice_conn_detach(): it may still be used, but calls that need bytes say -ECANCELED, its mark is
- * lost (-ESTALE), and what it gave in place is void, until it is attached again or reset. The bytes
- * of a connection that goes on in another loop are in the handover. There, attach the reader to the
- * adopted connection, set its mark anew, and skip what it still owed: in the detached callback
- * sluice_reader_skipping() says how much. How far sluice_headers_read() has come stays with the
- * sluice_headers.
- * @param reader stays the caller's, to be freed at any time
+ * The reader is detached when the connection ends, just before on_closed or the callback of
+ * sluice_conn_detach(). It may still be used, but until it is attached or reset again, calls that
+ * need bytes return -ECANCELED, its mark is lost (-ESTALE), and its borrowed views are invalid. If
+ * the connection continues in another loop, its bytes are in the handover. There, attach the reader
+ * to the adopted connection, set its mark again, and skip the bytes that it still had to skip:
+ * sluice_reader_skipping(), read in the detached callback. The progress of sluice_headers_read() is
+ * stored in the sluice_headers.
+ * @param reader owned by the caller; may be freed at any time
  */
 SLUICE_API void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader);
 
-/** Says that on_gather has something. It is asked once per turn until it has nothing. */
+/** Requests a send. on_gather is called once per turn until it returns 0. */
 SLUICE_API void sluice_conn_want_send(sluice_conn *conn);
 
 /**
- * True from on_gather until on_sent, while the kernel may be reading the pieces; and while the
- * socket has no room for what on_gather gave last, which on_sent has told with 0 bytes.
+ * True between on_gather and on_sent, while the kernel may read the pieces, and while the socket
+ * has no room for the pieces last gathered (reported by on_sent with 0 bytes).
  */
 SLUICE_API bool sluice_conn_is_sending(const sluice_conn *conn);
 
 /**
- * Tells the peer that nothing more will be sent. For after the last on_sent. @return 0, -errno of
- * shutdown(2)
+ * Shuts down the sending side, which tells the peer that nothing more is sent. Call it after the
+ * last on_sent. @return 0, -errno of shutdown(2)
  */
 SLUICE_API int sluice_conn_finish(sluice_conn *conn);
 
-/** What a connection has done since it was made, in all the loops that it has been in. */
+/** Counters of a connection since it was made, across all loops. */
 typedef struct sluice_conn_stats {
     size_t size;             /**< sizeof(sluice_conn_stats), set by the caller. */
-    uint64_t received_bytes; /**< Bytes received, into blocks and into the user's memory. */
-    /** Receives that brought them: completions on io_uring, calls on epoll. */
+    uint64_t received_bytes; /**< Bytes received, into blocks and into user memory. */
+    /** Receives with data: completions on io_uring, calls on epoll. */
     uint64_t receives;
-    /** Times that it had to wait for a block, because there was none (-ENOBUFS). */
+    /** Times that receiving had to wait for a free block (-ENOBUFS). */
     uint64_t starved;
     uint64_t sent_bytes; /**< Bytes that the kernel has taken. */
-    uint64_t sends;      /**< Sends by which it took them. */
-    uint64_t blocked;    /**< Sends that found no room in the socket and had to wait for it. */
+    uint64_t sends;      /**< Sends that took them. */
+    uint64_t blocked;    /**< Sends that had to wait for room in the socket. */
 } sluice_conn_stats;
 
 /**
- * Reads the counters. While the connection exists: in on_closed too.
- * @param ret_stats its size is set by the caller, and stays
- * @return 0, -EINVAL (a size that was not set; nothing is written)
+ * Reads the counters. Allowed as long as the connection exists, including in on_closed.
+ * @param ret_stats the caller sets its size
+ * @return 0, -EINVAL (ret_stats->size is not set; nothing is written)
  */
 SLUICE_API int sluice_conn_get_stats(const sluice_conn *conn, sluice_conn_stats *ret_stats);
 
 /**
- * A connection between two loops: what sluice_conn_detach() gives and sluice_conn_adopt() takes.
- * Whoever has it owns the descriptor and the slice, and may carry it to another thread.
+ * A connection on its way from one loop to another: the result of sluice_conn_detach(), and the
+ * input of sluice_conn_adopt(). Its holder owns the descriptor and the slice, and may pass it to
+ * another thread.
  */
 typedef struct sluice_conn_handover {
-    int fd; /**< The socket; -1: this holds nothing. */
-    /** What was received and not consumed; its blocks are of the pool of the loop that it left. */
+    int fd; /**< The socket; -1: the handover is empty. */
+    /** Received, unconsumed bytes, in blocks of the previous loop's pool. */
     sluice_slice received;
-    uint64_t consumed; /**< Bytes consumed before: sluice_chain_consumed() goes on from here. */
-    /** Which stream it is: by this, framers that come along know it again. 0: another one. */
+    uint64_t consumed; /**< Initial value of sluice_chain_consumed(). */
+    /** Identifies the stream to framers that move with the connection; 0: a different stream. */
     uint64_t stream;
-    uint64_t receives;   /**< Its counters, which go on: see sluice_conn_stats. */
-    uint64_t starved;    /**< The same. */
-    uint64_t sent_bytes; /**< The same. */
-    uint64_t sends;      /**< The same. */
-    uint64_t blocked;    /**< The same. */
+    uint64_t receives;   /**< Continued counters: see sluice_conn_stats. */
+    uint64_t starved;    /**< Likewise. */
+    uint64_t sent_bytes; /**< Likewise. */
+    uint64_t sends;      /**< Likewise. */
+    uint64_t blocked;    /**< Likewise. */
     bool ended;          /**< Nothing more will be received. */
-    bool told;           /**< and on_end has said so. */
-    int error;           /**< What the connection has failed with, or 0. */
+    bool told;           /**< on_end has reported it. */
+    int error;           /**< The error of the connection, or 0. */
 } sluice_conn_handover;
 
 /**
- * The last call of a connection that leaves its loop, in place of on_closed: the kernel is done
- * with everything, and the connection goes. From a turn, never from inside sluice_conn_detach().
- * @param handover the callee's to copy, and then to adopt or discard
+ * The last callback of a connection that leaves its loop, in place of on_closed: the kernel no
+ * longer uses anything of the connection, and the connection is freed after this call. Called from
+ * a turn, never inside sluice_conn_detach().
+ * @param handover to be copied by the callee, which then adopts or discards it
  */
 typedef void sluice_conn_detached_fn(const sluice_conn_handover *handover, void *user);
 
 /**
- * Takes the connection out of its loop, for another one to go on with it: receiving stops, and once
- * the kernel has given back what it had, @p detached gets the descriptor, the bytes that nobody has
- * consumed, and how the connection stands. Nothing is lost by it: what arrives meanwhile is among
- * those bytes, or still with the kernel. A peer that ends or fails meanwhile is told to who adopts.
- * Until @p detached no event is called, and no call of the connection does anything but
- * sluice_conn_close(), which has it closed here after all: then on_closed comes, and @p detached
- * does not. A writer that is tied to the connection loses it, as at its end; so does an attached
- * reader: see sluice_conn_attach_reader(). Framers go along as they are, with a part of a message
- * or without, and go on behind sluice_conn_adopt(); the framer of a message that was delivered
- * before releases its blocks in the new thread.
+ * Removes the connection from its loop so that another loop can continue it. Receiving stops. Once
+ * the kernel has released all its buffers, @p detached gets the descriptor, the unconsumed bytes
+ * and the state of the connection. No data is lost: bytes that arrive meanwhile are among the
+ * unconsumed bytes or stay in the kernel. EOF or an error meanwhile is reported by the adopter's
+ * on_end.
  *
- * All that was to be sent must have gone: who has more in mind sends it in the other loop.
- * @return 0, -EINVAL (no callback), -EBUSY (a send or a sluice_conn_receive_into() is under way;
- *         nothing has changed), -EPIPE (it has been closed, or is leaving already)
+ * Until @p detached no callback is called, and only sluice_conn_close() has an effect: it closes
+ * the connection here, so that on_closed is called and @p detached is not. A writer of the
+ * connection is disconnected as it is at the end of a connection, and so is an attached reader: see
+ * sluice_conn_attach_reader(). Framers move along unchanged, also in the middle of a message, and
+ * continue after sluice_conn_adopt(); the framer of a delivered message releases that message's
+ * blocks on the new thread.
+ *
+ * All data must have been sent before; send further data in the other loop.
+ * @return 0, -EINVAL (no callback), -EBUSY (a send or a sluice_conn_receive_into() is pending;
+ *         nothing has changed), -EPIPE (the connection has been closed, or is already being
+ *         detached)
  */
 SLUICE_API int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, void *user);
 
 /**
- * Goes on with a connection in this loop; on the loop's thread. The bytes in hand come first in its
- * chain, by reference: they stay blocks of the other pool, which may be another thread's (see
- * sluice_chain_append_slice()). on_data tells of them in the next turn, and on_end of an end that
- * nobody has been told of. Else the connection is a new one: need, timeout, block size and the like
- * are as they begin, and it receives.
+ * Continues a connection in this loop; on the loop's thread. The bytes of the handover come first
+ * in its chain, by reference: they stay in blocks of the other pool, which may belong to another
+ * thread (see sluice_chain_append_slice()). on_data reports them in the next turn, and on_end
+ * reports an end that has not been reported yet. In all other respects the connection is new: need,
+ * timeout, block size and so on have their defaults, and it receives.
  * @param handover emptied on success; untouched on failure
  * @return 0, -EINVAL (an empty handover, no events), -ENOBUFS (too many views in use), -ENOMEM
  */
 SLUICE_API int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const sluice_conn_events *events,
                                  void *user, sluice_conn **ret_conn);
 
-/** Closes the socket and gives the bytes back. One that holds nothing is allowed. Any thread. */
+/** Closes the socket and releases the bytes. An empty handover is allowed. Any thread. */
 SLUICE_API void sluice_conn_handover_discard(sluice_conn_handover *handover);
 
 /** A listening socket on a loop; opaque. */
 typedef struct sluice_listener sluice_listener;
 
 /**
- * What a listener calls for each connection that it accepts. The descriptor (blocking mode,
- * close-on-exec) belongs to the callee.
+ * Called for each accepted connection. The descriptor (blocking mode, close-on-exec) belongs to the
+ * callee.
  */
 typedef void sluice_listener_fn(sluice_listener *listener, int fd, void *user);
 
 /**
- * Binds a stream socket and listens. IPv6 sockets take IPv6 only. When descriptors run out,
- * accepting pauses for 100 milliseconds at a time; the peers wait in the backlog.
+ * Binds a stream socket and listens. IPv6 sockets accept IPv6 only. When descriptors run out,
+ * accepting pauses for 100 milliseconds at a time; connections wait in the backlog.
  * @param address IPv4 or IPv6; port 0 lets the system choose
  * @return 0, -ENOMEM, -EINVAL, or the errno of socket(2), bind(2), listen(2), such as -EADDRINUSE
  */
@@ -363,45 +373,45 @@ SLUICE_API int sluice_listener_new(sluice_loop *loop, const struct sockaddr *add
                                    sluice_listener_fn *accepted, void *user, sluice_listener **ret_listener);
 
 /**
- * Accepts on a socket that listens already, such as one that a service manager has opened, or the
- * process before this one. On epoll it is made non-blocking, which it then is for all processes
- * that have it.
- * @param fd a stream socket; the listener's on success, which closes it; the caller's on failure
- * @return 0, -EINVAL (not a stream socket that listens, no callback), -EBADF, -ENOTSOCK, -ENOMEM
+ * Accepts on a socket that already listens, for example one opened by a service manager or by a
+ * previous process. On epoll it is made non-blocking, in all processes that share it.
+ * @param fd a stream socket; owned and closed by the listener on success, kept by the caller on
+ *           failure
+ * @return 0, -EINVAL (not a listening stream socket, or no callback), -EBADF, -ENOTSOCK, -ENOMEM
  */
 SLUICE_API int sluice_listener_adopt(sluice_loop *loop, int fd, sluice_listener_fn *accepted, void *user,
                                      sluice_listener **ret_listener);
 
 /**
- * The socket, for another process to go on with: who gives it away gives a duplicate. The
- * listener's; valid until it is stopped or freed.
+ * The socket, for example to pass a duplicate to another process. Owned by the listener; valid
+ * until the listener is stopped or freed.
  */
 SLUICE_API int sluice_listener_fd(const sluice_listener *listener);
 
-/** The pointer that the listener's callbacks get. */
+/** The user pointer passed to the listener's callbacks. */
 SLUICE_API void *sluice_listener_user(const sluice_listener *listener);
 
-/** What a listener that has stopped calls, once. */
+/** Called once when a listener has stopped. */
 typedef void sluice_listener_stopped_fn(void *user);
 
 /**
- * Stops accepting without losing a connection: those that the kernel has accepted already are still
- * given to the listener's callback; then the socket is closed, @p stopped is called with the
- * listener's user pointer, and the listener is gone. From then on what comes stays in the backlog
- * for whoever else has the socket; without anybody, it is refused.
- * @param listener not to be used after @p stopped; sluice_listener_free() before it loses what is
- *                 still to come, and the call of @p stopped
- * @return 0, -EINVAL (no callback), -EALREADY (it is stopping)
+ * Stops accepting without losing connections. Connections that the kernel has already accepted are
+ * still passed to the listener's callback; then the socket is closed, @p stopped is called with the
+ * listener's user pointer, and the listener is freed. Later connections wait in the backlog for
+ * another process that has the socket open, or are refused if there is none.
+ * @param listener not to be used after @p stopped. sluice_listener_free() before that drops the
+ *                 remaining connections and the call of @p stopped
+ * @return 0, -EINVAL (no callback), -EALREADY (already stopping)
  */
 SLUICE_API int sluice_listener_stop(sluice_listener *listener, sluice_listener_stopped_fn *stopped);
 
 /**
- * Stops accepting and closes. Connections that have been given to the callback are not touched;
- * others that the kernel has accepted are closed. NULL is allowed.
+ * Stops accepting and closes the socket. Connections already passed to the callback are not
+ * affected; others that the kernel has accepted are closed. NULL is allowed.
  */
 SLUICE_API void sluice_listener_free(sluice_listener *listener);
 
-/** The address it is bound to. @return 0, -errno of getsockname(2) */
+/** The bound address. @return 0, -errno of getsockname(2) */
 SLUICE_API int sluice_listener_address(const sluice_listener *listener, struct sockaddr_storage *ret_address);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /**
  * @file stream.h
- * A connection in straight-line style: a call waits until its bytes are there, and runs the loop
+ * Blocking calls on a connection: a call waits until its bytes have arrived, and runs the loop
  * meanwhile.
  * @code
  * sluice_stream *stream;
@@ -14,12 +14,12 @@
  * @endcode
  *
  * Any number of streams, connections and timers can share a loop. While a call of one stream waits,
- * everything else on the loop goes on: its calls are made from inside the wait. There a call of any
- * stream succeeds as long as it need not wait; else it says -EBUSY and has done nothing. Nor may
- * such a call free the stream that waits.
+ * it runs the loop, so the callbacks of everything else on the loop run inside the wait. In such a
+ * callback, calls of any stream succeed if they need not wait; otherwise they return -EBUSY and do
+ * nothing. The callback must not free the stream that waits.
  *
- * A stream whose turn to be read does not come holds no more of the pool than its options allow:
- * what else its peer sends stays with the kernel.
+ * A stream that is not being read holds no more of the pool than its options allow; further data of
+ * the peer stays in the kernel.
  *
  * Threads: the loop's.
  */
@@ -46,19 +46,19 @@ typedef struct sluice_stream sluice_stream;
 /** Settings of a stream. Zero in any field means its default. */
 typedef struct sluice_stream_options {
     size_t size;         /**< sizeof(sluice_stream_options). */
-    uint32_t timeout_ms; /**< As sluice_stream_set_timeout() has it. Default 0: none. */
+    uint32_t timeout_ms; /**< Milliseconds: see sluice_stream_set_timeout(). Default 0: no limit. */
     /**
-     * Received bytes that may wait to be read before receiving pauses; more where a call needs more
-     * at one time. What is on its way to the stream then comes on top. Default 262,144.
+     * Receiving pauses while this many received bytes are unread, or more if a call needs more at
+     * once. Data already on its way can exceed it. Default 262,144.
      */
     uint32_t read_ahead;
 } sluice_stream_options;
 
 /**
- * Takes over a connected stream socket and begins to receive with the loop's next turn. The
- * descriptor belongs to the stream on success.
- * @param loop    stays the caller's; when it is freed first, the stream can still be freed, and
- *                what had been received can be read
+ * Takes over a connected stream socket and starts to receive with the loop's next turn. On success
+ * the descriptor belongs to the stream.
+ * @param loop    owned by the caller. If it is freed first, the stream can still be freed, and
+ *                received bytes can still be read
  * @param options settings, or NULL for the defaults
  * @return 0, -EINVAL (no descriptor), -ENOMEM
  */
@@ -66,69 +66,69 @@ SLUICE_API int sluice_stream_new(sluice_loop *loop, int fd, const sluice_stream_
                                  sluice_stream **ret_stream);
 
 /**
- * Closes, and frees the stream, its reader and its writer. The peer hears of it with the loop's
- * next turn, or from sluice_loop_free(). What is queued and not sent is given back. NULL is
- * allowed. Not while a call of it waits.
+ * Closes the connection and frees the stream, its reader and its writer. The socket is closed in
+ * the loop's next turn or in sluice_loop_free(). Queued data is dropped and its memory released.
+ * NULL is allowed. Not allowed while a call of this stream waits.
  */
 SLUICE_API void sluice_stream_free(sluice_stream *stream);
 
 /**
- * The reader: the stream's. Its calls wait, and return what <sluice/reader.h> says, or
+ * The reader, owned by the stream. Its calls wait. They return the errors listed in
+ * <sluice/reader.h>, or
  *
- * - -ECONNRESET and the like: the connection has failed; and so a failure of the stream's writing
- *   that closed it.
- * - -ECANCELED: the connection was closed, or the loop freed.
- * - -EINTR: sluice_loop_stop() was called. Nothing is lost; the call may be made again.
- * - -EBUSY: it would have to wait inside a call of the loop.
- * - the error of sluice_loop_turn(): the loop is broken. Memory that was given to
- *   sluice_reader_read_into() is to be left alone until sluice_loop_free().
+ * - -ECONNRESET and similar: the connection has failed, including a failed write that closed it.
+ * - -ECANCELED: the connection was closed, or the loop was freed.
+ * - -EINTR: sluice_loop_stop() was called. No bytes are lost; the call may be repeated.
+ * - -EBUSY: the call would have to wait inside a callback of the loop.
+ * - the error of sluice_loop_turn(): the loop is broken. Do not touch memory passed to
+ *   sluice_reader_read_into() until sluice_loop_free().
  *
- * sluice_reader_read_into() has the kernel write to the caller's memory when 32,768 bytes or more
- * are to come; fewer are cheaper to copy. Do not reset the reader or give it another source.
+ * sluice_reader_read_into() lets the kernel write into the caller's memory if at least 32,768 bytes
+ * remain; copying fewer is cheaper. Do not reset the reader or change its source.
  */
 SLUICE_API sluice_reader *sluice_stream_reader(sluice_stream *stream);
 
 /**
- * What has been received and not consumed, for a framer; sluice_reader_fill() gets it more. The
- * stream's. To be asked for again after each call that waits, since the chain moves when the
- * connection closes.
+ * Received, unconsumed bytes, for a framer; sluice_reader_fill() adds more. Owned by the stream.
+ * Get the pointer again after each call that waits: the chain moves when the connection closes.
  */
 SLUICE_API sluice_chain *sluice_stream_chain(sluice_stream *stream);
 
 /**
- * The connection, for its descriptor and the like, and to close it; its events, pauses and times
- * are the stream's. NULL when it is closed for good.
+ * The connection, for its descriptor and similar, and to close it. Its events, pauses and timeouts
+ * are controlled by the stream. NULL once it is closed.
  */
 SLUICE_API sluice_conn *sluice_stream_conn(const sluice_stream *stream);
 
 /**
- * The writer, for headers and slices; the stream's. What is queued leaves with the next turn, or
- * sooner by a flush.
+ * The writer, for headers and slices, owned by the stream. Queued data is sent in the next turn, or
+ * earlier by a flush.
  */
 SLUICE_API sluice_writer *sluice_stream_writer(sluice_stream *stream);
 
 /**
- * How long each call may wait in all; the reader's calls too. @param milliseconds 0: for any length
+ * Limits the total waiting time of each call, including the reader's calls. @param milliseconds 0:
+ * no limit
  */
 SLUICE_API void sluice_stream_set_timeout(sluice_stream *stream, uint32_t milliseconds);
 
 /**
- * Sends the caller's memory in place, behind what is queued, and waits until the kernel has taken
- * it. The memory is not in use after the call. When that cannot be had otherwise, because the time
- * is over or the loop stopped in the middle, the connection is closed: the peer has got a part, and
- * nothing can follow. What had been received can still be read.
+ * Sends the caller's memory in place, after the queued data, and waits until the kernel has taken
+ * all of it. The memory is no longer in use when the call returns. If the timeout expires or the
+ * loop is stopped in the middle, the library closes the connection to ensure this: the peer has
+ * received a part, and nothing can follow. Bytes received before can still be read.
  * @param ret_done bytes that the kernel has taken, also on failure; may be NULL
- * @return 0 (all of them), -ETIMEDOUT, -EINTR (sluice_loop_stop()), -EBUSY (inside a call of the
- *         loop: nothing has been done), -EAGAIN (too many items are queued: nothing has been done),
- *         -ENOMEM (the same), -ECANCELED (the connection was closed), or what it has failed with,
- *         such as -EPIPE or -ECONNRESET
+ * @return 0 (all of them), -ETIMEDOUT, -EINTR (sluice_loop_stop()), -EBUSY (inside a callback of
+ *         the loop; nothing is done), -EAGAIN (too many items are queued; nothing is done), -ENOMEM
+ *         (nothing is done), -ECANCELED (the connection was closed), or the error of the
+ *         connection, such as -EPIPE or -ECONNRESET
  */
 SLUICE_API int sluice_stream_write(sluice_stream *stream, const void *memory, size_t n, size_t *ret_done);
 
 /**
- * Waits until the kernel has taken what is queued.
- * @return 0, -ETIMEDOUT or -EINTR (the rest stays queued; the call may be made again), or as
- *   sluice_stream_write()
+ * Waits until the kernel has taken all queued data.
+ * @return 0, -ETIMEDOUT or -EINTR (the rest stays queued; the call may be repeated), or an error as
+ *         for sluice_stream_write()
  */
 SLUICE_API int sluice_stream_flush(sluice_stream *stream);
 
