@@ -1,7 +1,6 @@
 #include "daemon/relay/reclaim.h"
 
 #include "daemon/relay/player.h"
-#include "daemon/relay/registry.h"
 
 enum { SHED_SLOW_MS = 1000 }; /* what has waited for longer is the first to go */
 
@@ -96,8 +95,8 @@ bool reclaim(struct registry *registry, enum reclaim_for what) {
     registry_each(registry, find_longest_queue, &shedding);
     /* The largest gives way: that may be a message that is not whole, which no player is to pay
      * for. */
-    if (what == RECLAIM_FOR_BLOCKS &&
-        registry_tell_shortage(registry, shedding.longest ? shedding.longest->queued_bytes : 0))
+    if (what == RECLAIM_FOR_BLOCKS && registry->shortage &&
+        registry->shortage(shedding.longest ? shedding.longest->queued_bytes : 0, registry->shortage_user))
         return true;
     if (!shedding.longest)
         return false;

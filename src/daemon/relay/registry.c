@@ -99,10 +99,6 @@ void registry_on_shortage(struct registry *registry, registry_shortage_fn *call,
     registry->shortage_user = user;
 }
 
-bool registry_tell_shortage(struct registry *registry, uint64_t bytes) {
-    return registry->shortage && registry->shortage(bytes, registry->shortage_user);
-}
-
 void registry_on_opened(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
     registry->opened = call;
     registry->opened_user = user;

@@ -31,7 +31,6 @@ void registry_on_wanted(struct registry *registry, void (*call)(struct stream *s
  * True when something did.
  */
 void registry_on_shortage(struct registry *registry, registry_shortage_fn *call, void *user);
-bool registry_tell_shortage(struct registry *registry, uint64_t bytes);
 
 /* Calls for each stream whose tracks have become known, replicas left out: it may add sinks. */
 void registry_on_opened(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
