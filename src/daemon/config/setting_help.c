@@ -7,6 +7,10 @@
 
 enum { COLUMN = 30, WIDTH = 80 };
 
+static const char values[] = "[STREAM=]VALUE sets a value for the streams of that name only; * matches any characters. "
+                             "Such an option may be repeated; the first match applies. "
+                             "SIZE is in bytes, or with K, M or G for powers of 1024. See sluiced(8) for more.";
+
 /* Words from a column on, with a line's end. */
 static void wrap(FILE *out, const char *text, size_t indent) {
     size_t column = indent;
@@ -100,13 +104,7 @@ void settings_help(FILE *out) {
     fputs("Usage: sluiced [OPTION]...\n", out);
     wrap(out, "Relay live streams, received as FLV over TCP or HTTP and by RTSP, to HTTP and RTSP players.", 0);
     fputc('\n', out);
-    wrap(
-        out,
-        "[STREAM=]VALUE sets a value for the streams of that name only; * matches any characters. Such an option may "
-        "be "
-        "repeated; the first match applies. SIZE is in bytes, or with K, M or G for powers of 1024. See sluiced(8) for "
-        "more.",
-        0);
+    wrap(out, values, 0);
     for (size_t i = 0; (setting = setting_at(i)); i++) {
         if (i == 0 || setting->group != setting_at(i - 1)->group)
             help_heading(out, &setting_groups[setting->group]);
