@@ -16,7 +16,7 @@ add_library(sluiced_parts STATIC ${daemon_sources} $<TARGET_OBJECTS:sluice_libev
 sluice_compile(sluiced_parts)
 set_target_properties(sluiced_parts PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(sluiced_parts PUBLIC sluice_shared PkgConfig::EVENT PkgConfig::CRYPTO PkgConfig::CONFIG
-    Threads::Threads)
+    PkgConfig::JANSSON Threads::Threads)
 # The library itself is shared, but for tests that say otherwise.
 target_link_libraries(sluiced_parts INTERFACE
     $<IF:$<BOOL:$<TARGET_PROPERTY:SLUICE_STATIC>>,sluice_static,sluice::sluice>)

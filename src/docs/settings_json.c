@@ -42,35 +42,35 @@ static const char *kind_of(const struct setting *setting) {
 
 static void optional(struct json *json, const char *key, const char *value) {
     if (value)
-        json_string(json, key, value);
+        json_put_string(json, key, value);
 }
 
 static void put_range(struct json *json, const struct setting *setting) {
     char text[SETTING_TEXT];
     setting_format_number(setting, setting->least, text);
-    json_string(json, "least", text);
+    json_put_string(json, "least", text);
     setting_format_number(setting, setting->most, text);
-    json_string(json, "most", text);
-    json_string(json, "unit", setting_unit(setting));
+    json_put_string(json, "most", text);
+    json_put_string(json, "unit", setting_unit(setting));
 }
 
 static void put_words(struct json *json, const struct setting *setting) {
     const char *word;
     json_open(json, "words", '[');
     for (size_t i = 0; (word = setting_word_at(setting, i)); i++)
-        json_string(json, NULL, word);
+        json_put_string(json, NULL, word);
     json_close(json, ']');
 }
 
 static void put_setting(struct json *json, const struct setting *setting) {
     const char *kind = kind_of(setting);
     json_open(json, NULL, '{');
-    json_string(json, "name", setting->name);
-    json_string(json, "kind", kind);
-    json_string(json, "group", setting_groups[setting->group].name);
-    json_bool(json, "repeats", setting->repeats);
-    json_bool(json, "by_stream", setting->by_stream);
-    json_string(json, "effect", effects[setting->effect]);
+    json_put_string(json, "name", setting->name);
+    json_put_string(json, "kind", kind);
+    json_put_string(json, "group", setting_groups[setting->group].name);
+    json_put_bool(json, "repeats", setting->repeats);
+    json_put_bool(json, "by_stream", setting->by_stream);
+    json_put_string(json, "effect", effects[setting->effect]);
     if (strcmp(kind, "number") == 0 || strcmp(kind, "size") == 0)
         put_range(json, setting);
     if (strcmp(kind, "choice") == 0)
@@ -80,11 +80,11 @@ static void put_setting(struct json *json, const struct setting *setting) {
     optional(json, "preset_text", setting->preset_text);
     optional(json, "zero", setting->zero);
     optional(json, "sample", setting->sample);
-    json_string(json, "help", setting->help);
+    json_put_string(json, "help", setting->help);
     optional(json, "text", setting->text);
     json_open(json, "examples", '[');
     for (size_t i = 0; i < SETTING_EXAMPLES && setting->examples[i]; i++)
-        json_string(json, NULL, setting->examples[i]);
+        json_put_string(json, NULL, setting->examples[i]);
     json_close(json, ']');
     json_close(json, '}');
 }
@@ -96,7 +96,7 @@ int main(void) {
     json_open(&json, "groups", '[');
     for (size_t i = 0; i < SETTING_GROUPS; i++) {
         json_open(&json, NULL, '{');
-        json_string(&json, "name", setting_groups[i].name);
+        json_put_string(&json, "name", setting_groups[i].name);
         optional(&json, "note", setting_groups[i].note);
         optional(&json, "text", setting_groups[i].text);
         json_close(&json, '}');

@@ -89,19 +89,19 @@ void json_close(struct json *json, char bracket) {
     json->needs_comma = true;
 }
 
-void json_string(struct json *json, const char *key, const char *value) {
+void json_put_string(struct json *json, const char *key, const char *value) {
     begin_value(json, key);
     add_quoted(json, value);
 }
 
-void json_unsigned(struct json *json, const char *key, uint64_t value) {
+void json_put_unsigned(struct json *json, const char *key, uint64_t value) {
     char text[24];
     begin_value(json, key);
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
     add_text(json, text);
 }
 
-void json_real(struct json *json, const char *key, double value) {
+void json_put_real(struct json *json, const char *key, double value) {
     char text[40];
     begin_value(json, key);
     if (isfinite(value))
@@ -111,17 +111,17 @@ void json_real(struct json *json, const char *key, double value) {
     add_text(json, text);
 }
 
-void json_bool(struct json *json, const char *key, bool value) {
+void json_put_bool(struct json *json, const char *key, bool value) {
     begin_value(json, key);
     add_text(json, value ? "true" : "false");
 }
 
-void json_null(struct json *json, const char *key) {
+void json_put_null(struct json *json, const char *key) {
     begin_value(json, key);
     add_text(json, "null");
 }
 
-void json_text(struct json *json, const char *key, const char *value) {
+void json_put_text(struct json *json, const char *key, const char *value) {
     begin_value(json, key);
     if (value)
         add_text(json, value);

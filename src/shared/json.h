@@ -18,15 +18,15 @@ struct json {
 /* Keys are NULL in arrays and for the outermost value. */
 void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct json *json, char bracket);                 /* '}' or ']' */
-void json_string(struct json *json, const char *key, const char *value);
-void json_unsigned(struct json *json, const char *key, uint64_t value);
+void json_put_string(struct json *json, const char *key, const char *value);
+void json_put_unsigned(struct json *json, const char *key, uint64_t value);
 /* not a number, or infinite: null */
-void json_real(struct json *json, const char *key, double value);
-void json_bool(struct json *json, const char *key, bool value);
-void json_null(struct json *json, const char *key);
+void json_put_real(struct json *json, const char *key, double value);
+void json_put_bool(struct json *json, const char *key, bool value);
+void json_put_null(struct json *json, const char *key);
 
 /* A value that is JSON text already; NULL: memory has run out for it. */
-void json_text(struct json *json, const char *key, const char *value);
+void json_put_text(struct json *json, const char *key, const char *value);
 
 /* A string alone, with its quotes. */
 void json_print_string(FILE *out, const char *value);

@@ -54,7 +54,7 @@ static void in_json(void **state) {
         char expected[256];
         int length = snprintf(expected, sizeof expected, "{\"%s\":\"%s\"}", rows[i].json, rows[i].json);
         json_open(&json, NULL, '{');
-        json_string(&json, rows[i].text, rows[i].text);
+        json_put_string(&json, rows[i].text, rows[i].text);
         json_close(&json, '}');
         assert_false(json.failed);
         assert_int_equal(json.length, length);

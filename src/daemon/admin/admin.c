@@ -226,8 +226,8 @@ static void answer_created(struct exchange *exchange, const struct worker_comman
     char location[sizeof pull_path + 20];
     snprintf(location, sizeof location, "%s%llu", pull_path, (unsigned long long)command->id);
     json_open(&json, NULL, '{');
-    json_unsigned(&json, "id", command->id);
-    json_string(&json, "stream", command->stream);
+    json_put_unsigned(&json, "id", command->id);
+    json_put_string(&json, "stream", command->stream);
     json_close(&json, '}');
     if (!json.failed) {
         admin_reply_created(exchange, location, json.text, json.length);
@@ -310,7 +310,7 @@ static void answer_reload(const struct reload_result *result, void *user) {
     for (const char *line = result->text; *line;) {
         size_t length = strcspn(line, "\n");
         char *copy = strndup(line, length);
-        json_string(&json, NULL, copy ? copy : "");
+        json_put_string(&json, NULL, copy ? copy : "");
         free(copy);
         line += length + (line[length] == '\n');
     }
@@ -334,7 +334,7 @@ static void answer_upgrade(int error, const char *reason, pid_t pid, void *user)
         return;
     }
     json_open(&json, NULL, '{');
-    json_unsigned(&json, "pid", (uint64_t)pid);
+    json_put_unsigned(&json, "pid", (uint64_t)pid);
     json_close(&json, '}');
     exchange_close(exchange);
     send_document(exchange, &json);
@@ -418,8 +418,7 @@ static void create_pull(struct admin *admin, struct exchange *exchange, const st
     } else if (call->content_size > 0 && !call->content) {
         admin_reply_problem(exchange, 413, "no request needs a body of that length");
     } else {
-        char nothing[] = "";
-        int error = admin_pull_read(call->content ? call->content : nothing, call->content_size, &command.pull, &wrong);
+        int error = admin_pull_read(call->content, call->content_size, &command.pull, &wrong);
         if (error) {
             admin_reply_problem(exchange, error == -EINVAL ? 400 : 503, error == -EINVAL ? wrong : "out of memory");
             return;
@@ -527,6 +526,7 @@ int admin_new(struct event_base *base, const struct options *options, struct wor
     admin->worker_query = worker_query;
     admin->reload = reload;
     admin->hook_delivery = hook_delivery;
+    admin_pull_init();
     int error = admin_server_new(base, &admin->server);
     if (!error && *options->admin.token_file)
         error = load_token(options->admin.token_file, &admin->token);

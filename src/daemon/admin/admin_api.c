@@ -10,9 +10,9 @@ static double seconds(uint64_t ms) {
 
 static void add_text_or_null(struct json *json, const char *key, const char *text) {
     if (text && *text)
-        json_string(json, key, text);
+        json_put_string(json, key, text);
     else
-        json_null(json, key);
+        json_put_null(json, key);
 }
 
 static void add_ignored(const char *names, struct json *json) {
@@ -21,7 +21,7 @@ static void add_ignored(const char *names, struct json *json) {
         char name[STREAM_IGNORED];
         size_t length = strcspn(names, ",");
         snprintf(name, sizeof name, "%.*s", (int)length, names);
-        json_string(json, NULL, name);
+        json_put_string(json, NULL, name);
         names += length;
         names += strspn(names, ", ");
     }
@@ -30,16 +30,16 @@ static void add_ignored(const char *names, struct json *json) {
 
 static void add_publisher(const struct snapshot_stream *stream, const char *key, struct json *json) {
     json_open(json, key, '{');
-    json_unsigned(json, "id", stream->publisher_id);
-    json_string(json, "stream", stream->name);
-    json_string(json, "address", stream->address);
-    json_string(json, "protocol", stream->protocol);
-    json_real(json, "connected_seconds", seconds(stream->state_ms));
-    json_real(json, "silent_seconds", seconds(stream->silent_ms));
-    json_unsigned(json, "bytes_received", stream->bytes);
-    json_unsigned(json, "bits_per_second", stream->bits_per_second);
-    json_unsigned(json, "frames_lost", stream->frames_lost);
-    json_unsigned(json, "timestamp_jumps", stream->timestamp_jumps);
+    json_put_unsigned(json, "id", stream->publisher_id);
+    json_put_string(json, "stream", stream->name);
+    json_put_string(json, "address", stream->address);
+    json_put_string(json, "protocol", stream->protocol);
+    json_put_real(json, "connected_seconds", seconds(stream->state_ms));
+    json_put_real(json, "silent_seconds", seconds(stream->silent_ms));
+    json_put_unsigned(json, "bytes_received", stream->bytes);
+    json_put_unsigned(json, "bits_per_second", stream->bits_per_second);
+    json_put_unsigned(json, "frames_lost", stream->frames_lost);
+    json_put_unsigned(json, "timestamp_jumps", stream->timestamp_jumps);
     add_ignored(stream->ignored, json);
     json_close(json, '}');
 }
@@ -48,11 +48,11 @@ static void add_tracks(const struct snapshot_track *tracks, unsigned count, stru
     json_open(json, "tracks", '[');
     for (unsigned i = 0; i < count; i++) {
         json_open(json, NULL, '{');
-        json_unsigned(json, "id", tracks[i].id);
-        json_string(json, "codec", tracks[i].codec);
-        json_bool(json, "default", tracks[i].is_main);
-        json_unsigned(json, "frames", tracks[i].frames);
-        json_unsigned(json, "bytes", tracks[i].bytes);
+        json_put_unsigned(json, "id", tracks[i].id);
+        json_put_string(json, "codec", tracks[i].codec);
+        json_put_bool(json, "default", tracks[i].is_main);
+        json_put_unsigned(json, "frames", tracks[i].frames);
+        json_put_unsigned(json, "bytes", tracks[i].bytes);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -60,82 +60,82 @@ static void add_tracks(const struct snapshot_track *tracks, unsigned count, stru
 
 static void add_video(const struct snapshot_stream *stream, struct json *json) {
     if (!stream->has_video) {
-        json_null(json, "video");
+        json_put_null(json, "video");
         return;
     }
     json_open(json, "video", '{');
-    json_string(json, "codec", stream->video_codec);
-    json_real(json, "width", stream->width);
-    json_real(json, "height", stream->height);
-    json_real(json, "frame_rate", stream->frame_rate);
+    json_put_string(json, "codec", stream->video_codec);
+    json_put_real(json, "width", stream->width);
+    json_put_real(json, "height", stream->height);
+    json_put_real(json, "frame_rate", stream->frame_rate);
     add_tracks(stream->video_tracks, stream->video_count, json);
     json_close(json, '}');
 }
 
 static void add_audio(const struct snapshot_stream *stream, struct json *json) {
     if (!stream->has_audio) {
-        json_null(json, "audio");
+        json_put_null(json, "audio");
         return;
     }
     json_open(json, "audio", '{');
-    json_string(json, "codec", stream->audio_codec);
+    json_put_string(json, "codec", stream->audio_codec);
     add_tracks(stream->audio_tracks, stream->audio_count, json);
     json_close(json, '}');
 }
 
 static void add_recording(const struct snapshot_stream *stream, struct json *json) {
-    json_string(json, "record", record_override_name(stream->record));
+    json_put_string(json, "record", record_override_name(stream->record));
     if (!stream->is_recorded) {
-        json_null(json, "recording");
+        json_put_null(json, "recording");
         return;
     }
     json_open(json, "recording", '{');
-    json_string(json, "state", stream->record_state);
+    json_put_string(json, "state", stream->record_state);
     if (*stream->record_file)
-        json_string(json, "file", stream->record_file);
+        json_put_string(json, "file", stream->record_file);
     else
-        json_null(json, "file");
-    json_unsigned(json, "files", stream->record_files);
-    json_unsigned(json, "bytes", stream->record_bytes);
-    json_unsigned(json, "frames", stream->record_frames);
-    json_unsigned(json, "frames_dropped", stream->record_dropped);
-    json_unsigned(json, "queued_bytes", stream->record_queued);
+        json_put_null(json, "file");
+    json_put_unsigned(json, "files", stream->record_files);
+    json_put_unsigned(json, "bytes", stream->record_bytes);
+    json_put_unsigned(json, "frames", stream->record_frames);
+    json_put_unsigned(json, "frames_dropped", stream->record_dropped);
+    json_put_unsigned(json, "queued_bytes", stream->record_queued);
     if (stream->record_error)
-        json_string(json, "error", strerror(stream->record_error));
+        json_put_string(json, "error", strerror(stream->record_error));
     else
-        json_null(json, "error");
+        json_put_null(json, "error");
     json_close(json, '}');
 }
 
 static void add_stream_fields(const struct snapshot_stream *stream, struct json *json) {
-    json_unsigned(json, "id", stream->id);
-    json_string(json, "name", stream->name);
-    json_unsigned(json, "worker", stream->worker);
-    json_string(json, "state", stream->live ? "live" : "waiting");
+    json_put_unsigned(json, "id", stream->id);
+    json_put_string(json, "name", stream->name);
+    json_put_unsigned(json, "worker", stream->worker);
+    json_put_string(json, "state", stream->live ? "live" : "waiting");
     if (stream->live)
         add_publisher(stream, "publisher", json);
     else
-        json_null(json, "publisher");
+        json_put_null(json, "publisher");
     add_text_or_null(json, "previous_end", stream->left_why);
-    json_real(json, "kept_seconds", seconds(stream->kept_ms));
-    json_real(json, "uptime_seconds", seconds(stream->state_ms));
-    json_unsigned(json, "bytes_received", stream->bytes);
+    json_put_real(json, "kept_seconds", seconds(stream->kept_ms));
+    json_put_real(json, "uptime_seconds", seconds(stream->state_ms));
+    json_put_unsigned(json, "bytes_received", stream->bytes);
     json_open(json, "frames", '{');
-    json_unsigned(json, "video", stream->video_frames);
-    json_unsigned(json, "audio", stream->audio_frames);
+    json_put_unsigned(json, "video", stream->video_frames);
+    json_put_unsigned(json, "audio", stream->audio_frames);
     json_close(json, '}');
     add_video(stream, json);
     add_audio(stream, json);
-    json_unsigned(json, "frames_beyond_tracks", stream->beyond_tracks);
-    json_unsigned(json, "bits_per_second", stream->bits_per_second);
-    json_unsigned(json, "subscribers", stream->players);
-    json_unsigned(json, "merge_window_ms", stream->merge_window_ms);
-    json_unsigned(json, "sends", stream->sends);
-    json_unsigned(json, "frames_dropped", stream->frames_lost);
-    json_unsigned(json, "blocks_held", stream->blocks_held);
+    json_put_unsigned(json, "frames_beyond_tracks", stream->beyond_tracks);
+    json_put_unsigned(json, "bits_per_second", stream->bits_per_second);
+    json_put_unsigned(json, "subscribers", stream->players);
+    json_put_unsigned(json, "merge_window_ms", stream->merge_window_ms);
+    json_put_unsigned(json, "sends", stream->sends);
+    json_put_unsigned(json, "frames_dropped", stream->frames_lost);
+    json_put_unsigned(json, "blocks_held", stream->blocks_held);
     json_open(json, "gop", '{');
-    json_unsigned(json, "frames", stream->gop_frames);
-    json_unsigned(json, "bytes", stream->gop_bytes);
+    json_put_unsigned(json, "frames", stream->gop_frames);
+    json_put_unsigned(json, "bytes", stream->gop_bytes);
     json_close(json, '}');
     add_recording(stream, json);
 }
@@ -145,49 +145,49 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
         dropped += player->dropped[cause];
     json_open(json, NULL, '{');
-    json_unsigned(json, "id", player->id);
-    json_string(json, "stream", player->stream);
-    json_unsigned(json, "worker", player->worker);
-    json_string(json, "address", player->address);
-    json_string(json, "protocol", player->protocol);
-    json_string(json, "state", player->state);
-    json_bool(json, "slow", player->slow);
-    json_real(json, "connected_seconds", seconds(player->age_ms));
-    json_unsigned(json, "bytes_sent", player->bytes_sent);
-    json_unsigned(json, "frames_sent", player->frames_sent);
-    json_unsigned(json, "sends", player->sends);
-    json_unsigned(json, "merge_window_ms", player->merge_window_ms);
-    json_unsigned(json, "frames_dropped", dropped);
+    json_put_unsigned(json, "id", player->id);
+    json_put_string(json, "stream", player->stream);
+    json_put_unsigned(json, "worker", player->worker);
+    json_put_string(json, "address", player->address);
+    json_put_string(json, "protocol", player->protocol);
+    json_put_string(json, "state", player->state);
+    json_put_bool(json, "slow", player->slow);
+    json_put_real(json, "connected_seconds", seconds(player->age_ms));
+    json_put_unsigned(json, "bytes_sent", player->bytes_sent);
+    json_put_unsigned(json, "frames_sent", player->frames_sent);
+    json_put_unsigned(json, "sends", player->sends);
+    json_put_unsigned(json, "merge_window_ms", player->merge_window_ms);
+    json_put_unsigned(json, "frames_dropped", dropped);
     json_open(json, "drops", '{');
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)
-        json_unsigned(json, snapshot_drop_name((enum player_drop)cause), player->dropped[cause]);
+        json_put_unsigned(json, snapshot_drop_name((enum player_drop)cause), player->dropped[cause]);
     json_close(json, '}');
-    json_unsigned(json, "queued_bytes", player->queued_bytes);
-    json_unsigned(json, "queued_ms", player->queued_ms);
-    json_unsigned(json, "behind_ms", player->behind_ms);
-    json_unsigned(json, "stalled_ms", player->stalled_ms);
+    json_put_unsigned(json, "queued_bytes", player->queued_bytes);
+    json_put_unsigned(json, "queued_ms", player->queued_ms);
+    json_put_unsigned(json, "behind_ms", player->behind_ms);
+    json_put_unsigned(json, "stalled_ms", player->stalled_ms);
     json_close(json, '}');
 }
 
 static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     json_open(json, NULL, '{');
-    json_unsigned(json, "id", pull->id);
-    json_string(json, "stream", pull->stream);
-    json_string(json, "from", pull->place);
-    json_string(json, "state", pull_state_name(pull->state));
-    json_real(json, "state_seconds", seconds(pull->state_ms));
-    json_string(json, "mode", pull->on_demand ? "on-demand" : "always");
-    json_string(json, "source", pull->source == PULL_CONFIGURED ? "configuration" : "api");
+    json_put_unsigned(json, "id", pull->id);
+    json_put_string(json, "stream", pull->stream);
+    json_put_string(json, "from", pull->place);
+    json_put_string(json, "state", pull_state_name(pull->state));
+    json_put_real(json, "state_seconds", seconds(pull->state_ms));
+    json_put_string(json, "mode", pull->on_demand ? "on-demand" : "always");
+    json_put_string(json, "source", pull->source == PULL_CONFIGURED ? "configuration" : "api");
     if (pull->expires)
-        json_real(json, "ttl_seconds", seconds(pull->ttl_ms));
+        json_put_real(json, "ttl_seconds", seconds(pull->ttl_ms));
     else
-        json_null(json, "ttl_seconds");
-    json_unsigned(json, "failures", pull->failures);
+        json_put_null(json, "ttl_seconds");
+    json_put_unsigned(json, "failures", pull->failures);
     add_text_or_null(json, "reason", pull->reason);
     if (pull->state == PULL_BACKOFF)
-        json_real(json, "retry_seconds", seconds(pull->retry_ms));
+        json_put_real(json, "retry_seconds", seconds(pull->retry_ms));
     else
-        json_null(json, "retry_seconds");
+        json_put_null(json, "retry_seconds");
     json_close(json, '}');
 }
 
@@ -246,7 +246,7 @@ static void add_recordings(const struct snapshot *snapshot, struct json *json) {
         if (!stream->is_recorded && stream->record == RECORD_BY_RULE)
             continue;
         json_open(json, NULL, '{');
-        json_string(json, "stream", stream->name);
+        json_put_string(json, "stream", stream->name);
         add_recording(stream, json);
         json_close(json, '}');
     }
@@ -254,9 +254,9 @@ static void add_recordings(const struct snapshot *snapshot, struct json *json) {
         if (has_stream(snapshot, snapshot->overrides[i].stream))
             continue;
         json_open(json, NULL, '{');
-        json_string(json, "stream", snapshot->overrides[i].stream);
-        json_string(json, "record", record_override_name(snapshot->overrides[i].override));
-        json_null(json, "recording");
+        json_put_string(json, "stream", snapshot->overrides[i].stream);
+        json_put_string(json, "record", record_override_name(snapshot->overrides[i].override));
+        json_put_null(json, "recording");
         json_close(json, '}');
     }
 }
@@ -273,19 +273,19 @@ static void add_pulls(const struct admin_view *view, struct json *json) {
 
 static void add_pool(const sluice_pool_stats *pool, struct json *json) {
     json_open(json, "pool", '{');
-    json_unsigned(json, "block_size", pool->block_size);
-    json_unsigned(json, "blocks_max", pool->max);
-    json_unsigned(json, "blocks_total", pool->total);
-    json_unsigned(json, "blocks_free", pool->free);
-    json_unsigned(json, "blocks_kernel", pool->kernel);
-    json_unsigned(json, "blocks_held", pool->held);
-    json_unsigned(json, "blocks_held_peak", pool->peak_held);
-    json_unsigned(json, "blocks_reserve", pool->reserve);
-    json_unsigned(json, "bytes_max", pool->bytes_max);
-    json_unsigned(json, "bytes_mapped", pool->bytes_mapped);
-    json_unsigned(json, "bytes_held", pool->bytes_held);
-    json_unsigned(json, "views", pool->views);
-    json_unsigned(json, "payload_bytes_copied", pool->bytes_copied);
+    json_put_unsigned(json, "block_size", pool->block_size);
+    json_put_unsigned(json, "blocks_max", pool->max);
+    json_put_unsigned(json, "blocks_total", pool->total);
+    json_put_unsigned(json, "blocks_free", pool->free);
+    json_put_unsigned(json, "blocks_kernel", pool->kernel);
+    json_put_unsigned(json, "blocks_held", pool->held);
+    json_put_unsigned(json, "blocks_held_peak", pool->peak_held);
+    json_put_unsigned(json, "blocks_reserve", pool->reserve);
+    json_put_unsigned(json, "bytes_max", pool->bytes_max);
+    json_put_unsigned(json, "bytes_mapped", pool->bytes_mapped);
+    json_put_unsigned(json, "bytes_held", pool->bytes_held);
+    json_put_unsigned(json, "views", pool->views);
+    json_put_unsigned(json, "payload_bytes_copied", pool->bytes_copied);
     json_close(json, '}');
 }
 
@@ -314,15 +314,15 @@ static void add_pools(const struct admin_view *view, struct json *json) {
 
 static void add_loop(const sluice_loop_stats *loop, struct json *json) {
     json_open(json, "loop", '{');
-    json_string(json, "backend", loop->backend);
-    json_string(json, "features", loop->features);
-    json_unsigned(json, "connections", loop->connections);
-    json_unsigned(json, "turns", loop->turns);
-    json_unsigned(json, "system_calls", loop->enters);
-    json_unsigned(json, "completions", loop->completions);
-    json_unsigned(json, "starved", loop->starved);
-    json_unsigned(json, "aimed", loop->aimed);
-    json_unsigned(json, "overflows", loop->overflows);
+    json_put_string(json, "backend", loop->backend);
+    json_put_string(json, "features", loop->features);
+    json_put_unsigned(json, "connections", loop->connections);
+    json_put_unsigned(json, "turns", loop->turns);
+    json_put_unsigned(json, "system_calls", loop->enters);
+    json_put_unsigned(json, "completions", loop->completions);
+    json_put_unsigned(json, "starved", loop->starved);
+    json_put_unsigned(json, "aimed", loop->aimed);
+    json_put_unsigned(json, "overflows", loop->overflows);
     json_close(json, '}');
 }
 
@@ -331,16 +331,16 @@ static void add_workers(const struct admin_view *view, struct json *json) {
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         json_open(json, NULL, '{');
-        json_unsigned(json, "worker", at);
-        json_bool(json, "answers", snapshot != NULL);
+        json_put_unsigned(json, "worker", at);
+        json_put_bool(json, "answers", snapshot != NULL);
         if (snapshot) {
-            json_unsigned(json, "connections", snapshot->connections);
-            json_unsigned(json, "players_ever", snapshot->totals.players);
-            json_unsigned(json, "publishers_ever", snapshot->totals.publishers);
-            json_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
-            json_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
-            json_unsigned(json, "packet_bytes", snapshot->packet_bytes);
-            json_unsigned(json, "lent_bytes", snapshot->lent_bytes);
+            json_put_unsigned(json, "connections", snapshot->connections);
+            json_put_unsigned(json, "players_ever", snapshot->totals.players);
+            json_put_unsigned(json, "publishers_ever", snapshot->totals.publishers);
+            json_put_unsigned(json, "bytes_received", snapshot->totals.bytes_received);
+            json_put_unsigned(json, "bytes_sent", snapshot->totals.bytes_sent);
+            json_put_unsigned(json, "packet_bytes", snapshot->packet_bytes);
+            json_put_unsigned(json, "lent_bytes", snapshot->lent_bytes);
             add_pool(&snapshot->pool, json);
             add_loop(&snapshot->loop, json);
         }
@@ -384,7 +384,7 @@ static void add_repairs(const struct admin_view *view, struct json *json) {
     }
     json_open(json, "repairs", '{');
     for (size_t i = 0; i < RECOVERY_RESULTS; i++)
-        json_unsigned(json, recovery_result_name((enum recovery_result)i), repairs[i]);
+        json_put_unsigned(json, recovery_result_name((enum recovery_result)i), repairs[i]);
     json_close(json, '}');
 }
 
@@ -423,18 +423,18 @@ void admin_health(const struct admin_view *view, struct json *json) {
         answered++;
     }
     json_open(json, NULL, '{');
-    json_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
-    json_unsigned(json, "workers", view->snapshots.count);
-    json_unsigned(json, "workers_answering", answered);
-    json_real(json, "uptime_seconds", seconds(uptime(view)));
+    json_put_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
+    json_put_unsigned(json, "workers", view->snapshots.count);
+    json_put_unsigned(json, "workers_answering", answered);
+    json_put_real(json, "uptime_seconds", seconds(uptime(view)));
     json_close(json, '}');
 }
 
 void admin_version(const struct admin_view *view, struct json *json) {
     (void)view;
     json_open(json, NULL, '{');
-    json_string(json, "version", SLUICE_VERSION);
-    json_string(json, "api", "v1");
+    json_put_string(json, "version", SLUICE_VERSION);
+    json_put_string(json, "api", "v1");
     json_close(json, '}');
 }
 
@@ -446,21 +446,21 @@ static void add_refused(const struct admin_view *view, struct json *json) {
     }
     json_open(json, "refused", '{');
     for (size_t i = 0; i < REJECT_CAUSES; i++)
-        json_unsigned(json, reject_name((enum reject_cause)i), refused[i]);
+        json_put_unsigned(json, reject_name((enum reject_cause)i), refused[i]);
     json_close(json, '}');
 }
 
 void admin_snapshot(const struct admin_view *view, struct json *json) {
     json_open(json, NULL, '{');
-    json_string(json, "version", SLUICE_VERSION);
-    json_real(json, "uptime_seconds", seconds(uptime(view)));
+    json_put_string(json, "version", SLUICE_VERSION);
+    json_put_real(json, "uptime_seconds", seconds(uptime(view)));
     add_streams(view, json);
     add_players(view, NULL, json);
     add_pulls(view, json);
     add_pools(view, json);
     add_workers(view, json);
     add_refused(view, json);
-    json_unsigned(json, "log_lines_lost", view->log_lost);
+    json_put_unsigned(json, "log_lines_lost", view->log_lost);
     json_close(json, '}');
 }
 

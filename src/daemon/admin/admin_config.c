@@ -23,16 +23,16 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
         char address[ADDRESS_TEXT];
         find_address(view, i, address);
         json_open(json, NULL, '{');
-        json_string(json, "protocol", listener->protocol->option.name);
-        json_string(json, "address", address);
+        json_put_string(json, "protocol", listener->protocol->option.name);
+        json_put_string(json, "address", address);
         if (*listener->stream)
-            json_string(json, "stream", listener->stream);
+            json_put_string(json, "stream", listener->stream);
         else
-            json_null(json, "stream");
+            json_put_null(json, "stream");
         if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
-            json_unsigned(json, "merge_window_ms", listener->merge_window_ms);
+            json_put_unsigned(json, "merge_window_ms", listener->merge_window_ms);
         else
-            json_null(json, "merge_window_ms");
+            json_put_null(json, "merge_window_ms");
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -47,7 +47,7 @@ static void add_settings(const struct options *options, struct json *json) {
         if (setting->kind == SETTING_COMMAND)
             continue;
         char *value = options_value_json(options, setting);
-        json_text(json, setting->name, value);
+        json_put_text(json, setting->name, value);
         free(value);
     }
     json_close(json, '}');

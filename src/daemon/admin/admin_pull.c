@@ -1,70 +1,55 @@
 #include "daemon/admin/admin_pull.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "shared/json_read.h"
-
-/* The strings lie in the body. */
-struct request {
-    struct json_member url, stream, on_demand, ttl;
-    const char *wrong;
-};
-
-static struct json_member *find(struct request *request, const char *key) {
-    struct {
-        const char *key;
-        struct json_member *member;
-    } members[] = {{"url", &request->url},
-                   {"stream", &request->stream},
-                   {"on_demand", &request->on_demand},
-                   {"ttl", &request->ttl}};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (strcmp(members[i].key, key) == 0)
-            return members[i].member;
-    return NULL;
+static void wipe_and_free(void *memory) {
+    if (memory)
+        explicit_bzero(memory, malloc_usable_size(memory));
+    free(memory);
 }
 
-static int take(const struct json_member *member, void *user) {
-    struct request *request = user;
-    struct json_member *to = find(request, member->key);
-    if (!to || to->key) {
-        request->wrong = "expected the members url, stream, on_demand and ttl, each once, and no others";
-        return -EINVAL;
-    }
-    *to = *member;
-    return 0;
+void admin_pull_init(void) {
+    json_set_alloc_funcs(malloc, wipe_and_free);
 }
 
-/* NULL, or what is wrong. A member that is missing is null. */
-static const char *check(const struct request *request) {
-    const struct json_member *ttl = &request->ttl;
-    if (request->url.kind != JSON_KIND_STRING || request->stream.kind != JSON_KIND_STRING)
+/* NULL, or what is wrong. @option is valid, with a password, if nothing is. */
+static const char *read_members(const json_t *members, struct pull_option *option, uint64_t *ret_ttl_ms) {
+    const json_t *url = json_object_get(members, "url"), *stream = json_object_get(members, "stream");
+    const json_t *on_demand = json_object_get(members, "on_demand"), *ttl = json_object_get(members, "ttl");
+    if (json_object_size(members) != (size_t) !!url + !!stream + !!on_demand + !!ttl)
+        return "expected the members url, stream, on_demand and ttl, and no others";
+    if (!json_is_string(url) || !json_is_string(stream))
         return "url and stream: expected strings";
-    if (request->on_demand.kind != JSON_KIND_TRUE && request->on_demand.kind != JSON_KIND_FALSE &&
-        request->on_demand.kind != JSON_KIND_NULL)
+    if (on_demand && !json_is_boolean(on_demand) && !json_is_null(on_demand))
         return "on_demand: expected true or false";
-    if (ttl->kind != JSON_KIND_NULL &&
-        (ttl->kind != JSON_KIND_INTEGER || ttl->integer < 1 || ttl->integer > ADMIN_PULL_TTL_MAX_S))
+    const json_int_t seconds = json_integer_value(ttl);
+    if (ttl && !json_is_null(ttl) && (seconds < 1 || seconds > ADMIN_PULL_TTL_MAX_S))
         return "ttl: expected seconds from 1 to 31536000, or null";
-    return NULL;
+    *ret_ttl_ms = (uint64_t)seconds * 1000;
+    return pull_option_read(option, json_string_value(url), json_string_length(url), json_string_value(stream),
+                            json_string_length(stream), json_is_true(on_demand));
 }
 
-int admin_pull_read(char *text, size_t size, struct pull **ret_pull, const char **ret_wrong) {
-    const struct json_member none = {.kind = JSON_KIND_NULL};
-    struct request request = {none, none, none, none, "expected a JSON object of plain values"};
-    struct pull_option option;
-    int error = json_read_object(text, size, take, &request);
-    const char *wrong = error ? request.wrong : check(&request);
-    if (!wrong)
-        wrong = pull_option_read(&option, request.url.text, request.url.length, request.stream.text,
-                                 request.stream.length, request.on_demand.kind == JSON_KIND_TRUE);
+int admin_pull_read(const char *text, size_t size, struct pull **ret_pull, const char **ret_wrong) {
+    json_error_t reason;
+    json_t *members = json_loadb(text ? text : "", size, JSON_REJECT_DUPLICATES, &reason);
+    if (!members && json_error_code(&reason) == json_error_out_of_memory)
+        return -ENOMEM;
+    struct pull_option option = {0};
+    uint64_t ttl_ms = 0;
+    const char *wrong = "expected a JSON object, each member once";
+    if (json_is_object(members))
+        wrong = read_members(members, &option, &ttl_ms);
+    json_decref(members);
     if (wrong) {
         *ret_wrong = wrong;
         return -EINVAL;
     }
-    uint64_t ttl_ms = request.ttl.kind == JSON_KIND_INTEGER ? (uint64_t)request.ttl.integer * 1000 : 0;
-    error = pull_new(&option, ttl_ms, ret_pull);
+    int error = pull_new(&option, ttl_ms, ret_pull);
     explicit_bzero(&option, sizeof option);
     return error;
 }

@@ -10,9 +10,15 @@
 enum { ADMIN_PULL_TTL_MAX_S = 365 * 86400 };
 
 /*
- * Makes the pull of a request's body. @text: as for json_read_object() 0, -ENOMEM, or -EINVAL with
- * what is wrong in a few words, without any of the text, which may hold a password
+ * Once, before the first body is read: makes jansson wipe what it frees, since bodies may hold
+ * passwords.
  */
-int admin_pull_read(char *text, size_t size, struct pull **ret_pull, const char **ret_wrong);
+void admin_pull_init(void);
+
+/*
+ * Makes the pull of a request's body. @text: NULL if it is empty. 0, -ENOMEM, or -EINVAL with what
+ * is wrong in a few words, without any of the text, which may hold a password
+ */
+int admin_pull_read(const char *text, size_t size, struct pull **ret_pull, const char **ret_wrong);
 
 #endif

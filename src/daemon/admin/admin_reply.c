@@ -33,10 +33,10 @@ void admin_reply_problem(struct exchange *exchange, unsigned status, const char 
     if (status == 401)
         exchange_header(exchange, "WWW-Authenticate", "Bearer realm=\"sluiced\"");
     json_open(&json, NULL, '{');
-    json_string(&json, "type", "about:blank");
-    json_string(&json, "title", http_status_text(status));
-    json_unsigned(&json, "status", status);
-    json_string(&json, "detail", detail);
+    json_put_string(&json, "type", "about:blank");
+    json_put_string(&json, "title", http_status_text(status));
+    json_put_unsigned(&json, "status", status);
+    json_put_string(&json, "detail", detail);
     json_close(&json, '}');
     if (json.failed) {
         free(json.text);

@@ -218,7 +218,7 @@ static unsigned method_of(sluice_http_text name) {
 /* It may hold a password. */
 static void forget_content(struct peer *peer) {
     if (peer->content)
-        explicit_bzero(peer->content, CONTENT_MOST + 1);
+        explicit_bzero(peer->content, CONTENT_MOST);
     free(peer->content);
     peer->content = NULL;
     peer->content_size = 0;
@@ -230,7 +230,7 @@ static int take_content(struct peer *peer, sluice_chain *from) {
     const size_t room = peer->content_size < CONTENT_MOST ? CONTENT_MOST - peer->content_size : 0;
     sluice_slice slice;
     if (size > 0 && !peer->content)
-        peer->content = calloc(1, CONTENT_MOST + 1);
+        peer->content = calloc(1, CONTENT_MOST);
     int error = size > 0 && !peer->content ? -ENOMEM : 0;
     if (!error && size > 0 && room > 0) {
         error = sluice_chain_take(from, size < room ? size : room, &slice);

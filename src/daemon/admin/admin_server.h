@@ -33,8 +33,7 @@ struct admin_call {
     enum admin_method method;
     const char *path, *query; /* query: NULL without one */
     const sluice_http_request *request;
-    /* the body, with a NUL behind it; NULL: there is none, or it is longer than is kept */
-    char *content;
+    const char *content; /* the body; NULL: there is none, or it is longer than is kept */
     size_t content_size; /* of the body as it came */
     const char *peer;    /* address and port, or "unix" */
 };

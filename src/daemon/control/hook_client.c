@@ -74,14 +74,14 @@ static void on_called(unsigned status, void *user) {
 static struct json write_body(const struct hook_query *job) {
     struct json json = {0};
     json_open(&json, NULL, '{');
-    json_string(&json, "event", hook_kind_name(job->event));
-    json_string(&json, "stream", job->stream);
-    json_string(&json, "protocol", job->protocol);
-    json_string(&json, "address", job->peer);
+    json_put_string(&json, "event", hook_kind_name(job->event));
+    json_put_string(&json, "stream", job->stream);
+    json_put_string(&json, "protocol", job->protocol);
+    json_put_string(&json, "address", job->peer);
     if (job->event == HOOK_PLAY && job->of_recording)
-        json_string(&json, "recording", job->recording);
+        json_put_string(&json, "recording", job->recording);
     else if (job->event == HOOK_PLAY)
-        json_null(&json, "recording");
+        json_put_null(&json, "recording");
     json_close(&json, '}');
     return json;
 }

@@ -24,9 +24,9 @@ static void begin(struct json *json, enum hook_kind event, const char *stream) {
     char now[TIME_TEXT];
     format_now(now);
     json_open(json, NULL, '{');
-    json_string(json, "event", hook_kind_name(event));
-    json_string(json, "time", now);
-    json_string(json, "stream", stream);
+    json_put_string(json, "event", hook_kind_name(event));
+    json_put_string(json, "time", now);
+    json_put_string(json, "stream", stream);
 }
 
 /* Takes the text over. NULL without memory. */
@@ -64,12 +64,12 @@ void hook_event_unpublish(const struct stream *stream, uint64_t now, const char 
     if (!*worker->options->hooks[HOOK_UNPUBLISH].host)
         return;
     begin(&json, HOOK_UNPUBLISH, stream->name);
-    json_string(&json, "protocol", source->protocol);
-    json_string(&json, "address", source->peer);
-    json_unsigned(&json, "id", stream->publisher_id);
-    json_real(&json, "seconds", (double)(now - source->since) / 1000);
-    json_unsigned(&json, "bytes", stream->bytes);
-    json_string(&json, "reason", reason);
+    json_put_string(&json, "protocol", source->protocol);
+    json_put_string(&json, "address", source->peer);
+    json_put_unsigned(&json, "id", stream->publisher_id);
+    json_put_real(&json, "seconds", (double)(now - source->since) / 1000);
+    json_put_unsigned(&json, "bytes", stream->bytes);
+    json_put_string(&json, "reason", reason);
     tell(worker, &json, HOOK_UNPUBLISH, stream->name);
 }
 
@@ -79,12 +79,12 @@ void hook_event_stop(const struct session *session, const struct player *player,
     if (!*worker->options->hooks[HOOK_STOP].host)
         return;
     begin(&json, HOOK_STOP, player->stream->name);
-    json_string(&json, "protocol", player_protocol(player));
-    json_string(&json, "address", session->peer);
-    json_unsigned(&json, "id", player->id);
-    json_real(&json, "seconds", (double)(worker_now(worker) - player->since) / 1000);
-    json_unsigned(&json, "bytes", player->bytes_sent);
-    json_string(&json, "reason", reason);
+    json_put_string(&json, "protocol", player_protocol(player));
+    json_put_string(&json, "address", session->peer);
+    json_put_unsigned(&json, "id", player->id);
+    json_put_real(&json, "seconds", (double)(worker_now(worker) - player->since) / 1000);
+    json_put_unsigned(&json, "bytes", player->bytes_sent);
+    json_put_string(&json, "reason", reason);
     tell(worker, &json, HOOK_STOP, player->stream->name);
 }
 
@@ -101,11 +101,11 @@ struct hook_event *hook_event_recording(const struct record_done *done) {
     snprintf(stream, sizeof stream, "%.*s", (int)(slash - done->path), done->path);
     format_begin(slash + 1, start);
     begin(&json, HOOK_RECORD, stream);
-    json_string(&json, "directory", done->directory);
-    json_string(&json, "file", done->path);
-    json_string(&json, "start", start);
-    json_real(&json, "seconds", (double)done->duration_ms / 1000);
-    json_unsigned(&json, "bytes", done->bytes);
-    json_bool(&json, "repaired", done->repaired);
+    json_put_string(&json, "directory", done->directory);
+    json_put_string(&json, "file", done->path);
+    json_put_string(&json, "start", start);
+    json_put_real(&json, "seconds", (double)done->duration_ms / 1000);
+    json_put_unsigned(&json, "bytes", done->bytes);
+    json_put_bool(&json, "repaired", done->repaired);
     return finish(&json, HOOK_RECORD, stream);
 }

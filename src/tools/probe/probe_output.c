@@ -44,24 +44,24 @@ static void print_tag_json(const sluice_flv_tag *tag, int64_t offset) {
     char codec[CODEC_NAME];
     codec_name(tag->view.codec, codec);
     json_open(&json, NULL, '{');
-    json_string(&json, "type", "tag");
+    json_put_string(&json, "type", "tag");
     if (offset >= 0)
-        json_unsigned(&json, "offset", (uint64_t)offset);
+        json_put_unsigned(&json, "offset", (uint64_t)offset);
     else
-        json_null(&json, "offset");
-    json_string(&json, "track", type_of(tag));
+        json_put_null(&json, "offset");
+    json_put_string(&json, "track", type_of(tag));
     if (tag->view.multitrack)
-        json_unsigned(&json, "id", tag->view.track);
-    json_string(&json, "kind", stats_kind(tag));
-    json_unsigned(&json, "dts", tag->timestamp);
-    json_real(&json, "pts", (double)pts_of(tag));
-    json_unsigned(&json, "size", stats_size(tag));
-    json_unsigned(&json, "payload", tag->size);
-    json_bool(&json, "key", is_key(tag));
+        json_put_unsigned(&json, "id", tag->view.track);
+    json_put_string(&json, "kind", stats_kind(tag));
+    json_put_unsigned(&json, "dts", tag->timestamp);
+    json_put_real(&json, "pts", (double)pts_of(tag));
+    json_put_unsigned(&json, "size", stats_size(tag));
+    json_put_unsigned(&json, "payload", tag->size);
+    json_put_bool(&json, "key", is_key(tag));
     if (tag->type == SLUICE_FLV_SCRIPT)
-        json_null(&json, "codec");
+        json_put_null(&json, "codec");
     else
-        json_string(&json, "codec", codec);
+        json_put_string(&json, "codec", codec);
     json_close(&json, '}');
     print_json(&json);
 }
@@ -91,13 +91,13 @@ static unsigned channels(const struct stats_track *track) {
 /* As JSON. */
 
 static void put_keys(struct json *json, const struct stats_track *track) {
-    json_unsigned(json, "key_frames", track->key_frames);
+    json_put_unsigned(json, "key_frames", track->key_frames);
     if (track->key_frames < 2)
         return;
     json_open(json, "key_interval", '{');
-    json_real(json, "least", (double)track->least_key / 1000);
-    json_real(json, "mean", (double)(track->last_key - track->first_key) / 1000 / (double)(track->key_frames - 1));
-    json_real(json, "most", (double)track->most_key / 1000);
+    json_put_real(json, "least", (double)track->least_key / 1000);
+    json_put_real(json, "mean", (double)(track->last_key - track->first_key) / 1000 / (double)(track->key_frames - 1));
+    json_put_real(json, "most", (double)track->most_key / 1000);
     json_close(json, '}');
 }
 
@@ -105,64 +105,64 @@ static void put_track(struct json *json, const struct stats_track *track, int ki
     char codec[CODEC_NAME];
     codec_name(track->codec, codec);
     json_open(json, NULL, '{');
-    json_string(json, "type", track_names[kind]);
-    json_unsigned(json, "id", track->id);
-    json_string(json, "codec", codec);
+    json_put_string(json, "type", track_names[kind]);
+    json_put_unsigned(json, "id", track->id);
+    json_put_string(json, "codec", codec);
     if (*track->profile)
-        json_string(json, "profile", track->profile);
+        json_put_string(json, "profile", track->profile);
     if (*track->level)
-        json_string(json, "level", track->level);
+        json_put_string(json, "level", track->level);
     if (kind == STATS_VIDEO && track->has_config) {
-        json_unsigned(json, "width", track->config.width);
-        json_unsigned(json, "height", track->config.height);
+        json_put_unsigned(json, "width", track->config.width);
+        json_put_unsigned(json, "height", track->config.height);
     }
     if (kind == STATS_AUDIO && sample_rate(track)) {
-        json_unsigned(json, "sample_rate", sample_rate(track));
-        json_unsigned(json, "channels", channels(track));
+        json_put_unsigned(json, "sample_rate", sample_rate(track));
+        json_put_unsigned(json, "channels", channels(track));
     }
-    json_unsigned(json, "headers", track->headers);
-    json_unsigned(json, "frames", track->frames);
+    json_put_unsigned(json, "headers", track->headers);
+    json_put_unsigned(json, "frames", track->frames);
     if (kind == STATS_VIDEO) {
-        json_real(json, "frame_rate", stats_frame_rate(track));
+        json_put_real(json, "frame_rate", stats_frame_rate(track));
         put_keys(json, track);
     }
-    json_unsigned(json, "bytes", track->bytes);
-    json_unsigned(json, "largest_frame", track->largest);
-    json_real(json, "bit_rate", stats_bit_rate(track));
+    json_put_unsigned(json, "bytes", track->bytes);
+    json_put_unsigned(json, "largest_frame", track->largest);
+    json_put_real(json, "bit_rate", stats_bit_rate(track));
     if (track->has_times) {
-        json_real(json, "start", (double)track->first / 1000);
-        json_real(json, "duration", (double)stats_track_duration(track) / 1000);
+        json_put_real(json, "start", (double)track->first / 1000);
+        json_put_real(json, "duration", (double)stats_track_duration(track) / 1000);
     }
-    json_unsigned(json, "timestamps_back", track->back);
-    json_unsigned(json, "jumps", track->jumps);
-    json_unsigned(json, "gaps", track->gaps);
+    json_put_unsigned(json, "timestamps_back", track->back);
+    json_put_unsigned(json, "jumps", track->jumps);
+    json_put_unsigned(json, "gaps", track->gaps);
     json_close(json, '}');
 }
 
 static void put_metadata(struct json *json, const sluice_flv_metadata *metadata) {
     json_open(json, "metadata", '{');
-    json_real(json, "width", metadata->width);
-    json_real(json, "height", metadata->height);
-    json_real(json, "frame_rate", metadata->frame_rate);
-    json_real(json, "video_data_rate", metadata->video_data_rate);
-    json_real(json, "audio_data_rate", metadata->audio_data_rate);
+    json_put_real(json, "width", metadata->width);
+    json_put_real(json, "height", metadata->height);
+    json_put_real(json, "frame_rate", metadata->frame_rate);
+    json_put_real(json, "video_data_rate", metadata->video_data_rate);
+    json_put_real(json, "audio_data_rate", metadata->audio_data_rate);
     json_close(json, '}');
 }
 
 static void put_faults(struct json *json, const struct stats *stats) {
-    json_unsigned(json, "errors", stats->errors);
-    json_unsigned(json, "warnings", stats->warnings);
+    json_put_unsigned(json, "errors", stats->errors);
+    json_put_unsigned(json, "warnings", stats->warnings);
     json_open(json, "faults", '[');
     for (uint32_t i = 0; i < stats->fault_count; i++) {
         const struct stats_fault *fault = &stats->faults[i];
         json_open(json, NULL, '{');
-        json_string(json, "level", fault->is_error ? "error" : "warning");
-        json_string(json, "what", fault->what);
+        json_put_string(json, "level", fault->is_error ? "error" : "warning");
+        json_put_string(json, "what", fault->what);
         if (fault->offset >= 0)
-            json_unsigned(json, "offset", (uint64_t)fault->offset);
+            json_put_unsigned(json, "offset", (uint64_t)fault->offset);
         else
-            json_null(json, "offset");
-        json_string(json, "text", fault->text);
+            json_put_null(json, "offset");
+        json_put_string(json, "text", fault->text);
         json_close(json, '}');
     }
     json_close(json, ']');
@@ -172,17 +172,17 @@ static void print_summary_json(const struct probe_options *options, const struct
                                const struct probe_end *end) {
     struct json json = {0};
     json_open(&json, NULL, '{');
-    json_string(&json, "type", "summary");
-    json_string(&json, "container", end->container);
+    json_put_string(&json, "type", "summary");
+    json_put_string(&json, "container", end->container);
     if (options->target.kind == TARGET_FILE)
-        json_string(&json, "input", options->input);
+        json_put_string(&json, "input", options->input);
     if (end->size >= 0)
-        json_unsigned(&json, "size", (uint64_t)end->size);
-    json_real(&json, "duration", (double)stats_duration(stats) / 1000);
-    json_unsigned(&json, "tags", stats->tags);
+        json_put_unsigned(&json, "size", (uint64_t)end->size);
+    json_put_real(&json, "duration", (double)stats_duration(stats) / 1000);
+    json_put_unsigned(&json, "tags", stats->tags);
     if (end->has_flags) {
-        json_bool(&json, "header_video", end->flags & SLUICE_FLV_HAS_VIDEO);
-        json_bool(&json, "header_audio", end->flags & SLUICE_FLV_HAS_AUDIO);
+        json_put_bool(&json, "header_video", end->flags & SLUICE_FLV_HAS_VIDEO);
+        json_put_bool(&json, "header_audio", end->flags & SLUICE_FLV_HAS_AUDIO);
     }
     json_open(&json, "tracks", '[');
     for (int i = 0; i < STATS_TRACKS * STATS_MOST; i++)
@@ -193,7 +193,7 @@ static void print_summary_json(const struct probe_options *options, const struct
         put_metadata(&json, &stats->metadata);
     put_faults(&json, stats);
     if (end->reason)
-        json_string(&json, "ended", end->reason);
+        json_put_string(&json, "ended", end->reason);
     json_close(&json, '}');
     print_json(&json);
 }

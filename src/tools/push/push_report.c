@@ -111,16 +111,16 @@ void push_report_second(struct push *push) {
     if (push->options->json) {
         struct json json = {0};
         json_open(&json, NULL, '{');
-        json_string(&json, "type", "second");
-        json_real(&json, "seconds", (double)(now - push->begun_at) / 1000);
-        json_unsigned(&json, "publishing", sent.active);
-        json_real(&json, "sent_mbit_per_s", out);
-        json_unsigned(&json, "late", sent.late);
-        json_unsigned(&json, "playing", played.active);
-        json_real(&json, "received_mbit_per_s", in);
-        json_unsigned(&json, "lost", played.lost + played.rtp_lost);
-        json_unsigned(&json, "stalled", stalled.active);
-        json_unsigned(&json, "failures", sent.failures + played.failures);
+        json_put_string(&json, "type", "second");
+        json_put_real(&json, "seconds", (double)(now - push->begun_at) / 1000);
+        json_put_unsigned(&json, "publishing", sent.active);
+        json_put_real(&json, "sent_mbit_per_s", out);
+        json_put_unsigned(&json, "late", sent.late);
+        json_put_unsigned(&json, "playing", played.active);
+        json_put_real(&json, "received_mbit_per_s", in);
+        json_put_unsigned(&json, "lost", played.lost + played.rtp_lost);
+        json_put_unsigned(&json, "stalled", stalled.active);
+        json_put_unsigned(&json, "failures", sent.failures + played.failures);
         json_close(&json, '}');
         print_json(&json);
         return;
@@ -141,44 +141,44 @@ void push_report_second(struct push *push) {
 
 static void put_times(struct json *json, const char *name, const struct push_times *times) {
     json_open(json, name, '{');
-    json_unsigned(json, "samples", times->count);
+    json_put_unsigned(json, "samples", times->count);
     if (times->count > 0) {
-        json_real(json, "mean", mean(times));
-        json_unsigned(json, "p50", percentile(times, 50));
-        json_unsigned(json, "p99", percentile(times, 99));
-        json_unsigned(json, "most", times->most);
+        json_put_real(json, "mean", mean(times));
+        json_put_unsigned(json, "p50", percentile(times, 50));
+        json_put_unsigned(json, "p99", percentile(times, 99));
+        json_put_unsigned(json, "most", times->most);
     }
     json_close(json, '}');
 }
 
 static void put_senders(struct json *json, const struct push *push, const struct sums *sums, uint64_t ms) {
     json_open(json, "publishers", '{');
-    json_unsigned(json, "count", push->options->publishers);
-    json_unsigned(json, "served", sums->served);
-    json_unsigned(json, "failed", sums->failed);
-    json_unsigned(json, "reconnects", sums->reconnects);
-    json_unsigned(json, "failures", sums->failures);
-    json_unsigned(json, "tags", sums->frames);
-    json_unsigned(json, "late", sums->late);
-    json_unsigned(json, "bytes", sums->bytes);
-    json_real(json, "mbit_per_s", mbit(sums->bytes, ms));
+    json_put_unsigned(json, "count", push->options->publishers);
+    json_put_unsigned(json, "served", sums->served);
+    json_put_unsigned(json, "failed", sums->failed);
+    json_put_unsigned(json, "reconnects", sums->reconnects);
+    json_put_unsigned(json, "failures", sums->failures);
+    json_put_unsigned(json, "tags", sums->frames);
+    json_put_unsigned(json, "late", sums->late);
+    json_put_unsigned(json, "bytes", sums->bytes);
+    json_put_real(json, "mbit_per_s", mbit(sums->bytes, ms));
     json_close(json, '}');
 }
 
 static void put_watchers(struct json *json, const struct push *push, const struct sums *sums, uint64_t ms) {
     json_open(json, "players", '{');
-    json_unsigned(json, "count", push->options->players);
-    json_unsigned(json, "served", sums->served);
-    json_unsigned(json, "failed", sums->failed);
-    json_unsigned(json, "reconnects", sums->reconnects);
-    json_unsigned(json, "failures", sums->failures);
-    json_unsigned(json, "frames", sums->frames);
-    json_unsigned(json, "lost", sums->lost);
-    json_unsigned(json, "rtp_lost", sums->rtp_lost);
-    json_unsigned(json, "unmatched", sums->unmatched);
-    json_unsigned(json, "timestamps_back", sums->back);
-    json_unsigned(json, "bytes", sums->bytes);
-    json_real(json, "mbit_per_s", mbit(sums->bytes, ms));
+    json_put_unsigned(json, "count", push->options->players);
+    json_put_unsigned(json, "served", sums->served);
+    json_put_unsigned(json, "failed", sums->failed);
+    json_put_unsigned(json, "reconnects", sums->reconnects);
+    json_put_unsigned(json, "failures", sums->failures);
+    json_put_unsigned(json, "frames", sums->frames);
+    json_put_unsigned(json, "lost", sums->lost);
+    json_put_unsigned(json, "rtp_lost", sums->rtp_lost);
+    json_put_unsigned(json, "unmatched", sums->unmatched);
+    json_put_unsigned(json, "timestamps_back", sums->back);
+    json_put_unsigned(json, "bytes", sums->bytes);
+    json_put_real(json, "mbit_per_s", mbit(sums->bytes, ms));
     put_times(json, "startup_ms", &push->startup);
     put_times(json, "latency_ms", &push->latency);
     json_close(json, '}');
@@ -197,19 +197,19 @@ static void print_total_json(const struct push *push, const struct sums *sent, c
     struct json json = {0};
     uint64_t ms = push->ended_at - push->begun_at;
     json_open(&json, NULL, '{');
-    json_string(&json, "type", "total");
-    json_real(&json, "seconds", (double)ms / 1000);
-    json_bool(&json, "served", served);
+    json_put_string(&json, "type", "total");
+    json_put_real(&json, "seconds", (double)ms / 1000);
+    json_put_bool(&json, "served", served);
     put_senders(&json, push, sent, ms);
     put_watchers(&json, push, played, ms);
     json_open(&json, "stalled", '{');
-    json_unsigned(&json, "count", push->options->stalled);
-    json_unsigned(&json, "begun", stalled->begun);
+    json_put_unsigned(&json, "count", push->options->stalled);
+    json_put_unsigned(&json, "begun", stalled->begun);
     json_close(&json, '}');
-    json_unsigned(&json, "payload_bytes_copied", copied(push));
+    json_put_unsigned(&json, "payload_bytes_copied", copied(push));
     json_open(&json, "failures", '[');
     for (uint32_t i = 0; i < push->failure_count && i < PUSH_FAILURES; i++)
-        json_string(&json, NULL, push->failures[i].text);
+        json_put_string(&json, NULL, push->failures[i].text);
     json_close(&json, ']');
     json_close(&json, '}');
     print_json(&json);

@@ -96,7 +96,7 @@ static int make_list(struct http_record *record, int root) {
         return error;
     struct json *json = &record->list;
     json_open(json, NULL, '{');
-    json_string(json, "stream", record->stream);
+    json_put_string(json, "stream", record->stream);
     json_open(json, "recordings", '[');
     for (size_t i = 0; i < page->count; i++) {
         const struct record_entry *entry = &page->entries[i];
@@ -105,17 +105,17 @@ static int make_list(struct http_record *record, int root) {
         snprintf(path, sizeof path, "%s%s/%s", prefix, record->stream, entry->name);
         http_resource_describe(&resource, entry->bytes, entry->modified, 0);
         json_open(json, NULL, '{');
-        json_string(json, "file", entry->name);
-        json_string(json, "path", path);
-        json_unsigned(json, "bytes", entry->bytes);
-        json_string(json, "modified", resource.modified);
+        json_put_string(json, "file", entry->name);
+        json_put_string(json, "path", path);
+        json_put_unsigned(json, "bytes", entry->bytes);
+        json_put_string(json, "modified", resource.modified);
         json_close(json, '}');
     }
     json_close(json, ']');
     if (*page->next)
-        json_string(json, "next", page->next);
+        json_put_string(json, "next", page->next);
     else
-        json_null(json, "next");
+        json_put_null(json, "next");
     json_close(json, '}');
     free(page->entries);
     page->entries = NULL;
