@@ -56,7 +56,8 @@ static void drop_slowest(struct stream *stream, void *user) {
 
 static void want_room(struct stream *stream, void *user) {
     (void)user;
-    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->want_room)
             sink->type->want_room(sink);
 }

@@ -22,6 +22,9 @@ void stream_add_sink(struct stream *stream, struct stream_sink *sink) {
     struct stream_sink **link = &stream->sinks;
     while (*link && (*link)->type->rank < sink->type->rank)
         link = &(*link)->next;
+    for (struct stream_sink_walk *walk = stream->walks; walk; walk = walk->outer)
+        if (walk->link == link && sink->type->rank <= walk->rank)
+            walk->link = &sink->next;
     sink->next = *link;
     *link = sink;
 }
@@ -30,7 +33,27 @@ void stream_remove_sink(struct stream *stream, struct stream_sink *sink) {
     struct stream_sink **link = &stream->sinks;
     while (*link != sink)
         link = &(*link)->next;
+    for (struct stream_sink_walk *walk = stream->walks; walk; walk = walk->outer)
+        if (walk->link == &sink->next)
+            walk->link = link;
     *link = sink->next;
+}
+
+struct stream_sink *stream_first_sink(struct stream *stream, struct stream_sink_walk *walk) {
+    *walk = (struct stream_sink_walk){.link = &stream->sinks, .outer = stream->walks};
+    stream->walks = walk;
+    return stream_next_sink(stream, walk);
+}
+
+struct stream_sink *stream_next_sink(struct stream *stream, struct stream_sink_walk *walk) {
+    struct stream_sink *sink = *walk->link;
+    if (sink) {
+        walk->rank = sink->type->rank;
+        walk->link = &sink->next;
+    } else {
+        stream->walks = walk->outer;
+    }
+    return sink;
 }
 
 struct stream_sink *stream_find_sink(const struct stream *stream, const struct stream_sink_type *type) {
@@ -107,8 +130,8 @@ void stream_unref(struct stream *stream) {
         registry_uncount(stream->registry);
     stream_add_totals(stream, &stream->registry->gone);
     forget_media(stream);
-    for (struct stream_sink *sink = stream->sinks, *next; sink; sink = next) {
-        next = sink->next;
+    for (struct stream_sink *sink; (sink = stream->sinks);) {
+        stream->sinks = sink->next;
         if (sink->type->freed)
             sink->type->freed(sink);
     }
@@ -128,7 +151,8 @@ static void begin(struct stream *stream) {
     stream->beyond_tracks = 0;
     stream->bytes = stream->rate_bytes = stream->bits_per_second = 0;
     stream->video_frames = stream->audio_frames = stream->frames_dropped = 0;
-    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->begun)
             sink->type->begun(sink, stream);
 }
@@ -163,11 +187,10 @@ void stream_detach(struct stream *stream, uint64_t now) {
     stream->bits_per_second = 0;
     forget_media(stream);
     track_payloads_rest(&stream->registry->payloads);
-    for (struct stream_sink *sink = stream->sinks, *next; sink; sink = next) {
-        next = sink->next;
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->ended)
             sink->type->ended(sink, stream);
-    }
     publish_lock_released(stream);
 }
 
@@ -343,7 +366,8 @@ static void settle(struct stream *stream) {
     tracks_settle(&stream->audio);
     if (registry->opened && !stream->fed_by)
         registry->opened(stream, registry->opened_user);
-    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->opened)
             sink->type->opened(sink, stream);
     if (!(stream->seen & SLUICE_FLV_HAS_VIDEO) || gop_blocks(stream) == 0 || stream->gop.blocks > gop_blocks(stream))
@@ -358,7 +382,8 @@ size_t stream_pinned(const struct stream *stream) {
 void stream_lose(struct stream *stream) {
     stream->frames_dropped++;
     gop_drop(&stream->gop);
-    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->lost)
             sink->type->lost(sink, stream);
 }
@@ -402,7 +427,8 @@ static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
         gop_add(&stream->gop, packet, &stream->headers, gop_blocks(stream));
     else
         collect(stream, packet);
-    for (struct stream_sink *sink = stream->sinks; sink; sink = sink->next)
+    struct stream_sink_walk walk;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
         if (sink->type->packet)
             sink->type->packet(sink, stream, packet, flags);
     if (!stream->settled && is_settled(stream, packet, flags))

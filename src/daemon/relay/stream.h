@@ -119,8 +119,9 @@ struct stream {
     uint64_t left_at;          /* loop time since which there is no publisher */
     /* loop time; 0: it is not kept for its last publisher. A reference of its own */
     uint64_t kept_until;
-    const char *left_why;      /* the last publisher that has left; or NULL */
-    struct stream_sink *sinks; /* by rank */
+    const char *left_why;           /* the last publisher that has left; or NULL */
+    struct stream_sink *sinks;      /* by rank */
+    struct stream_sink_walk *walks; /* that are under way, the innermost first */
     struct stream_sink player_sink;
     struct player *players;
     uint32_t player_count;
@@ -187,10 +188,18 @@ struct stream_tag {
     struct packet_loan loan;
 };
 
-/* Sinks: one that is removed is its owner's again. NULL where there is none of that type. */
+/*
+ * Sinks: one that is removed is its owner's again. Of one rank, the last that was added is called
+ * first. NULL where there is none of that type.
+ */
 void stream_add_sink(struct stream *stream, struct stream_sink *sink);
 void stream_remove_sink(struct stream *stream, struct stream_sink *sink);
 struct stream_sink *stream_find_sink(const struct stream *stream, const struct stream_sink_type *type);
+
+/* The sinks one after the other, which may be removed and added meanwhile; to the end, which is
+ * NULL. */
+struct stream_sink *stream_first_sink(struct stream *stream, struct stream_sink_walk *walk);
+struct stream_sink *stream_next_sink(struct stream *stream, struct stream_sink_walk *walk);
 
 void stream_unref(struct stream *stream);
 

@@ -22,7 +22,11 @@ enum stream_sink_rank {
     SINK_RECORDER,
 };
 
-/* Each may be NULL. Only ended() may remove the sink that is called; opened() may add others. */
+/*
+ * Each may be NULL. In all but has_begun() and freed() a sink may remove itself or others, and add
+ * others: one that is removed is not called any more, one that is added is called for the same
+ * event if its rank is higher than that of the sink that is called. None may let go of the stream.
+ */
 struct stream_sink_type {
     enum stream_sink_rank rank;
 
@@ -52,13 +56,20 @@ struct stream_sink_type {
     /* Blocks are used up: asks for those back that are lent. */
     void (*want_room)(struct stream_sink *sink);
 
-    /* The stream is freed. */
+    /* The stream is freed, and has removed the sink. */
     void (*freed)(struct stream_sink *sink);
 };
 
 struct stream_sink {
     const struct stream_sink_type *type;
     struct stream_sink *next; /* in the stream's list */
+};
+
+/* A call of all sinks of a stream, while they come and go; one may be inside another. */
+struct stream_sink_walk {
+    struct stream_sink **link;      /* to the next one */
+    enum stream_sink_rank rank;     /* of the one that is called */
+    struct stream_sink_walk *outer; /* or NULL */
 };
 
 #endif
