@@ -145,7 +145,6 @@ struct sluice_io {
     bool one_block; /* no receive is to take more than a block; set by one_block() */
     /* its last receive has ended for want of a block, or of room in the one that it had */
     bool starved;
-    bool filled_up;       /* its last receive took all the room that it had; io_uring's alone */
     uint64_t starvations; /* times that it had to wait for a block */
     bool wanting;         /* and does so, or is to be armed again: io_uring's alone */
     /* it waits for a block, and there was none; or has done so. Cleared by who looks */

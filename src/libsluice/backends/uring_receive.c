@@ -415,22 +415,22 @@ static bool fills_up(const sluice_block *block, uint32_t n, uint32_t room) {
  * Takes the blocks that the kernel has filled: a bundle fills neighbouring slots, each but the last
  * to the length that its entry has. That may be less than the block: since Linux 6.10 a receive
  * shortens the entry where it expects its bytes to end, and when none come the entry stays short
- * for the next one. The slot's own content is believed, not the id alone. False when the kernel
- * names a block that it does not have.
+ * for the next one. The slot's own content is believed, not the id alone. Whether the last block is
+ * filled up, or -EIO: the kernel names a block that it does not have.
  */
-static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
+static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     buffer_ring *ring = ring_of(u, io);
     sluice_block *block;
+    bool filled_up;
     io->taken = taken_lately(u, io);
     io->taken_at = u->turn;
     io->served = true;
     ring->filled_bytes += n;
-    io->filled_up = false;
     do {
         uint32_t slot = id++ & (ring->entries - 1);
         block = ring->slots[slot];
         if (!block)
-            return false;
+            return -EIO;
         ring->slots[slot] = NULL;
         ring->count--;
         ring->filled_blocks++;
@@ -438,7 +438,7 @@ static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         pool_from_kernel(ring->pool, block);
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
-        io->filled_up = fills_up(block, block->length, room);
+        filled_up = fills_up(block, block->length, room);
         note_written(block->data, block->length);
         n -= block->length;
         if (io->cancelled) {
@@ -448,22 +448,26 @@ static bool take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         aim_drop(io);
         sluice_chain_append(&io->chain, block);
     } while (n > 0);
-    return true;
+    return filled_up;
 }
 
-/* The bytes of one completion go to the chain. 0, or the error that the stream cannot survive. */
+/*
+ * The bytes of one completion go to the chain. 1 when they took all the room that the receive had,
+ * 0 when they did not, or the error that the stream cannot survive.
+ */
 static int take_bytes(uring *u, sluice_io *io, int result, uint32_t flags) {
     if (result > 0 && !(flags & IORING_CQE_F_BUFFER)) {
         if (io->cancelled)
             return 0;
         note_written(block_tail_data(io->aim), (uint32_t)result);
-        io->filled_up = fills_up(io->aim, (uint32_t)result, block_tail(io->aim));
-        return aim_filled(io, (uint32_t)result);
+        bool filled_up = fills_up(io->aim, (uint32_t)result, block_tail(io->aim));
+        int error = aim_filled(io, (uint32_t)result);
+        return error ? error : filled_up;
     }
     /* An end of the stream can carry a block on some kernels; an error never does, whatever its
      * flags say. */
     if (result >= 0 && (flags & IORING_CQE_F_BUFFER))
-        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result) ? 0 : -EIO;
+        return take_filled(u, io, flags >> IORING_CQE_BUFFER_SHIFT, (uint32_t)result);
     return 0;
 }
 
@@ -532,17 +536,18 @@ static void target_completed(uring *u, sluice_io *io, int result) {
 /*
  * Whether a receive has ended for want of room, so that what waits behind it has waited for a
  * window already. One that goes on by itself also ends, without an error, with what fills the last
- * block; one that takes no more than a block ends with each.
+ * block; one that takes no more than a block ends with each. @filled_up: of what it brought.
  */
-static bool found_no_room(const uring *u, sluice_io *io, int result) {
-    return result == -ENOBUFS || (result > 0 && io->receiving == IO_RECV_MULTI && is_multishot(u, io)) ||
-           (result > 0 && io->receiving != IO_RECV_MULTI && io->filled_up);
+static bool found_no_room(const uring *u, sluice_io *io, int result, bool filled_up) {
+    if (result <= 0)
+        return result == -ENOBUFS;
+    return io->receiving == IO_RECV_MULTI ? is_multishot(u, io) : filled_up;
 }
 
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     bool goes_on = flags & IORING_CQE_F_MORE;
     bool pressed = pool_is_pressed(ring_of(u, io)->pool);
-    int error = take_bytes(u, io, result, flags);
+    int taken = take_bytes(u, io, result, flags);
     if (result > 0) {
         u->receives++;
         u->received += (uint32_t)result;
@@ -551,7 +556,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     bool promised = goes_on && result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY;
     set_promised(u, io, promised && io->receiving == IO_RECV_MULTI);
     if (!goes_on) {
-        io->starved = found_no_room(u, io, result);
+        io->starved = found_no_room(u, io, result, taken > 0);
         if (io->receiving == IO_RECV_AIMED)
             io_queue_remove(&ring_of(u, io)->aimed, io);
         receive_is_over(u, io);
@@ -561,14 +566,14 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         count_starvation(io);
     if (io->cancelled)
         return;
-    if (result > 0 && !error) {
+    if (result > 0 && taken >= 0) {
         aim_judge(io, (uint32_t)result);
         target_tell_received(io);
     }
-    if (error || (!goes_on && !is_passing(result))) {
+    if (taken < 0 || (!goes_on && !is_passing(result))) {
         if (goes_on)
             stop(u, io);
-        target_tell_ended(io, error ? error : result);
+        target_tell_ended(io, taken < 0 ? taken : result);
     } else if (!goes_on && (io->wants_receive || target_pending(io))) {
         if (aim_is_wanted(io, pressed))
             aim_take(io);
