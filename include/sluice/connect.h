@@ -1,9 +1,10 @@
 /**
  * @file connect.h
- * Connecting to a server from a loop.
+ * Connects to a server from a loop.
  *
- * The caller resolves names: resolvers block or need an event loop of their own. If a name has
- * several addresses, call sluice_connect() for the next one from the callback of the previous one.
+ * The caller resolves names, because resolvers block or need an event loop of their own. If a name
+ * has several addresses, call sluice_connect() for the next one from the callback of the previous
+ * one.
  *
  * Threads: the loop's.
  */
@@ -22,18 +23,18 @@
 extern "C" {
 #endif
 
-/** A connection that is being made; opaque. */
+/** A pending connection attempt; opaque. */
 typedef struct sluice_connector sluice_connector;
 
-/** What to connect to, and how. Zero in any field means its default. */
+/** Options of a connection attempt. Zero in any field means its default. */
 typedef struct sluice_connect_options {
     size_t size; /**< sizeof(sluice_connect_options). */
-    /** Of the server: IPv4, IPv6 or Unix. Read within the call. No default. */
+    /** The server's: IPv4, IPv6 or Unix. Read only during the call. No default. */
     const struct sockaddr *address;
-    socklen_t length; /**< Bytes of it. */
-    /** To connect from; port 0 lets the system choose. Default: it chooses both. */
+    socklen_t length; /**< Size of @c address, bytes. */
+    /** Local address; port 0 lets the system choose the port. Default: the system chooses both. */
     const struct sockaddr *local;
-    socklen_t local_length; /**< Bytes of it. */
+    socklen_t local_length; /**< Size of @c local, bytes. */
     /** Time limit, milliseconds. Default: the kernel's, about two minutes for TCP. */
     uint32_t timeout_ms;
 } sluice_connect_options;
@@ -68,8 +69,8 @@ SLUICE_API int sluice_connect(sluice_loop *loop, const sluice_connect_options *o
                               sluice_connector **ret_connector);
 
 /**
- * Cancels: closes the socket; the callback is not called. Not allowed once the callback has been
- * called. NULL is allowed.
+ * Cancels the attempt and closes the socket; the callback is not called. Not allowed once the
+ * callback has been called. NULL is allowed.
  */
 SLUICE_API void sluice_connect_cancel(sluice_connector *connector);
 
