@@ -168,7 +168,7 @@ static void read_pull_request(const word *w) {
     int error = admin_pull_read(w->text, w->length, &pull, &wrong);
     FUZZ_CHECK((error == 0) == (pull != NULL) && (error == -EINVAL) == (wrong != NULL));
     if (pull)
-        check_written(pull->option);
+        check_written(&pull->option);
     pull_free(pull);
 }
 

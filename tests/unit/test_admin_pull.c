@@ -60,10 +60,10 @@ static void read_pulls(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pull *pull = NULL;
         assert_int_equal(read_body(rows[i].body, strlen(rows[i].body), &pull), 0);
-        assert_string_equal(pull->option->target.url, "rtsp://h/p");
-        assert_string_equal(pull->option->password, "geheim");
-        assert_string_equal(pull->option->name, "live/x");
-        assert_int_equal(pull->option->on_demand, rows[i].on_demand);
+        assert_string_equal(pull->option.target.url, "rtsp://h/p");
+        assert_string_equal(pull->option.password, "geheim");
+        assert_string_equal(pull->option.name, "live/x");
+        assert_int_equal(pull->option.on_demand, rows[i].on_demand);
         assert_int_equal(pull->ttl_ms, rows[i].ttl_ms);
         pull_free(pull);
     }

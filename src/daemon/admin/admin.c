@@ -424,7 +424,7 @@ static void create_pull(struct admin *admin, struct exchange *exchange, const st
             return;
         }
         command.id = command.pull->id;
-        memcpy(command.stream, command.pull->option->name, sizeof command.stream);
+        memcpy(command.stream, command.pull->option.name, sizeof command.stream);
         ask(admin, exchange, route, &command, true);
     }
 }

@@ -165,7 +165,7 @@ static void take_pull(const struct pull *pull, void *user) {
     uint64_t now = worker_now(context->worker);
     struct snapshot *snapshot = context->snapshot;
     if (snapshot->pull_options)
-        snapshot->pull_options[snapshot->pull_count] = *pull->option;
+        snapshot->pull_options[snapshot->pull_count] = pull->option;
     struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
@@ -178,7 +178,7 @@ static void take_pull(const struct pull *pull, void *user) {
         .expires = pull->expires_at > 0,
         .ttl_ms = pull->expires_at > now ? pull->expires_at - now : 0,
     };
-    snprintf(to->stream, sizeof to->stream, "%s", pull->option->name);
+    snprintf(to->stream, sizeof to->stream, "%s", pull->option.name);
     memcpy(to->place, pull->target.place, sizeof to->place);
     memcpy(to->reason, pull->reason, sizeof to->reason);
 }

@@ -52,9 +52,8 @@ int pull_new(const struct pull_option *option, uint64_t ttl_ms, struct pull **re
     pull->id = object_id_new();
     pull->source = PULL_REQUESTED;
     pull->ttl_ms = ttl_ms;
-    pull->copy = *option;
-    pull->option = &pull->copy;
-    pull->target = pull->option->target;
+    pull->option = *option;
+    pull->target = pull->option.target;
     *ret_pull = pull;
     return 0;
 }
@@ -70,7 +69,7 @@ void pull_free(struct pull *pull) {
 static void settle(struct pull *pull, struct worker *worker) {
     pull->worker = worker;
     pull->job = (struct connect_job){.loop = worker->loop, .done = connected, .user = pull, .fd = -1};
-    pull_machine_init(&pull->machine, pull->option->on_demand, worker_now(worker));
+    pull_machine_init(&pull->machine, pull->option.on_demand, worker_now(worker));
 }
 
 static void discard(void *prepared) {
@@ -100,7 +99,7 @@ static void close_pulls(void *component) {
 
 static bool has(const struct pulls *pulls, const struct pull_option *option) {
     for (const struct pull *pull = pulls->list; pull; pull = pull->next)
-        if (!pull->is_removed && pull->source == PULL_CONFIGURED && pull_option_equal(pull->option, option))
+        if (!pull->is_removed && pull->source == PULL_CONFIGURED && pull_option_equal(&pull->option, option))
             return true;
     return false;
 }
@@ -110,8 +109,8 @@ static bool has(const struct pulls *pulls, const struct pull_option *option) {
 static bool keep(const struct pull_options *options, const struct pull *pull) {
     const bool is_configured = pull->source == PULL_CONFIGURED;
     for (size_t i = 0; i < options->count; i++)
-        if (is_configured ? pull_option_equal(&options->list[i], pull->option)
-                          : strcmp(options->list[i].name, pull->option->name) == 0)
+        if (is_configured ? pull_option_equal(&options->list[i], &pull->option)
+                          : strcmp(options->list[i].name, pull->option.name) == 0)
             return is_configured;
     return !is_configured;
 }
@@ -145,11 +144,11 @@ void pull_log_state(const struct pull *pull) {
                                                                          : LOG_DEBUG;
     const char *name = pull_state_name(state);
     if (state != PULL_BACKOFF) {
-        LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name});
+        LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name});
         return;
     }
     uint64_t wait = pull->machine.retry_at - pull->machine.since;
-    LOG(level, "pull", {"stream", pull->option->name}, {"from", pull->target.place}, {"state", name},
+    LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name},
         {"reason", pull->reason}, {"failures", log_unsigned(pull->machine.failures).text},
         {"retry_ms", log_unsigned(wait).text});
 }
@@ -164,7 +163,7 @@ void pull_fail(struct pull *pull, const char *reason) {
 }
 
 static bool is_taken(const struct pull *pull) {
-    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option.name);
     return stream && publish_lock_is_held(stream);
 }
 
@@ -185,7 +184,7 @@ static void begin_connecting(struct pull *pull) {
 }
 
 static void begin(struct pull *pull) {
-    pull->target = pull->option->target;
+    pull->target = pull->option.target;
     begin_connecting(pull);
 }
 
@@ -202,7 +201,7 @@ void pull_redirect(struct pull *pull, const struct pull_target *target) {
 static void start_session(struct pull *pull, int fd) {
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    int error = pull->option->type->start(pull, fd, &pull->session);
+    int error = pull->option.type->start(pull, fd, &pull->session);
     if (error) {
         close(fd);
         pull_fail(pull, strerror(-error));
@@ -246,7 +245,7 @@ static void leave(struct pull *pull, int error) {
     struct session *session = pull->session;
     pull->session = NULL;
     if (session)
-        pull->option->type->leave(session, error);
+        pull->option.type->leave(session, error);
 }
 
 static void give_up(struct pull *pull) {
@@ -268,7 +267,7 @@ static void obey(struct pull *pull, enum pull_order order) {
         begin(pull);
         break;
     case PULL_KEEP_ALIVE:
-        pull->option->type->keep_alive(pull->session);
+        pull->option.type->keep_alive(pull->session);
         break;
     case PULL_LEAVE:
         leave(pull, 0);
@@ -291,7 +290,7 @@ static void halt(struct pull *pull, int error) {
 /* Its memory goes when the connector has nothing of it any more. */
 static void remove_pull(struct pull *pull, const char *reason) {
     halt(pull, 0);
-    LOG(LOG_INFO, "pull removed", {"stream", pull->option->name}, {"from", pull->target.place}, {"reason", reason});
+    LOG(LOG_INFO, "pull removed", {"stream", pull->option.name}, {"from", pull->target.place}, {"reason", reason});
     pull->is_removed = true;
     if (pull->source == PULL_REQUESTED)
         atomic_fetch_sub(&pulls_of(pull->worker)->shared->requested, 1);
@@ -300,7 +299,7 @@ static void remove_pull(struct pull *pull, const char *reason) {
 }
 
 static void tick_pull(struct pull *pull, uint64_t now) {
-    const struct stream *stream = registry_find(pull->worker->registry, pull->option->name);
+    const struct stream *stream = registry_find(pull->worker->registry, pull->option.name);
     if (pull->is_removed)
         return;
     if (pull->expires_at > 0 && now >= pull->expires_at)
@@ -320,7 +319,7 @@ static void tick(void *component, uint64_t now) {
 static void wanted(void *component, const struct stream *stream) {
     const struct pulls *pulls = component;
     for (struct pull *pull = pulls->list; pull; pull = pull->next)
-        if (strcmp(pull->option->name, stream->name) == 0)
+        if (strcmp(pull->option.name, stream->name) == 0)
             obey(pull, pull_wanted(&pull->machine, worker_now(pull->worker)));
 }
 
@@ -393,12 +392,12 @@ static int count_one(struct shared *shared) {
 
 int pulls_add(struct worker *worker, struct pull *pull) {
     struct pulls *pulls = pulls_of(worker);
-    if (!pulls || !is_ours(worker, pull->option))
+    if (!pulls || !is_ours(worker, &pull->option))
         return -ENOENT;
     if (worker->draining || worker->leaving)
         return -ESHUTDOWN;
     for (const struct pull *other = pulls->list; other; other = other->next)
-        if (!other->is_removed && strcmp(other->option->name, pull->option->name) == 0)
+        if (!other->is_removed && strcmp(other->option.name, pull->option.name) == 0)
             return -EEXIST;
     int error = count_one(pulls->shared);
     if (error)
@@ -406,8 +405,8 @@ int pulls_add(struct worker *worker, struct pull *pull) {
     settle(pull, worker);
     if (pull->ttl_ms > 0)
         pull->expires_at = worker_now(worker) + pull->ttl_ms;
-    LOG(LOG_INFO, "pull added", {"stream", pull->option->name}, {"from", pull->target.place},
-        {"mode", pull->option->on_demand ? "on-demand" : "always"}, {"ttl_ms", log_unsigned(pull->ttl_ms).text});
+    LOG(LOG_INFO, "pull added", {"stream", pull->option.name}, {"from", pull->target.place},
+        {"mode", pull->option.on_demand ? "on-demand" : "always"}, {"ttl_ms", log_unsigned(pull->ttl_ms).text});
     append(pulls, pull);
     return 0;
 }

@@ -33,8 +33,7 @@ struct pull {
     uint64_t ttl_ms;     /* 0: it does not expire */
     uint64_t expires_at; /* loop time; 0 likewise */
     struct worker *worker;
-    const struct pull_option *option; /* the copy below: options come and go */
-    struct pull_option copy;
+    struct pull_option option; /* a copy: options come and go */
     struct pull_machine machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
     struct connect_job job;

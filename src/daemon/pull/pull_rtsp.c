@@ -215,7 +215,7 @@ static void take_base(struct pull_rtsp_session *session, const sluice_rtsp_messa
 }
 
 static void on_described(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
-    const char *stream = session->pull->option->name;
+    const char *stream = session->pull->option.name;
     const sluice_http_text name = {stream, strlen(stream)};
     int error = rtsp_source_describe(&session->source, &reply->payload, session->base.worker, name);
     if (error) {
@@ -275,7 +275,7 @@ static void on_claimed(struct session *base, int error) {
 
 static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     struct pull *pull = session->pull;
-    const sluice_http_text name = {pull->option->name, strlen(pull->option->name)};
+    const sluice_http_text name = {pull->option.name, strlen(pull->option.name)};
     uint32_t most = 0;
     if (!take_session(session, reply)) {
         fail(session, -EBADMSG, "malformed Session");
@@ -340,7 +340,7 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
     }
     /* What the operator has not named may be of this host's own network, and is not the camera's to
      * have asked. */
-    if (strcasecmp(target.host, pull->option->target.host) != 0) {
+    if (strcasecmp(target.host, pull->option.target.host) != 0) {
         fail(session, -EACCES, "redirected to another host");
         return;
     }
@@ -422,7 +422,7 @@ static void on_skipped(struct pull_rtsp_session *session, size_t skipped) {
     if (session->has_skipped || !session->pull)
         return;
     session->has_skipped = true;
-    LOG(LOG_WARNING, "bytes skipped", {"stream", session->pull->option->name}, {"peer", session->base.peer},
+    LOG(LOG_WARNING, "bytes skipped", {"stream", session->pull->option.name}, {"peer", session->base.peer},
         {"bytes", log_unsigned(skipped).text});
 }
 
@@ -660,7 +660,7 @@ static int parse(const char *url, size_t length, struct pull_target *ret_target,
 
 /* Another host is not told what was meant for the one of the option. */
 static struct rtsp_login login_of(const struct pull *pull) {
-    const struct pull_option *option = pull->option;
+    const struct pull_option *option = &pull->option;
     bool is_same_host = strcasecmp(pull->target.host, option->target.host) == 0;
     return (struct rtsp_login){
         .user = option->has_user && is_same_host ? option->user : NULL,
