@@ -92,11 +92,12 @@ struct io_events {
 
 /*
  * How a descriptor receives. From MULTI on, io_uring has one receive of it under way, which counts
- * in operations; README.md has the table of transitions. epoll uses OFF and WAITING (for a block)
- * only.
+ * in operations, and from TARGET on it is one into the target; README.md has the table of
+ * transitions. epoll uses OFF and WAITING (for a block) only.
  */
 enum io_receiving {
-    /* none; one is wanted only while a completion is handled, which then queues it */
+    /* none; one is wanted only while a completion is handled, which then queues it. Set by stop()
+     * where it waited, and by receive_is_over() */
     IO_RECV_OFF,
     IO_RECV_WAITING, /* in its ring's queue for arming; set by wait_for_arming() */
     IO_RECV_MULTI,   /* armed for as many blocks as come; set by arm_select() */
@@ -104,8 +105,12 @@ enum io_receiving {
     IO_RECV_SINGLE,
     /* armed for the free end of io.aim, in the queue of the aimed; set by arm_aimed() */
     IO_RECV_AIMED,
-    IO_RECV_TARGET,   /* armed for the target; set by arm_target() */
-    IO_RECV_STOPPING, /* armed, and its cancel is on its way, or due; set by cancel_receive() */
+    /* armed for blocks, and its cancel is on its way, or due; set by cancel_receive() */
+    IO_RECV_STOPPING,
+    IO_RECV_TARGET, /* armed for the target; set by arm_target() */
+    /* the same, and its cancel is on its way, or due: the target is dropped when the kernel is done
+     * with it; set by cancel_receive(), which only stop_into() and cancel() lead to from TARGET */
+    IO_RECV_TARGET_STOPPING,
 };
 
 /* What the epoll backend, which knows readiness only and of the above OFF and WAITING, remembers of
@@ -127,8 +132,6 @@ struct io_target {
     uint8_t *memory; /* for the next byte; NULL: there is no target */
     size_t left;     /* bytes that are still to come */
     size_t done;     /* and that have come; stays when the target is dropped */
-    bool armed;      /* the kernel may write to it */
-    bool stopping;   /* it is to be dropped when the kernel is done with it; set by stop_into() */
 };
 
 /* A descriptor as the backend sees it; a part of a connection or listener. Zero but for fd, events

@@ -33,7 +33,6 @@ bool target_set(sluice_io *io, void *memory, size_t n) {
 
 void target_drop(sluice_io *io) {
     io->target.memory = NULL;
-    io->target.stopping = false;
 }
 
 uint32_t target_room(const sluice_io *io) {

@@ -445,7 +445,7 @@ static void send_due_cancels(uring *u) {
     u->cancels_due = false;
     uring_receive_send_due_cancels(u);
     for (sluice_io *io = u->cancelled.first; io && !u->cancels_due; io = io->queue_next) {
-        if (io->receiving == IO_RECV_STOPPING)
+        if (io->receiving == IO_RECV_STOPPING || io->receiving == IO_RECV_TARGET_STOPPING)
             uring_cancel(u, io, URING_TAG_RECEIVE);
         if (io->accepting)
             uring_cancel(u, io, URING_TAG_ACCEPT);

@@ -166,7 +166,6 @@ static void arm_aimed(uring *u, sluice_io *io, struct io_uring_sqe *sqe) {
  */
 static void arm_target(sluice_io *io, struct io_uring_sqe *sqe) {
     io_uring_prep_recv(sqe, io->fd, io->target.memory, target_room(io), 0);
-    io->target.armed = true;
     io->receiving = IO_RECV_TARGET;
 }
 
@@ -266,7 +265,7 @@ static void set_promised(uring *u, sluice_io *io, bool promised) {
 /* In no other queue than that of the promised. */
 static void cancel_receive(uring *u, sluice_io *io) {
     set_promised(u, io, false);
-    io->receiving = IO_RECV_STOPPING;
+    io->receiving = io->receiving == IO_RECV_TARGET ? IO_RECV_TARGET_STOPPING : IO_RECV_STOPPING;
     io->cancel_due = !uring_cancel(u, io, URING_TAG_RECEIVE);
     if (io->cancel_due)
         io_queue_push(&u->stopping, io);
@@ -499,6 +498,7 @@ static void stop(uring *u, sluice_io *io) {
         break;
     case IO_RECV_OFF:
     case IO_RECV_STOPPING:
+    case IO_RECV_TARGET_STOPPING:
         break;
     }
 }
@@ -512,8 +512,8 @@ static void receive_is_over(uring *u, sluice_io *io) {
 }
 
 static void target_completed(uring *u, sluice_io *io, int result) {
+    bool stopping = io->receiving == IO_RECV_TARGET_STOPPING;
     receive_is_over(u, io);
-    io->target.armed = false;
     if (result > 0) {
         note_written(io->target.memory, (size_t)result);
         target_written(io, (size_t)result);
@@ -523,7 +523,7 @@ static void target_completed(uring *u, sluice_io *io, int result) {
         return;
     if (!is_passing(result)) {
         target_tell_ended(io, result);
-    } else if (io->target.stopping) {
+    } else if (stopping) {
         target_drop(io);
         io->events->placed(io);
     } else if (result > 0) {
@@ -587,7 +587,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
 }
 
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
-    if (io->target.armed)
+    if (io->receiving >= IO_RECV_TARGET)
         target_completed(u, io, result);
     else
         blocks_completed(u, io, result, flags);
@@ -620,8 +620,7 @@ void uring_receive_into(uring *u, sluice_io *io) {
 }
 
 bool uring_receive_stop_into(uring *u, sluice_io *io) {
-    if (io->target.armed) {
-        io->target.stopping = true;
+    if (io->receiving >= IO_RECV_TARGET) {
         stop(u, io);
         return false;
     }
@@ -636,7 +635,7 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool) {
         return;
     io->chain.pool = pool;
     /* A receive into the target has nothing to do with blocks. */
-    if (!io->target.armed)
+    if (io->receiving != IO_RECV_TARGET)
         stop(u, io);
     if (io->receiving == IO_RECV_OFF && (io->wants_receive || target_pending(io)))
         wait_for_arming(u, io, false);
