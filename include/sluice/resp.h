@@ -1,16 +1,16 @@
 /**
  * @file resp.h
- * RESP2 and RESP3 (the protocol of Redis) on a chain: replies in, commands out.
+ * RESP2 and RESP3 (the protocol of Redis) on a chain: reads replies, writes commands.
  *
- * Source: the Redis serialization protocol specification. Line ends are CRLF, nothing else; a line
- * feed inside a line is refused. The streamed types of RESP3 ("$?", "*?"), which no server sends,
- * are refused with -EOPNOTSUPP.
+ * Source: the Redis serialization protocol specification. Lines end with CRLF only; a line feed
+ * inside a line is rejected. The streamed types of RESP3 ("$?", "*?"), which no server sends, are
+ * rejected with -EOPNOTSUPP.
  *
- * A reply is not made into a tree: it stays the bytes that came, and a walk goes over its elements
- * in their order. Nothing is allocated for what a peer announces.
+ * A reply is not converted into a tree: it stays in its received bytes, and a walk visits its
+ * elements in order. No memory is allocated for announced sizes.
  *
- * Threads: the chain's. A walk and its values may be used on any thread while the bytes they lie in
- * are held.
+ * Threads: the chain's. A walk and its values may be used on any thread while the reply's bytes are
+ * held.
  */
 #ifndef SLUICE_RESP_H
 #define SLUICE_RESP_H
@@ -28,72 +28,74 @@ extern "C" {
 #endif
 
 enum {
-    /** Longest bulk string unless told otherwise, bytes. */
+    /** Default maximum length of a bulk string, bytes. */
     SLUICE_RESP_DEFAULT_BULK = 64 << 20,
-    /** Longest simple string, error or big number likewise, bytes. */
+    /** Default maximum length of a simple string, error or big number, bytes. */
     SLUICE_RESP_DEFAULT_LINE = 64 << 10,
-    SLUICE_RESP_DEFAULT_ELEMENTS = 1 << 20, /**< Most values in one reply likewise. */
-    SLUICE_RESP_DEFAULT_DEPTH = 32,         /**< Most aggregates inside each other likewise. */
-    SLUICE_RESP_MAX_DEPTH = 256,            /**< What the depth can be set to. */
-    /** Longest length, count, integer or boolean, bytes without type, CRLF. */
+    SLUICE_RESP_DEFAULT_ELEMENTS = 1 << 20, /**< Default maximum number of values in one reply. */
+    SLUICE_RESP_DEFAULT_DEPTH = 32,         /**< Default maximum nesting depth of aggregates. */
+    SLUICE_RESP_MAX_DEPTH = 256,            /**< Highest depth that can be set. */
+    /** Maximum length of a length, count, integer or boolean, bytes without type and CRLF. */
     SLUICE_RESP_MAX_NUMBER = 64,
-    /** The same for doubles: modules print long ones without exponent. */
+    /** The same for doubles: modules print long ones without an exponent. */
     SLUICE_RESP_MAX_DOUBLE = 384,
-    /** What sluice_resp_write_header() writes at most, bytes. */
+    /** Maximum size of a header written by sluice_resp_write_header(), bytes. */
     SLUICE_RESP_HEADER_SIZE = 23,
 };
 
-/** Types, by the byte that begins them. */
+/** Types, by their first byte. */
 typedef enum sluice_resp_type {
     SLUICE_RESP_SIMPLE = '+', /**< Simple string: a line of text. */
-    /** A line of text that begins with the error's kind, such as "ERR". */
+    /** A line of text that begins with the kind of the error, such as "ERR". */
     SLUICE_RESP_ERROR = '-',
-    SLUICE_RESP_INTEGER = ':', /**< 64 bit, signed. */
+    SLUICE_RESP_INTEGER = ':', /**< Signed 64 bits. */
     SLUICE_RESP_BULK = '$',    /**< Bulk string: any bytes. */
     SLUICE_RESP_ARRAY = '*',
     SLUICE_RESP_NULL = '_', /**< Also the "$-1" and "*-1" of RESP2. */
     SLUICE_RESP_BOOLEAN = '#',
     SLUICE_RESP_DOUBLE = ',',
-    SLUICE_RESP_BIG_NUMBER = '(', /**< Digits, perhaps behind a sign, of any length. */
+    SLUICE_RESP_BIG_NUMBER = '(', /**< Digits with an optional sign, of any length. */
     SLUICE_RESP_BULK_ERROR = '!', /**< An error as a bulk string. */
-    SLUICE_RESP_VERBATIM = '=',   /**< A bulk string that says its format. */
-    SLUICE_RESP_MAP = '%',        /**< Keys and values by turns. */
+    SLUICE_RESP_VERBATIM = '=',   /**< A bulk string with a format. */
+    SLUICE_RESP_MAP = '%',        /**< Keys and values, alternating. */
     SLUICE_RESP_SET = '~',
-    /** Out of turn: the answer to no command. The first element says its kind. */
+    /** Not a reply to a command. The first element is its kind. */
     SLUICE_RESP_PUSH = '>',
-    /** Keys and values about the value behind it, to which it is attached. */
+    /** Keys and values that describe the following value. */
     SLUICE_RESP_ATTRIBUTE = '|',
 } sluice_resp_type;
 
 /**
- * A place among the elements of a reply; a value without resources, which may be copied. The bytes
- * are borrowed from the reply's: valid as long as these are held, by the framer or by whoever has
- * kept them.
+ * A position among the elements of a reply; a value without resources, which may be copied. The
+ * bytes are borrowed from the reply: valid as long as they are held by the framer or by the caller.
  */
 typedef struct sluice_resp_walk {
-    sluice_slice rest; /**< The library's. */
-    uint64_t left;     /**< Values still to come, as far as their aggregates have been entered. */
-    uint64_t inner;    /**< The library's: elements of the aggregate that was given last. */
+    sluice_slice rest; /**< Private to the library. */
+    uint64_t left;     /**< Values still to come in the aggregates entered so far. */
+    uint64_t inner;    /**< Private to the library: elements of the last aggregate returned. */
 } sluice_resp_walk;
 
-/** One value: a reply, or an element of one. The fields that its type does not speak of are 0. */
+/** One value: a reply, or an element of one. Fields that do not apply to its type are 0. */
 typedef struct sluice_resp_value {
-    sluice_resp_type type; /**< Says which of the fields below count. */
+    sluice_resp_type type; /**< Determines which of the fields below apply. */
     bool boolean;          /**< SLUICE_RESP_BOOLEAN. */
     char format[4];        /**< SLUICE_RESP_VERBATIM: three characters such as "txt", and NUL. */
-    /** Aggregates: elements; of maps the keys and the values, that is twice their pairs. */
+    /** Aggregates: number of elements; for maps twice the number of pairs. */
     uint32_t count;
     int64_t integer; /**< SLUICE_RESP_INTEGER. */
-    /** SLUICE_RESP_DOUBLE: the nearest one; infinite beyond the range, or where it says so. */
+    /**
+     * SLUICE_RESP_DOUBLE: the nearest double; infinite if out of range or if the server sends
+     * infinity.
+     */
     double number;
     /**
-     * The payload, or the line's text behind the type; empty for aggregates and null. Borrowed:
-     * never to be released or kept itself; sluice_resp_keep() does that.
+     * The payload, or the line's text after the type; empty for aggregates and null. Borrowed: do
+     * not release or take it; keep it with sluice_resp_keep().
      */
     sluice_slice text;
     /**
-     * Over the attributes before the value (keys and values by turns); empty without. Of several
-     * only the last.
+     * The attributes before the value (keys and values, alternating); empty if there are none. If
+     * several precede the value, only the last.
      */
     sluice_resp_walk attributes;
 } sluice_resp_value;
@@ -101,37 +103,39 @@ typedef struct sluice_resp_value {
 /** A whole reply. */
 typedef struct sluice_resp_reply {
     sluice_resp_value value; /**< The reply itself. */
-    /** Over an aggregate's elements; empty for others. Copy it, then walk. */
+    /** The elements of an aggregate; empty for other types. Copy it before walking. */
     sluice_resp_walk elements;
     /**
-     * The reply as it came, attributes and line ends included. The framer's: valid until its next
-     * call; sluice_slice_take() to hold it, and with it the value, its text and its walks, of which
-     * copies may be made.
+     * The reply as received, including attributes and line ends. Owned by the framer and valid
+     * until its next call. sluice_slice_take() keeps it, and with it the value, its text and its
+     * walks, which may then be copied.
      */
     sluice_slice bytes;
 } sluice_resp_reply;
 
-/** What a framer accepts. Zero in any field means its default. */
+/** Limits of a framer. Zero in any field means its default. */
 typedef struct sluice_resp_limits {
     size_t size; /**< sizeof(sluice_resp_limits). */
-    size_t bulk; /**< Longest bulk string (also error, verbatim) in bytes, up to SIZE_MAX / 4. */
+    /** Maximum length of a bulk string (also error, verbatim), bytes, up to SIZE_MAX / 4. */
+    size_t bulk;
     /**
-     * Longest reply in bytes, all included. Default 128 MiB, or twice @c bulk where that is more.
+     * Maximum size of a reply, everything included, bytes. Default 128 MiB, or twice @c bulk if
+     * that is more.
      */
     size_t reply;
-    uint32_t line; /**< Longest simple string, error or big number in bytes. */
-    /** Most values that a reply's aggregates announce together, up to INT32_MAX. */
+    uint32_t line; /**< Maximum length of a simple string, error or big number, bytes. */
+    /** Maximum number of values announced by all aggregates of a reply, up to INT32_MAX. */
     uint32_t elements;
-    uint32_t depth; /**< Most aggregates inside each other, up to SLUICE_RESP_MAX_DEPTH. */
+    uint32_t depth; /**< Maximum nesting depth of aggregates, up to SLUICE_RESP_MAX_DEPTH. */
 } sluice_resp_limits;
 
-/** A RESP framer: the state of one connection's replies; opaque. */
+/** A RESP framer: the receiving state of one connection; opaque. */
 typedef struct sluice_resp sluice_resp;
 
 /**
  * Makes a framer at the beginning of a stream. The caller owns it.
- * @param limits what to accept, or NULL for the defaults
- * @return 0, -EINVAL (a limit out of range), -ENOMEM
+ * @param limits limits, or NULL for the defaults
+ * @return 0, -EINVAL (a limit is out of range), -ENOMEM
  */
 SLUICE_API int sluice_resp_new(const sluice_resp_limits *limits, sluice_resp **ret_resp);
 
@@ -139,49 +143,48 @@ SLUICE_API int sluice_resp_new(const sluice_resp_limits *limits, sluice_resp **r
 SLUICE_API void sluice_resp_free(sluice_resp *resp);
 
 /**
- * Makes the framer as new, for the replies of another connection: forgets an error, an open bulk
- * string, and how far the chain has been looked through; releases the last reply's bytes.
+ * Resets the framer for another connection: forgets an error, an open bulk string and the progress
+ * of the scan, and releases the last reply's bytes.
  */
 SLUICE_API void sluice_resp_reset(sluice_resp *resp);
 
 /**
- * Takes the next reply, or push, out of the chain. Nothing is consumed until it is whole. How far
- * it has been looked through is remembered, so each byte is looked at once, in however many pieces
- * it comes; bytes that somebody else takes out of the chain meanwhile make the search begin again,
- * and so does another chain. Releases the bytes of the reply before, unless they were moved out
- * with sluice_slice_take().
+ * Reads the next reply or push. Nothing is consumed until it is complete. The scan's progress is
+ * remembered, so each byte is scanned once, in however many pieces it arrives; the scan restarts if
+ * other code consumes from the chain or the call uses another chain. Releases the bytes of the
+ * previous reply, unless they were moved out with sluice_slice_take().
  *
- * @param ret_reply the reply; untouched unless 1 is returned. It lies in the framer, valid until
- *                  the framer's next call, and the framer sees whether its bytes were moved out:
- *                  keep those of this reply, never of a copy.
+ * @param ret_reply the reply; untouched unless 1 is returned. It is stored in the framer and valid
+ *                  until the framer's next call. To keep the bytes, take them from this struct, not
+ *                  from a copy: the framer must see that they were moved out
  * @return 1 (a reply), 0 (more bytes are needed: see sluice_resp_need()), -EBUSY (a bulk string is
- *         open, of which nobody has said what becomes of the rest; nothing is changed), or for
- *         good: -EPROTO (not RESP; a push inside a reply), -EOPNOTSUPP (a streamed type), -EMSGSIZE
- *         (over a limit; found by what is announced, before it is buffered)
+ *         open, and the rest of its body has been neither taken nor skipped; nothing is changed),
+ *         or for good: -EPROTO (not RESP, or a push inside a reply), -EOPNOTSUPP (a streamed type),
+ *         -EMSGSIZE (over a limit; detected from the announced sizes, before the data is buffered)
  */
 SLUICE_API int sluice_resp_next(sluice_resp *resp, sluice_chain *chain, sluice_resp_reply **ret_reply);
 
-/** Bytes that the chain must hold before the framer can say anything new; at least 1. */
+/**
+ * Number of bytes that the chain must hold before the framer can return another result; at least 1.
+ */
 SLUICE_API size_t sluice_resp_need(const sluice_resp *resp);
 
 /**
- * The next value. An aggregate is followed by its elements, their elements before the next one:
- * whoever wants an aggregate's elements takes as many values as it counts, whoever does not says
- * sluice_resp_walk_skip().
+ * Returns the next value. The elements of an aggregate follow it, depth first. To read an
+ * aggregate, take as many values as it counts; to skip its elements, call sluice_resp_walk_skip().
  * @return true (a value), false (the end; @p ret_value is untouched)
  */
 SLUICE_API bool sluice_resp_walk_next(sluice_resp_walk *walk, sluice_resp_value *ret_value);
 
 /**
- * Steps over the elements of the aggregate that the walk gave last, and all that is in them;
- * otherwise nothing.
+ * Skips the elements of the last aggregate returned, including nested ones. No effect after other
+ * values.
  */
 SLUICE_API void sluice_resp_walk_skip(sluice_resp_walk *walk);
 
 /**
- * Holds a value's text beyond the life of the reply's bytes, with references of its own. Refused
- * when the pool has no more than its reserve left, as by sluice_slice_take(). Pool owner's thread
- * only.
+ * Keeps a value's text independently of the reply's bytes, with references of its own. Like
+ * sluice_slice_take() it fails if the pool has only its reserve left. Pool owner's thread only.
  * @return 0, or -ENOBUFS (@p ret_kept untouched)
  */
 SLUICE_API int sluice_resp_keep(const sluice_resp_value *value, sluice_slice *ret_kept);
@@ -190,63 +193,62 @@ SLUICE_API int sluice_resp_keep(const sluice_resp_value *value, sluice_slice *re
 SLUICE_API bool sluice_resp_equals(const sluice_resp_value *value, const char *text);
 
 /**
- * Opens the next reply where it is a bulk string, however long: consumes its header and leaves the
- * body to the caller, to be taken in pieces by sluice_resp_bulk_take(), or out of the chain or
- * straight from the kernel by other means and then told by sluice_resp_bulk_advance(), or dropped
- * by sluice_resp_bulk_skip(). Whoever finds it longer than the memory he has for it skips it, and
- * the connection goes on.
+ * Opens the next reply if it is a bulk string of any length: consumes its header and leaves the
+ * body to the caller. The body is taken in pieces with sluice_resp_bulk_take(), or read from the
+ * chain or directly from the kernel and reported with sluice_resp_bulk_advance(), or dropped with
+ * sluice_resp_bulk_skip(). If it is too long for the caller's memory, skip it; the connection stays
+ * usable.
  *
- * Nothing is consumed when it is another reply (a push, null, an error, a bulk string with
- * attributes): then sluice_resp_next() takes it. The limits do not hold for its length, unless
- * sluice_resp_next() has been asked first and has refused it. Releases the reply before like
- * sluice_resp_next().
+ * Any other reply (a push, null, an error, a bulk string with attributes) is not consumed; read it
+ * with sluice_resp_next(). The limits do not apply to the body, unless sluice_resp_next() was
+ * called first and has rejected it. Releases the previous reply like sluice_resp_next().
  *
- * @param ret_length bytes of the body
+ * @param ret_length size of the body, bytes
  * @return 1 (open), 0 (more bytes are needed), -ENOMSG (another reply), -EBUSY (one is open, see
  *         sluice_resp_next()), or for good: as sluice_resp_next()
  */
 SLUICE_API int sluice_resp_bulk_open(sluice_resp *resp, sluice_chain *chain, uint64_t *ret_length);
 
-/** Bytes of the open bulk string's body still to come; 0 when none is open. */
+/** Bytes of the open bulk string's body still to come; 0 if none is open. */
 SLUICE_API uint64_t sluice_resp_bulk_left(const sluice_resp *resp);
 
 /**
- * Cuts what is there of the open body out of the chain, up to @p max bytes. The caller owns the
- * slice.
- * @return 1 (a slice), 0 (nothing is there, or nothing is left: see sluice_resp_bulk_left()),
- *         -EINVAL (none is open, or it is being dropped, or @p max is 0)
+ * Takes the available bytes of the open body, up to @p max. The caller owns the slice.
+ * @return 1 (a slice), 0 (nothing is available, or nothing is left: see sluice_resp_bulk_left()),
+ *         -EINVAL (none is open, it is being skipped, or @p max is 0)
  */
 SLUICE_API int sluice_resp_bulk_take(sluice_resp *resp, sluice_chain *chain, size_t max, sluice_slice *ret_slice);
 
 /**
- * Says that the caller has got the next @p n bytes of the open body by itself.
- * @return 0, -EINVAL (none is open, or it is being dropped, or more than is left; nothing is
- *   changed)
+ * Reports that the caller has consumed the next @p n bytes of the open body itself.
+ * @return 0, -EINVAL (none is open, it is being skipped, or fewer bytes are left; nothing is
+ *         changed)
  */
 SLUICE_API int sluice_resp_bulk_advance(sluice_resp *resp, uint64_t n);
 
 /**
- * Gives up what is left of the open body: it is dropped as it comes, by the calls that follow.
+ * Skips the rest of the open body: later calls drop it as it arrives.
  * @return 0, -EINVAL (none is open)
  */
 SLUICE_API int sluice_resp_bulk_skip(sluice_resp *resp);
 
 /**
- * Goes behind the open bulk string's end: drops what is to be dropped and checks the CRLF.
- * sluice_resp_next() and sluice_resp_bulk_open() do that first; for those who want to be sure
- * before they hand the bytes on.
- * @return 1 (behind it, or none was open), 0 (more bytes are needed), -EBUSY (neither taken nor
- *         skipped; nothing is changed), or for good: -EPROTO (no CRLF)
+ * Finishes the open bulk string: drops skipped bytes and checks the CRLF. sluice_resp_next() and
+ * sluice_resp_bulk_open() do this first; call it to verify the end before using the bytes.
+ * @return 1 (finished, or none was open), 0 (more bytes are needed), -EBUSY (the body was neither
+ *         taken nor skipped; nothing is changed), or for good: -EPROTO (no CRLF)
  */
 SLUICE_API int sluice_resp_bulk_close(sluice_resp *resp, sluice_chain *chain);
 
-/** One argument of a command; the bytes stay the caller's. */
+/** One argument of a command; the caller owns the bytes. */
 typedef struct sluice_resp_arg {
-    const void *data; /**< May be NULL when @c length is 0. */
+    const void *data; /**< May be NULL if @c length is 0. */
     size_t length;    /**< Bytes. */
 } sluice_resp_arg;
 
-/** What sluice_resp_write_command() writes, in bytes; SIZE_MAX when that is more than can be. */
+/**
+ * Size of the command written by sluice_resp_write_command(), bytes; SIZE_MAX if it is too large.
+ */
 SLUICE_API size_t sluice_resp_command_size(const sluice_resp_arg *args, size_t count);
 
 /**
@@ -257,28 +259,26 @@ SLUICE_API size_t sluice_resp_command_size(const sluice_resp_arg *args, size_t c
 SLUICE_API int sluice_resp_write_command(void *buffer, size_t size, const sluice_resp_arg *args, size_t count,
                                          size_t *ret_length);
 
-/**
- * What sluice_resp_write_command_header() writes, in bytes; SIZE_MAX when that is more than can be.
- */
+/** Size written by sluice_resp_write_command_header(), bytes; SIZE_MAX if it is too large. */
 SLUICE_API size_t sluice_resp_command_header_size(const sluice_resp_arg *args, size_t count, uint64_t payload);
 
 /**
- * Writes a command up to its last argument's bytes, which the caller sends from where they lie, and
- * behind them CRLF: for SET with a key of 3 and a value of 1000 bytes `*3 CRLF $3 CRLF SET CRLF $3
- * CRLF key CRLF $1000 CRLF`.
- * @param args    the arguments before the last
- * @param payload bytes of the last
+ * Writes a command without the bytes of its last argument, which the caller sends by reference,
+ * followed by CRLF. For SET with a key of 3 bytes and a value of 1000 bytes: `*3 CRLF $3 CRLF SET
+ * CRLF $3 CRLF key CRLF $1000 CRLF`.
+ * @param args       the arguments before the last
+ * @param payload    size of the last argument, bytes
  * @param ret_length bytes written
  * @return 0, -EINVAL (no argument before the last), -EMSGSIZE (@p size is too small; nothing is
- *   written)
+ *         written)
  */
 SLUICE_API int sluice_resp_write_command_header(void *buffer, size_t size, const sluice_resp_arg *args, size_t count,
                                                 uint64_t payload, size_t *ret_length);
 
 /**
- * Writes one header line, such as "*3" or "$1000" with CRLF: for commands of which more than the
- * last argument is sent by reference.
- * @param n elements, or bytes of the body
+ * Writes one header line, such as "*3" or "$1000" with CRLF: for commands with several arguments
+ * sent by reference.
+ * @param n number of elements, or size of the body in bytes
  * @return bytes written
  */
 SLUICE_API size_t sluice_resp_write_header(char buffer[SLUICE_RESP_HEADER_SIZE], sluice_resp_type type, uint64_t n);

@@ -1,17 +1,17 @@
 /**
  * @file rtp_flv.h
- * RTP to FLV: the packets of a publisher's tracks as the tags of one FLV stream.
+ * RTP to FLV: converts the packets of a publisher's tracks into the tags of one FLV stream.
  *
- * A tag's payload is one slice over the blocks into which the packets were received; what FLV puts
- * before the media (codec, composition time, lengths of NAL units) lies in small blocks of the pool
- * that is given, and is linked in between. No byte of media is moved. Parameter sets leave the
- * pictures and become sequence headers.
+ * A tag's payload is one slice over the blocks that received the packets. FLV's own fields (codec,
+ * composition time, lengths of NAL units) are written to small blocks of the given pool and linked
+ * in between. Media bytes are not copied. Parameter sets are removed from the pictures and become
+ * sequence headers.
  *
- * Time. RTP says when a picture is shown; FLV wants to know when it is decoded. That is derived
- * from the order of the times and from how far the SPS allows pictures to be reordered. The tracks
- * are brought to one clock by their sender reports; until there are such, by when they came. Where
- * reports correct that later, time is slewed by at most a quarter, so that it never goes back. A
- * jump of the sender's clock becomes a gap that is as long as the wait was, and at most 10 s.
+ * Time: RTP timestamps are presentation times, FLV needs decoding times. These are derived from the
+ * order of the timestamps and from the reordering that the SPS allows. The tracks are aligned by
+ * their sender reports, and by arrival time until reports arrive. If reports correct the alignment
+ * later, time is slewed by at most a quarter, so it never goes back. A jump of the sender's clock
+ * becomes a gap as long as the actual pause, at most 10 s.
  *
  * Threads: the pool owner's.
  */
@@ -34,30 +34,31 @@ extern "C" {
 #endif
 
 enum {
-    SLUICE_RTP_FLV_ANY = -1,          /**< In place of a payload type: whatever comes. */
-    SLUICE_RTP_FLV_TRACKS = 2,        /**< A video and an audio track. */
-    SLUICE_RTP_FLV_REPORT_SIZE = 300, /**< Longest receiver report with its CNAME, bytes. */
-    /** Time of the first frame, ms: the other track may have begun earlier. */
+    SLUICE_RTP_FLV_ANY = -1,   /**< Accepts any payload type. */
+    SLUICE_RTP_FLV_TRACKS = 2, /**< One video and one audio track. */
+    /** Maximum size of a receiver report with its CNAME, bytes. */
+    SLUICE_RTP_FLV_REPORT_SIZE = 300,
+    /** Time of the first frame, ms: the other track may have started earlier. */
     SLUICE_RTP_FLV_FIRST_TIME = 1000,
-    SLUICE_RTP_FLV_MAX_GAP_MS = 10000, /**< A step of a track's time that is longer is a jump. */
+    SLUICE_RTP_FLV_MAX_GAP_MS = 10000, /**< A longer step of a track's time is a jump. */
 };
 
-/** What has come of a track. */
+/** Counters of a track. */
 typedef struct sluice_rtp_flv_stats {
     size_t size;         /**< sizeof(sluice_rtp_flv_stats), set by the caller. */
     uint64_t packets;    /**< Received, without duplicates. */
     uint64_t lost;       /**< Missing. */
-    uint64_t reordered;  /**< Came late; what they belonged to was lost with them. */
-    uint64_t duplicates; /**< Came twice, or too late to tell. */
-    uint64_t malformed;  /**< Packets that were refused, and reports. */
-    /** Packets of another payload type: comfort noise, tones, error correction. */
+    uint64_t reordered;  /**< Received late; the data they belonged to was lost. */
+    uint64_t duplicates; /**< Received twice, or too late to be classified. */
+    uint64_t malformed;  /**< Rejected packets and reports. */
+    /** Packets of other payload types: comfort noise, tones, error correction. */
     uint64_t ignored;
     uint64_t frames;  /**< Delivered. */
-    uint64_t damaged; /**< Delivered, but with something missing in them or before them. */
-    /** Not delivered: before the first key picture, over a limit, or for want of memory. */
+    uint64_t damaged; /**< Delivered, with data missing in them or before them. */
+    /** Not delivered: before the first key picture, over a limit, or without memory. */
     uint64_t dropped;
     uint64_t jumps;  /**< Of the sender's clock. */
-    int64_t skew_us; /**< What is still to be slewed, microseconds. */
+    int64_t skew_us; /**< Correction still to be slewed, microseconds. */
 } sluice_rtp_flv_stats;
 
 /** A publisher's session; opaque. */
@@ -65,26 +66,25 @@ typedef struct sluice_rtp_flv sluice_rtp_flv;
 
 /**
  * Makes a session without tracks. The caller owns it; the pool must outlive it.
- * @param pool where blocks for headers come from: the pool of the packets, or better a class of it
- *   of small blocks
+ * @param pool source of the blocks for headers: the pool of the packets, or preferably a class of
+ *             it with small blocks
  * @return 0, -ENOMEM
  */
 SLUICE_API int sluice_rtp_flv_new(sluice_pool *pool, sluice_rtp_flv **ret_flv);
 
-/** Frees the session and all that it holds. NULL is allowed. */
+/** Frees the session and releases the slices it holds. NULL is allowed. */
 SLUICE_API void sluice_rtp_flv_free(sluice_rtp_flv *flv);
 
 /**
- * Adds a track; all of them before the first packet.
- * @param config       what SDP says of it; parameter sets may come in band
- * @param options      of the unpacker, as sluice_codec_read_fmtp() has left them; NULL for the
- *                     defaults
- * @param payload_type that SDP has given it, 0 to 127: packets of other types are ignored, as RFC
- *                     3550, section 5.1, demands; SLUICE_RTP_FLV_ANY: all are taken for the track's
- * @return the track's number, 0 or 1; -EOPNOTSUPP (FLV does not carry it: G.711 of other rates than
- *         8000 Hz or of more than two channels, AAC without its config; or its clock is faster than
- *         10 MHz, so that timestamps wrap within minutes), -EEXIST (a second one of its kind),
- *         -EINVAL (bad options or payload type), -ENOMEM
+ * Adds a track. Add all tracks before the first packet.
+ * @param config       from SDP; parameter sets may also arrive in band
+ * @param options      of the unpacker, as set by sluice_codec_read_fmtp(); NULL for the defaults
+ * @param payload_type from SDP, 0 to 127: packets of other types are ignored, as required by RFC
+ *                     3550, section 5.1; SLUICE_RTP_FLV_ANY: all packets belong to the track
+ * @return the track's number, 0 or 1; -EOPNOTSUPP (not supported by FLV: G.711 with a rate other
+ *         than 8000 Hz or more than two channels, AAC without its config; or a clock rate above 10
+ *         MHz, with which timestamps wrap within minutes), -EEXIST (a second track of the same
+ *         kind), -EINVAL (invalid options or payload type), -ENOMEM
  */
 SLUICE_API int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config *config,
                                   const sluice_rtp_unpacker_options *options, int payload_type);
@@ -93,41 +93,39 @@ SLUICE_API int sluice_rtp_flv_add(sluice_rtp_flv *flv, const sluice_codec_config
 SLUICE_API uint8_t sluice_rtp_flv_flags(const sluice_rtp_flv *flv);
 
 /**
- * Gives an RTP packet of the same pool; then call sluice_rtp_flv_next() until it says 0. References
- * are taken; the packet stays the caller's.
- * @param track as sluice_rtp_flv_add() has said
- * @param now   when it came, nanoseconds of a clock that only goes forward
- * @return 0 (also for a packet that is not used: late, doubled, of another source or payload type),
- *         -EINVAL (no such track), -EBUSY (the packet before has not been finished), -EPROTO
- *         (malformed; the next one may be well)
+ * Passes an RTP packet of the same pool to a track; then call sluice_rtp_flv_next() until it
+ * returns 0. The session takes references; the caller keeps the packet.
+ * @param track from sluice_rtp_flv_add()
+ * @param now   time of arrival, nanoseconds of a monotonic clock
+ * @return 0 (also for an unused packet: late, duplicate, or of another source or payload type),
+ *         -EINVAL (no such track), -EBUSY (the previous packet has not been finished), -EPROTO
+ *         (malformed; the next packet may be valid)
  */
 SLUICE_API int sluice_rtp_flv_push(sluice_rtp_flv *flv, unsigned track, const sluice_slice *packet, uint64_t now);
 
 /**
- * Gives an RTCP compound. Nothing is kept of it.
- * @param ret_bye if not NULL, whether the source has said goodbye
- * @return 0, -EINVAL (no such track), -EPROTO (malformed; what is before that has been used)
+ * Passes an RTCP compound to a track. The session does not keep it.
+ * @param ret_bye if not NULL, set to whether the source has sent a BYE
+ * @return 0, -EINVAL (no such track), -EPROTO (malformed; the packets before the error have been
+ *         used)
  */
 SLUICE_API int sluice_rtp_flv_push_rtcp(sluice_rtp_flv *flv, unsigned track, const sluice_slice *compound, uint64_t now,
                                         bool *ret_bye);
 
 /**
- * Takes the next tag. Its type, timestamp, size, view and payload are as sluice_flv_next() would
- * give them. Video begins with its sequence header and a key picture, audio with its sequence
- * header; when parameter sets change, there is another one. Sequence headers that SDP has told come
+ * Returns the next tag, with type, timestamp, size, view and payload as from sluice_flv_next().
+ * Video starts with its sequence header and a key picture, audio with its sequence header; a new
+ * sequence header follows each change of parameter sets. Sequence headers known from SDP come
  * before the first packet, at time 0.
- * @param ret_tag the tag; untouched unless 1 is returned. It lies in the session, valid until its
- *                next call, and the session sees whether its payload was moved out with
- *                sluice_slice_take().
- * @return 1 (a tag), 0 (there is none), or with a frame dropped: -ENOBUFS, -ENOMEM, -EMSGSIZE (it
- *         was over a limit of the unpacker's options, or of FLV); the next call goes on
+ * @param ret_tag the tag; untouched unless 1 is returned. It is stored in the session and valid
+ *                until its next call. To keep the payload, move it out of this struct with
+ *                sluice_slice_take()
+ * @return 1 (a tag), 0 (there is none), or, with a frame dropped: -ENOBUFS, -ENOMEM, -EMSGSIZE
+ *         (over a limit of the unpacker's options or of FLV); the next call continues
  */
 SLUICE_API int sluice_rtp_flv_next(sluice_rtp_flv *flv, sluice_flv_tag **ret_tag);
 
-/**
- * Ends the units that are not complete, at the end of a stream; sluice_rtp_flv_next() then delivers
- * them.
- */
+/** Ends the incomplete units, at the end of a stream; sluice_rtp_flv_next() then delivers them. */
 SLUICE_API void sluice_rtp_flv_flush(sluice_rtp_flv *flv);
 
 /**
@@ -135,16 +133,16 @@ SLUICE_API void sluice_rtp_flv_flush(sluice_rtp_flv *flv);
  * @param ssrc  the receiver's own
  * @param now   as for sluice_rtp_flv_push()
  * @param cname at most 255 bytes
- * @return bytes written, at most SLUICE_RTP_FLV_REPORT_SIZE; -EINVAL (no such track, nothing has
- *         come, too long a name), -EMSGSIZE (@p size is too small)
+ * @return bytes written, at most SLUICE_RTP_FLV_REPORT_SIZE; -EINVAL (no such track, no packet
+ *         received, or the name is too long), -EMSGSIZE (@p size is too small)
  */
 SLUICE_API int sluice_rtp_flv_report(sluice_rtp_flv *flv, unsigned track, uint32_t ssrc, uint64_t now,
                                      const char *cname, uint8_t *buffer, size_t size);
 
 /**
- * Blocks of the pool that a track's unit under assembly holds, which ends with packets that have
- * not come. After a fragment was lost it may count more than there are, until the unit's end. 0
- * where there is no such track.
+ * Number of the pool's blocks held by a track's incomplete unit, which waits for more packets.
+ * After a lost fragment the number may be too high until the unit ends. 0 if there is no such
+ * track.
  */
 SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv, unsigned track);
 
@@ -152,8 +150,8 @@ SLUICE_API size_t sluice_rtp_flv_blocks(const sluice_rtp_flv *flv, unsigned trac
 SLUICE_API int sluice_rtp_flv_get_stats(const sluice_rtp_flv *flv, unsigned track, sluice_rtp_flv_stats *ret_stats);
 
 /**
- * A track's configuration as it is now, for SDP; NULL for no such track. Valid until the session's
- * next call.
+ * A track's current configuration, for SDP; NULL if there is no such track. Valid until the
+ * session's next call.
  */
 SLUICE_API const sluice_codec_config *sluice_rtp_flv_config(const sluice_rtp_flv *flv, unsigned track);
 

@@ -1,6 +1,6 @@
 /**
  * @file websocket.h
- * WebSocket for both ends: the upgrade, messages out of a chain, frames to send.
+ * WebSocket for clients and servers: the upgrade, messages from a chain, frames to send.
  *
  * Source: RFC 6455, and IANA's registry of close codes. No extension is negotiated, so a reserved
  * bit is an error.
@@ -24,27 +24,27 @@ extern "C" {
 #endif
 
 enum {
-    /** Longest message that a framer takes unless told otherwise, bytes. */
+    /** Default maximum size of a message, bytes. */
     SLUICE_WEBSOCKET_DEFAULT_LIMIT = 1 << 20,
-    SLUICE_WEBSOCKET_MAX_HEADER = 14, /**< Longest header of a frame, bytes. */
-    /** Longest payload of a ping, pong or close, bytes. */
+    SLUICE_WEBSOCKET_MAX_HEADER = 14, /**< Maximum size of a frame header, bytes. */
+    /** Maximum payload of a ping, pong or close, bytes. */
     SLUICE_WEBSOCKET_MAX_CONTROL = 125,
-    SLUICE_WEBSOCKET_MAX_REASON = 123, /**< Longest reason in a close frame, bytes. */
-    SLUICE_WEBSOCKET_MASK_SIZE = 4,    /**< A masking key, bytes. */
-    /** Longest ping, pong or close with its header, bytes. */
+    SLUICE_WEBSOCKET_MAX_REASON = 123, /**< Maximum length of the reason in a close frame, bytes. */
+    SLUICE_WEBSOCKET_MASK_SIZE = 4,    /**< Size of a masking key, bytes. */
+    /** Maximum size of a ping, pong or close with its header, bytes. */
     SLUICE_WEBSOCKET_CONTROL_SIZE = 131,
-    SLUICE_WEBSOCKET_NONCE_SIZE = 16,  /**< What Sec-WebSocket-Key encodes, bytes. */
-    SLUICE_WEBSOCKET_KEY_SIZE = 24,    /**< Sec-WebSocket-Key, characters. */
-    SLUICE_WEBSOCKET_ACCEPT_SIZE = 28, /**< Sec-WebSocket-Accept, characters. */
+    SLUICE_WEBSOCKET_NONCE_SIZE = 16,  /**< Size of the random value in Sec-WebSocket-Key, bytes. */
+    SLUICE_WEBSOCKET_KEY_SIZE = 24,    /**< Length of Sec-WebSocket-Key, characters. */
+    SLUICE_WEBSOCKET_ACCEPT_SIZE = 28, /**< Length of Sec-WebSocket-Accept, characters. */
 };
 
-/** The end at which a framer stands. */
+/** Role of a framer. */
 typedef enum sluice_websocket_role {
     SLUICE_WEBSOCKET_SERVER, /**< Reads masked frames, writes unmasked ones. */
     SLUICE_WEBSOCKET_CLIENT, /**< Reads unmasked frames, writes masked ones. */
 } sluice_websocket_role;
 
-/** What a frame or message is. */
+/** Opcode of a frame or message. */
 typedef enum sluice_websocket_opcode {
     SLUICE_WEBSOCKET_CONTINUATION = 0, /**< A further frame of a message; only for writing. */
     SLUICE_WEBSOCKET_TEXT = 1,
@@ -63,7 +63,8 @@ enum {
     SLUICE_WEBSOCKET_GOING_AWAY = 1001,
     SLUICE_WEBSOCKET_PROTOCOL_ERROR = 1002,
     SLUICE_WEBSOCKET_UNSUPPORTED_DATA = 1003,
-    SLUICE_WEBSOCKET_NO_STATUS = 1005, /**< Never sent: stands for a close frame without a code. */
+    /** Never sent: reported for a close frame without a code. */
+    SLUICE_WEBSOCKET_NO_STATUS = 1005,
     SLUICE_WEBSOCKET_INVALID_DATA = 1007,
     SLUICE_WEBSOCKET_POLICY_VIOLATION = 1008,
     SLUICE_WEBSOCKET_TOO_BIG = 1009,
@@ -77,36 +78,36 @@ enum {
 /** Settings of a framer. Zero in any field means its default. */
 typedef struct sluice_websocket_options {
     size_t size; /**< sizeof(sluice_websocket_options). */
-    /** Longest payload of one data frame, bytes. Default: what the message may still have. */
+    /** Maximum payload of one data frame, bytes. Default: the remaining size of the message. */
     uint64_t max_frame;
     /**
-     * Longest message, all its frames together, bytes. Default SLUICE_WEBSOCKET_DEFAULT_LIMIT; none
-     * with @c pieces.
+     * Maximum size of a message over all its frames, bytes. Default SLUICE_WEBSOCKET_DEFAULT_LIMIT;
+     * unlimited with @c pieces.
      */
     uint64_t max_message;
     /**
-     * Deliver data as it comes, in pieces, instead of whole messages: for relaying what is too long
-     * to hold, or has no end. A piece never spans frames, nothing of a message is held back, and
-     * text is checked as far as it has come.
+     * Deliver data in pieces as it arrives, instead of whole messages: for relaying messages that
+     * are too long to hold, or endless. A piece never spans frames, no data is held back, and text
+     * is checked as far as it has arrived.
      */
     bool pieces;
 } sluice_websocket_options;
 
-/** One message, one piece of it, or one control frame. */
+/** A message, a piece of one, or a control frame. */
 typedef struct sluice_websocket_message {
-    sluice_websocket_opcode opcode; /**< Of the message, in every piece of it. */
-    bool first;                     /**< The message begins here. Always true but for pieces. */
-    bool last;                      /**< The message ends here. Always true but for pieces. */
-    /** SLUICE_WEBSOCKET_CLOSE: why, SLUICE_WEBSOCKET_NO_STATUS if not said. Else 0. */
+    sluice_websocket_opcode opcode; /**< Opcode of the message, also in each of its pieces. */
+    bool first;                     /**< First piece of the message; true for whole messages. */
+    bool last;                      /**< Last piece of the message; true for whole messages. */
+    /** SLUICE_WEBSOCKET_CLOSE: the close code, or SLUICE_WEBSOCKET_NO_STATUS. Otherwise 0. */
     uint16_t close_code;
     /**
-     * The payload, unmasked; of a close frame the reason, UTF-8. The framer's: valid until its next
-     * call; sluice_slice_take() to hold it.
+     * The payload, unmasked; for a close frame the reason, UTF-8. Owned by the framer and valid
+     * until its next call; keep it with sluice_slice_take().
      */
     sluice_slice payload;
 } sluice_websocket_message;
 
-/** A WebSocket framer: the receiving side of one connection behind its upgrade; opaque. */
+/** A WebSocket framer: the receiving side of one connection after the upgrade; opaque. */
 typedef struct sluice_websocket sluice_websocket;
 
 /**
@@ -118,79 +119,78 @@ SLUICE_API int sluice_websocket_new(sluice_websocket_role role, const sluice_web
                                     sluice_websocket **ret_websocket);
 
 /**
- * Frees the framer and releases the last message's payload, and the frames of a message that is not
- * complete. NULL is allowed.
+ * Frees the framer and releases the last message's payload and the frames of an incomplete message.
+ * NULL is allowed.
  */
 SLUICE_API void sluice_websocket_free(sluice_websocket *websocket);
 
 /**
- * Takes the next message or control frame out of the chain. The frames of a message are joined by
- * reference; control frames between them are delivered as they come. Nothing of a frame is consumed
- * until it is whole (with pieces: until there is a piece). Releases the payload of the message
- * before, unless it was moved out with sluice_slice_take().
+ * Reads the next message or control frame. The frames of a message are joined by reference; control
+ * frames between them are delivered as they arrive. Nothing of a frame is consumed until it is
+ * complete (with @c pieces: until a piece is available). Releases the payload of the previous
+ * message, unless it was moved out with sluice_slice_take().
  *
- * A server's framer unmasks in place, in the chain's blocks: of a frame that is not whole, too. So
- * the bytes that are not consumed must be writable and the chain's alone, as received ones are, and
- * nobody else may read them; a chain to which slices were appended that others hold is not for it.
- * Bytes consumed before, in the same block, are not touched.
+ * A server's framer unmasks in place, in the chain's blocks, also in incomplete frames. Unconsumed
+ * bytes must therefore be writable and must not be read by other code. This is true for received
+ * bytes, but not for a chain with appended slices that are also held elsewhere. Bytes of the same
+ * block that were consumed before are not changed.
  *
- * Behind a close frame nothing means anything: what comes is dropped, and there is no further
- * message.
+ * After a close frame, further data is dropped and no more messages are returned.
  *
- * @param ret_message the message; untouched unless 1 is returned. It lies in the framer, valid
- *                    until the framer's next call, and the framer sees whether its payload was
- *                    moved out: keep the payload of this message, never of a copy.
+ * @param ret_message the message; untouched unless 1 is returned. It is stored in the framer and
+ *                    valid until the framer's next call. To keep the payload, take it from this
+ *                    struct, not from a copy: the framer must see that it was moved out
  * @return 1 (a message), 0 (more bytes are needed: see sluice_websocket_need()), or for good, each
- *         with its sluice_websocket_close_code(): -EPROTO (a frame that may not be), -EILSEQ (text,
- *         or a close frame's reason, that is not UTF-8; found at the first byte that cannot be),
- *         -EMSGSIZE (a frame or message over its limit, found before it is buffered, or frames so
- *         small that their bookkeeping would outweigh the data), -ENOBUFS (too many views in use),
- *         -ENOMEM
+ *         with its sluice_websocket_close_code(): -EPROTO (an invalid frame), -EILSEQ (text or a
+ *         close reason that is not UTF-8, detected at the first invalid byte), -EMSGSIZE (a frame
+ *         or message over its limit, detected before it is buffered, or frames so small that their
+ *         bookkeeping exceeds the data), -ENOBUFS (too many views in use), -ENOMEM
  */
 SLUICE_API int sluice_websocket_next(sluice_websocket *websocket, sluice_chain *chain,
                                      sluice_websocket_message **ret_message);
 
 /**
- * Bytes that the chain must hold before sluice_websocket_next() can say anything new; at least 1.
+ * Number of bytes that the chain must hold before sluice_websocket_next() can return another
+ * result; at least 1.
  */
 SLUICE_API size_t sluice_websocket_need(const sluice_websocket *websocket);
 
 /**
- * The code of the close frame to send: after an error of sluice_websocket_next() what tells the
- * peer of it, after a close frame of the peer its own code, to be sent back (which may be
- * SLUICE_WEBSOCKET_NO_STATUS). Else 0.
+ * The code for the close frame to send: after an error of sluice_websocket_next() the code for that
+ * error; after a close frame from the peer its own code, to be echoed (possibly
+ * SLUICE_WEBSOCKET_NO_STATUS). Otherwise 0.
  */
 SLUICE_API uint16_t sluice_websocket_close_code(const sluice_websocket *websocket);
 
-/** Whether a code may stand in a close frame: 1000 to 1003, 1007 to 1014, 3000 to 4999. */
+/** Whether a code is allowed in a close frame: 1000 to 1003, 1007 to 1014, 3000 to 4999. */
 SLUICE_API bool sluice_websocket_is_close_code(unsigned code);
 
 /**
- * Writes a frame's header; the payload follows it as it is (server) or masked with the key
- * (client). Control frames between the frames of a message are allowed, other messages are not.
- * @param opcode SLUICE_WEBSOCKET_CONTINUATION for all frames of a message but the first
- * @param last   the message ends with this frame
- * @param length payload, bytes
- * @param mask   for a client SLUICE_WEBSOCKET_MASK_SIZE bytes that cannot be guessed, new for each
- *               frame (getrandom(2)); NULL for a server
- * @return bytes written, 2 to SLUICE_WEBSOCKET_MAX_HEADER; -EINVAL (no such opcode, 2^63 bytes or
- *         more, a control frame that is too long or not the last; nothing is written)
+ * Writes a frame header; the payload follows, unchanged (server) or masked with the key (client).
+ * Control frames may be sent between the frames of a message, other messages may not.
+ * @param opcode SLUICE_WEBSOCKET_CONTINUATION for all frames of a message except the first
+ * @param last   true for the last frame of a message
+ * @param length payload size, bytes
+ * @param mask   for a client, SLUICE_WEBSOCKET_MASK_SIZE unpredictable bytes, new for each frame
+ *               (getrandom(2)); NULL for a server
+ * @return bytes written, 2 to SLUICE_WEBSOCKET_MAX_HEADER; -EINVAL (unknown opcode, 2^63 bytes or
+ *         more, or a control frame that is too long or fragmented; nothing is written)
  */
 SLUICE_API int sluice_websocket_write_header(uint8_t buffer[SLUICE_WEBSOCKET_MAX_HEADER],
                                              sluice_websocket_opcode opcode, bool last, uint64_t length,
                                              const uint8_t *mask);
 
 /**
- * Masks or unmasks in place (it is the same). For a client's payload before it is sent: memory of
- * the caller's own, or the pieces of a slice that it has kept and that nobody else reads.
- * @param offset bytes of the same frame's payload that lie before these
+ * Masks or unmasks in place (the operation is its own inverse). For a client's payload before it is
+ * sent: the caller's own memory, or the pieces of a retained slice that no other code reads.
+ * @param offset position of these bytes in the frame's payload
  */
 SLUICE_API void sluice_websocket_mask(void *bytes, size_t n, const uint8_t mask[SLUICE_WEBSOCKET_MASK_SIZE],
                                       uint64_t offset);
 
 /**
- * Writes a whole ping.
- * @param payload what the pong will carry back; may be NULL when @p length is 0
+ * Writes a complete ping.
+ * @param payload returned by the peer's pong; may be NULL if @p length is 0
  * @param mask    as for sluice_websocket_write_header()
  * @return bytes written; -EINVAL (more than SLUICE_WEBSOCKET_MAX_CONTROL bytes; nothing is written)
  */
@@ -198,66 +198,63 @@ SLUICE_API int sluice_websocket_write_ping(uint8_t buffer[SLUICE_WEBSOCKET_CONTR
                                            size_t length, const uint8_t *mask);
 
 /**
- * Writes the whole pong that answers a ping. The payload, at most 125 bytes, is written anew, not
- * counted as copied.
- * @param ping what sluice_websocket_next() has delivered
+ * Writes a complete pong in reply to a ping. The payload, at most 125 bytes, is copied; this does
+ * not count in bytes_copied.
+ * @param ping a message from sluice_websocket_next()
  * @param mask as for sluice_websocket_write_header()
- * @return bytes written; -EINVAL (it is no ping; nothing is written)
+ * @return bytes written; -EINVAL (not a ping; nothing is written)
  */
 SLUICE_API int sluice_websocket_write_pong(uint8_t buffer[SLUICE_WEBSOCKET_CONTROL_SIZE],
                                            const sluice_websocket_message *ping, const uint8_t *mask);
 
 /**
- * Writes a whole close frame; no other frame may follow it.
- * @param code   why; SLUICE_WEBSOCKET_NO_STATUS writes neither code nor reason
- * @param reason UTF-8, at most SLUICE_WEBSOCKET_MAX_REASON bytes and a NUL; NULL for none
+ * Writes a complete close frame; no other frame may follow it.
+ * @param code   the close code; SLUICE_WEBSOCKET_NO_STATUS writes neither code nor reason
+ * @param reason UTF-8, NUL-terminated, at most SLUICE_WEBSOCKET_MAX_REASON bytes; NULL for none
  * @param mask   as for sluice_websocket_write_header()
- * @return bytes written; -EINVAL (a code that may not be sent, a reason that is too long, not
- *         UTF-8, or without a code; nothing is written)
+ * @return bytes written; -EINVAL (a code that must not be sent, or a reason that is too long, not
+ *         UTF-8, or given without a code; nothing is written)
  */
 SLUICE_API int sluice_websocket_write_close(uint8_t buffer[SLUICE_WEBSOCKET_CONTROL_SIZE], uint16_t code,
                                             const char *reason, const uint8_t *mask);
 
 /**
- * Checks a request to become a WebSocket, for a server. Answer it with status 101 and the headers
- * "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Accept" and, where one is chosen,
- * "Sec-WebSocket-Protocol"; the bytes behind the head are the first frames. Who lets browsers in
- * checks "Origin" too.
- * @param ret_accept the value of Sec-WebSocket-Accept, not terminated by NUL; untouched on failure
- * @return 0, -ENOENT (no upgrade to WebSocket is asked for: an ordinary request), -EPROTO (it is,
- *         but not as it must be), -EPROTONOSUPPORT (a version other than 13);
- *         sluice_websocket_error_status() has the answer
+ * Checks an upgrade request, for a server. Accept it with status 101 and the headers "Upgrade:
+ * websocket", "Connection: Upgrade", "Sec-WebSocket-Accept" and, if a subprotocol is selected,
+ * "Sec-WebSocket-Protocol"; the bytes after the head are the first frames. A server for browsers
+ * must also check "Origin".
+ * @param ret_accept value of Sec-WebSocket-Accept, not NUL-terminated; untouched on failure
+ * @return 0, -ENOENT (an ordinary request without an upgrade to WebSocket), -EPROTO (an invalid
+ *         upgrade request), -EPROTONOSUPPORT (a version other than 13).
+ *         sluice_websocket_error_status() returns the HTTP status
  */
 SLUICE_API int sluice_websocket_upgrade(const sluice_http_request *request,
                                         char ret_accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]);
 
 /**
- * The HTTP status to refuse a request with after an error of sluice_websocket_upgrade(): 400, or
- * 426, to which the headers "Upgrade: websocket" and "Sec-WebSocket-Version: 13" belong. After
- * -ENOENT 426 too: for a resource that is nothing but a WebSocket.
+ * The HTTP status for an error of sluice_websocket_upgrade(): 400, or 426 with the headers
+ * "Upgrade: websocket" and "Sec-WebSocket-Version: 13". For -ENOENT it is 426, too: for a resource
+ * that only serves WebSocket.
  */
 SLUICE_API unsigned sluice_websocket_error_status(int error);
 
 /**
- * Chooses a subprotocol: the first that the request names and the server offers.
- * @param offered names, compared with case
- * @return one of @p offered, NULL when there is none: then the answer names none, and the client
- *   decides
+ * Selects a subprotocol: the first one in the request that the server offers.
+ * @param offered names, compared case-sensitively
+ * @return one of @p offered; NULL if none matches: then do not send the header, and the client
+ *         decides
  */
 SLUICE_API const char *sluice_websocket_select_protocol(const sluice_http_request *request, const char *const *offered,
                                                         size_t count);
 
 /**
- * The value of Sec-WebSocket-Key for a client's request, not terminated by NUL.
+ * Makes the value of Sec-WebSocket-Key for a client's request, not NUL-terminated.
  * @param nonce random bytes, new for each connection
  */
 SLUICE_API void sluice_websocket_make_key(const uint8_t nonce[SLUICE_WEBSOCKET_NONCE_SIZE],
                                           char ret_key[SLUICE_WEBSOCKET_KEY_SIZE]);
 
-/**
- * The value of Sec-WebSocket-Accept that belongs to a Sec-WebSocket-Key; neither is terminated by
- * NUL.
- */
+/** Computes Sec-WebSocket-Accept from Sec-WebSocket-Key; neither is NUL-terminated. */
 SLUICE_API void sluice_websocket_accept_key(const char key[SLUICE_WEBSOCKET_KEY_SIZE],
                                             char ret_accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]);
 
