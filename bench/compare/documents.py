@@ -17,6 +17,8 @@ REGIONS = {
     "bench/README.md": {"sweeps": summary.sweeps, "peers-publishers": summary.peers_publishers,
                         "peers-players": summary.peers_players, "targets": summary.targets, "sittings": summary.sittings},
 }
+# Plots of several recordings, shown in README.md.
+PLOTS = {"costs": summary.costs_plot}
 REGION = re.compile(r"(<!-- figures: ([a-z-]+) -->\n)(.*?)(<!-- end of figures -->\n)", re.DOTALL)
 SHOWN = re.compile(r"\]\(results/(\S+)\.svg\)")  # In bench/README.md.
 
@@ -60,6 +62,11 @@ def expected(root, folder):
             continue
         if sorted(found) != sorted(tables):
             wrong.append(f"{document}: its regions are {', '.join(found)}, and not {', '.join(tables)}")
+    for name, draw in PLOTS.items():
+        try:
+            contents[os.path.join(folder, name + ".svg")] = draw(recordings)
+        except KeyError as missing:
+            wrong.append(f"{name}.svg: it shows {missing}, which is not recorded")
     for name in SHOWN.findall(read(os.path.join(root, "bench/README.md"))):
         if name in recordings and scenario_of(name):
             contents[os.path.join(folder, name + ".svg")] = report.draw(scenario_of(name), recordings[name].rounds)

@@ -44,6 +44,37 @@ def bars(title, unit, rows):
     return "\n".join(out + [line(LEFT, TOP - 6, LEFT, height - 10), "</svg>"]) + "\n"
 
 
+GROUP_LEFT, GROUP_BAR = 330, 11
+GROUP_COLOURS = ("#8a8a8a", "#b9a06b", "#a3678f", "#7fb7c9", OURS, "#c4c4c4")
+
+
+def groups(title, unit, names, rows):
+    """An SVG document of ratios: for each row a bar for each name, and a line at 1. Rows: name, values (None: no bar)."""
+    most = max(value for _, values in rows for value in values if value is not None)
+    scale = (WIDTH - GROUP_LEFT - 60) / max(most, 1)
+    legend_rows = (len(names) + 2) // 3
+    top = TOP + 18 * legend_rows
+    bottom = top + sum(GROUP_BAR * sum(value is not None for value in values) + 14 for _, values in rows)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 16}" '
+           f'viewBox="0 0 {WIDTH} {bottom + 16}" font-family="sans-serif">',
+           rectangle(0, 0, WIDTH, bottom + 16, "#fff"),
+           text(12, 24, title, size=15, weight="bold"), text(12, 44, unit, size=12, fill="#555")]
+    for index, (name, colour) in enumerate(zip(names, GROUP_COLOURS)):
+        x, y = 12 + index % 3 * 265, TOP + index // 3 * 18
+        out += [rectangle(x, y - 9, 12, 10, colour), text(x + 18, y, name, size=12)]
+    y = top
+    for row, values in rows:
+        shown = [(value, colour) for value, colour in zip(values, GROUP_COLOURS) if value is not None]
+        out.append(text(GROUP_LEFT - 8, y + GROUP_BAR * len(shown) / 2 + 4, row, "end", 12))
+        for value, colour in shown:
+            out += [rectangle(GROUP_LEFT, y, value * scale, GROUP_BAR - 2, colour),
+                    text(GROUP_LEFT + value * scale + 5, y + GROUP_BAR - 2, f"{value:.2f}", size=10)]
+            y += GROUP_BAR
+        y += 14
+    return "\n".join(out + [line(GROUP_LEFT, top - 8, GROUP_LEFT, bottom),
+                            line(GROUP_LEFT + scale, top - 8, GROUP_LEFT + scale, bottom, "#c33"), "</svg>"]) + "\n"
+
+
 CURVES_HEIGHT, BOTTOM = 420, 56
 COLOURS = (OURS, OURS_LIGHT)
 

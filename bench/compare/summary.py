@@ -5,7 +5,7 @@ Each takes the recordings by their names. targets() and lines() show what there 
 
 import textwrap
 
-from compare import report, scenarios, statistics
+from compare import plot, report, scenarios, statistics
 
 
 def figure(value):
@@ -101,15 +101,28 @@ COSTS = (
 )
 
 
-def costs(recordings):
-    """CPU per GB, ours divided by each other's."""
-    rows = []
+COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's bufferevent", "our epoll backend",
+            "the same, same window", "one buffer for all, no parsing")
+
+
+def cost_ratios(recordings):
+    """CPU per GB, ours divided by each other's: the load, and a ratio or None for each of COMPARED."""
     for load, name, ours, batched in COSTS:
         ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
-        rows.append([load, *(f"{ratios[theirs]['of_medians']:.2f}" if theirs else "-"
-                             for theirs in ("read-malloc", "read-buffer", "evbuffer", "epoll-pool", batched, "raw"))])
-    return table(("load", "a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's bufferevent",
-                  "our epoll backend", "the same, same window", "one buffer for all, no parsing"), rows)
+        yield load, [ratios[theirs]["of_medians"] if theirs else None
+                     for theirs in ("read-malloc", "read-buffer", "evbuffer", "epoll-pool", batched, "raw")]
+
+
+def costs(recordings):
+    """The same as a table."""
+    return table(("load", *COMPARED), [[load, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+                                       for load, ratios in cost_ratios(recordings)])
+
+
+def costs_plot(recordings):
+    """The same as SVG."""
+    return plot.groups("CPU per GB received: libsluice on io_uring divided by others",
+                       "Medians. Shorter is less CPU; the red line is equal cost.", COMPARED, list(cost_ratios(recordings)))
 
 
 def others(recordings):
