@@ -1,5 +1,8 @@
 #include "sim/invariants.h"
 
+#include <stddef.h>
+
+#include "backends/target.h"
 #include "backends/uring.h"
 #include "loop/loop.h"
 #include "memory/pool.h"
@@ -56,6 +59,88 @@ void check_blocks(sluice_loop *loop) {
                     filled);
         WORLD_CHECK(stats.free + stats.kernel + stats.held == stats.total && stats.held <= stats.total,
                     "%u free + %u with the kernel + %u held of %u", stats.free, stats.kernel, stats.held, stats.total);
+    }
+}
+
+/* With check_queue(), which sees to it that those in front of it belong there. */
+static bool is_in(const io_queue *queue, const sluice_io *io) {
+    return io->queue_prev ? io->queue_prev->queue_next == io : queue->first == io;
+}
+
+static bool is_in_none(const sluice_io *io) {
+    return !io->queue_prev && !io->queue_next;
+}
+
+/* Before a wait, when each promise has been looked at. */
+static bool fits_state(const uring *u, const sluice_io *io) {
+    bool has_target = target_pending(io);
+    switch (io->receiving) {
+    case IO_RECV_OFF:
+        return io->cancelled || (!io->wants_receive && !has_target && is_in_none(io));
+    case IO_RECV_WAITING:
+        return (io->wants_receive || has_target) && is_in(&u->rings[io->group].waiting, io);
+    case IO_RECV_MULTI:
+    case IO_RECV_SINGLE:
+        return io->wants_receive && !has_target && is_in_none(io);
+    case IO_RECV_AIMED:
+        return io->wants_receive && !has_target && io->aim && is_in(&u->rings[io->group].aimed, io);
+    case IO_RECV_TARGET:
+        return has_target && is_in_none(io);
+    case IO_RECV_STOPPING:
+        return io->cancelled || is_in_none(io) || is_in(&u->stopping, io);
+    case IO_RECV_TARGET_STOPPING:
+        return has_target && (io->cancelled || is_in_none(io) || is_in(&u->stopping, io));
+    case IO_RECV_PROMISED:
+        break;
+    }
+    return false;
+}
+
+static void check_state(const uring *u, const sluice_io *io) {
+    bool is_ending = io->receiving == IO_RECV_OFF || io->receiving == IO_RECV_STOPPING ||
+                     io->receiving == IO_RECV_TARGET_STOPPING;
+    bool is_armed = io->receiving >= IO_RECV_MULTI;
+    WORLD_CHECK(fits_state(u, io) && (is_ending || !io->cancelled) && (!is_armed || io->operations > 0),
+                "a receive in state %d, %swanted, with%s target, %scancelled, %u operations, %slinked", io->receiving,
+                io->wants_receive ? "" : "not ", target_pending(io) ? " a" : "out", io->cancelled ? "" : "not ",
+                io->operations, is_in_none(io) ? "not " : "");
+}
+
+void check_receive(const sluice_loop *loop, sluice_conn *conn) {
+    /* A connection is an io, and more; its chain is public. */
+    const char *chain = (const char *)sluice_conn_chain(conn);
+    check_state((const uring *)loop->backend, (const sluice_io *)(const void *)(chain - offsetof(sluice_io, chain)));
+}
+
+/* How many are in it. Each is in one of the two states, and not cancelled. */
+static uint32_t check_queue(const uring *u, const io_queue *queue, enum io_receiving state, enum io_receiving other) {
+    const sluice_io *before = NULL;
+    uint32_t count = 0;
+    for (const sluice_io *io = queue->first; io; before = io, io = io->queue_next, count++) {
+        WORLD_CHECK(io->queue_prev == before, "a queue's links are broken");
+        WORLD_CHECK((io->receiving == state || io->receiving == other) && !io->cancelled,
+                    "a receive in state %d%s is in the queue of those in state %d", io->receiving,
+                    io->cancelled ? ", cancelled," : "", state);
+        check_state(u, io);
+    }
+    WORLD_CHECK(queue->last == before && queue->count == count, "a queue of %u counts %u", count, queue->count);
+    return count;
+}
+
+void check_receive_queues(const sluice_loop *loop) {
+    const uring *u = (const uring *)loop->backend;
+    uint32_t armed = 0;
+    for (uint32_t i = 0; i < u->ring_count; i++) {
+        const buffer_ring *ring = &u->rings[i];
+        (void)check_queue(u, &ring->waiting, IO_RECV_WAITING, IO_RECV_WAITING);
+        armed += check_queue(u, &ring->aimed, IO_RECV_AIMED, IO_RECV_AIMED);
+    }
+    armed += check_queue(u, &u->stopping, IO_RECV_STOPPING, IO_RECV_TARGET_STOPPING);
+    WORLD_CHECK(!u->promised.first, "a promise is not looked at before the wait");
+    WORLD_CHECK(armed <= u->armed, "%u receives are in queues of armed ones, and %u are armed", armed, u->armed);
+    for (const sluice_io *io = u->cancelled.first; io; io = io->queue_next) {
+        WORLD_CHECK(io->cancelled, "the queue of the cancelled has another one");
+        check_state(u, io);
     }
 }
 

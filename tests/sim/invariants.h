@@ -3,6 +3,7 @@
 #define SLUICE_TESTS_SIM_INVARIANTS_H
 
 #include <sluice/chain.h>
+#include <sluice/conn.h>
 #include <sluice/loop.h>
 
 #include "sim/kernel.h"
@@ -16,6 +17,11 @@ void check_blocks(sluice_loop *loop);
 
 /* What a chain has is held, and at least as long as it says. */
 void check_chain(const sluice_chain *chain);
+
+/* What each state of a receive implies, of the connection and of those in the loop's queues: "what
+ * always holds" in src/libsluice/backends/README.md. */
+void check_receive(const sluice_loop *loop, sluice_conn *conn);
+void check_receive_queues(const sluice_loop *loop);
 
 /* Nothing holds a block any more. */
 void check_nothing_held(sluice_pool *pool);

@@ -101,6 +101,7 @@ static void check_step(void) {
     check_blocks(library.loop);
     if (!check_is_thorough())
         return;
+    check_receive_queues(library.loop);
     for (size_t i = 0; i < library.user_count; i++)
         user_check(library.users[i]);
 }

@@ -271,9 +271,13 @@ static void check_step(void) {
     check_blocks(worker->loop);
     if (!check_is_thorough())
         return;
-    for (const struct session *session = worker->sessions; session; session = session->next)
-        if (session->conn)
-            check_chain(sluice_conn_chain(session->conn));
+    check_receive_queues(worker->loop);
+    for (const struct session *session = worker->sessions; session; session = session->next) {
+        if (!session->conn)
+            continue;
+        check_chain(sluice_conn_chain(session->conn));
+        check_receive(worker->loop, session->conn);
+    }
     registry_each(worker->registry, check_stream, (void *)worker->options);
 }
 

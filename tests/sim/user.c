@@ -371,8 +371,10 @@ void user_close(struct user *user) {
 }
 
 void user_check(const struct user *user) {
-    if (user->conn)
-        check_chain(sluice_conn_chain(user->conn));
+    if (!user->conn)
+        return;
+    check_chain(sluice_conn_chain(user->conn));
+    check_receive(user->loop, user->conn);
 }
 
 void user_end(struct user *user) {

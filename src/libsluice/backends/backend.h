@@ -100,7 +100,11 @@ enum io_receiving {
      * where it waited, and by receive_is_over() */
     IO_RECV_OFF,
     IO_RECV_WAITING, /* in its ring's queue for arming; set by wait_for_arming() */
-    IO_RECV_MULTI,   /* armed for as many blocks as come; set by arm_select() */
+    /* armed for as many blocks as come; set by arm_select(), and by set_promised() from PROMISED */
+    IO_RECV_MULTI,
+    /* the same, and the newest completion says that more is there and will follow: in the queue of
+     * the promised; set by set_promised() */
+    IO_RECV_PROMISED,
     /* armed for one block: memory is short, or no more is wanted; set by arm_select() */
     IO_RECV_SINGLE,
     /* armed for the free end of io.aim, in the queue of the aimed; set by arm_aimed() */
@@ -157,12 +161,9 @@ struct sluice_io {
     bool sending;      /* a send is under way, or waits for room in the socket */
     uint8_t send_step; /* of that send: io_uring's enum uring_send */
     bool cancelled;    /* cancel() has been called */
-    bool cancel_due;   /* the cancel of its receive waits to be submitted: io_uring's alone */
     uint8_t group;     /* its blocks' size: which of those that the backend knows */
     /* of its socket, AF_UNIX or another; 0: not asked yet; io_uring's alone */
     uint16_t domain;
-    /* its last completion says that more is there and will follow: io_uring's alone */
-    bool promised;
     /* a receive has stopped at an urgent byte: the next ones complete once; io_uring's alone */
     bool urgent;
     uint32_t taken; /* blocks, lately, as of the turn taken_at; io_uring's alone */

@@ -15,6 +15,11 @@ void io_queue_push(io_queue *queue, sluice_io *io);
 void io_queue_insert(io_queue *queue, sluice_io *before, sluice_io *io);
 void io_queue_remove(io_queue *queue, sluice_io *io);
 
+/* Whether it is in this queue, if it is in no other one. */
+static inline bool io_queue_has(const io_queue *queue, const sluice_io *io) {
+    return io->queue_prev || queue->first == io;
+}
+
 /*
  * The last resort when nobody in @waiting gets a block and nobody gives one back: partial frames
  * hold all there are. After some seconds of that the connection that holds most memory ends with

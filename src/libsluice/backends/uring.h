@@ -90,9 +90,8 @@ typedef struct uring {
     uint32_t stock_bytes; /* of each */
     io_queue cancelled;   /* whose last completions are awaited */
     io_queue stopping;    /* not cancelled; the cancel of its receive has found no entry */
-    /* which the kernel is to go on receiving from; looked at before the next turn waits */
-    io_queue promised;
-    bool cancels_due; /* a cancel has found no entry */
+    io_queue promised;    /* IO_RECV_PROMISED: looked at before the next turn waits */
+    bool cancels_due;     /* a cancel has found no entry */
     /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
     bool told;
 

@@ -252,34 +252,59 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
     return true;
 }
 
+static bool is_multi(const sluice_io *io) {
+    return io->receiving == IO_RECV_MULTI || io->receiving == IO_RECV_PROMISED;
+}
+
+/* Between MULTI and PROMISED; leaves other states as they are. */
 static void set_promised(uring *u, sluice_io *io, bool promised) {
-    if (promised == io->promised)
+    if (io->receiving != (promised ? IO_RECV_MULTI : IO_RECV_PROMISED))
         return;
-    io->promised = promised;
     if (promised)
         io_queue_push(&u->promised, io);
     else
         io_queue_remove(&u->promised, io);
-}
-
-/* In no other queue than that of the promised. */
-static void cancel_receive(uring *u, sluice_io *io) {
-    set_promised(u, io, false);
-    io->receiving = io->receiving == IO_RECV_TARGET ? IO_RECV_TARGET_STOPPING : IO_RECV_STOPPING;
-    io->cancel_due = !uring_cancel(u, io, URING_TAG_RECEIVE);
-    if (io->cancel_due)
-        io_queue_push(&u->stopping, io);
+    io->receiving = promised ? IO_RECV_PROMISED : IO_RECV_MULTI;
 }
 
 void uring_receive_forget_cancel(uring *u, sluice_io *io) {
-    if (io->cancel_due)
+    if (!io->cancelled && io_queue_has(&u->stopping, io))
         io_queue_remove(&u->stopping, io);
-    io->cancel_due = false;
+}
+
+/* Takes what is armed out of the queue that goes with its state, where there is one. */
+static void leave_queue(uring *u, sluice_io *io) {
+    switch (io->receiving) {
+    case IO_RECV_PROMISED:
+        io_queue_remove(&u->promised, io);
+        break;
+    case IO_RECV_AIMED:
+        io_queue_remove(&ring_of(u, io)->aimed, io);
+        break;
+    case IO_RECV_STOPPING:
+    case IO_RECV_TARGET_STOPPING:
+        uring_receive_forget_cancel(u, io);
+        break;
+    case IO_RECV_OFF:
+    case IO_RECV_WAITING:
+    case IO_RECV_MULTI:
+    case IO_RECV_SINGLE:
+    case IO_RECV_TARGET:
+        break;
+    }
+}
+
+/* Of what is armed, and not being stopped yet. */
+static void cancel_receive(uring *u, sluice_io *io) {
+    leave_queue(u, io);
+    io->receiving = io->receiving == IO_RECV_TARGET ? IO_RECV_TARGET_STOPPING : IO_RECV_STOPPING;
+    if (!uring_cancel(u, io, URING_TAG_RECEIVE))
+        io_queue_push(&u->stopping, io);
 }
 
 void uring_receive_send_due_cancels(uring *u) {
     while (u->stopping.first && uring_cancel(u, u->stopping.first, URING_TAG_RECEIVE))
-        uring_receive_forget_cancel(u, u->stopping.first);
+        io_queue_remove(&u->stopping, u->stopping.first);
 }
 
 /*
@@ -293,7 +318,6 @@ static bool reclaim_aims(uring *u, buffer_ring *ring) {
         next = io->queue_next;
         if (!aim_is_spare(io))
             continue;
-        io_queue_remove(&ring->aimed, io);
         cancel_receive(u, io);
         wanted--;
     }
@@ -488,11 +512,10 @@ static void stop(uring *u, sluice_io *io) {
         leave_waiting(ring_of(u, io), io);
         io->receiving = IO_RECV_OFF;
         break;
-    case IO_RECV_AIMED:
-        io_queue_remove(&ring_of(u, io)->aimed, io);
-        /* fall through */
     case IO_RECV_MULTI:
+    case IO_RECV_PROMISED:
     case IO_RECV_SINGLE:
+    case IO_RECV_AIMED:
     case IO_RECV_TARGET:
         cancel_receive(u, io);
         break;
@@ -505,7 +528,7 @@ static void stop(uring *u, sluice_io *io) {
 
 /* Its last completion has come. */
 static void receive_is_over(uring *u, sluice_io *io) {
-    uring_receive_forget_cancel(u, io);
+    leave_queue(u, io);
     io->operations--;
     u->armed--;
     io->receiving = IO_RECV_OFF;
@@ -541,7 +564,7 @@ static void target_completed(uring *u, sluice_io *io, int result) {
 static bool found_no_room(const uring *u, sluice_io *io, int result, bool filled_up) {
     if (result <= 0)
         return result == -ENOBUFS;
-    return io->receiving == IO_RECV_MULTI ? is_multishot(u, io) : filled_up;
+    return is_multi(io) ? is_multishot(u, io) : filled_up;
 }
 
 static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
@@ -553,12 +576,10 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         u->received += (uint32_t)result;
     }
 
-    bool promised = goes_on && result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY;
-    set_promised(u, io, promised && io->receiving == IO_RECV_MULTI);
-    if (!goes_on) {
+    if (goes_on) {
+        set_promised(u, io, result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY);
+    } else {
         io->starved = found_no_room(u, io, result, taken > 0);
-        if (io->receiving == IO_RECV_AIMED)
-            io_queue_remove(&ring_of(u, io)->aimed, io);
         receive_is_over(u, io);
     }
     u->stats.starved += result == -ENOBUFS;
@@ -580,7 +601,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         if (aim_is_spare(io))
             aim_drop(io);
         wait_for_arming(u, io, result == -ENOBUFS && !io->served);
-    } else if (io->receiving == IO_RECV_MULTI && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
+    } else if (is_multi(io) && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
         cancel_receive(u, io);
     }
@@ -608,7 +629,7 @@ void uring_receive_stop(uring *u, sluice_io *io) {
 
 void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
     io->one_block = is_most;
-    if (is_most && io->receiving == IO_RECV_MULTI)
+    if (is_most && is_multi(io))
         stop(u, io);
 }
 
