@@ -5,6 +5,7 @@
 #ifndef SLUICE_SLUICE_H
 #define SLUICE_SLUICE_H
 
+#include <sluice/amf.h>
 #include <sluice/bytes.h>
 #include <sluice/chain.h>
 #include <sluice/codec.h>

@@ -432,6 +432,38 @@ def recording():
     seed("recording", "other", vector("flv-h264-aac.flv", 2500))
 
 
+def amf():
+    """What encoders send, and the classes of defects that parsers have had, with one CVE of each where there is one."""
+    connect = (b"\2\0\7connect\0\x3f\xf0\0\0\0\0\0\0\3\0\3app\2\0\4live\0\x0bcapabilities\0\x40\x6d\xe0\0\0\0\0\0"
+               b"\0\x0afourCcList\x0a\0\0\0\2\2\0\4av01\2\0\4hvc1\0\x12videoFourCcInfoMap\3\0\1*\0\x3f\xf0\0\0\0\0\0\0\0\0\x09"
+               b"\0\0\x09")
+    metadata = b"\2\0\x0aonMetaData\x08\0\0\0\2\0\5width\0\x40\x94\0\0\0\0\0\0\0\6stereo\1\1"
+    for name, data in {
+            "connect": connect, "metadata": metadata + b"\0\0\x09", "metadata-without-end": metadata,
+            "publish": b"\2\0\7publish\0\x40\x14\0\0\0\0\0\0\5\2\0\1a\2\0\4live",
+            "markers": b"\6\7\1\2\x0d\x0b\x40\0\0\0\0\0\0\0\0\0\x0c\0\0\0\3abc\x0f\0\0\0\4<a/>\x10\0\3Foo\0\1x\5\0\0\x09",
+            "mixed": b"\x11\6\3a\5\x11\x09\3\1\6\0\3\0\1k\x11\x0a\x0b\1\3m\1\1\0\0\x09",
+            "length-beyond-end": b"\2\xff\xffabc", "long-length-beyond-end-cve-2005-3901": b"\x0c\xff\xff\xff\xffabc",
+            "field-beyond-end-cve-2017-11665": connect[:40] + b"\xff\xffapp", "count-beyond-end": b"\x0a\xff\xff\xff\xff\5\5",
+            "no-value-cve-2015-8272": b"\3\0\1a\0\0\x09", "deep-objects": b"\3\0\1a" * 700, "deep-arrays": b"\x0a\0\0\0\1" * 500,
+            "long-name-nginx-http-flv-170": b"\3\x03\xe8" + b"n" * 1000 + b"\5\0\0\x09"}.items():
+        seed("amf", name, data, 0)
+    for name, data in {
+            "markers3": b"\0\1\2\3\4\5\5\x40\0\0\0\0\0\0\0\6\7abc\7\7<a>\x0b\7<b>\x0c\5\1\2\x08\1\x40\0\0\0\0\0\0\0\x08\6",
+            "integers": b"\4\x7f\4\x81\0\4\xff\xff\x7f\4\xbf\xff\xff\xff\4\xc0\x80\x80\0\4\xff\xff\xff\xff",
+            "arrays": b"\x09\5\3x\4\1\3a\x09\1\1\1\4\2\4\3\x0d\5\0\0\0\0\1\0\0\0\2\x0f\3\0\x40\0\0\0\0\0\0\0",
+            "vectors": b"\x10\5\0\3C\1\4\1\x11\3\0\6\3k\6\5vv",
+            "classes": b"\x0a\x2b\3P\3x\3a\4\1\4\2\3z\4\3\1\x0a\1\4\4\4\5\1\x0a\x0b\1\2\4\6\1",
+            "references": b"\6\3a\6\1\6\3b\6\2\6\0\x09\1\1\x09\0\x0a\2",
+            "string-beyond-end-cve-2015-8270": b"\6\xff\xff\xff\xff", "reference-beyond-table": b"\6\x7e\x0a\x7d",
+            "properties-beyond-end-cve-2015-8271": b"\x0a\xff\xff\xff\xfb\1\3a", "external": b"\x0a\7\3P\1",
+            "itself": b"\x09\1\3a\x09\0\1", "deep3": b"\x09\3\1" * 800}.items():
+        seed("amf", name, data, 1)
+    seed("amf", "limit-depth", connect, 2)
+    seed("amf", "limit-values", connect, 4)
+    seed("amf", "limit-bytes", connect, 6)
+
+
 def text():
     seed("text", "utf8", "κόσμε \U0001F600 é".encode())
     seed("text", "base64", "aGVsbG8gd29ybGQ=")
@@ -439,7 +471,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target
