@@ -34,7 +34,7 @@ void __wrap_log_write(enum log_level level, const char *message, const log_field
 static void refuse(struct auth_log *auth_log, uint64_t now, const char *peer) {
     struct cidr cidr;
     assert_int_equal(cidr_parse(peer, &cidr), 0);
-    auth_log_write(auth_log, now, "http", peer, &cidr.address, 403);
+    auth_log_write(auth_log, now, "http", peer, &cidr.address, 403, NULL);
 }
 
 static int begin(void **state) {

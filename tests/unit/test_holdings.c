@@ -56,8 +56,8 @@ sluice_chain *__wrap_sluice_conn_chain(sluice_conn *conn);
 size_t __wrap_sluice_chain_footprint(const sluice_chain *chain);
 size_t __wrap_sluice_chain_skip(sluice_chain *chain, size_t n);
 void __wrap_server_count_reject(struct server *server, enum reject_cause refusal);
-void __wrap_auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                                  const struct cidr_address *address, unsigned status, const char *reason);
+void __wrap_auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
+                           const struct cidr_address *address, unsigned status, const char *reason);
 uint64_t __wrap_sluice_loop_now(const sluice_loop *loop);
 int __wrap_sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats);
 int __wrap_sluice_pool_get_stats(sluice_pool *pool, sluice_pool_stats *ret_stats);
@@ -94,8 +94,8 @@ void __wrap_server_count_reject(struct server *server, enum reject_cause refusal
     rig.refused++;
 }
 
-void __wrap_auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                                  const struct cidr_address *address, unsigned status, const char *reason) {
+void __wrap_auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
+                           const struct cidr_address *address, unsigned status, const char *reason) {
     (void)now, (void)protocol, (void)peer, (void)address, (void)reason;
     assert_ptr_equal(auth_log, &rig.worker.auth_log);
     assert_int_equal(status, 503);

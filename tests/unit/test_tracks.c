@@ -281,6 +281,13 @@ static void a_player_that_waited_for_too_long_begins_each_track_with_its_key_fra
     rig_close(&rig);
 }
 
+static unsigned count_seen(const struct tracks *tracks) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < TRACKS_MOST; i++)
+        count += tracks->list[i].seen;
+    return count;
+}
+
 static void there_are_so_many_tracks(void **state) {
     struct tracks tracks = {0};
     (void)state;
@@ -288,18 +295,18 @@ static void there_are_so_many_tracks(void **state) {
         assert_true(tracks_take(&tracks, (uint8_t)id) > 0);
     assert_int_equal(tracks_take(&tracks, 17), -1);
     assert_int_equal(tracks_take(&tracks, 255), -1);
-    assert_int_equal(tracks_count(&tracks), 15);
+    assert_int_equal(count_seen(&tracks), 15);
     assert_int_equal(tracks_main(&tracks)->id, 2);
     /* Track 0 has a place in any case. */
     assert_int_equal(tracks_take(&tracks, 0), 0);
     assert_int_equal(tracks_main(&tracks)->id, 0);
     assert_int_equal(tracks_take(&tracks, 17), -1);
-    assert_int_equal(tracks_count(&tracks), TRACKS_MOST);
+    assert_int_equal(count_seen(&tracks), TRACKS_MOST);
     int place = tracks_take(&tracks, 9);
     tracks.list[place].header.version = 77;
     /* The next publisher's have the same places, and others those that are left. */
     tracks_begin(&tracks);
-    assert_int_equal(tracks_count(&tracks), 0);
+    assert_int_equal(count_seen(&tracks), 0);
     assert_int_equal(tracks_take(&tracks, 9), place);
     assert_int_equal(tracks.list[place].header.version, 77);
     assert_int_equal(tracks_main(&tracks)->id, 9);

@@ -23,8 +23,8 @@ static uint32_t *find_count(struct auth_log *auth_log, const struct cidr_address
     return &auth_log->counts[at];
 }
 
-void auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                           const struct cidr_address *address, unsigned status, const char *reason) {
+void auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
+                    const struct cidr_address *address, unsigned status, const char *reason) {
     auth_log_tick(auth_log, now);
     if (auth_log->host_count == 0)
         auth_log->since = now;
@@ -35,11 +35,7 @@ void auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *
     }
     ++*count;
     LOG(LOG_WARNING, "request refused", {"proto", protocol}, {"peer", peer}, {"status", log_unsigned(status).text},
-        {"reason", reason});
-}
-
-void auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                    const struct cidr_address *address, unsigned status) {
-    auth_log_write_reason(auth_log, now, protocol, peer, address, status,
-                          status == 401 ? "no credentials, or wrong ones" : "no right to do that");
+        {"reason", reason          ? reason
+                   : status == 401 ? "no credentials, or wrong ones"
+                                   : "no right to do that"});
 }

@@ -24,13 +24,12 @@ struct auth_log {
     uint32_t counts[AUTH_LOG_HOSTS + 1]; /* of each, and of all others */
 };
 
-/* @peer: an address and its port, as text; @address: the same. @status: 401, 403 */
+/*
+ * @peer: an address and its port, as text; @address: the same. @reason: in a few words; NULL: what
+ * @status, 401 or 403, means
+ */
 void auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                    const struct cidr_address *address, unsigned status);
-
-/* The same for another reason, in a few words. */
-void auth_log_write_reason(struct auth_log *auth_log, uint64_t now, const char *protocol, const char *peer,
-                           const struct cidr_address *address, unsigned status, const char *reason);
+                    const struct cidr_address *address, unsigned status, const char *reason);
 
 /* From time to time: says how many were not logged. */
 void auth_log_tick(struct auth_log *auth_log, uint64_t now);

@@ -53,13 +53,6 @@ void log_set_level(enum log_level level) {
     atomic_store_explicit(&the_log.level, (int)level, memory_order_relaxed);
 }
 
-int log_level_of(const char *name) {
-    for (size_t i = 0; i < sizeof level_names / sizeof *level_names; i++)
-        if (strcmp(name, level_names[i]) == 0)
-            return (int)i;
-    return -1;
-}
-
 log_number log_unsigned(uint64_t value) {
     log_number number;
     snprintf(number.text, sizeof number.text, "%llu", (unsigned long long)value);

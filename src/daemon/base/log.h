@@ -42,9 +42,6 @@ void log_stop(void);
 /* Lines that could not be written: standard error is not read, or fails. */
 uint64_t log_lost(void);
 
-/* -1 when there is no level of that name. */
-int log_level_of(const char *name);
-
 /* @message is a literal; a field's key is a word, of text values that are quoted where they are not
  * plain. */
 void log_write(enum log_level level, const char *message, const log_field *fields, size_t count);

@@ -127,8 +127,7 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
     *to = (struct snapshot_player){
         .id = player->id,
         .worker = session->worker->index,
-        .stream_id = player->stream->id,
-        .protocol = player_protocol(player),
+        .protocol = player->protocol,
         .state = state_name(player->state),
         .age_ms = now - player->since,
         .bytes_sent = player->bytes_sent,

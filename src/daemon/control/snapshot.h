@@ -81,7 +81,6 @@ struct snapshot_stream {
 struct snapshot_player {
     uint64_t id;
     uint32_t worker; /* that serves it */
-    uint64_t stream_id;
     char stream[STREAM_NAME + 1];
     char address[ADDRESS_TEXT];
     const char *protocol;

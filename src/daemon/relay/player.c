@@ -166,10 +166,6 @@ void player_drop(struct player *player, enum player_drop cause) {
     }
 }
 
-const char *player_protocol(const struct player *player) {
-    return player->form.format->protocol;
-}
-
 uint64_t player_dropped(const struct player *player) {
     uint64_t sum = 0;
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)

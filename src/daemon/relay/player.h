@@ -44,6 +44,7 @@ struct player {
     struct stream *stream;
     struct player *next, *prev; /* in the stream's list */
     sluice_conn *conn;
+    const char *protocol; /* as logs and the API name it */
     void *user;
     uint32_t merge_window_ms;     /* for which packets are gathered; 0: they leave at once */
     struct coalesce_group *merge; /* those who are sent to together with it; NULL: nobody */
@@ -125,9 +126,6 @@ size_t player_spare(const struct player *player);
 
 /* Takes back what is queued and not being sent; goes on at the next key frame. */
 void player_drop(struct player *player, enum player_drop cause);
-
-/* What it is sent by: "http", "websocket", "rtsp" */
-const char *player_protocol(const struct player *player);
 
 /* Packets that were dropped, for any cause. */
 uint64_t player_dropped(const struct player *player);

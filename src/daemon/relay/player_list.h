@@ -23,8 +23,10 @@ uint32_t stream_player_count(const struct stream *stream);
 /* Whether it may have one player more. */
 bool stream_has_room(const struct stream *stream);
 
-/* The player's own fields (conn, begin, user, form, merge_window_ms) are set. It must be removed
- * before it goes. */
+/*
+ * The player's own fields (conn, protocol, begin, user, form, merge_window_ms) are set. It must be
+ * removed before it is freed.
+ */
 void stream_add_player(struct stream *stream, struct player *player);
 
 /* Adds a player that asks for the tracks first: known() is called when they are, which may be so

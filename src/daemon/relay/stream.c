@@ -252,13 +252,9 @@ static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, en
     return time;
 }
 
-static bool make_room(struct registry *registry, enum reclaim_for what) {
-    return registry->make_room(registry, what);
-}
-
-static int keep(struct stream *stream, sluice_slice *payload, sluice_slice *ret_kept) {
+static int keep(struct registry *registry, sluice_slice *payload, sluice_slice *ret_kept) {
     int error = sluice_slice_take(payload, ret_kept);
-    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && make_room(stream->registry, RECLAIM_FOR_BLOCKS);
+    for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && registry->make_room(registry, RECLAIM_FOR_BLOCKS);
          round++)
         error = sluice_slice_take(payload, ret_kept);
     return error;
@@ -284,7 +280,7 @@ static void remember(struct stream *stream, const sluice_slice *payload) {
 static struct packet *new_packet(struct registry *registry, const sluice_flv_tag *tag, enum packet_role role,
                                  uint32_t time, sluice_slice *payload) {
     struct packet *packet = packet_new(registry->packets, tag, role, time, payload);
-    for (int round = 0; !packet && round < SHED_ROUNDS && make_room(registry, RECLAIM_FOR_PACKETS); round++)
+    for (int round = 0; !packet && round < SHED_ROUNDS && registry->make_room(registry, RECLAIM_FOR_PACKETS); round++)
         packet = packet_new(registry->packets, tag, role, time, payload);
     return packet;
 }
@@ -304,7 +300,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     sluice_slice kept;
     bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
     uint32_t time = stream_time(stream, tag, role, is_main);
-    if (keep(stream, &tag->payload, &kept) < 0)
+    if (keep(stream->registry, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {

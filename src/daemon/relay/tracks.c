@@ -61,13 +61,6 @@ const struct track *tracks_main(const struct tracks *tracks) {
     return &tracks->list[tracks->main];
 }
 
-unsigned tracks_count(const struct tracks *tracks) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < TRACKS_MOST; i++)
-        count += tracks->list[i].seen;
-    return count;
-}
-
 /* False where there is no digest: the bytes are too many, or memory is short. */
 static bool make_digest(const sluice_slice *payload, uint8_t ret_digest[TRACKS_DIGEST]) {
     struct iovec pieces[PIECES];

@@ -63,9 +63,6 @@ void tracks_settle(struct tracks *tracks);
 /* The main track. */
 const struct track *tracks_main(const struct tracks *tracks);
 
-/* How many there are. */
-unsigned tracks_count(const struct tracks *tracks);
-
 /* The version of a header that has come. @last: the last version given; counted on where the bytes
  * are others. */
 uint32_t track_header_take(struct track_header *header, const sluice_slice *payload, uint32_t *last);

@@ -97,8 +97,7 @@ static size_t rtp_pieces(const struct packet *packet, const struct packet_form *
     return count;
 }
 
-const struct wire_format wire_flv = {.protocol = "http", .size = tag_size, .pieces = plain_pieces};
-const struct wire_format wire_flv_chunked = {.protocol = "http", .size = chunk_size, .pieces = chunk_pieces};
-const struct wire_format wire_flv_websocket = {.protocol = "websocket", .size = message_size, .pieces = message_pieces};
-const struct wire_format wire_rtp = {
-    .protocol = "rtsp", .is_packetized = true, .has = rtp_has, .size = rtp_size, .pieces = rtp_pieces};
+const struct wire_format wire_flv = {.size = tag_size, .pieces = plain_pieces};
+const struct wire_format wire_flv_chunked = {.size = chunk_size, .pieces = chunk_pieces};
+const struct wire_format wire_flv_websocket = {.size = message_size, .pieces = message_pieces};
+const struct wire_format wire_rtp = {.is_packetized = true, .has = rtp_has, .size = rtp_size, .pieces = rtp_pieces};

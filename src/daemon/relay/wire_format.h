@@ -20,7 +20,6 @@ struct packet_form {
 };
 
 struct wire_format {
-    const char *protocol; /* as logs and the API name it */
     /* what is sent is what the stream's packetizer makes; headers come with the key frames */
     bool is_packetized;
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/auth_log.h"
 #include "daemon/relay/reclaim.h"
 #include "daemon/relay/registry.h"
 #include "daemon/server/server.h"
@@ -152,12 +151,10 @@ static size_t chain_footprint(const struct session *session) {
 }
 
 void session_evict(struct session *session) {
-    struct worker *worker = session->worker;
     /* Counted and logged before it goes; a publisher's end has a line of its own. */
-    server_count_reject(worker->server, REJECT_MEMORY);
+    server_count_reject(session->worker->server, REJECT_MEMORY);
     if (!is_publisher(session))
-        auth_log_write_reason(&worker->auth_log, worker_now(worker), session->type->protocol, session->peer,
-                              &session->peer_address, 503, reject_reason(REJECT_MEMORY));
+        session_log_refusal(session, 503, reject_reason(REJECT_MEMORY));
     if (session->type->evict)
         session->type->evict(session);
     else

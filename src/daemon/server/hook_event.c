@@ -79,7 +79,7 @@ void hook_event_stop(const struct session *session, const struct player *player,
     if (!*worker->options->hooks[HOOK_STOP].host)
         return;
     begin(&json, HOOK_STOP, player->stream->name);
-    json_put_string(&json, "protocol", player_protocol(player));
+    json_put_string(&json, "protocol", player->protocol);
     json_put_string(&json, "address", session->peer);
     json_put_unsigned(&json, "id", player->id);
     json_put_real(&json, "seconds", (double)(worker_now(worker) - player->since) / 1000);

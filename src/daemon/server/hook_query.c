@@ -13,7 +13,7 @@ static void answer(struct hook_query *job, bool granted) {
     struct worker *worker = session->worker;
     hook_query_cancel(session);
     if (!granted)
-        auth_log_write(&worker->auth_log, worker_now(worker), job->protocol, job->peer, &job->host, 403);
+        auth_log_write(&worker->auth_log, worker_now(worker), job->protocol, job->peer, &job->host, 403, NULL);
     job->answered(session, granted);
 }
 

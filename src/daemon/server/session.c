@@ -22,7 +22,6 @@ static struct session *make(const struct session_type *type, struct worker *work
     session->worker = worker;
     address_format(&handover->peer, session->peer);
     session->peer_address = cidr_address(&handover->peer);
-    session->peer_port = address_port(&handover->peer);
     session->authorized_at = worker_now(worker);
     session->merge_window_ms = handover->listener.merge_window_ms;
     return session;
@@ -50,6 +49,12 @@ int session_start(const struct session_type *type, struct worker *worker, struct
 void session_authorize(struct session *session) {
     session->is_authorized = true;
     session->authorized_at = worker_now(session->worker);
+}
+
+void session_log_refusal(const struct session *session, unsigned status, const char *reason) {
+    struct worker *worker = session->worker;
+    auth_log_write(&worker->auth_log, worker_now(worker), session->type->protocol, session->peer,
+                   &session->peer_address, status, reason);
 }
 
 bool session_is_overdue(const struct session *session) {

@@ -88,7 +88,6 @@ struct session {
     struct handover *move;       /* to another worker, under way; or NULL */
     struct session *next, *prev; /* in the worker's list */
     char peer[ADDRESS_TEXT];
-    uint16_t peer_port;
     struct cidr_address peer_address;
     /* no address's connection: made by the daemon itself, or its client is not known yet */
     bool is_uncounted;
@@ -123,6 +122,9 @@ int session_adopt(struct session *session, struct handover *handover);
  * rule or its absence allows to everyone does not count before that.
  */
 void session_authorize(struct session *session);
+
+/* Logs a refused request, with the bound per address of auth_log.h; @reason: as there */
+void session_log_refusal(const struct session *session, unsigned status, const char *reason);
 
 /*
  * Whether it has gone on for SESSION_UNAUTHORIZED_MS since its beginning, or since it was last

@@ -172,7 +172,6 @@ void stats_take(struct stats *stats, const sluice_flv_tag *tag, int64_t offset) 
         take_media(stats, kind, tag, offset);
     else if (sluice_flv_read_metadata(&tag->payload, &stats->metadata) == 0)
         stats->has_metadata = true;
-    stats->scripts += tag->type == SLUICE_FLV_SCRIPT;
 }
 
 int64_t stats_track_duration(const struct stats_track *track) {

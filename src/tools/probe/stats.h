@@ -48,7 +48,7 @@ struct stats {
     bool has_more;                                       /* tracks than that */
     sluice_flv_metadata metadata;
     bool has_metadata;
-    uint64_t tags, scripts, bytes; /* bytes: of payloads */
+    uint64_t tags, bytes; /* bytes: of payloads */
     uint64_t errors, warnings;
     struct stats_fault faults[STATS_FAULTS];
     uint32_t fault_count;

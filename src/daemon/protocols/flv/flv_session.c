@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "daemon/access/authorize.h"
-#include "daemon/base/auth_log.h"
 #include "daemon/server/flv_source.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/hook_query.h"
@@ -203,7 +202,7 @@ static int prepare(struct session *base, const struct handover *handover) {
     name_stream(handover, name);
     int error = make_publisher(session, name);
     if (error == -EPERM)
-        auth_log_write(&worker->auth_log, worker_now(worker), "flv", base->peer, &base->peer_address, 403);
+        session_log_refusal(base, 403, NULL);
     return error;
 }
 

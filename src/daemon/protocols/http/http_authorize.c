@@ -5,7 +5,6 @@
 #include <sluice/rtsp.h>
 
 #include "daemon/access/authorize.h"
-#include "daemon/base/auth_log.h"
 #include "daemon/protocols/http/http_session_internal.h"
 
 enum { MAX_BASIC = 1024 };
@@ -72,8 +71,8 @@ static unsigned check(const struct authorize *access, const sluice_http_request 
 
 bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
                     sluice_http_text stream) {
-    struct worker *worker = session->base.worker;
-    const struct authorize access = {options_credentials(worker->options), action, stream, &session->base.peer_address};
+    const struct options *options = session->base.worker->options;
+    const struct authorize access = {options_credentials(options), action, stream, &session->base.peer_address};
     const char *challenge = NULL;
     bool asked = false;
     unsigned status = check(&access, request, &asked, &challenge);
@@ -81,8 +80,7 @@ bool http_authorize(struct http_session *session, const sluice_http_request *req
         session_authorize(&session->base);
     if (status == 0)
         return true;
-    auth_log_write(&worker->auth_log, worker_now(worker), "http", session->base.peer, &session->base.peer_address,
-                   status);
+    session_log_refusal(&session->base, status, NULL);
     const struct http_reply reply = {
         .status = status,
         .reason = status == 401 ? "credentials are asked for" : "no right to do that",

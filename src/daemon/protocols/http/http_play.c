@@ -72,14 +72,15 @@ void http_play_join(struct http_session *session, struct player *player, struct 
     session_authorize(&session->base);
     session->joined_at = worker_now(session->base.worker);
     player->conn = session->base.conn;
+    player->protocol = session->websocket ? "websocket" : session->base.type->protocol;
     player->user = session;
     player->form.format = format;
     player->alone = session->alone;
     player->merge_window_ms = options_merge_window(session->base.worker->options, stream->name,
                                                    session->base.merge_window_ms);
     player->progress_at = session->joined_at;
-    LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", session->websocket ? "websocket" : "http"},
-        {"peer", session->base.peer}, {"live", stream->live ? "yes" : "no"});
+    LOG(LOG_INFO, "player started", {"stream", stream->name}, {"proto", player->protocol}, {"peer", session->base.peer},
+        {"live", stream->live ? "yes" : "no"});
     stream_add_player(stream, player);
 }
 

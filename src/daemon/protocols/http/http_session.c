@@ -564,16 +564,9 @@ static size_t reads(const struct session *base) {
     return http_record_reads((const struct http_session *)base);
 }
 
-/* Of what counts as publishing, and has no publisher that logs its end. */
-static void log_eviction(const struct session *base) {
-    auth_log_write_reason(&base->worker->auth_log, worker_now(base->worker), "http", base->peer, &base->peer_address,
-                          503, reject_reason(REJECT_MEMORY));
-}
-
-/* A recording's length has been promised: only the connection's end says that the rest does not
- * come. */
-static void end_file(struct http_session *session) {
-    log_eviction(&session->base);
+/* What counts as publishing and has no publisher, which would log its end. */
+static void end_without_answer(struct http_session *session) {
+    session_log_refusal(&session->base, 503, reject_reason(REJECT_MEMORY));
     http_close(session);
 }
 
@@ -595,15 +588,18 @@ static void evict(struct session *base) {
         break;
     case HTTP_RESPONDING:
         session->keep_alive = false;
+        /* A recording's length has been promised: only the connection's end says that the rest does
+         * not come. */
         if (session->file)
-            end_file(session);
+            end_without_answer(session);
         break;
     case HTTP_LINGERING:
         break;
     case HTTP_MOVING:
         if (publishes(base))
-            log_eviction(base);
-        http_close(session);
+            end_without_answer(session);
+        else
+            http_close(session);
         break;
     case HTTP_PLAYING:
     case HTTP_LOOKING:

@@ -136,6 +136,7 @@ static int make_player(struct rtsp_session *session, struct stream *stream) {
     if (!player)
         return -ENOMEM;
     player->conn = session->base.conn;
+    player->protocol = session->base.type->protocol;
     player->user = session;
     player->known = on_known;
     player->form.format = &wire_rtp;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/base/auth_log.h"
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtsp/rtsp_session_internal.h"
 #include "daemon/server/hook_query.h"
@@ -260,8 +259,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     }
     /* The first time is how it is meant to be. */
     if (status != 401 || session->auth.failures > 0)
-        auth_log_write(&worker->auth_log, worker_now(worker), "rtsp", session->base.peer, &session->base.peer_address,
-                       status);
+        session_log_refusal(&session->base, status, NULL);
     rtsp_reply_send(session, &reply, NULL, NULL, 0);
     if (session->auth.failures >= RTSP_AUTH_FAILURES)
         rtsp_end(session);
@@ -589,11 +587,9 @@ static bool is_slow(struct rtsp_session *session, uint64_t now) {
 }
 
 static void refuse_slow(struct rtsp_session *session) {
-    struct session *base = &session->base;
     rtsp_publish_leave(session, -ETIMEDOUT);
     rtsp_play_leave(session, "a request came too slowly");
-    auth_log_write_reason(&base->worker->auth_log, worker_now(base->worker), "rtsp", base->peer, &base->peer_address,
-                          408, "the request did not come");
+    session_log_refusal(&session->base, 408, "the request did not come");
     rtsp_respond(session, 408, -1);
     rtsp_end(session);
 }
