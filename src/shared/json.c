@@ -121,6 +121,13 @@ void json_put_null(struct json *json, const char *key) {
     add_text(json, "null");
 }
 
+void json_put_optional(struct json *json, const char *key, const char *value) {
+    if (value && *value)
+        json_put_string(json, key, value);
+    else
+        json_put_null(json, key);
+}
+
 void json_put_text(struct json *json, const char *key, const char *value) {
     begin_value(json, key);
     if (value)

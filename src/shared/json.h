@@ -24,6 +24,8 @@ void json_put_unsigned(struct json *json, const char *key, uint64_t value);
 void json_put_real(struct json *json, const char *key, double value);
 void json_put_bool(struct json *json, const char *key, bool value);
 void json_put_null(struct json *json, const char *key);
+/* a string; NULL or empty: null */
+void json_put_optional(struct json *json, const char *key, const char *value);
 
 /* A value that is JSON text already; NULL: memory has run out for it. */
 void json_put_text(struct json *json, const char *key, const char *value);

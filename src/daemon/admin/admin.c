@@ -169,6 +169,12 @@ static bool read_query(const char *query, struct worker_command *command) {
     return good;
 }
 
+static void write_document(const struct route *route, const struct admin_view *view, struct json *json) {
+    json_open(json, NULL, '{');
+    route->document(view, json);
+    json_close(json, '}');
+}
+
 static void send_document(struct exchange *exchange, struct json *json) {
     if (json->failed) {
         free(json->text);
@@ -201,7 +207,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         send_metrics(pending, &view);
     } else {
         if (route->document)
-            route->document(&view, &json);
+            write_document(route, &view, &json);
         else if (route->command == COMMAND_KICK_STREAM)
             found = admin_stream(&view, pending->command.stream, &json);
         else if (route->command == COMMAND_KICK_PUBLISHER)

@@ -8,13 +8,6 @@ static double seconds(uint64_t ms) {
     return (double)ms / 1000;
 }
 
-static void add_text_or_null(struct json *json, const char *key, const char *text) {
-    if (text && *text)
-        json_put_string(json, key, text);
-    else
-        json_put_null(json, key);
-}
-
 static void add_ignored(const char *names, struct json *json) {
     json_open(json, "tracks_ignored", '[');
     while (*names) {
@@ -91,19 +84,13 @@ static void add_recording(const struct snapshot_stream *stream, struct json *jso
     }
     json_open(json, "recording", '{');
     json_put_string(json, "state", stream->record_state);
-    if (*stream->record_file)
-        json_put_string(json, "file", stream->record_file);
-    else
-        json_put_null(json, "file");
+    json_put_optional(json, "file", stream->record_file);
     json_put_unsigned(json, "files", stream->record_files);
     json_put_unsigned(json, "bytes", stream->record_bytes);
     json_put_unsigned(json, "frames", stream->record_frames);
     json_put_unsigned(json, "frames_dropped", stream->record_dropped);
     json_put_unsigned(json, "queued_bytes", stream->record_queued);
-    if (stream->record_error)
-        json_put_string(json, "error", strerror(stream->record_error));
-    else
-        json_put_null(json, "error");
+    json_put_optional(json, "error", stream->record_error ? strerror(stream->record_error) : NULL);
     json_close(json, '}');
 }
 
@@ -116,7 +103,7 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
         add_publisher(stream, "publisher", json);
     else
         json_put_null(json, "publisher");
-    add_text_or_null(json, "previous_end", stream->left_why);
+    json_put_optional(json, "previous_end", stream->left_why);
     json_put_real(json, "kept_seconds", seconds(stream->kept_ms));
     json_put_real(json, "uptime_seconds", seconds(stream->state_ms));
     json_put_unsigned(json, "bytes_received", stream->bytes);
@@ -183,7 +170,7 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     else
         json_put_null(json, "ttl_seconds");
     json_put_unsigned(json, "failures", pull->failures);
-    add_text_or_null(json, "reason", pull->reason);
+    json_put_optional(json, "reason", pull->reason);
     if (pull->state == PULL_BACKOFF)
         json_put_real(json, "retry_seconds", seconds(pull->retry_ms));
     else
@@ -196,7 +183,7 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     for (size_t at = 0; at < (view)->snapshots.count; at++)                                                            \
         if ((view)->snapshots.list[at])
 
-static void add_streams(const struct admin_view *view, struct json *json) {
+void admin_streams(const struct admin_view *view, struct json *json) {
     json_open(json, "streams", '[');
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
@@ -220,7 +207,7 @@ static void add_players(const struct admin_view *view, const char *stream, struc
     json_close(json, ']');
 }
 
-static void add_publishers(const struct admin_view *view, struct json *json) {
+void admin_publishers(const struct admin_view *view, struct json *json) {
     json_open(json, "publishers", '[');
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
@@ -261,7 +248,7 @@ static void add_recordings(const struct snapshot *snapshot, struct json *json) {
     }
 }
 
-static void add_pulls(const struct admin_view *view, struct json *json) {
+void admin_pulls(const struct admin_view *view, struct json *json) {
     json_open(json, "pulls", '[');
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
@@ -291,7 +278,7 @@ static void add_pool(const sluice_pool_stats *pool, struct json *json) {
 
 /* Of all workers. Their peaks need not have been at the same time: the sum is the most that it can
  * have been. */
-static void add_pools(const struct admin_view *view, struct json *json) {
+void admin_pool(const struct admin_view *view, struct json *json) {
     sluice_pool_stats sum = {.size = sizeof sum};
     EACH_SNAPSHOT(at, view) {
         const sluice_pool_stats *pool = &view->snapshots.list[at]->pool;
@@ -326,7 +313,7 @@ static void add_loop(const sluice_loop_stats *loop, struct json *json) {
     json_close(json, '}');
 }
 
-static void add_workers(const struct admin_view *view, struct json *json) {
+void admin_workers(const struct admin_view *view, struct json *json) {
     json_open(json, "workers", '[');
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
@@ -358,22 +345,8 @@ static uint64_t uptime(const struct admin_view *view) {
     return longest;
 }
 
-void admin_streams(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
-    add_streams(view, json);
-    json_close(json, '}');
-}
-
 void admin_players(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
     add_players(view, NULL, json);
-    json_close(json, '}');
-}
-
-void admin_publishers(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
-    add_publishers(view, json);
-    json_close(json, '}');
 }
 
 static void add_repairs(const struct admin_view *view, struct json *json) {
@@ -389,32 +362,12 @@ static void add_repairs(const struct admin_view *view, struct json *json) {
 }
 
 void admin_recordings(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
     json_open(json, "recordings", '[');
     EACH_SNAPSHOT(at, view) {
         add_recordings(view->snapshots.list[at], json);
     }
     json_close(json, ']');
     add_repairs(view, json);
-    json_close(json, '}');
-}
-
-void admin_pulls(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
-    add_pulls(view, json);
-    json_close(json, '}');
-}
-
-void admin_pool(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
-    add_pools(view, json);
-    json_close(json, '}');
-}
-
-void admin_workers(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
-    add_workers(view, json);
-    json_close(json, '}');
 }
 
 void admin_health(const struct admin_view *view, struct json *json) {
@@ -422,20 +375,16 @@ void admin_health(const struct admin_view *view, struct json *json) {
     EACH_SNAPSHOT(at, view) {
         answered++;
     }
-    json_open(json, NULL, '{');
     json_put_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
     json_put_unsigned(json, "workers", view->snapshots.count);
     json_put_unsigned(json, "workers_answering", answered);
     json_put_real(json, "uptime_seconds", seconds(uptime(view)));
-    json_close(json, '}');
 }
 
 void admin_version(const struct admin_view *view, struct json *json) {
     (void)view;
-    json_open(json, NULL, '{');
     json_put_string(json, "version", SLUICE_VERSION);
     json_put_string(json, "api", "v1");
-    json_close(json, '}');
 }
 
 static void add_refused(const struct admin_view *view, struct json *json) {
@@ -451,17 +400,15 @@ static void add_refused(const struct admin_view *view, struct json *json) {
 }
 
 void admin_snapshot(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
     json_put_string(json, "version", SLUICE_VERSION);
     json_put_real(json, "uptime_seconds", seconds(uptime(view)));
-    add_streams(view, json);
+    admin_streams(view, json);
     add_players(view, NULL, json);
-    add_pulls(view, json);
-    add_pools(view, json);
-    add_workers(view, json);
+    admin_pulls(view, json);
+    admin_pool(view, json);
+    admin_workers(view, json);
     add_refused(view, json);
     json_put_unsigned(json, "log_lines_lost", view->log_lost);
-    json_close(json, '}');
 }
 
 bool admin_stream(const struct admin_view *view, const char *name, struct json *json) {

@@ -1,4 +1,4 @@
-/* The API's documents, as JSON, of what the workers have said. Knows no sockets. doc/openapi.json
+/* The API's documents, as JSON, of what the workers have said. Knows no sockets. openapi.json
  * describes them. */
 #ifndef SLUICED_ADMIN_API_H
 #define SLUICED_ADMIN_API_H
@@ -17,7 +17,7 @@ struct admin_view {
     uint64_t log_lost; /* lines */
 };
 
-/* Writes a document: {"streams": [...]} and so on. */
+/* Writes the members of a document: "streams": [...] and so on. */
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
 admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_pool, admin_workers,

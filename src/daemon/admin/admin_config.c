@@ -25,10 +25,7 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
         json_open(json, NULL, '{');
         json_put_string(json, "protocol", listener->protocol->option.name);
         json_put_string(json, "address", address);
-        if (*listener->stream)
-            json_put_string(json, "stream", listener->stream);
-        else
-            json_put_null(json, "stream");
+        json_put_optional(json, "stream", listener->stream);
         if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
             json_put_unsigned(json, "merge_window_ms", listener->merge_window_ms);
         else
@@ -54,8 +51,6 @@ static void add_settings(const struct options *options, struct json *json) {
 }
 
 void admin_config(const struct admin_view *view, struct json *json) {
-    json_open(json, NULL, '{');
     add_listeners(view, json);
     add_settings(view->options, json);
-    json_close(json, '}');
 }

@@ -1,6 +1,7 @@
 #include "daemon/admin/admin_metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,52 +123,54 @@ static void write_sums(FILE *out, const struct sums *sums) {
                 recovery_result_name((enum recovery_result)result), sums->repairs[result]);
 }
 
-/* What each worker has one of. */
-struct worker_metric {
+/* A member of each worker's or stream's snapshot: an unsigned number, or a bool. */
+struct metric {
     const char *name, *type, *help;
-    uint64_t (*value)(const struct snapshot *snapshot);
+    size_t offset, size;
 };
 
-#define WORKER_VALUE(name, expression)                                                                                 \
-    static uint64_t name(const struct snapshot *snapshot) {                                                            \
-        return expression;                                                                                             \
-    }
-WORKER_VALUE(connections, snapshot->connections)
-WORKER_VALUE(turns, snapshot->loop.turns)
-WORKER_VALUE(system_calls, snapshot->loop.enters)
-WORKER_VALUE(completions, snapshot->loop.completions)
-WORKER_VALUE(starved, snapshot->loop.starved)
-WORKER_VALUE(overflows, snapshot->loop.overflows)
-WORKER_VALUE(bytes_max, snapshot->pool.bytes_max)
-WORKER_VALUE(bytes_mapped, snapshot->pool.bytes_mapped)
-WORKER_VALUE(bytes_held, snapshot->pool.bytes_held)
-WORKER_VALUE(lent_bytes, snapshot->lent_bytes)
-WORKER_VALUE(packet_bytes, snapshot->packet_bytes)
-WORKER_VALUE(copied, snapshot->pool.bytes_copied)
+#define WORKER(member) offsetof(struct snapshot, member), sizeof(((struct snapshot *)0)->member)
+#define STREAM(member) offsetof(struct snapshot_stream, member), sizeof(((struct snapshot_stream *)0)->member)
 
-static const struct worker_metric worker_metrics[] = {
-    {"sluice_worker_connections", "gauge", "Connections of a worker.", connections},
-    {"sluice_worker_turns_total", "counter", "Turns of a worker's loop.", turns},
-    {"sluice_worker_system_calls_total", "counter", "System calls by which a worker's loop waited.", system_calls},
-    {"sluice_worker_completions_total", "counter", "Completions that a worker's loop has handled.", completions},
-    {"sluice_worker_starved_total", "counter", "Receives that found no block and had to wait.", starved},
-    {"sluice_worker_overflows_total", "counter", "Overflows of a completion queue.", overflows},
-    {"sluice_pool_limit_bytes", "gauge", "Most memory that a worker's blocks may take.", bytes_max},
-    {"sluice_pool_mapped_bytes", "gauge", "Memory that a worker's blocks lie in.", bytes_mapped},
-    {"sluice_pool_held_bytes", "gauge", "Memory of blocks that a worker's streams and players hold.", bytes_held},
-    {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", lent_bytes},
-    {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", packet_bytes},
-    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.", copied},
+static uint64_t value_of(const void *object, const struct metric *metric) {
+    const void *member = (const char *)object + metric->offset;
+    switch (metric->size) {
+    case sizeof(bool):
+        return *(const bool *)member;
+    case sizeof(uint32_t):
+        return *(const uint32_t *)member;
+    default:
+        return *(const uint64_t *)member;
+    }
+}
+
+static const struct metric worker_metrics[] = {
+    {"sluice_worker_connections", "gauge", "Connections of a worker.", WORKER(connections)},
+    {"sluice_worker_turns_total", "counter", "Turns of a worker's loop.", WORKER(loop.turns)},
+    {"sluice_worker_system_calls_total", "counter", "System calls by which a worker's loop waited.",
+     WORKER(loop.enters)},
+    {"sluice_worker_completions_total", "counter", "Completions that a worker's loop has handled.",
+     WORKER(loop.completions)},
+    {"sluice_worker_starved_total", "counter", "Receives that found no block and had to wait.", WORKER(loop.starved)},
+    {"sluice_worker_overflows_total", "counter", "Overflows of a completion queue.", WORKER(loop.overflows)},
+    {"sluice_pool_limit_bytes", "gauge", "Most memory that a worker's blocks may take.", WORKER(pool.bytes_max)},
+    {"sluice_pool_mapped_bytes", "gauge", "Memory that a worker's blocks lie in.", WORKER(pool.bytes_mapped)},
+    {"sluice_pool_held_bytes", "gauge", "Memory of blocks that a worker's streams and players hold.",
+     WORKER(pool.bytes_held)},
+    {"sluice_lent_bytes", "gauge", "Memory of a worker's blocks that other workers' players hold.", WORKER(lent_bytes)},
+    {"sluice_packet_bytes", "gauge", "Memory that describes the tags in a worker's blocks.", WORKER(packet_bytes)},
+    {"sluice_payload_copied_bytes_total", "counter", "Payload bytes that were copied; it stays 0.",
+     WORKER(pool.bytes_copied)},
 };
 
 static void write_workers(FILE *out, const struct admin_view *view) {
     for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++) {
-        const struct worker_metric *metric = &worker_metrics[i];
+        const struct metric *metric = &worker_metrics[i];
         head(out, metric->name, metric->type, metric->help);
         for (size_t at = 0; at < view->snapshots.count; at++)
             if (view->snapshots.list[at])
                 fprintf(out, "%s{worker=\"%zu\"} %" PRIu64 "\n", metric->name, at,
-                        metric->value(view->snapshots.list[at]));
+                        value_of(view->snapshots.list[at], metric));
     }
     head(out, "sluice_worker_up", "gauge", "Whether a worker answers.");
     for (size_t at = 0; at < view->snapshots.count; at++)
@@ -183,54 +186,35 @@ static void write_workers(FILE *out, const struct admin_view *view) {
     }
 }
 
-/* What each stream has one of. Names of streams hold nothing that a label would have to escape. */
-struct stream_metric {
-    const char *name, *type, *help;
-    uint64_t (*value)(const struct snapshot_stream *stream);
-};
-
-#define STREAM_VALUE(name, expression)                                                                                 \
-    static uint64_t name(const struct snapshot_stream *stream) {                                                       \
-        return expression;                                                                                             \
-    }
-STREAM_VALUE(stream_live, stream->live)
-STREAM_VALUE(stream_players, stream->players)
-STREAM_VALUE(stream_bytes, stream->bytes)
-STREAM_VALUE(stream_video, stream->video_frames)
-STREAM_VALUE(stream_audio, stream->audio_frames)
-STREAM_VALUE(stream_lost, stream->frames_lost)
-STREAM_VALUE(stream_sends, stream->sends)
-STREAM_VALUE(stream_blocks, stream->blocks_held)
-STREAM_VALUE(recording, stream->is_recorded)
-STREAM_VALUE(recorded_bytes, stream->record_bytes)
-STREAM_VALUE(recording_dropped, stream->record_dropped)
-STREAM_VALUE(recording_queued, stream->record_queued)
-
-static const struct stream_metric stream_metrics[] = {
-    {"sluice_stream_live", "gauge", "Whether a stream has a publisher.", stream_live},
-    {"sluice_stream_players", "gauge", "Players of a stream.", stream_players},
-    {"sluice_stream_received_bytes_total", "counter", "FLV bytes of a stream's publisher.", stream_bytes},
-    {"sluice_stream_received_video_frames_total", "counter", "Video frames of a stream's publisher.", stream_video},
-    {"sluice_stream_received_audio_frames_total", "counter", "Audio frames of a stream's publisher.", stream_audio},
-    {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", stream_lost},
-    {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", stream_sends},
-    {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", stream_blocks},
-    {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", recording},
+/* Names of streams hold nothing that a label would have to escape. */
+static const struct metric stream_metrics[] = {
+    {"sluice_stream_live", "gauge", "Whether a stream has a publisher.", STREAM(live)},
+    {"sluice_stream_players", "gauge", "Players of a stream.", STREAM(players)},
+    {"sluice_stream_received_bytes_total", "counter", "FLV bytes of a stream's publisher.", STREAM(bytes)},
+    {"sluice_stream_received_video_frames_total", "counter", "Video frames of a stream's publisher.",
+     STREAM(video_frames)},
+    {"sluice_stream_received_audio_frames_total", "counter", "Audio frames of a stream's publisher.",
+     STREAM(audio_frames)},
+    {"sluice_stream_lost_frames_total", "counter", "Frames of a stream that found no memory.", STREAM(frames_lost)},
+    {"sluice_stream_sends_total", "counter", "Sends to a stream's players.", STREAM(sends)},
+    {"sluice_stream_blocks", "gauge", "Blocks that a stream and its players hold.", STREAM(blocks_held)},
+    {"sluice_stream_recording", "gauge", "Whether a stream is recorded.", STREAM(is_recorded)},
     {"sluice_stream_recorded_bytes_total", "counter", "FLV bytes of a stream that recordings were given.",
-     recorded_bytes},
+     STREAM(record_bytes)},
     {"sluice_stream_recording_dropped_frames_total", "counter", "Frames that recordings of a stream lack.",
-     recording_dropped},
-    {"sluice_stream_recording_queue_bytes", "gauge", "Bytes that the disk is behind with a stream.", recording_queued},
+     STREAM(record_dropped)},
+    {"sluice_stream_recording_queue_bytes", "gauge", "Bytes that the disk is behind with a stream.",
+     STREAM(record_queued)},
 };
 
-static void write_stream_metric(FILE *out, const struct admin_view *view, const struct stream_metric *metric) {
+static void write_stream_metric(FILE *out, const struct admin_view *view, const struct metric *metric) {
     size_t shown = 0;
     head(out, metric->name, metric->type, metric->help);
     for (size_t at = 0; at < view->snapshots.count; at++) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; snapshot && i < snapshot->stream_count && shown < METRICS_MOST_STREAMS; i++, shown++)
             fprintf(out, "%s{stream=\"%s\"} %" PRIu64 "\n", metric->name, snapshot->streams[i].name,
-                    metric->value(&snapshot->streams[i]));
+                    value_of(&snapshot->streams[i], metric));
     }
 }
 

@@ -112,10 +112,7 @@ static int make_list(struct http_record *record, int root) {
         json_close(json, '}');
     }
     json_close(json, ']');
-    if (*page->next)
-        json_put_string(json, "next", page->next);
-    else
-        json_put_null(json, "next");
+    json_put_optional(json, "next", page->next);
     json_close(json, '}');
     free(page->entries);
     page->entries = NULL;
