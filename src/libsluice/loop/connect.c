@@ -26,10 +26,6 @@ struct sluice_connector {
     struct sockaddr_storage address;
 };
 
-static sluice_connector *of_link(loop_list *link) {
-    return (sluice_connector *)(void *)((char *)link - offsetof(sluice_connector, link));
-}
-
 static void finish(sluice_connector *connector, int error) {
     if (connector->finished)
         return;
@@ -162,7 +158,7 @@ static int connect_unix(const sluice_connector *connector) {
 void connectors_prepare(sluice_loop *loop) {
     const struct backend_operations *operations = loop->backend->operations;
     while (!loop_list_is_empty(&loop->connectors.due)) {
-        sluice_connector *connector = of_link(loop->connectors.due.next);
+        sluice_connector *connector = LIST_ITEM(loop->connectors.due.next, sluice_connector, link);
         const struct sockaddr *address = (const struct sockaddr *)&connector->address;
         if (address->sa_family == AF_UNIX) {
             finish(connector, connect_unix(connector));
@@ -180,6 +176,6 @@ void connectors_close_all(sluice_loop *loop) {
     for (loop_list *link = loop->connectors.open.next; link != &loop->connectors.open; link = next) {
         /* What is finished goes to the end, and is met there once more. */
         next = link->next;
-        finish(of_link(link), -ECANCELED);
+        finish(LIST_ITEM(link, sluice_connector, link), -ECANCELED);
     }
 }

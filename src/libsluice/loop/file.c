@@ -74,18 +74,6 @@ static sluice_file *file_of(sluice_io *io) {
     return (sluice_file *)io;
 }
 
-static sluice_file *file_of_due(loop_list *link) {
-    return (sluice_file *)(void *)((char *)link - offsetof(sluice_file, due));
-}
-
-static sluice_file *file_of_ready(loop_list *link) {
-    return (sluice_file *)(void *)((char *)link - offsetof(sluice_file, ready));
-}
-
-static sluice_file *file_of_open(loop_list *link) {
-    return (sluice_file *)(void *)((char *)link - offsetof(sluice_file, open));
-}
-
 static file_read *read_at(sluice_file *file, unsigned place) {
     return &file->reads[(file->first + place) % READS];
 }
@@ -277,7 +265,7 @@ static void prepare(sluice_file *file) {
  * meanwhile. */
 static bool want_release(const loop_list *starving) {
     for (loop_list *link = starving->next; link != starving; link = link->next)
-        if (!pool_want_release(pool_of(file_of_due(link))))
+        if (!pool_want_release(pool_of(LIST_ITEM(link, sluice_file, due))))
             return false;
     return true;
 }
@@ -290,7 +278,7 @@ void files_prepare(sluice_loop *loop) {
     loop_list_join(&files, &loop->files.starving);
     loop_list_join(&files, &loop->files.due);
     while ((link = loop_list_pop(&files)))
-        prepare(file_of_due(link));
+        prepare(LIST_ITEM(link, sluice_file, due));
     if (!want_release(&loop->files.starving))
         loop_list_join(&loop->files.due, &loop->files.starving);
 }
@@ -391,7 +379,7 @@ static void tell(sluice_file *file) {
 void files_dispatch(sluice_loop *loop) {
     loop_list *link;
     while ((link = loop_list_pop(&loop->files.ready)))
-        tell(file_of_ready(link));
+        tell(LIST_ITEM(link, sluice_file, ready));
 }
 
 /* The user's side */
@@ -480,7 +468,7 @@ void sluice_file_close(sluice_file *file) {
 
 void files_close_all(sluice_loop *loop) {
     for (loop_list *link = loop->files.open.next; link != &loop->files.open; link = link->next)
-        sluice_file_close(file_of_open(link));
+        sluice_file_close(LIST_ITEM(link, sluice_file, open));
 }
 
 sluice_chain *sluice_file_chain(sluice_file *file) {

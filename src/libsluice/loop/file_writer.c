@@ -84,18 +84,6 @@ static sluice_file_writer *writer_of(sluice_io *io) {
     return (sluice_file_writer *)io;
 }
 
-static sluice_file_writer *writer_of_due(loop_list *link) {
-    return (sluice_file_writer *)(void *)((char *)link - offsetof(sluice_file_writer, due));
-}
-
-static sluice_file_writer *writer_of_ready(loop_list *link) {
-    return (sluice_file_writer *)(void *)((char *)link - offsetof(sluice_file_writer, ready));
-}
-
-static sluice_file_writer *writer_of_open(loop_list *link) {
-    return (sluice_file_writer *)(void *)((char *)link - offsetof(sluice_file_writer, open));
-}
-
 static item *item_at(const sluice_file_writer *writer, size_t place) {
     return &writer->ring->items[(writer->first + place) & (writer->ring->capacity - 1)];
 }
@@ -258,7 +246,7 @@ void file_writers_prepare(sluice_loop *loop) {
     loop_list_init(&writers);
     loop_list_join(&writers, &loop->file_writers.due);
     while ((link = loop_list_pop(&writers)))
-        prepare(writer_of_due(link));
+        prepare(LIST_ITEM(link, sluice_file_writer, due));
 }
 
 /* What has been done */
@@ -379,7 +367,7 @@ static void tell(sluice_file_writer *writer) {
 void file_writers_dispatch(sluice_loop *loop) {
     loop_list *link;
     while ((link = loop_list_pop(&loop->file_writers.ready)))
-        tell(writer_of_ready(link));
+        tell(LIST_ITEM(link, sluice_file_writer, ready));
 }
 
 /* The user's side */
@@ -558,7 +546,7 @@ void sluice_file_writer_close(sluice_file_writer *writer) {
 
 void file_writers_close_all(sluice_loop *loop) {
     for (loop_list *link = loop->file_writers.open.next; link != &loop->file_writers.open; link = link->next)
-        sluice_file_writer_close(writer_of_open(link));
+        sluice_file_writer_close(LIST_ITEM(link, sluice_file_writer, open));
 }
 
 size_t sluice_file_writer_queued(const sluice_file_writer *writer) {

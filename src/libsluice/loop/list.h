@@ -10,6 +10,9 @@ typedef struct loop_list {
     struct loop_list *next, *prev;
 } loop_list;
 
+/* The structure that has the link as this member. */
+#define LIST_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
+
 static inline void loop_list_init(loop_list *head) {
     head->next = head->prev = head;
 }

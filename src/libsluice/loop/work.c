@@ -62,7 +62,7 @@ void works_dispatch(sluice_loop *loop) {
     loop_list *link;
     (void)io_thread_collect(&loop->works.thread);
     while ((link = loop_list_pop(&loop->works.ready))) {
-        sluice_work *done = (sluice_work *)(void *)((char *)link - offsetof(sluice_work, link));
+        sluice_work *done = LIST_ITEM(link, sluice_work, link);
         /* It has begun then, and a cancel from inside of it is too late. */
         bool runs = done->failed && !done->cancelled;
         done->failed = false;
