@@ -1,6 +1,6 @@
 /*
- * Whether a client may do what it asks for: the rules, and what the client shows. It is the same
- * for all protocols, which differ in how a client says who it is: raw FLV cannot say anything.
+ * Whether a client may do what it requests, by the rules and the client's credentials. The rules
+ * are the same for all protocols; the way to send credentials is not, and raw FLV has none.
  */
 #ifndef SLUICED_AUTHORIZE_H
 #define SLUICED_AUTHORIZE_H
@@ -12,7 +12,7 @@
 
 enum { AUTHORIZE_TOKEN = 256 };
 
-/* What is asked for, and of whom. */
+/* What credentials are checked against. */
 struct credentials {
     const struct rules *rules;
     const struct users *users; /* NULL: there are none */
@@ -48,15 +48,15 @@ bool authorize_token_is_right(const struct authorize *access, const struct rule 
 bool authorize_user_may(const struct authorize *access, const struct rule *rule, const char *name, unsigned rights);
 
 /*
- * The user whose name and password are so; NULL where there is none, which takes as long.
+ * The user with this name and password. NULL: there is none, which takes the same time.
  * @password: of @length bytes
  */
 const struct user *authorize_find_user(const struct users *users, sluice_http_text name, sluice_http_text password);
 
 /*
- * Whether a listener that anyone may reach lets nobody do anything without credentials, but from
- * addresses that are named. Ranges that are all public addresses of a family together name
- * everyone, in whatever rules they are.
+ * Whether a listener on a public address grants nothing without credentials, except to the
+ * addresses that rules name. Ranges that together cover all public addresses of a family, in
+ * whatever rules they are, count as no restriction.
  */
 bool authorize_is_guarded(const struct credentials *by);
 

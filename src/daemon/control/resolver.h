@@ -1,6 +1,6 @@
 /*
- * Names looked up in threads of their own: getaddrinfo() knows all that this host knows (files,
- * DNS, mDNS), but waits for it, and cannot be told to stop.
+ * Looks names up in separate threads: getaddrinfo() uses all sources of this host (files, DNS,
+ * mDNS), but blocks, and cannot be cancelled.
  */
 #ifndef SLUICED_RESOLVER_H
 #define SLUICED_RESOLVER_H
@@ -12,7 +12,7 @@
 struct resolver;
 struct wakeup;
 
-/* @wakeup: whom an answer wakes; the caller's, cleared after resolver_close(). */
+/* @wakeup: signalled by each answer; the caller's, cleared after resolver_close(). */
 int resolver_new(const struct wakeup *wakeup, struct resolver **ret_lookups);
 
 /* Answers that are still to come are dropped, when they come. NULL is allowed. */

@@ -1,8 +1,7 @@
 /*
- * What a worker knows at one moment, as plain values: for whoever shows it (the API, metrics, the
- * console) on another thread. A worker fills its own; those of several workers are shown one after
- * the other and added up there. Nothing in it points into the data plane but texts that are never
- * freed.
+ * The state of a worker at one moment, as plain values, for the API, metrics and the console, which
+ * run on another thread. A worker fills its own snapshot; the reader adds those of several workers
+ * up. Nothing in it points into the data plane except texts that are never freed.
  */
 #ifndef SLUICED_SNAPSHOT_H
 #define SLUICED_SNAPSHOT_H
@@ -34,13 +33,13 @@ enum snapshot_part {
     SNAPSHOT_PULLS = 4,
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
     SNAPSHOT_ALL = 15,
-    /* of SNAPSHOT_PULLS; they hold passwords, so nobody who shows anything asks for them */
+    /* of SNAPSHOT_PULLS; they hold passwords, so only the handover to another process uses them */
     SNAPSHOT_PULL_OPTIONS = 16,
 };
 
 struct snapshot_stream {
     uint64_t id;
-    uint32_t worker; /* whose it is */
+    uint32_t worker; /* that owns it */
     bool is_replica; /* of another's, for some of its players: see snapshots_fold() */
     char name[STREAM_NAME + 1];
     bool live;

@@ -17,7 +17,7 @@ enum { LINE = PULL_OPTION_TEXT + 32, FILE_MAX = PULLS_REQUESTED_MAX * LINE };
 static int write_pull(int fd, const struct snapshot_pull *pull, const struct pull_option *option) {
     char text[PULL_OPTION_TEXT], line[LINE];
     pull_option_format(option, text);
-    /* One whose time is over by now is to end in the other process. */
+    /* 0 means no time to live: one that has expired gets 1 ms, and ends in the other process. */
     unsigned long long ttl = pull->expires ? pull->ttl_ms > 0 ? pull->ttl_ms : 1 : 0;
     int length = snprintf(line, sizeof line, "%llu %s\n", ttl, text);
     ssize_t written = write(fd, line, (size_t)length);

@@ -1,13 +1,12 @@
 /*
  * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds
- * references; what a player is behind costs memory only as far as nobody else holds the same
- * blocks.
+ * references, so it costs memory only for blocks that nothing else holds.
  *
- * A player that falls behind its bound loses what is queued, and goes on at the next key frame. One
- * that would be sent what has waited for too long skips to the newest key frame that is queued, so
- * that it does not stay late. The packet that is partly sent, and those that the kernel holds, are
- * never taken back: what the player receives is always whole tags. The kernel holds none of a
- * player whose socket has no room: it costs the packet that is partly sent.
+ * A player that exceeds its bound loses what is queued, and continues at the next key frame. If
+ * the oldest queued packet has waited too long, the player skips to the newest queued key frame,
+ * so that it does not stay late. The packet that is partly sent, and those that the kernel holds,
+ * are never removed: the player always receives whole tags. While a player's socket has no room,
+ * the kernel holds none of its packets: only the packet that is partly sent costs memory.
  *
  * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes
  * all that is queued.
@@ -28,7 +27,7 @@ enum { PLAYER_PREAMBLE = 384 };
 struct coalesce_group;
 
 enum player_state {
-    /* for the stream's tracks; set at the start of one who must be told what they are */
+    /* waits for the stream's tracks; set at the start of a player that needs to know them */
     PLAYER_ASKING,
     PLAYER_PAUSED,  /* wants nothing; set by its session */
     PLAYER_WAITING, /* for the stream's first frame; set at the start */
@@ -47,7 +46,7 @@ struct player {
     const char *protocol; /* as logs and the API name it */
     void *user;
     uint32_t merge_window_ms;     /* for which packets are gathered; 0: they leave at once */
-    struct coalesce_group *merge; /* those who are sent to together with it; NULL: nobody */
+    struct coalesce_group *merge; /* players that are sent to together; or NULL */
 
     /*
      * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most
@@ -55,7 +54,7 @@ struct player {
      */
     size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
 
-    /* Of one who asks: the stream's tracks are known. */
+    /* In PLAYER_ASKING: the stream's tracks are known. */
     void (*known)(struct player *player);
 
     enum player_state state;
@@ -156,8 +155,8 @@ bool player_is_done(const struct player *player);
 size_t player_gather(struct player *player, struct iovec *iov, size_t max);
 
 /*
- * In place of player_gather() for who puts something of its own between packets: what remains of
- * the one that is partly sent, then the others.
+ * In place of player_gather() for a session that sends something of its own between packets: the
+ * rest of the packet that is partly sent, then the others.
  */
 size_t player_gather_rest(struct player *player, struct iovec *iov, size_t max);
 size_t player_gather_more(struct player *player, struct iovec *iov, size_t max);

@@ -1,10 +1,10 @@
 /*
- * Claims: publishers that wait for a name that another one still has. A peer that closes its
- * connection and comes back at once may be heard of before the end of the connection that it has
- * closed: with workers they come by different ways, and even on one loop there is no order between
- * two sockets. So who finds its name taken waits a moment, and gets it when it is left. Where the
- * kernel knows that the connection of who has it is ending, which is not read yet, it waits for
- * that. Its worker's thread only.
+ * One publisher for a name; further ones wait. A peer that closes its connection and reconnects at
+ * once may be accepted before the end of the old connection is read: workers receive them
+ * separately, and even on one loop two sockets have no order. So a publisher that finds its name in
+ * use waits a moment, and gets the name when it is released. If the kernel reports that the
+ * connection of the name's publisher is ending, although that has not been read yet, the new
+ * publisher waits for that end. The worker's thread only.
  */
 #ifndef SLUICED_PUBLISH_LOCK_H
 #define SLUICED_PUBLISH_LOCK_H
@@ -20,7 +20,7 @@
 enum same_name {
     SAME_NAME_REFUSE,    /* it is refused */
     SAME_NAME_TAKE_OVER, /* the one that has it is ended */
-    /* it is refused; and who has left is waited for, and nobody else gets the name meanwhile */
+    /* it is refused; and the name is reserved for a publisher that has left */
     SAME_NAME_RESUME,
 };
 
@@ -93,7 +93,7 @@ struct publish_locks {
 /* 0, -ENOMEM */
 int publish_locks_init(struct publish_locks *locks, sluice_loop *loop);
 
-/* Nobody waits any more. */
+/* Ends all waiting. */
 void publish_locks_clear(struct publish_locks *locks);
 
 /*
@@ -107,7 +107,7 @@ int publish_lock_acquire(struct publish_waiter *waiter, struct stream *stream, c
 /* Waits no more. One that does not wait is allowed. */
 void publish_lock_cancel(struct publish_waiter *waiter);
 
-/* A stream has lost its publisher: in the next turn, who claims it gets it. */
+/* A stream has lost its publisher: the next turn decides about its waiters. */
 void publish_lock_released(struct stream *stream);
 
 /*
@@ -117,12 +117,12 @@ void publish_lock_released(struct stream *stream);
 void publish_locks_decide(struct publish_locks *locks);
 
 /*
- * The publisher of a stream leaves, and @error says why: where that is what the policy waits for,
- * it is kept for a while, for who comes from the same host.
+ * The publisher of a stream leaves, for the reason @error: if the policy says so, the name is
+ * reserved for a while for publishers of the same host.
  */
 void publish_lock_reserve(struct stream *stream, int error, uint64_t now);
 
-/* Whether it is kept; and no more. */
+/* Whether the name is reserved; and ends that. */
 bool publish_lock_is_reserved(const struct stream *stream, uint64_t now);
 void publish_lock_unreserve(struct stream *stream);
 

@@ -7,7 +7,7 @@ enum { SHED_SLOW_MS = 1000 }; /* what has waited for longer is the first to go *
 struct shedding {
     enum reclaim_for what;
     const struct replica_site *lender; /* for another */
-    uint64_t now, waited_ms;           /* those go whose queues hold what has waited for so long */
+    uint64_t now, waited_ms;           /* queues with packets this old are dropped */
     struct stream *largest;
     struct player *longest;
 };
@@ -63,9 +63,9 @@ static void want_room(struct stream *stream, void *user) {
 }
 
 /*
- * The slowest players: the one whose queue goes back furthest, and those who are half as slow. The
- * players of a stream hold the same blocks, so that to drop one of several that have stalled would
- * free nothing.
+ * Drops the queues of the slowest players: the one with the oldest packet, and those with packets
+ * of at least half that age. The players of a stream hold the same blocks, so dropping the queue of
+ * one of several stalled players would free nothing.
  */
 static bool shed_slowest(struct registry *registry, struct shedding *shedding) {
     shedding->now = sluice_loop_now(registry->loop);

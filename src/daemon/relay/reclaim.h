@@ -1,6 +1,6 @@
 /*
- * Making room when memory is used up: who has to give way. Replicas of other workers' streams hold
- * those workers' blocks, and packets of this one's.
+ * Frees memory when it runs out. Replicas of other workers' streams hold blocks of those workers,
+ * and packets of this one.
  */
 #ifndef SLUICED_RECLAIM_H
 #define SLUICED_RECLAIM_H
@@ -8,15 +8,15 @@
 #include "daemon/relay/stream.h"
 
 /*
- * One step. First what the slowest players are behind, whose doing it is; then what only new
- * players would miss, the largest cached group; then the longest queue. What is lent to other
- * workers is asked for, and comes back later. False when there is nothing to give up.
+ * One step: drops the queues of the slowest players, which cause the shortage; else the largest
+ * cached group, which only new players would miss; else the longest queue. Blocks that are lent to
+ * other workers are requested, and come back later. False when there is nothing to drop.
  */
 bool reclaim(struct registry *registry, enum reclaim_for what);
 
 /*
  * One step among the replicas of the streams that a worker lends its blocks to: the slowest
- * players, and @groups: the largest cached group. False when there is nothing to give up.
+ * players, and with @groups the largest cached group. False when there is nothing to drop.
  */
 bool reclaim_replicas(struct registry *registry, const struct replica_site *lender, bool groups);
 

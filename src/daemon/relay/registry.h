@@ -10,7 +10,7 @@
 int registry_new(sluice_loop *loop, const struct stream_limits *limits, struct registry **ret_registry);
 void registry_free(struct registry *registry);
 
-/* Other limits, for the streams and players that there are, too. */
+/* Sets other limits, for existing streams and players, too. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits);
 
 /*
@@ -22,23 +22,22 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
 /* The stream of that name, without a reference; NULL where there is none. */
 struct stream *registry_find(const struct registry *registry, const char *name);
 
-/* Calls for each stream that a player comes to while it has no publisher. */
+/* @call: a player has joined a stream that has no publisher. */
 void registry_on_wanted(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 /*
- * Blocks are short, and there is nothing left to give up but what is queued for players that keep
- * up: calls for something that holds more than @bytes to give way, but not what is being published.
- * True when something did.
+ * @call: blocks are short, and only the queues of players that keep up are left to drop. It frees
+ * something that holds more than @bytes, but not what is being published, and returns whether it
+ * did.
  */
 void registry_on_shortage(struct registry *registry, registry_shortage_fn *call, void *user);
 
-/* Calls for each stream whose tracks have become known, replicas left out: it may add sinks. */
+/* @call: the tracks of a stream, not of a replica, are known now; it may add sinks. */
 void registry_on_opened(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
 void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals);
 
-/* Whether a stream of its has players elsewhere, or one of its players a stream that is another
- * worker's. */
+/* Whether one of its streams has players on other workers, or the registry has a replica. */
 bool registry_is_spread(struct registry *registry);
 
 /* Bytes of memory that describe the streams' tags: packets, and long lists of them. */

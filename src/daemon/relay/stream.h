@@ -61,7 +61,7 @@ enum { REGISTRY_BUCKETS = 1024 };
 enum reclaim_for {
     RECLAIM_FOR_BLOCKS,  /* this worker's */
     RECLAIM_FOR_PACKETS, /* likewise, which describe whatever blocks */
-    RECLAIM_FOR_ANOTHER, /* worker, whose blocks replicas hold */
+    RECLAIM_FOR_ANOTHER, /* worker's blocks, which replicas hold */
 };
 
 /* See registry_on_shortage(). */
@@ -92,7 +92,7 @@ struct registry {
 
 enum { STREAM_IGNORED = 96 }; /* bytes */
 
-/* Who publishes, as the API shows it. */
+/* The publisher, as the API shows it. */
 struct stream_source {
     char peer[ADDRESS_TEXT];
     const char *protocol;
@@ -272,7 +272,7 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag);
  * now. */
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group);
 
-/* A player has come to the stream: who has to know is told where it has no publisher. */
+/* A player has joined: calls registry_on_wanted()'s function if there is no publisher. */
 void stream_want(struct stream *stream);
 
 /* Whether its tracks are known. */

@@ -79,8 +79,8 @@ void worker_drain(struct worker *worker);
 
 /*
  * Another process accepts from now on. Sessions go on until they end, or until the drain time is
- * over, when the server stops; but components stop, and nobody waits for a publisher, who would
- * come there.
+ * over, when the server stops; but components stop, and players do not wait for a publisher, which
+ * would connect to the other process.
  */
 void worker_leave(struct worker *worker);
 

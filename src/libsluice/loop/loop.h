@@ -120,24 +120,24 @@ bool conn_can_send(const sluice_conn *conn); /* neither closed nor failed */
 int conn_read_state(const sluice_conn *conn);
 void conn_count_sent(sluice_conn *conn, size_t bytes); /* by another way than the loop's */
 void conn_disown(sluice_conn *conn);                   /* closes it, but not its descriptor */
-void conns_flush(sluice_loop *loop);                   /* asks those who want to send */
-void conns_dispatch(sluice_loop *loop);                /* tells those who are ready */
+void conns_flush(sluice_loop *loop);                   /* asks those that want to send */
+void conns_dispatch(sluice_loop *loop);                /* reports what is ready */
 void conns_close_all(sluice_loop *loop);
 /* for the backend: see sluice_backend.largest */
 sluice_io *conns_largest(void *loop, const sluice_pool *class);
 
 /* file.c */
 void files_prepare(sluice_loop *loop);  /* starts the reads that there is room for */
-void files_dispatch(sluice_loop *loop); /* tells those who are ready */
+void files_dispatch(sluice_loop *loop); /* reports what is ready */
 void files_close_all(sluice_loop *loop);
 
 /* file_writer.c */
 void file_writers_prepare(sluice_loop *loop);  /* starts what there is to be done */
-void file_writers_dispatch(sluice_loop *loop); /* tells those who are ready */
+void file_writers_dispatch(sluice_loop *loop); /* reports what is ready */
 void file_writers_close_all(sluice_loop *loop);
 
 /* work.c */
-void works_dispatch(sluice_loop *loop); /* tells those whose work is done */
+void works_dispatch(sluice_loop *loop); /* reports work that is done */
 bool works_are_ready(const sluice_loop *loop);
 
 /* connect.c */

@@ -142,10 +142,10 @@ bool http_ask_hook(struct http_session *session, const sluice_http_request *requ
 /* bytes that http_cors_write() writes at most, with the zero */
 enum { HTTP_CORS_TEXT = CORS_ORIGIN + 96 };
 
-/* http_cors.c: whether a page asks, and whose; for the responses to the request. */
+/* http_cors.c: reads the page's origin, if the request has one, for the responses to it. */
 void http_cors_read(struct http_session *session, const sluice_http_request *request);
 
-/* Whether a page asks for what it has no business with, and has been refused. */
+/* Whether the page's origin is not allowed to do this; then the request has been refused. */
 bool http_cors_forbids(struct http_session *session, const sluice_http_request *request, bool publish);
 
 /* The headers for it, each with its end. Bytes. */
@@ -198,7 +198,7 @@ void http_websocket_free(struct http_session *session);
 void http_play_join(struct http_session *session, struct player *player, struct stream *stream,
                     const struct wire_format *format);
 
-/* http_stream.c: plays @stream, whose reference goes over, as the request asks for it. */
+/* http_stream.c: plays @stream in the form that the request asks for; takes the reference. */
 void http_stream_join(struct http_session *session, const sluice_http_request *request, struct stream *stream);
 
 /* http_record.c */
