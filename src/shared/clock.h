@@ -1,4 +1,4 @@
-/* Time that only goes forward (CLOCK_MONOTONIC): for deadlines and intervals. */
+/* Monotonic time (CLOCK_MONOTONIC), for deadlines and intervals. */
 #ifndef SHARED_CLOCK_H
 #define SHARED_CLOCK_H
 

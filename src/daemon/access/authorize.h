@@ -40,8 +40,10 @@ enum authorize_verdict authorize_client(const struct authorize *access, const st
  * long. */
 bool authorize_query_token(sluice_http_text query, char ret_token[AUTHORIZE_TOKEN]);
 
-/* Whether the token is one that the rule asks for. In a time that does not tell how much of it is
- * right. */
+/*
+ * Whether the token is one that the rule accepts. The time does not depend on how much of it is
+ * right.
+ */
 bool authorize_token_is_right(const struct authorize *access, const struct rule *rule, const char *token);
 
 /* Whether the rule, and the user's own rights, let that user do it. */

@@ -1,7 +1,7 @@
 /*
- * Publishers that an operator has sent away for a while: who comes from that host may not publish
- * that stream until then. An IPv6 network of 64 bits is one host, as for limits. Others may. Its
- * worker's thread only.
+ * Bans: publishers that an operator has banned for a time. Until it ends, the host may not publish
+ * that stream; other hosts may. An IPv6 /64 network counts as one host, as for limits. Its worker's
+ * thread only.
  */
 #ifndef SLUICED_BAN_H
 #define SLUICED_BAN_H

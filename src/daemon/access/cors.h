@@ -1,8 +1,8 @@
 /*
- * Pages that may read what is played by HTTP, and publish: by their origins, as browsers tell them
- * (RFC 6454, and the Fetch standard's CORS). Pages of the host that is asked may, whatever the
- * port: the console's, for one; but only where that is an address or localhost, since any site can
- * have a name that leads here.
+ * Origins of web pages that may read responses by HTTP, and publish, as browsers report them (RFC
+ * 6454, and CORS in the Fetch standard). Pages of the requested host are allowed on any port, for
+ * example the console's, but only if the host is an address or localhost: any site can have a name
+ * that resolves to this host.
  */
 #ifndef SLUICED_CORS_H
 #define SLUICED_CORS_H

@@ -1,6 +1,7 @@
 /*
- * How many connections each address has. Any thread: connections come on one worker and end on
- * others. An IPv6 network of 64 bits, which is what one subscriber gets, counts as one address.
+ * Counts the connections of each address. Any thread: a connection may be accepted on one worker
+ * and end on another. An IPv6 /64 network, which a subscriber typically gets, counts as one
+ * address.
  */
 #ifndef SLUICED_IP_LIMIT_H
 #define SLUICED_IP_LIMIT_H

@@ -1,5 +1,4 @@
-/* The addresses from which proxies connect: their connections begin with a header of the PROXY
- * protocol. */
+/* Addresses of proxies, whose connections begin with a header of the PROXY protocol. */
 #ifndef SLUICED_PROXIES_H
 #define SLUICED_PROXIES_H
 

@@ -1,6 +1,6 @@
 /*
- * Who may do what: a list of rules, of which the first one that fits the action, the stream and the
- * address decides. Where none fits, nobody may. A rule is written
+ * Rules that decide which clients may publish and play: the first rule that matches the action, the
+ * stream and the address decides; if none matches, access is denied. A rule is written
  *
  *     ACTIONS STREAM [from RANGES] WAYS
  *

@@ -1,7 +1,7 @@
 /*
- * Tokens that expire: the right to publish or play one stream, signed with a key that the daemon
- * and whoever makes them share. Only the beginning is checked: who plays when the token expires,
- * goes on.
+ * Tokens that expire: the right to publish or play one stream, signed with a key shared by the
+ * daemon and the issuer of tokens. They are checked at the start only: a player continues after its
+ * token expires.
  *
  *     TOKEN = "v1." EXPIRY "." MAC
  *     EXPIRY: seconds since 1970, decimal
@@ -21,8 +21,10 @@ enum { TOKEN_TEXT = 96 };
 /* 0, -EMSGSIZE, -EIO (the crypto library refuses) */
 int token_sign(const char *key, const char *action, const char *stream, uint64_t expiry, char ret_token[TOKEN_TEXT]);
 
-/* Whether a token is signed with that key, for that, and has not expired. In a time that tells
- * nothing of the MAC. */
+/*
+ * Whether a token is signed with that key for that action and stream, and has not expired. The time
+ * does not depend on the MAC.
+ */
 bool token_is_valid(const char *token, const char *key, const char *action, const char *stream, uint64_t now);
 
 #endif

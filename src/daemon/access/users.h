@@ -1,7 +1,8 @@
 /*
- * Who may publish and play: a file of lines "[publish |play ]NAME:PASSWORD". Without the first word
- * a user may do both. Lines that are empty or begin with "#" are stepped over. Passwords are as
- * they are, since Digest needs them; so the file must be nobody else's to read.
+ * The users that may publish and play: a file of lines "[publish |play ]NAME:PASSWORD". Without the
+ * first word a user may do both. Empty lines and lines that begin with "#" are ignored. Passwords
+ * are stored in plain text, because Digest needs them, so other users must not be able to read the
+ * file.
  */
 #ifndef SLUICED_USERS_H
 #define SLUICED_USERS_H

@@ -42,7 +42,7 @@ void admin_leave(struct admin *admin);
 /* What has ended the event base's run by itself, for want of memory; or 0. */
 int admin_error(const struct admin *admin);
 
-/* After the asker and the reload, whose last answers it takes. NULL is allowed. */
+/* Free it after the queries and the reload, whose last answers it receives. NULL is allowed. */
 void admin_free(struct admin *admin);
 
 #endif

@@ -1,4 +1,4 @@
-/* Files that are part of the program: the API's description, the console. */
+/* Files that are linked into the program: the API's description, the console. */
 #ifndef SLUICED_ADMIN_ASSET_H
 #define SLUICED_ADMIN_ASSET_H
 

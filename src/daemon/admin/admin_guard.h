@@ -1,17 +1,18 @@
 /*
- * Whether a request to the administration is let in. It listens on loopback, where every program of
- * the host reaches it, and so does every page that a browser of the host shows. So:
+ * Access control of the administration. It listens on loopback, which every program of the host can
+ * reach, and every page that a browser on the host shows. Therefore:
  *
- * - A page of another site may not reach it under a name of its own (DNS rebinding): Host must name
- *   this host.
- * - A page of another site may not have it do anything (request forgery): what changes something is
- *   refused when the browser says that another site asks, by Origin or Sec-Fetch-Site, which pages
- *   cannot forge. No answer carries a header that lets other sites read it.
- * - Where there is a token, it must be given, and then Host may be anything: no page of another
- *   site knows it.
+ * - DNS rebinding: a page of another site must not reach it under a name of that site, so Host must
+ *   name this host.
+ * - Request forgery: a page of another site must not change anything. Requests that change
+ *   something are rejected if Origin or Sec-Fetch-Site, which pages cannot forge, shows another
+ *   site. No answer has a header that allows other sites to read it.
+ * - With a token, each request must have it, and Host may be anything: no page of another site
+ *   knows the token.
  *
- * On a Unix socket the file's permissions decide, and browsers do not come; nothing is asked there,
- * unless a service manager has made it so that others may come: then the token is.
+ * On a Unix socket the file's permissions decide, and browsers cannot connect, so nothing is
+ * checked; except that a token is required on a socket of a service manager that other users may
+ * open.
  */
 #ifndef SLUICED_ADMIN_GUARD_H
 #define SLUICED_ADMIN_GUARD_H
@@ -22,7 +23,7 @@
 
 struct admin_guard {
     const struct admin_listener_option *listener;
-    const char *token; /* NULL: none is asked for */
+    const char *token; /* NULL: not required */
 };
 
 /* The headers that count; NULL where there is none. */

@@ -1,12 +1,10 @@
-/* What the workers have said, in the text format of Prometheus. */
+/* The workers' snapshots in the text format of Prometheus. */
 #ifndef SLUICED_ADMIN_METRICS_H
 #define SLUICED_ADMIN_METRICS_H
 
 #include "daemon/admin/admin_api.h"
 
-enum {
-    METRICS_MOST_STREAMS = 2000
-}; /* that are shown one by one: each is a time series more for the one who keeps them */
+enum { METRICS_MOST_STREAMS = 2000 }; /* shown one by one: a time series each */
 
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,5 +1,7 @@
-/* What the API is asked to pull: {"url": ..., "stream": ..., "on_demand": ..., "ttl": ...}. Knows
- * no sockets. */
+/*
+ * The API's request for a pull: {"url": ..., "stream": ..., "on_demand": ..., "ttl": ...}. No
+ * sockets.
+ */
 #ifndef SLUICED_ADMIN_PULL_H
 #define SLUICED_ADMIN_PULL_H
 

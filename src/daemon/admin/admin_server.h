@@ -44,7 +44,7 @@ typedef void admin_request_fn(struct exchange *exchange, const struct admin_call
 /* 0, -errno */
 int admin_server_new(struct event_base *base, struct admin_server **ret_server);
 
-/* Ends what there is. An exchange that is answered later is answered to nobody. NULL is allowed. */
+/* Closes all connections. Later answers to open exchanges are dropped. NULL is allowed. */
 void admin_server_free(struct admin_server *server);
 
 /* Accepts at a socket that listens, which is the server's on success. 0, -errno */

@@ -1,4 +1,4 @@
-/* Socket addresses as operators write and read them: 127.0.0.1:9000, [::1]:9000. */
+/* Socket addresses as text: 127.0.0.1:9000, [::1]:9000. */
 #ifndef SLUICED_ADDRESS_H
 #define SLUICED_ADDRESS_H
 

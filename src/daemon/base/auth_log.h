@@ -1,6 +1,6 @@
 /*
- * The log lines of clients without the right to do what they ask for: so many of each address at a
- * time, so that one fills no disk and hides no other.
+ * Log lines about missing rights and credentials, limited in number for each address and time, so
+ * that one address can neither fill a disk nor hide the lines of others.
  */
 #ifndef SLUICED_AUTH_LOG_H
 #define SLUICED_AUTH_LOG_H

@@ -1,7 +1,6 @@
 /*
- * What the control groups that this process is in let it have: the defaults of --workers and
- * --memory are within that. Versions 2 and 1, up from its own group to the root; what cannot be
- * read limits nothing.
+ * Limits of the process's control groups: the defaults of --workers and --memory respect them.
+ * Versions 2 and 1, from its own group up to the root; a file that cannot be read limits nothing.
  */
 #ifndef SLUICED_CGROUP_H
 #define SLUICED_CGROUP_H

@@ -1,4 +1,4 @@
-/* Ranges of addresses, 10.0.0.0/8 or fd00::/8, and addresses that may be in them. */
+/* Address ranges, such as 10.0.0.0/8 or fd00::/8, and tests whether an address is in them. */
 #ifndef SLUICED_CIDR_H
 #define SLUICED_CIDR_H
 

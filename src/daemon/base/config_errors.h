@@ -1,4 +1,4 @@
-/* What is wrong with a configuration: a line for each thing, and all of them at once. */
+/* The errors of a configuration: all of them are collected, a line for each. */
 #ifndef SLUICED_CONFIG_ERRORS_H
 #define SLUICED_CONFIG_ERRORS_H
 
@@ -13,7 +13,7 @@ struct config_errors {
     size_t count;
 };
 
-/* Returns false, so that whoever finds something wrong can return that. */
+/* Returns false, so that a caller that finds an error can return the result. */
 __attribute__((format(printf, 2, 3))) bool config_errors_add(struct config_errors *errors, const char *format, ...);
 
 /* Calls with each line. */

@@ -1,14 +1,14 @@
-/* How many files may be open: a connection is one, too. */
+/* The limit of open files, which also limits connections. */
 #ifndef SLUICED_FD_LIMIT_H
 #define SLUICED_FD_LIMIT_H
 
 #include <stdint.h>
 
 /*
- * Raises the limit as far as this process may: shells and containers give 1024, for the sake of
- * programs that use select(2). Says on the log if that is too little for so many connections. The
- * first descriptor that a connection may not have: the rest is for recordings, hooks, and whoever
- * wants to know what is going on.
+ * Raises the limit as far as this process may: shells and containers set 1024, for programs that
+ * use select(2). Logs a warning if that is too little for so many connections. Returns the first
+ * descriptor that a connection must not have: the rest is for recordings, hooks and the
+ * administration.
  */
 int fd_limit_raise(uint64_t connections);
 

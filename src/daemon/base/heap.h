@@ -1,7 +1,7 @@
 /*
- * A heap of nodes that lie in what they order: the first of all is known, and any may leave. It
- * allocates nothing. Adding takes constant time; removing, averaged over all calls, the logarithm
- * of how many there are (a pairing heap: Fredman, Sedgewick, Sleator and Tarjan, 1986).
+ * A heap with nodes inside the ordered objects: the first is known, and any can be removed. It
+ * allocates nothing. Adding takes constant time; removing takes amortized logarithmic time (a
+ * pairing heap: Fredman, Sedgewick, Sleator and Tarjan, 1986).
  */
 #ifndef SLUICED_HEAP_H
 #define SLUICED_HEAP_H

@@ -1,6 +1,6 @@
 /*
- * Hooks: of what an HTTP server of the operator's is asked or told, and where:
- * http://ADDR[:PORT]/PATH, with a numeric address, so that no name server is waited for.
+ * URLs of hooks, the operator's HTTP servers for queries and events: http://ADDR[:PORT]/PATH, with
+ * a numeric address, so that no name lookup is needed.
  */
 #ifndef SLUICED_HOOK_URL_H
 #define SLUICED_HOOK_URL_H
@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 enum hook_kind {
-    HOOK_PUBLISH, /* asks who may, as does: */
+    HOOK_PUBLISH, /* query: may a client publish, or */
     HOOK_PLAY,
-    HOOK_UNPUBLISH, /* tells that a publisher has ended, */
+    HOOK_UNPUBLISH, /* event: a publisher has ended, */
     HOOK_STOP,      /* a player, */
     HOOK_RECORD,    /* that a recording is whole */
     HOOK_KINDS,

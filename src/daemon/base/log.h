@@ -1,9 +1,9 @@
 /*
  * Log lines on standard error: time, level, message, key=value; or JSON, an object a line. Any
- * thread. What is logged comes from peers in part: values are escaped, lines are bounded in length,
- * and of one message there are only so many in a second, behind which a line says how many there
- * would have been. Once log_start() has been called, no call waits for standard error: see
- * log_writer.h. A crash loses the lines that are queued at that moment.
+ * thread. Parts of the logged text come from peers: values are escaped, lines are bounded in
+ * length, and lines with the same message are limited per second; a later line has the number of
+ * lines left out. After log_start() no call waits for standard error: see log_writer.h. A crash
+ * loses the lines queued at that moment.
  */
 #ifndef SLUICED_LOG_H
 #define SLUICED_LOG_H

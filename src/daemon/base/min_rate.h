@@ -1,11 +1,11 @@
 /*
- * How long a peer may take for what is sent to it.
+ * The time that a peer has to receive a response.
  *
- * A deadline for all of a response cuts a long one on a slow line; one that begins anew with each
- * byte lets a peer hold a connection, and what is being sent, for as long as it likes by taking a
- * byte now and then. So what is taken earns time at a least rate, as other servers have it, but
- * never more than a peer had in the beginning: whoever has taken much at once may not stand still
- * for hours then.
+ * A deadline for the whole response would cut off long responses on slow lines; one that restarts
+ * with each byte would allow a peer to hold a connection, and the data being sent, for any time by
+ * receiving a byte now and then. Therefore received bytes add time at a minimum rate, as in other
+ * servers, up to the initial time: a peer that has received much at once cannot stand still for
+ * hours afterwards.
  */
 #ifndef SLUICED_MIN_RATE_H
 #define SLUICED_MIN_RATE_H

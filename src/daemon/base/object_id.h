@@ -1,7 +1,7 @@
 /*
- * Numbers by which operators and programs name things: connections, streams, publishers, players,
- * pulls. Each is given once in the life of the process, whatever it is given to, by any thread; so
- * an id that somebody has read never comes to mean something else.
+ * Ids by which operators and programs refer to connections, streams, publishers, players and pulls.
+ * Each id is used once during the life of the process, for objects of all kinds and by all threads,
+ * so it never refers to another object later.
  */
 #ifndef SLUICED_OBJECT_ID_H
 #define SLUICED_OBJECT_ID_H

@@ -1,6 +1,7 @@
 /*
- * How long a peer may take for a message or a frame that it has begun. Silence is another matter,
- * and has its own deadlines: a byte now and then is no silence, and holds all that came before it.
+ * The time that a peer has for a message or a frame that it has begun. Silence has separate
+ * deadlines: a peer that sends a byte now and then is not silent, and holds all bytes received
+ * before.
  */
 #ifndef SLUICED_PACE_H
 #define SLUICED_PACE_H
@@ -23,7 +24,7 @@ struct pace_look {
     uint64_t received; /* bytes in all */
     bool is_open;      /* one has begun, and waits for the peer */
     uint64_t most_ms;  /* until it is whole; or, with @earns, until more of it comes */
-    bool earns;        /* what comes earns time, at MIN_RATE */
+    bool earns;        /* received bytes earn time, at MIN_RATE */
 };
 
 /* Whether the one that is under way has come too slowly. @now: loop time */

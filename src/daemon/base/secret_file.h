@@ -1,4 +1,4 @@
-/* Files with passwords: read whole, and refused where somebody else could have read them. */
+/* Files with passwords: read completely, and rejected if other users can read them. */
 #ifndef SLUICED_SECRET_FILE_H
 #define SLUICED_SECRET_FILE_H
 
@@ -9,9 +9,9 @@ struct stat;
 enum { SECRET_FILE_MAX = 65536, SECRET_FILE_ERROR = 256 };
 
 /*
- * Whether nobody but us and root may read it. systemd (LoadCredential=) gives a service what is
- * root's by an access control list, whose mask shows as the group's right: so in
- * $CREDENTIALS_DIRECTORY root's file may have that.
+ * Whether only this user and root may read it. systemd (LoadCredential=) gives a service files of
+ * root by an access control list, whose mask appears as the group's permission; so in
+ * $CREDENTIALS_DIRECTORY a file of root may have that.
  */
 bool secret_file_is_private(const char *path, const struct stat *status);
 

@@ -1,4 +1,4 @@
-/* What streams may be called. */
+/* Syntax of stream names. */
 #ifndef SLUICED_STREAM_NAME_H
 #define SLUICED_STREAM_NAME_H
 

@@ -1,7 +1,6 @@
 /*
- * What the service manager (systemd) is told, where there is one that wants to know
- * (NOTIFY_SOCKET): see sd_notify(3). Without, or in a build without libsystemd, all of it does
- * nothing.
+ * Notifications to the service manager (systemd) if it requests them (NOTIFY_SOCKET): see
+ * sd_notify(3). Otherwise, and in a build without libsystemd, these do nothing.
  */
 #ifndef SLUICED_SYSTEMD_H
 #define SLUICED_SYSTEMD_H

@@ -16,13 +16,13 @@ struct admin_listener_option {
     /* at the start: it listens there already; 0: none */
     int fd;
     bool is_managed; /* the socket is the service manager's, and so is its file */
-    bool is_open;    /* a Unix socket that lets others than its owner in: the token is asked for */
+    bool is_open;    /* a Unix socket that other users may open: the token is required */
 };
 
 struct admin_options {
     struct admin_listener_option listeners[ADMIN_MAX_LISTENERS];
     unsigned count;
-    char token_file[PATH_MAX]; /* empty: none is asked for */
+    char token_file[PATH_MAX]; /* empty: not required */
 };
 
 /* "ADDR:PORT", or "unix:PATH". 0, -EINVAL, -ENOSPC (too many) */

@@ -1,4 +1,4 @@
-/* The command line: what to do, and the settings that it gives. */
+/* The command line: the action to perform, and settings. */
 #ifndef SLUICED_COMMAND_LINE_H
 #define SLUICED_COMMAND_LINE_H
 

@@ -1,6 +1,6 @@
 /*
- * The configuration file, read by libconfig: NAME = VALUE; where the value is what the command line
- * takes, as a string, a number, true or false; or a list of such.
+ * The configuration file, read by libconfig: NAME = VALUE, where the value is the one of the
+ * command line as a string, a number, true or false; or a list of these.
  */
 #ifndef SLUICED_CONFIG_FILE_H
 #define SLUICED_CONFIG_FILE_H
@@ -12,7 +12,7 @@ struct config_value {
     const struct setting *setting;
     const char *where; /* FILE:LINE: NAME */
     const char *text;  /* NULL: the setting is there, with a list of nothing */
-    bool is_private;   /* nobody else may read the file */
+    bool is_private;   /* no other user may read the file */
 };
 
 /*

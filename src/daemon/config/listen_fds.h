@@ -1,6 +1,6 @@
 /*
- * Listening sockets that whoever started the daemon has opened: a service manager, by the protocol
- * of sd_listen_fds(3), or the daemon that this one replaces (upgrade.h), by the same one.
+ * Listening sockets inherited from the parent process: a service manager, by the protocol of
+ * sd_listen_fds(3), or a previous sluiced (upgrade.h), by the same protocol.
  */
 #ifndef SLUICED_LISTEN_FDS_H
 #define SLUICED_LISTEN_FDS_H
@@ -34,7 +34,7 @@ struct listen_fds {
  * has made itself. */
 #define LISTEN_FDS_LENT "lent-"
 
-/* The environment variable by which it tells of the channel and of itself: FD:PID. */
+/* Environment variable with the channel and the sender's process: FD:PID. */
 #define LISTEN_FDS_CHANNEL "SLUICED_UPGRADE"
 
 /*

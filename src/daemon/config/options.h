@@ -1,7 +1,6 @@
 /*
- * What the daemon is to do, as the command line and the configuration file say it. Once made, it is
- * not changed any more: a reload makes another one, and whoever needs the old one meanwhile keeps a
- * reference.
+ * The daemon's options, from the command line and the configuration file. They are immutable: a
+ * reload makes new ones, and users of the old ones keep a reference.
  */
 #ifndef SLUICED_OPTIONS_H
 #define SLUICED_OPTIONS_H
@@ -109,12 +108,13 @@ bool options_each_change(const struct options *from, const struct options *to,
                          void (*call)(const struct setting *setting, const char *from, const char *to, void *user),
                          void *user);
 
-/* For those who make them: all zero but for the one reference. NULL without memory */
+/* For the code that makes options: all zero except the one reference. NULL without memory */
 struct options *options_new(void);
 
 /*
- * For those who make them: a value of a setting. @where: it was read, as messages call it;
- * @is_private: nobody else can have read it there. False where it is wrong, which has been said.
+ * For the code that makes options: a value of a setting. @where: its source, for messages;
+ * @is_private: no other user can have read it there. Returns false if it is invalid, after adding
+ * an error.
  */
 struct setting_reader {
     struct options *options;

@@ -1,11 +1,11 @@
-/* Makes options of the command line and of the configuration file that it names. */
+/* Makes options from the command line and the configuration file named there. */
 #ifndef SLUICED_OPTIONS_LOAD_H
 #define SLUICED_OPTIONS_LOAD_H
 
 #include "daemon/config/command_line.h"
 #include "daemon/config/options.h"
 
-/* A setting whose new value needs a restart, so that the one in force stays. */
+/* Reports a setting that keeps its value in force, because the new one needs a restart. */
 typedef void options_kept_fn(const struct setting *setting, const char *from, const char *to, void *user);
 
 /*

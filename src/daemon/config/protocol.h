@@ -1,6 +1,6 @@
 /*
- * A protocol of the data plane: everything that the daemon needs to know of it, besides its own
- * folder. A new one is a folder and a row of the table; see "Add a protocol" in CONTRIBUTING.md.
+ * A protocol of the data plane: all that the daemon knows of it outside of its folder. A new
+ * protocol is a folder and a row of the table; see "Add a protocol" in CONTRIBUTING.md.
  */
 #ifndef SLUICED_PROTOCOL_H
 #define SLUICED_PROTOCOL_H

@@ -1,4 +1,4 @@
-/* The URLs of a pull: where it connects to, and what it asks for there. */
+/* The URLs of a pull: the address to connect to, and the URL to request there. */
 #ifndef SLUICED_PULL_TARGET_H
 #define SLUICED_PULL_TARGET_H
 

@@ -1,8 +1,8 @@
 /*
- * The settings of the daemon: one table, from which the command line, the configuration file,
- * --help, --check, --print-config and a reload come, so that none of them can know a setting that
- * another one does not. The sample file, the options of the man page and the completions are
- * written from it by tools/settings-docs.
+ * The settings of the daemon: a table used by the command line, the configuration file, --help,
+ * --check, --print-config and reloads, so that all of them know the same settings.
+ * tools/settings-docs generates the sample file, the options of the man page and the completions
+ * from it.
  */
 #ifndef SLUICED_SETTING_H
 #define SLUICED_SETTING_H
@@ -41,7 +41,7 @@ enum setting_words { SETTING_BACKENDS, SETTING_LOG_LEVELS, SETTING_LOG_FORMATS, 
 /* When a change of it takes effect. */
 enum setting_effect {
     SETTING_NOW,     /* with the reload */
-    SETTING_LATER,   /* with the reload, for those who come after it */
+    SETTING_LATER,   /* with the reload, for new connections */
     SETTING_RESTART, /* not before the next start: a reload keeps the old value */
 };
 

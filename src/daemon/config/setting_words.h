@@ -1,4 +1,4 @@
-/* The words that a choice may be. */
+/* The values of settings that are a choice of words. */
 #ifndef SLUICED_SETTING_WORDS_H
 #define SLUICED_SETTING_WORDS_H
 

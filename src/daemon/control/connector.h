@@ -1,5 +1,4 @@
-/* The connector, on libevent: looks names up, connects, and gives the data plane what has come of
- * it. */
+/* The connector, on libevent: looks up names, connects, and passes the result to the data plane. */
 #ifndef SLUICED_CONNECTOR_H
 #define SLUICED_CONNECTOR_H
 

@@ -1,4 +1,4 @@
-/* Asks the servers of hooks, by HTTP. In the control plane's thread, but for hook_client_take(). */
+/* Sends hook queries by HTTP. The control plane's thread, except hook_client_take(). */
 #ifndef SLUICED_HOOK_CLIENT_H
 #define SLUICED_HOOK_CLIENT_H
 

@@ -1,7 +1,7 @@
 /*
- * Tells the servers of hooks what has happened (hook_event.h), by HTTP: few at a time, and beside
- * those that are asked (hook_client.h), so that a server that does not answer holds nobody up. What
- * fails is tried again for a while. In the control plane's thread, but for hook_delivery_take().
+ * Sends hook events (hook_event.h) by HTTP: a few at a time, separately from queries
+ * (hook_client.h), so that a server that does not answer delays nothing else. Failed deliveries are
+ * retried for a limited time. The control plane's thread, except hook_delivery_take().
  */
 #ifndef SLUICED_HOOK_DELIVERY_H
 #define SLUICED_HOOK_DELIVERY_H
@@ -12,7 +12,10 @@ struct event_base;
 struct hook_delivery;
 struct reload;
 
-/* @reload: whose options say where, at the time of telling; outlives the notifier. 0, -ENOMEM */
+/*
+ * @reload: has the options with the URLs, read at the time of delivery; outlives this object. 0,
+ * -ENOMEM
+ */
 int hook_delivery_new(struct event_base *base, const struct reload *reload, struct hook_delivery **ret_notifier);
 
 /* What is under way is lost. NULL is allowed. */

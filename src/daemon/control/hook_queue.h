@@ -1,7 +1,7 @@
 /*
- * Questions to hooks that wait to be asked. Each client address has its share (of IPv6, each
- * network of 64 bits): they take turns, one of which nothing is being asked does not wait behind
- * the others' answers, and none may fill the queue. Any thread.
+ * Hook queries that wait to be sent. Each client address (IPv6: each /64 network) has a share of
+ * the queue: addresses are served in turn, an address without a pending query does not wait for the
+ * answers to others, and no address can fill the queue. Any thread.
  */
 #ifndef SLUICED_HOOK_QUEUE_H
 #define SLUICED_HOOK_QUEUE_H
@@ -21,7 +21,7 @@ struct hook_queue;
 /* 0, -ENOMEM */
 int hook_queue_new(struct hook_queue **ret_queue);
 
-/* Nothing waits or is asked any more. NULL is allowed. */
+/* The queue must be empty, without pending queries. NULL is allowed. */
 void hook_queue_free(struct hook_queue *queue);
 
 /* The job waits in its host's share. 0; -EUSERS (the share is full), -ENOMEM */

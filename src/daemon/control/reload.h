@@ -1,6 +1,6 @@
 /*
- * Reloading the configuration: on SIGHUP, and for whoever asks for it in the control plane. What is
- * wrong is told with its file and line, and then nothing changes. The control plane's thread only.
+ * Reloads the configuration: on SIGHUP, or on request of the control plane. Errors are reported
+ * with file and line; then nothing changes. The control plane's thread only.
  */
 #ifndef SLUICED_RELOAD_H
 #define SLUICED_RELOAD_H
@@ -37,8 +37,8 @@ void reload_free(struct reload *reload);
 
 /*
  * Reads the configuration again and puts it in force. @done is called once, before this returns or
- * later; not at all when the reload is freed first. NULL: nobody wants to know; the log has it
- * anyway. 0, -EBUSY (one is under way, or held), -ENOMEM
+ * later; not at all if the reload is freed first. NULL: the result is only logged. 0, -EBUSY (one
+ * is pending, or held), -ENOMEM
  */
 int reload_start(struct reload *reload, reload_done_fn *done, void *user);
 

@@ -1,5 +1,4 @@
-/* Starts the daemon's own program anew, with listening sockets by the protocol of
- * sd_listen_fds(3). */
+/* Starts the daemon's program again, with listening sockets by the protocol of sd_listen_fds(3). */
 #ifndef SLUICED_SPAWN_H
 #define SLUICED_SPAWN_H
 

@@ -1,5 +1,6 @@
-/* How other threads wake the control plane's: what they have left for it under a lock is then taken
- * there. */
+/*
+ * Wakes the control plane's thread from other threads, which have stored work for it under a lock.
+ */
 #ifndef SLUICED_WAKEUP_H
 #define SLUICED_WAKEUP_H
 
@@ -22,10 +23,10 @@ int wakeup_init(struct wakeup *wakeup, struct event_base *base, wakeup_fn *call,
 /* On any thread. */
 void wakeup_notify(const struct wakeup *wakeup);
 
-/* Nothing is called any more. It may still be woken: whoever does has not heard of it. */
+/* No more calls. Other threads may still notify it. */
 void wakeup_stop(struct wakeup *wakeup);
 
-/* Stops it, too. Nobody wakes it any more. */
+/* Also stops it. No thread may notify it any more. */
 void wakeup_clear(struct wakeup *wakeup);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What an operator has done: commands that name a stream by its name, anything else by its id. Run
- * on the thread of the worker that has it.
+ * Operator commands, which refer to a stream by its name and to other objects by id. Run on the
+ * thread of the worker that owns the object.
  */
 #ifndef SLUICED_WORKER_COMMAND_H
 #define SLUICED_WORKER_COMMAND_H

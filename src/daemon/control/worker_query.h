@@ -1,9 +1,8 @@
 /*
- * Questions of the control plane to the workers: each worker's part is filled by a posted call on
- * its own thread, and comes back by one descriptor. A worker that does not answer in time is left
- * out, as it is of further questions until it has; what it answers later is dropped. So nobody
- * waits for anybody. Ends with the control plane; calls that are then still out find that nobody
- * wants them.
+ * Queries of the control plane to the workers: each worker's part is filled by a posted call on its
+ * own thread, and returned through one descriptor. A worker that does not answer in time is left
+ * out of this query and of further ones until it answers; a late answer is dropped. So no thread
+ * waits for another one. At the end of the control plane, answers to pending calls are dropped.
  */
 #ifndef SLUICED_WORKER_QUERY_H
 #define SLUICED_WORKER_QUERY_H

@@ -1,11 +1,11 @@
 /*
- * Upgrades: the program that lies where this one was started from is started beside it, is given
- * the listening sockets, and takes over once it is ready. No connection is refused meanwhile: who
- * comes waits in the backlog for either of the two. This process then goes on with the connections
- * that it has, and ends. A program that does not become ready costs nothing but a line in the log.
- * If it ends once it was ready, when nothing is accepted here any more, this process accepts again.
- * An upgrade is done when the other process says that it has begun. With its turn it is given the
- * pulls that the API has made. The control plane's thread only.
+ * Upgrades: starts the currently installed program beside this process, lends it the listening
+ * sockets, and lets it take over when it is ready. No connection is refused meanwhile: new
+ * connections wait in the backlog for either process. This process then continues with its existing
+ * connections, and ends. If the new program does not become ready, one line is logged and nothing
+ * else changes. If it ends after it was ready, when this process has stopped accepting, this
+ * process accepts again. The upgrade is complete when the new process reports that it has started.
+ * Before that, it receives the pulls created by the API. The control plane's thread only.
  */
 #ifndef SLUICED_UPGRADE_H
 #define SLUICED_UPGRADE_H
@@ -39,14 +39,16 @@ void upgrade_free(struct upgrade *upgrade);
  */
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user);
 
-/* Who stops this process means the one that is to take over, too: it ends, where it has not taken
- * over yet. */
+/* Stopping this process also stops the new one, unless it has taken over. */
 void upgrade_cancel(struct upgrade *upgrade);
 
 /* Another process is the server now. */
 bool upgrade_is_over(const struct upgrade *upgrade);
 
-/* Nobody is: this one has left, no other has taken over, and it could not return. */
+/*
+ * Whether no process accepts: this one has stopped accepting, no other has taken over, and it could
+ * not resume.
+ */
 bool upgrade_is_lost(const struct upgrade *upgrade);
 
 /*

@@ -1,5 +1,7 @@
-/* RTSP tunnelled through HTTP (GET and POST with x-sessioncookie), which is not served: what such a
- * client is told. */
+/*
+ * The answer to clients that tunnel RTSP through HTTP (GET and POST with x-sessioncookie), which is
+ * not supported.
+ */
 #ifndef SLUICED_RTSP_ADVICE_H
 #define SLUICED_RTSP_ADVICE_H
 

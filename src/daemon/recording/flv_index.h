@@ -1,8 +1,8 @@
 /*
- * What a recording says of itself at its beginning: the onMetaData by which players know how long
- * it is and where they can seek to. It is rewritten when the recording ends, so its size is the
- * same from the start, with room for so many key frames. Where there are more, every second one is
- * forgotten, again and again.
+ * The onMetaData at the beginning of a recording, from which players learn its length and the
+ * positions to seek to. It is rewritten when the recording ends, so its size is fixed from the
+ * start, with room for a limited number of key frames. If there are more, every second one is
+ * removed, repeatedly.
  */
 #ifndef SLUICED_FLV_INDEX_H
 #define SLUICED_FLV_INDEX_H
@@ -32,7 +32,7 @@ struct flv_index {
     size_t count, room;
     uint32_t gap; /* a key frame that is nearer to the last one is not entered */
     struct flv_index_track video, audio;
-    uint8_t main;  /* the video track whose frames come first: its key frames are entered */
+    uint8_t main;  /* the video track with the first frame: its key frames are entered */
     bool has_main; /* one has come */
     double width, height, frame_rate;
     uint64_t frames;
@@ -55,8 +55,7 @@ size_t flv_index_size(size_t room);
 /* How many key frames a payload of this size has room for; 0 when it is too small for one. */
 size_t flv_index_room(size_t size);
 
-/* Writes the payload, whose size is that of the index's room or larger. @file_size: 0 while it is
- * not known. */
+/* Writes the payload, with a size of at least the index's room. @file_size: 0 if unknown. */
 void flv_index_write(const struct flv_index *index, uint64_t file_size, uint8_t *payload, size_t size);
 
 /* Milliseconds from 0 to the end of the last frame, as far as can be told. */

@@ -1,11 +1,11 @@
 /*
- * Where recordings lie: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. A part
- * is locked by who writes it, so whoever can lock one knows that it was left behind. A part that is
- * found damaged is kept beside what can be played of it as TIME.flv.damaged, or TIME.flv.damaged.2
- * and so on where that is taken; these names are neither listed nor played. What is made here has
- * the modes below, less the process's umask.
+ * Files of recordings: DIRECTORY/STREAM/TIME.flv, and TIME.flv.part while they are written. The
+ * writing process locks a part, so a part that can be locked is left from a process that has ended.
+ * A damaged part is kept beside the repaired recording as TIME.flv.damaged, or TIME.flv.damaged.2
+ * and so on if that exists; these files are neither listed nor played. Files and directories are
+ * created with the modes below, less the process's umask.
  *
- * All of this may block: it is for threads that may.
+ * All of these calls may block: they are for threads that may block.
  */
 #ifndef SLUICED_RECORD_FILES_H
 #define SLUICED_RECORD_FILES_H

@@ -1,7 +1,7 @@
 /*
- * What an operator wants recorded, whatever the rules say: by the streams' names, so that it holds
- * whether a stream is there or not, and however often its publisher comes anew. Its worker's thread
- * only.
+ * An operator's choice to record streams or not, regardless of the rules: by stream name, so it
+ * applies whether or not the stream exists, and across reconnects of its publisher. Its worker's
+ * thread only.
  */
 #ifndef SLUICED_RECORD_OVERRIDE_H
 #define SLUICED_RECORD_OVERRIDE_H

@@ -1,7 +1,7 @@
 /*
- * Lists of recordings take turns: a worker looks into one folder at a time, and some who ask wait.
- * So the thread for work, which opens recordings to be played as well, has one list before it at
- * most, and what strangers may ask for holds a bounded memory. The worker's thread only.
+ * Requests to list recordings: a worker reads one directory at a time, and a limited number of
+ * requests wait. So the work thread, which also opens recordings to be played, has at most one list
+ * in its queue, and requests of clients hold bounded memory. The worker's thread only.
  */
 #ifndef SLUICED_RECORD_QUEUE_H
 #define SLUICED_RECORD_QUEUE_H
@@ -11,15 +11,15 @@
 
 enum { RECORD_QUEUE_MOST = 16 };
 
-/* A place in the queue; a part of who waits. All zero: in none. */
+/* A place in the queue; a member of the waiting object. All zero: in none. */
 struct record_queue_slot {
     TAILQ_ENTRY(record_queue_slot) link;
     bool waits;
 };
 
-/* All zero: nobody's turn. */
+/* All zero: no list is being made. */
 struct record_queue {
-    TAILQ_HEAD(, record_queue_slot) slots; /* that wait; nobody's turn: of no meaning */
+    TAILQ_HEAD(, record_queue_slot) slots; /* waiting; unused while no list is being made */
     unsigned waiting;
     bool taken;
 };
@@ -31,7 +31,7 @@ int record_queue_enter(struct record_queue *turns, struct record_queue_slot *tur
 /* Does not wait any more. False: it does not wait, and nothing has changed. */
 bool record_queue_leave(struct record_queue *turns, struct record_queue_slot *turn);
 
-/* A turn is over. Whose it is now, who does not wait any more; NULL: nobody's. */
+/* A list is finished. Returns the next slot, which no longer waits; NULL: none. */
 struct record_queue_slot *record_queue_next(struct record_queue *turns);
 
 #endif

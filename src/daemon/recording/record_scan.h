@@ -1,8 +1,8 @@
 /*
- * Finds the whole tags of a recording that was not ended, whatever lies between them, and says
- * whether what is left over can be media. A tag is whole where its header is one that recordings
- * have and the size behind it agrees; so after damage the search goes on byte by byte, in time that
- * is linear in the file.
+ * Finds the complete tags of an unfinished recording, whatever lies between them, and decides
+ * whether the remaining bytes can be media. A tag is complete if its header is one that recordings
+ * have and the size after it agrees; so after damage the search continues byte by byte, in time
+ * linear in the file.
  */
 #ifndef SLUICED_RECORD_SCAN_H
 #define SLUICED_RECORD_SCAN_H

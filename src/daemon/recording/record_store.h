@@ -1,6 +1,7 @@
 /*
- * What is recorded, and where to: the rules, the directories, and who repairs what was left behind.
- * Made before the data plane runs and not changed then, so any thread may read it.
+ * Which streams are recorded, and where: the rules, the directories, and the repair of unfinished
+ * recordings. It is made before the data plane runs and does not change then, so any thread may
+ * read it.
  */
 #ifndef SLUICED_RECORD_STORE_H
 #define SLUICED_RECORD_STORE_H
@@ -12,8 +13,9 @@
 
 enum { RECORD_STORE_MOST_RULES = 256 };
 
-/* Streams whose names fit the pattern, as stream_pattern_fits() has it, are recorded to the
- * directory. */
+/*
+ * Streams with names that match the pattern (stream_pattern_fits()) are recorded to the directory.
+ */
 struct record_rule {
     char *text; /* PATTERN=DIRECTORY */
     size_t pattern_length;

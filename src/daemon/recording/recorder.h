@@ -1,11 +1,11 @@
 /*
  * Records a stream: takes its packets as a player does, and writes them as FLV to one file after
- * another. Each begins with a key frame (or, without video, with any frame) at 0, and with what
- * decoders need before it.
+ * another. Each file begins with a key frame (or, without video, with any frame) at time 0,
+ * preceded by the headers that decoders need.
  *
- * The disk never holds up the stream. What it is behind is bounded; then frames are left out up to
- * a key frame, and counted. While it is full nothing is written, and it is tried again every few
- * seconds. Its worker's thread only.
+ * The disk never delays the stream. Data that waits for the disk is bounded; beyond that, frames
+ * are dropped up to a key frame, and counted. While the disk is full nothing is written, and
+ * writing is retried every few seconds. Its worker's thread only.
  */
 #ifndef SLUICED_RECORDER_H
 #define SLUICED_RECORDER_H
@@ -71,7 +71,7 @@ void recorders_set_limit(struct recorders *recorders, uint64_t limit);
 /* Forgets what was wished. When no recording is open any more. */
 void recorders_clear(struct recorders *recorders);
 
-/* Twice a second: writes what has come, and tries again what has failed. */
+/* Twice a second: writes received packets, and retries failed operations. */
 void recorders_tick(struct recorders *recorders);
 
 /* The server stops: those that cannot be ended now are left for the next start. */

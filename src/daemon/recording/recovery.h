@@ -1,9 +1,8 @@
 /*
- * Repairs what a recording that was not ended has left behind: cuts it back to its last whole tag,
- * writes the index, and renames it, on a thread of its own, since a long recording takes a while to
- * read. A part that is damaged anywhere else is kept under another name, and what can be played of
- * it becomes a recording. Only a part without a byte of media is removed. Jobs come by calls from
- * any thread.
+ * Repairs unfinished recordings: truncates each after its last complete tag, writes the index, and
+ * renames it, on a separate thread, because reading a long recording takes time. A part that is
+ * damaged elsewhere is kept under another name, and its playable part becomes a recording. Only
+ * parts without any media are removed. Jobs are added by calls from any thread.
  */
 #ifndef SLUICED_RECOVERY_H
 #define SLUICED_RECOVERY_H
@@ -30,7 +29,10 @@ int recovery_new(struct recovery **ret_repairs);
  * NULL is allowed. */
 void recovery_free(struct recovery *repairs);
 
-/* Who is told of each that is whole, on the thread of the repairs. Before the first is added. */
+/*
+ * Sets the function that is called for each repaired recording, on the repair thread. Before the
+ * first job is added.
+ */
 void recovery_tell(struct recovery *repairs, record_done_fn *done, void *user);
 
 const char *recovery_result_name(enum recovery_result result);
@@ -39,8 +41,8 @@ const char *recovery_result_name(enum recovery_result result);
 uint64_t recovery_count(struct recovery *repairs, enum recovery_result result);
 
 /*
- * One part, by the path that the recording is to have; or all parts below the directory, where
- * @path is NULL. Parts that somebody writes are left alone. @root must stay. 0, -ENOMEM
+ * Adds one part, by the path of its recording; or all parts below the directory, if @path is NULL.
+ * Parts that are still being written are skipped. @root must stay. 0, -ENOMEM
  */
 int recovery_add(struct recovery *repairs, const struct record_root *root, const char *path);
 

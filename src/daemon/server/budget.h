@@ -1,8 +1,8 @@
 /*
- * A session's budget: how much of what it has received it handles in one turn, by pieces of work
- * and by time. When it is used up, the session goes on in a later turn, behind the others. All
- * sessions of a worker share a slice of each turn; what comes when that is used up gets a few
- * pieces. While others have work left, a session that has handled much lately gets nothing ahead of
+ * A session's budget: how much received data it processes in one turn, limited in units of work and
+ * in time. When it is used up, the session continues in a later turn, after the others. All
+ * sessions of a worker share a slice of each turn; after that is used up, each session gets a few
+ * units. While others have work left, a session that has used much lately is not served before
  * them. Its worker's thread only.
  */
 #ifndef SLUICED_BUDGET_H

@@ -1,6 +1,6 @@
 /*
  * Components of a worker that the server does not know: the process registers their types, and each
- * worker has an instance of each, which is called on the worker's thread. Pulls are one.
+ * worker has an instance of each, called on the worker's thread. Pulls are one.
  */
 #ifndef SLUICED_COMPONENT_H
 #define SLUICED_COMPONENT_H

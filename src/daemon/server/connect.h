@@ -1,7 +1,7 @@
 /*
- * Connections that the data plane wants made. It may wait for nothing, neither a name server nor a
- * host; so it hands a job to a connector (the control plane has one) and gets it back by a posted
- * call, with a connected socket.
+ * Outgoing connections of the data plane, which must not block on name lookups or hosts. A job is
+ * passed to a connector (part of the control plane) and returned by a posted call, with a connected
+ * socket.
  */
 #ifndef SLUICED_CONNECT_H
 #define SLUICED_CONNECT_H
@@ -25,7 +25,7 @@ struct connect_job {
     void (*done)(struct connect_job *job); /* exactly once, unless the connector goes before */
     void *user;
 
-    int fd;    /* connected, blocking, close-on-exec: whoever gets the job back owns it; or -1 */
+    int fd;    /* connected, blocking, close-on-exec, owned by the receiver of the job; or -1 */
     int error; /* 0, -errno; -ENOENT where there is no such name */
     struct sockaddr_storage address;
 };

@@ -1,5 +1,7 @@
-/* A publisher and the FLV in a chain that its tags are read from. The session that has it fills the
- * chain. */
+/*
+ * A publisher, and the chain of FLV from which its tags are read. The owning session fills the
+ * chain.
+ */
 #ifndef SLUICED_FLV_SOURCE_H
 #define SLUICED_FLV_SOURCE_H
 

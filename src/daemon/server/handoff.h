@@ -1,6 +1,6 @@
 /*
- * Leaving the place to another process: its sockets are lent, then it stops accepting, and goes on
- * with what it has. It returns where that process does not take the place.
+ * Handing over to another process: lends the listening sockets, then stops accepting and continues
+ * with the existing connections. Accepts again if the other process does not take over.
  */
 #ifndef SLUICED_HANDOFF_H
 #define SLUICED_HANDOFF_H

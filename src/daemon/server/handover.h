@@ -1,6 +1,6 @@
 /*
- * A connection that a session is to take over, with the bytes that have been read of it: what comes
- * of an accept, of a PROXY header, and of a session that leaves its worker. All of them end here.
+ * A connection to be adopted by a session, with the bytes already read from it: the result of an
+ * accept, of a PROXY header, or of a session that leaves its worker.
  */
 #ifndef SLUICED_HANDOVER_H
 #define SLUICED_HANDOVER_H
@@ -22,12 +22,11 @@ struct handover {
     struct session *session;
     struct sockaddr_storage peer;    /* the client; of one that begins */
     struct listener_option listener; /* by which it came, likewise; a copy: options come and go */
-    struct worker *worker;           /* on its way to that one */
+    struct worker *worker;           /* the worker it moves to */
     sluice_call call;
 };
 
-/* Stages that read what comes before the protocol, and end in a handover. Defined where the stage
- * is. */
+/* Sessions that read a header before the protocol, and end in a handover. Defined by the stage. */
 extern const struct session_type *const handover_proxy_stage;
 
 /*

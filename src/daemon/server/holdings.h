@@ -1,13 +1,13 @@
 /*
- * Who holds how much of a worker's blocks with bytes that are not a frame of a stream: heads,
- * bodies, unfinished messages and frames. Each byte is charged to the session that sent it, by the
- * blocks that it keeps from others.
+ * How many of a worker's blocks each session holds with bytes that are not frames of a stream:
+ * heads, bodies, incomplete messages and frames. Each byte is charged to the session that received
+ * it, by the blocks that it keeps in use.
  *
- * Sessions that do not publish (not authorized yet, players, pulls before they play) share one
- * quota, an eighth of the blocks. Beyond it the address that holds most of it gives way, by its
- * largest session: many sessions with little each keep no other address out. An IPv6 network of 64
- * bits is one address (cidr_host()). Publishers hold what their frames need; when blocks run short
- * and unfinished messages hold more than half of them, the largest holder of all is evicted.
+ * Sessions that do not publish (not yet authorized, players, pulls before they play) share one
+ * quota, an eighth of the blocks. Beyond it, the largest session of the address that holds most is
+ * closed: many small sessions of one address do not lock out other addresses. An IPv6 /64 network
+ * is one address (cidr_host()). Publishers hold what their frames need; when blocks run short and
+ * incomplete messages hold more than half of them, the largest holder of all is closed.
  */
 #ifndef SLUICED_HOLDINGS_H
 #define SLUICED_HOLDINGS_H

@@ -1,6 +1,6 @@
 /*
- * Notices: an HTTP server of the operator's is told what has ended, and what has been recorded.
- * Nobody waits for that; what cannot be told is counted.
+ * Hook events: reports to the operator's HTTP server that a publisher or player has ended, or that
+ * a recording was made. The data plane does not wait for them; failed deliveries are counted.
  */
 #ifndef SLUICED_HOOK_EVENT_H
 #define SLUICED_HOOK_EVENT_H

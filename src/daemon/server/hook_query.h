@@ -1,8 +1,7 @@
 /*
- * Hooks: an HTTP server of the operator's is asked whether a client may publish or play. The data
- * plane may wait for nothing, so the control plane asks (hook_client.h), and the answer comes back
- * by a posted call; the session waits for it, and does nothing else meanwhile. No answer, and any
- * but 2xx, is a refusal.
+ * Hook queries: ask the operator's HTTP server whether a client may publish or play. The data plane
+ * must not block, so the control plane sends the query (hook_client.h), and the answer returns by a
+ * posted call; the session does nothing else meanwhile. Only a 2xx answer grants access.
  */
 #ifndef SLUICED_HOOK_QUERY_H
 #define SLUICED_HOOK_QUERY_H
@@ -24,8 +23,7 @@ struct session;
 
 typedef void hook_query_done_fn(struct session *session, bool granted);
 
-/* A question on its way. The asker's from when it is given until it comes back, but for the
- * session. */
+/* A pending query. It belongs to the control plane until it returns, except the session. */
 struct hook_query {
     struct hook_query *next; /* the asker's */
     enum hook_kind event;
@@ -34,7 +32,7 @@ struct hook_query {
     uint64_t deadline;
     char stream[STREAM_NAME + 1];
     char peer[ADDRESS_TEXT];
-    struct cidr_address host; /* whose share of the queue it takes */
+    struct cidr_address host; /* the address that is charged for it in the queue */
     const char *protocol;
     /* of play: not the stream itself, but what was recorded of it: */
     bool of_recording;
@@ -51,7 +49,7 @@ struct hook_query {
 /* Takes a question. Any thread. */
 typedef void hook_query_fn(void *worker_query, struct hook_query *job);
 
-/* What is asked about. */
+/* The subject of a query. */
 struct hook_query_about {
     enum hook_kind event;
     sluice_http_text stream;

@@ -1,7 +1,7 @@
 /*
- * The publishing end of a connection: takes a name, and gives the stream the tags of a source. That
- * is FLV in a chain (flv_source.h), or whatever a session makes tags of. It knows neither sockets
- * nor how tags are framed.
+ * The publishing side of a connection: reserves a stream name and passes the tags of a source to
+ * the stream. The source is FLV in a chain (flv_source.h), or tags made by a session. No sockets,
+ * and no framing of tags.
  */
 #ifndef SLUICED_PUBLISHER_H
 #define SLUICED_PUBLISHER_H
@@ -48,8 +48,8 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
 void publisher_lose(struct publisher *publisher);
 
 /*
- * Its first frame is waited for from now on: as at the beginning, and as by itself when the stream
- * is its own. For who has been kept waiting otherwise.
+ * Restarts the wait for the first frame, as at the beginning and when the publisher gets its
+ * stream. For a publisher that had to wait for another reason.
  */
 void publisher_expect(struct publisher *publisher, uint64_t now);
 

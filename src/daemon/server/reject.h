@@ -1,5 +1,4 @@
-/* What is refused because there is as much of it as there may be: why, in words, and to whom
- * how. */
+/* Rejections because of a limit: the reason, and the answer to the client. */
 #ifndef SLUICED_REJECT_H
 #define SLUICED_REJECT_H
 

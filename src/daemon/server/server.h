@@ -1,8 +1,7 @@
 /*
- * The data plane: what the workers share. Each of them is a thread with streams of its own
- * (worker.h); a stream is the worker's that its name says, and connections go there. The control
- * plane talks to it by the calls below, which any thread may make, and by calls posted to the
- * workers' loops.
+ * The data plane: the state shared by the workers. Each worker is a thread with streams of its own
+ * (worker.h); a stream's name selects its worker, and its connections are moved there. The control
+ * plane uses the calls below, which any thread may make, and calls posted to the workers' loops.
  */
 #ifndef SLUICED_SERVER_H
 #define SLUICED_SERVER_H
@@ -31,13 +30,16 @@ void server_free(struct server *server);
  */
 int server_add_component(struct server *server, const struct component_type *type, void *user);
 
-/* Who asks hooks, before the run; NULL after it: nobody any more. */
+/* Sets the function that sends hook queries, before the run; NULL after it: none. */
 void server_set_hook_asker(struct server *server, hook_query_fn *ask, void *worker_query);
 
-/* Who tells hooks; NULL: nobody any more. */
+/* Sets the function that sends hook events; NULL: none. */
 void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery);
 
-/* Who is told, on a worker's thread, that each of them has made a turn; before the run. */
+/*
+ * Sets a function that is called on a worker's thread when each worker has made a turn; before the
+ * run.
+ */
 void server_set_ready(struct server *server, void (*ready)(void *user), void *user);
 
 /*
@@ -91,13 +93,13 @@ atomic_uint *server_stream_count(struct server *server);
 /* Whether the workers do not run any more: see server_is_over(). */
 const atomic_bool *server_over(const struct server *server);
 
-/* The worker whose the stream of that name is. */
+/* The worker that owns the stream of that name. */
 struct worker *server_owner(struct server *server, const char *name, size_t length);
 
-/* Gives a question to who asks hooks. False: nobody does any more. */
+/* Passes a query to the function for hook queries. False: there is none. */
 bool server_ask_hook(const struct server *server, struct hook_query *job);
 
-/* Gives a notice to who tells hooks, or frees it where nobody does. Any thread. */
+/* Passes an event to the function for hook events, or frees it if there is none. Any thread. */
 void server_notify(struct server *server, struct hook_event *notice);
 
 /*

@@ -1,7 +1,6 @@
 /*
- * The data plane's part of a reload: other options, and what follows from them. A worker puts them
- * in force between two turns, each at its own time; but none does before all that can fail has been
- * done.
+ * The data plane's part of a reload: replaces the options and applies the changes. Each worker
+ * applies them between two turns of its own, after everything that can fail has been done.
  */
 #ifndef SLUICED_SERVER_RELOAD_H
 #define SLUICED_SERVER_RELOAD_H

@@ -1,4 +1,4 @@
-/* What a worker knows of each of its connections, whatever it speaks. */
+/* The part of a connection's state that is common to all protocols. */
 #ifndef SLUICED_SESSION_H
 #define SLUICED_SESSION_H
 

@@ -1,7 +1,7 @@
 /*
- * Where a stream's players are served: by the stream's own worker, up to a number (--spread), and
- * then by all workers. See replica.h for how the stream gets there. The stream's own worker's
- * thread only, unless said otherwise.
+ * Selects the worker for each player of a stream: the stream's own worker up to a number
+ * (--spread), then all workers. See replica.h for how they get the stream. The stream's own
+ * worker's thread only, unless stated otherwise.
  */
 #ifndef SLUICED_SPREAD_H
 #define SLUICED_SPREAD_H

@@ -1,7 +1,7 @@
 /*
- * A worker: one thread with a pool, a loop, and the sessions, streams, components and recordings
- * that are its own. Workers share nothing but the server that they belong to; they talk by posted
- * calls. The worker's thread only, unless said otherwise.
+ * A worker: one thread with a pool, a loop, and its own sessions, streams, components and
+ * recordings. Workers share only the server; they communicate by posted calls. The worker's thread
+ * only, unless stated otherwise.
  */
 #ifndef SLUICED_WORKER_H
 #define SLUICED_WORKER_H

@@ -1,9 +1,9 @@
 /*
  * Structs of the public headers that may grow: options, statistics and callbacks. Their first
- * member is `size_t size`, which the user sets to the size that the user's headers know, so that
- * program and library may be of different age. A new field begins at or behind the end of the
- * struct as it was before, padding included: so a size says which fields there are. Zero is each
- * field's default.
+ * member is `size_t size`, which the caller sets to the size known to its headers, so that program
+ * and library may have different versions. A new field begins at or after the previous end of the
+ * struct, including padding, so the size determines which fields exist. Zero is each field's
+ * default.
  */
 #ifndef SLUICE_ABI_SIZED_H
 #define SLUICE_ABI_SIZED_H

@@ -1,7 +1,7 @@
 /*
- * Tells the process that has made something from a child of it: fork(2) copies a loop's memory, but
- * the kernel's side of it stays the parent's. The mark is memory that the kernel clears in a child,
- * so a look at it costs no system call.
+ * Distinguishes the process that made an object from its children: fork(2) copies a loop's memory,
+ * but the kernel's side still belongs to the parent. The mark is memory that the kernel clears in a
+ * child, so checking it needs no system call.
  */
 #ifndef SLUICE_BACKENDS_FORK_MARK_H
 #define SLUICE_BACKENDS_FORK_MARK_H

@@ -1,4 +1,4 @@
-/* What both backends do with a read of a file. */
+/* Reading files: the part common to both backends. */
 #ifndef SLUICE_BACKENDS_IO_READ_H
 #define SLUICE_BACKENDS_IO_READ_H
 

@@ -1,7 +1,7 @@
 /*
- * Keeps SIGPIPE from a thread that has the kernel write to a pipe: there is no MSG_NOSIGNAL for
- * that, and what a library does with its descriptors must not end the program. The program's own
- * setting of the signal is not touched.
+ * Blocks SIGPIPE on a thread that makes the kernel write to a pipe: there is no MSG_NOSIGNAL for
+ * pipes, and a library's descriptors must not end the program. The program's own signal settings
+ * are not changed.
  */
 #ifndef SLUICE_BACKENDS_NO_SIGPIPE_H
 #define SLUICE_BACKENDS_NO_SIGPIPE_H

@@ -1,6 +1,6 @@
 /*
- * The memory that a pool will use next is made ready on the thread for what may block, before it is
- * needed: to touch 4 MiB first takes from 0.5 to 13 ms, for which a loop would serve nobody.
+ * Populates memory that a pool will use next, on the thread for blocking calls: the first touch of
+ * 4 MiB takes from 0.5 to 13 ms, during which a loop would serve no connection.
  */
 #ifndef SLUICE_BACKENDS_PREFAULT_H
 #define SLUICE_BACKENDS_PREFAULT_H

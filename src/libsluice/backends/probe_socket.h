@@ -1,6 +1,6 @@
 /*
- * What receive bundles are probed with: a TCP connection over loopback, of a socket with itself, so
- * that no other process can have a part in it, and nothing is left of it when it is closed.
+ * The socket with which receive bundles are probed: a TCP connection over loopback from a socket to
+ * itself. No other process can take part, and nothing remains after the close.
  */
 #ifndef SLUICE_BACKENDS_PROBE_SOCKET_H
 #define SLUICE_BACKENDS_PROBE_SOCKET_H

@@ -1,7 +1,7 @@
 /*
- * Receiving into the user's memory, past the chain: what came into blocks before is copied, the
- * rest the kernel writes in place. The memory is the io's target. A backend arms receives for it as
- * it does for an aim, whatever becomes of blocks meanwhile.
+ * Receiving into the user's memory, past the chain: bytes already received into blocks are copied,
+ * the kernel writes the rest in place. The memory is the io's target. A backend arms receives for
+ * it as for the free end of a block, also when the pool has no blocks.
  */
 #ifndef SLUICE_BACKENDS_TARGET_H
 #define SLUICE_BACKENDS_TARGET_H

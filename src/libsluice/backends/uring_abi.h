@@ -1,5 +1,5 @@
 /*
- * What liburing 2.3 (Debian 12) does not define of the kernel's interface. The values are the
+ * Parts of the kernel's interface that liburing 2.3 (Debian 12) does not define. The values are the
  * kernel's (include/uapi/linux/io_uring.h) and never change.
  */
 #ifndef SLUICE_BACKENDS_URING_ABI_H

@@ -1,5 +1,6 @@
-/* A list by links inside of what it lists. Its head is a link too; a link of all zero is in no
- * list. */
+/*
+ * A list with links inside its elements. The head is a link too; a link of all zero is in no list.
+ */
 #ifndef SLUICE_LOOP_LIST_H
 #define SLUICE_LOOP_LIST_H
 

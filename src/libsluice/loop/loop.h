@@ -48,7 +48,7 @@ struct sluice_loop {
     uint32_t connections;
     uint64_t footprint; /* of the connections' chains, as each was charged last */
     struct {
-        sluice_loop_fn *call; /* NULL: nobody asks */
+        sluice_loop_fn *call; /* NULL: none */
         void *user;
         uint32_t blocks;
     } shortage;

@@ -10,9 +10,10 @@
 #include <sluice/pool.h>
 
 enum block_kind {
-    BLOCK_POOLED,  /* owns its memory, which lies in a slab of the pool */
-    BLOCK_VIEW,    /* names a part of its parent and holds a reference on it */
-    BLOCK_FOREIGN, /* names memory of the user's, who is told when the last reference goes */
+    BLOCK_POOLED, /* owns its memory, which lies in a slab of the pool */
+    BLOCK_VIEW,   /* names a part of its parent and holds a reference on it */
+    /* refers to the user's memory, with a callback when the last reference is dropped */
+    BLOCK_FOREIGN,
 };
 
 /* Where a pooled block is. The others are HELD while they exist. */
@@ -50,10 +51,10 @@ static inline void block_ref(sluice_block *block) {
 }
 
 /*
- * The same, for the chain that the block is in, whose references one thread alone gives out. Where
- * there is no other yet, nobody can change the count meanwhile: no read-modify-write, which would
- * wait for all that has just been written to the block. In order, so that whoever has given a
- * reference back before is still known to be done with the memory.
+ * The same, for the chain that contains the block; references of that chain are taken by one thread
+ * only. If there is no other reference, no thread can change the count meanwhile, so no
+ * read-modify-write is needed, which would wait for all recent writes to the block. Ordered, so
+ * that a thread that has dropped a reference before is known to be done with the memory.
  */
 static inline void block_ref_first(sluice_block *block) {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
@@ -63,8 +64,8 @@ static inline void block_ref_first(sluice_block *block) {
 }
 
 /*
- * Drops one reference; true when it was the last, and the caller must put the block back. The only
- * holder needs no read-modify-write: nobody else can take a reference.
+ * Drops one reference; true if it was the last, and the caller must put the block back. The only
+ * holder needs no read-modify-write: no other thread can take a reference.
  */
 static inline bool block_unref(sluice_block *block) {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) == 1)
@@ -82,17 +83,19 @@ static inline bool block_unref_shared(sluice_block *block) {
     return false;
 }
 
-/* The block, not a view, whose memory this block's bytes lie in. */
+/* The block, not a view, that has the memory of this block's bytes. */
 static inline sluice_block *block_owner(sluice_block *block) {
     return block->kind == BLOCK_VIEW ? block->parent : block;
 }
 
-/* The block's free end, which nobody refers to and a receive, or a chain's user, may still fill. */
+/*
+ * The block's free end, to which nothing refers; a receive, or a chain's user, may still fill it.
+ */
 static inline uint32_t block_tail(const sluice_block *block) {
     return block->capacity - block->length - block->beyond;
 }
 
-/* It is large enough for what comes in many bytes at a time. */
+/* Whether the free end is large enough for a receive of many bytes. */
 static inline bool block_tail_is_worthwhile(const sluice_block *block) {
     enum { SHARE = 8 }; /* at least one part in so many of the block */
     return block_tail(block) >= block->capacity / SHARE;

@@ -10,16 +10,16 @@
 
 /* Room at a chain's end, which the user is writing to. */
 struct chain_room {
-    sluice_block *end;   /* whose free end it begins with; NULL: it does not */
+    sluice_block *end;   /* the block with the free end used first; NULL: none */
     sluice_block *fresh; /* blocks behind that, linked by next */
     size_t bytes;
     bool end_left; /* that block has left the chain; there is a reference for the room */
 };
 
 /*
- * Where the last walk into the chain ended, so that a search that goes on when more has come does
- * not begin at the first block again. Kept here rather than by who searches: the chain knows when
- * the block leaves it.
+ * The end of the last walk into the chain, so that a search that continues after more bytes arrived
+ * does not start at the first block again. Stored in the chain because the chain knows when the
+ * block leaves it.
  */
 struct chain_found {
     sluice_block *block; /* behind the first one, or it was when it was found; NULL: none */
@@ -51,10 +51,12 @@ struct sluice_chain {
     size_t footprint;
     struct chain_found found;
     struct chain_room room;
-    bool is_users; /* who may reserve room: no backend receives behind its blocks */
+    bool is_users; /* room may be reserved: no backend receives behind its blocks */
 
-    /* Called once when a block is next consumed, for who keeps the chain filled; NULL when nobody
-     * asks. */
+    /*
+     * Called once when a block is next consumed, for the code that keeps the chain filled; NULL:
+     * none
+     */
     void (*on_consumed)(sluice_chain *chain);
 };
 
@@ -93,8 +95,8 @@ static inline bool chain_is_at(const sluice_chain *chain, chain_place place) {
 }
 
 /*
- * The place @n bytes in, which the chain has. Those who go on from where they have been cost the
- * blocks in between and not all of those before.
+ * The position after @n bytes; the chain has that many. Continuing from the previous position costs
+ * only the blocks in between.
  */
 slice_walk chain_walk_at(sluice_chain *chain, size_t n);
 
@@ -147,9 +149,9 @@ size_t chain_hold(sluice_chain *chain, size_t n, sluice_slice *held);
 void chain_put_back(sluice_chain *chain, sluice_slice *held, size_t blocks);
 
 /*
- * Copies small pieces together, into the free ends of blocks to which nobody else refers, and gives
- * their own blocks back. Not the first block, in which framers and readers have text in place.
- * Counted as copied. Not for a user's chain, of which room may be reserved.
+ * Copies small pieces together, into the free ends of blocks without other references, and releases
+ * their own blocks. Not the first block, in which framers and readers have text in place. Counted
+ * as copied. Not for a user's chain, of which room may be reserved.
  */
 void chain_compact(sluice_chain *chain);
 

@@ -1,4 +1,4 @@
-/* Nanoseconds of time that only goes forward. */
+/* Monotonic time in nanoseconds. */
 #ifndef SLUICE_MEMORY_CLOCK_H
 #define SLUICE_MEMORY_CLOCK_H
 

@@ -1,8 +1,8 @@
 /*
- * What memory checkers are told. Under AddressSanitizer and Valgrind memory that the pool or the
- * kernel owns traps when it is touched. Under Valgrind and MemorySanitizer a block that has been
- * taken holds nothing until somebody writes it; what the kernel writes by way of io_uring they do
- * not see, and are told. Otherwise nothing.
+ * Annotations for memory checkers. Under AddressSanitizer and Valgrind, memory that the pool or the
+ * kernel owns traps when it is touched. Under Valgrind and MemorySanitizer, a newly taken block is
+ * uninitialized; bytes written by io_uring, which these tools cannot see, are marked initialized.
+ * Without a checker these do nothing.
  */
 #ifndef SLUICE_MEMORY_POISON_H
 #define SLUICE_MEMORY_POISON_H
@@ -49,7 +49,7 @@
 #define TELL_WRITTEN TELL_NOTHING
 #endif
 
-/* Nobody may touch it. */
+/* Marks memory as inaccessible. */
 static inline void poison_memory(const void *memory, size_t size) {
     (void)TELL_POISONED(memory, size);
 }
@@ -59,7 +59,7 @@ static inline void unpoison_memory(const void *memory, size_t size) {
     (void)TELL_UNPOISONED(memory, size);
 }
 
-/* It may be touched, but holds nothing that anybody has written. */
+/* Marks memory as accessible but uninitialized. */
 static inline void empty_memory(const void *memory, size_t size) {
     (void)TELL_EMPTY(memory, size);
 }

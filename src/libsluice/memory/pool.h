@@ -1,4 +1,4 @@
-/* What backends and chains need of the pool beyond the public calls. */
+/* Calls of the pool for backends and chains, in addition to the public ones. */
 #ifndef SLUICE_MEMORY_POOL_H
 #define SLUICE_MEMORY_POOL_H
 
@@ -38,20 +38,22 @@ int pool_view(sluice_pool *pool, sluice_block *block, uint32_t offset, uint32_t 
 int pool_foreign(sluice_pool *pool, const void *memory, uint32_t length, sluice_memory_released_fn *released,
                  void *user, sluice_block **ret_block);
 
-/* Blocks whose last reference is gone, on their way back to the pool in one step. */
+/* Blocks without references, returned to the pool in one step. */
 typedef struct dead_list {
     sluice_block *first, *last;
     uint32_t count;
-    uint32_t foreign; /* of these, whose users are to be told */
+    uint32_t foreign; /* of these, foreign memory with callbacks */
 } dead_list;
 
 void block_release_to(sluice_block *block, dead_list *dead);
 
-/* Tells the users of foreign memory, who may do as they like: what the caller changes must be in
- * order before. */
+/*
+ * Calls the release callbacks of foreign memory, which may make any call: the caller's state must
+ * be consistent before.
+ */
 void dead_list_put(dead_list *dead, sluice_pool *pool);
 
-/* The backend moves blocks between held and kernel, and says so here. */
+/* Moves blocks between held and kernel in the counts; called by the backend. */
 void pool_to_kernel(sluice_pool *pool, sluice_block *block);
 void pool_from_kernel(sluice_pool *pool, sluice_block *block);
 
@@ -62,7 +64,7 @@ uint32_t pool_max(const sluice_pool *pool);
 /* Bytes of the pool to each view that it can have. */
 uint32_t pool_bytes_per_view(const sluice_pool *pool);
 
-/* No more views are left than receiving and framing need: who keeps frames is to give some back. */
+/* Only the views needed for receiving and framing are left: release retained frames. */
 bool pool_is_short_of_views(sluice_pool *pool);
 
 /* Which class of its pool: below POOL_CLASSES. The block size that the user gave is 0. */
@@ -88,11 +90,11 @@ bool pool_is_pressed(sluice_pool *pool);
 void pool_count_copied(sluice_pool *pool, size_t bytes);
 
 /*
- * What the pool, with all its classes, tells its backend. It has at most one at a time. released:
- * on any thread, once after each pool_want_release(). slab_ahead: on the owner's thread, when the
- * blocks run low: this memory, which most likely nobody has touched, is the next piece of a class's
- * last slab or of the next one, and stays mapped for as long as the pool. To populate it spares the
- * owner that; it may be in use before that is done. May be NULL.
+ * Notifications of the pool, with all its classes, to its backend. A pool has at most one observer
+ * at a time. released: on any thread, once after each pool_want_release(). slab_ahead: on the
+ * owner's thread, when the blocks run low: this memory, most likely untouched, is the next piece of
+ * a class's last slab or of the next slab, and stays mapped as long as the pool. Populating it
+ * saves the owner the page faults; it may be in use before that is done. May be NULL.
  */
 typedef struct pool_observer {
     void (*slab_ahead)(void *context, const struct iovec *memory);

@@ -1,9 +1,10 @@
 /*
- * A place in a chain or a slice, by value. Reading moves the cursor and consumes nothing; a framer
- * reads a whole header with one and takes the frame out of the chain only when it is there.
- * Integers that straddle blocks are put together in registers.
+ * A position in a chain or a slice, by value. Reading moves the cursor and consumes nothing; a
+ * framer reads a whole header with a cursor and takes the frame out of the chain only when it is
+ * complete. Integers that span blocks are assembled in registers.
  *
- * Every read checks what is left; a short read leaves the cursor where it was and says false.
+ * Every read checks the remaining length; a read beyond the end returns false and leaves the cursor
+ * unchanged.
  */
 #ifndef SLUICE_READER_CURSOR_H
 #define SLUICE_READER_CURSOR_H

@@ -1,6 +1,6 @@
 /*
- * "key: value" lines up to an empty one: the search for their end, and what each of them says. The
- * same for header blocks (headers.c) and for the heads of HTTP and RTSP messages.
+ * "key: value" lines up to an empty line: finding their end, and parsing them. Used for header
+ * blocks (headers.c) and for the heads of HTTP and RTSP messages.
  */
 #ifndef SLUICE_READER_HEADER_LINES_H
 #define SLUICE_READER_HEADER_LINES_H
@@ -22,10 +22,10 @@ typedef struct header_search {
 } header_search;
 
 /*
- * Goes on over bytes that follow those searched: 1 behind the empty line, 0 at their end, -EMSGSIZE
- * at the end of the line that is one too many, which is looked at again by each further call, so
- * that each says the same; -EPROTO: a line ends otherwise than with CR and LF, where that is asked
- * for (crlf). Then the search is over.
+ * Continues over bytes that follow those already searched. Returns 1 after the empty line; 0 at
+ * their end; -EMSGSIZE at the end of the first line over the limit, which each further call
+ * examines again, so that it returns the same; -EPROTO if a line does not end with CRLF although
+ * crlf is set. Then the search has ended.
  */
 int header_search_bytes(header_search *search, uint32_t max_lines, const uint8_t *bytes, size_t n);
 

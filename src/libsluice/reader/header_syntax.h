@@ -1,4 +1,4 @@
-/* What bytes header lines are made of: RFC 9110, section 5. */
+/* Character classes of header lines: RFC 9110, section 5. */
 #ifndef SLUICE_READER_HEADER_SYNTAX_H
 #define SLUICE_READER_HEADER_SYNTAX_H
 

@@ -1,4 +1,4 @@
-/* Which part of a file a request is answered with (RFC 9110, sections 13 and 14). */
+/* Selects the part of a file with which a request is answered (RFC 9110, sections 13 and 14). */
 #ifndef SLUICED_HTTP_RANGE_H
 #define SLUICED_HTTP_RANGE_H
 

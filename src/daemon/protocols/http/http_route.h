@@ -1,6 +1,6 @@
 /*
- * What HTTP serves: a table of routes, each a set of methods, a pattern of paths and what handles
- * their requests. What OPTIONS and 405 say of the methods follows from the table.
+ * The table of HTTP routes: for each a set of methods, a path pattern and a handler. The methods in
+ * answers to OPTIONS and in 405 come from this table.
  */
 #ifndef SLUICED_HTTP_ROUTE_H
 #define SLUICED_HTTP_ROUTE_H

@@ -14,9 +14,9 @@
 enum http_state {
     /* reads a request; set at the start, and when a response has gone that keeps the connection */
     HTTP_HEAD,
-    /* goes to the worker of the stream that is asked for; set by the request, which waits */
+    /* moves to the worker of the requested stream; set by the request, which waits */
     HTTP_MOVING,
-    HTTP_ASKING,     /* waits for a hook's answer; set when a request is such that one is asked */
+    HTTP_ASKING,     /* waits for a hook's answer; set if a request needs one */
     HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
     HTTP_PUBLISHING, /* the request's body is FLV; set when the name is its own */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
@@ -119,8 +119,8 @@ void http_refuse_limit(struct http_session *session, enum reject_cause refusal);
 bool http_may_go_on(const struct http_session *session);
 
 /*
- * The same before the request has been handled. A body that nobody reads ends the connection behind
- * the response; so does another process that takes over.
+ * The same before the request has been handled. The connection ends after the response if a body
+ * remains unread or another process takes over.
  */
 bool http_keeps_alive(const struct http_session *session, const sluice_http_request *request);
 

@@ -1,7 +1,7 @@
 /*
- * The header of the PROXY protocol, by which a proxy names the client of a connection that it
- * passes on: version 1 (a line of text) and version 2 (binary; a CRC-32C is verified). It is taken
- * byte by byte, so nothing behind it is read. Knows no sockets.
+ * The header of the PROXY protocol, in which a proxy sends the address of the client of a forwarded
+ * connection: version 1 (a line of text) and version 2 (binary; a CRC-32C is verified). It is read
+ * byte by byte, so nothing after it is consumed. No sockets.
  */
 #ifndef SLUICED_PROXY_HEADER_H
 #define SLUICED_PROXY_HEADER_H

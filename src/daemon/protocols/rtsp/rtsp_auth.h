@@ -1,10 +1,10 @@
 /*
- * Who an RTSP client is: challenges and what it answers to them, Basic (RFC 7617) and Digest (RFC
- * 7616, with MD5 and SHA-256, without qop: the form that all cameras and players know). Knows no
+ * RTSP authentication, server side: challenges and credentials, Basic (RFC 7617) and Digest (RFC
+ * 7616, with MD5 and SHA-256, without qop: the form that all cameras and players support). No
  * sockets.
  *
- * A nonce is a connection's own, so what is overheard is of no use on another one. A client is
- * asked for its name once: afterwards the connection is its user's.
+ * A nonce is valid on one connection, so an overheard response cannot be used on another one. A
+ * connection is authenticated once and then belongs to its user.
  */
 #ifndef SLUICED_RTSP_AUTH_H
 #define SLUICED_RTSP_AUTH_H
@@ -20,7 +20,7 @@ enum { RTSP_NONCE = 32, RTSP_USER = 255, RTSP_AUTH_FAILURES = 8 };
 
 struct rtsp_auth {
     char nonce[RTSP_NONCE + 1]; /* empty before the first challenge */
-    bool is_known;              /* the client has said who it is */
+    bool is_known;              /* the client is authenticated */
     unsigned rights;            /* of its user, as they were then */
     char user[RTSP_USER + 1];   /* its user's name */
     uint32_t failures;          /* wrong credentials so far */

@@ -13,7 +13,7 @@
 #include "daemon/server/worker.h"
 
 enum {
-    RTSP_TIMEOUT_S = 60,      /* that clients are told */
+    RTSP_TIMEOUT_S = 60,      /* reported to clients */
     RTSP_REPORT_MS = 5000,    /* between sender or receiver reports */
     RTSP_HEAD = 4096,         /* longest head of a reply */
     RTSP_BODY = 24576,        /* longest description that is sent */
@@ -36,10 +36,10 @@ struct rtsp_session {
     /* the head of the message that is waited for: its body may come */
     bool is_judged;
     bool is_granted;  /* that was so of the message that is handled */
-    struct pace unit; /* publishing: of the frame whose packets are coming */
+    struct pace unit; /* publishing: of the frame being received */
     /* a request that another worker goes on with: the framer's; or NULL */
     const sluice_rtsp_message *moving;
-    /* while a hook is asked: the request, which is the framer's */
+    /* during a hook query: the request, owned by the framer */
     const sluice_rtsp_message *asked;
     char hooked[STREAM_NAME + 1]; /* what a hook has granted last */
     unsigned hooked_actions;
@@ -105,8 +105,8 @@ bool rtsp_refuse_http(struct rtsp_session *session);
 bool rtsp_migrate(struct rtsp_session *session, const sluice_rtsp_message *request);
 
 /*
- * Whether another worker serves who is to play the stream that the request is about: then the
- * session begins to go there. @live: only a stream is of use whose tracks are known
+ * Whether another worker serves the player for the request's stream: then the session begins to
+ * move there. @live: only a stream with known tracks counts
  */
 bool rtsp_spread(struct rtsp_session *session, const sluice_rtsp_message *request, sluice_http_text name, bool live);
 
@@ -133,7 +133,7 @@ extern const sluice_http_text rtsp_controls[PACKET_TRACKS];
 
 /* rtsp_play.c; the player's memory goes with rtsp_play_free(), when the kernel is done with it. */
 void rtsp_describe(struct rtsp_session *session, const sluice_rtsp_message *request);
-/* What a request of one who plays is about. 0, -EPROTO */
+/* The stream of a player's request. 0, -EPROTO */
 int rtsp_play_read_target(const sluice_rtsp_message *request, struct rtsp_target *ret_target);
 /* Whether the player, which there is, is of the stream of that name. */
 bool rtsp_play_is_of(const struct rtsp_session *session, sluice_http_text name);

@@ -1,6 +1,7 @@
 /*
- * What comes by RTSP to be published, whoever began the connection: a description, and RTP on
- * channels, which become a publisher's tags. Knows no sockets; the session that owns it feeds it.
+ * Media received by RTSP for publishing, by a publisher's connection or by a pull: a description,
+ * and RTP on channels, converted to a publisher's tags. No sockets; the owning session passes the
+ * data.
  */
 #ifndef SLUICED_RTSP_SOURCE_H
 #define SLUICED_RTSP_SOURCE_H
@@ -32,7 +33,7 @@ struct rtsp_source {
     uint64_t refused; /* frames that were too large only as tags */
     /* by which it is to be ended: -EMSGSIZE: a frame is larger than the limit; or 0 */
     int error;
-    /* media that have sent RTP, and of which RTCP has said goodbye since; a bit each */
+    /* media that have sent RTP, and of these, media ended by a BYE; a bit each */
     uint32_t heard, ended;
     char ignored[RTP_INPUT_NAMES]; /* media that are not taken, by name; empty: there are none */
 };
@@ -67,20 +68,23 @@ bool rtsp_source_is_waiting(const struct rtsp_source *source);
 bool rtsp_source_has_more(const struct rtsp_source *source);
 void rtsp_source_go_on(struct rtsp_source *source);
 
-/* Takes an interleaved frame. True for RTP on one of the channels; a frame of a channel that is
- * nobody's is dropped. */
+/*
+ * Takes an interleaved frame. True for RTP on one of the channels; frames on other channels are
+ * dropped.
+ */
 bool rtsp_source_frame(struct rtsp_source *source, const struct rtsp_channel *channels,
                        const sluice_rtsp_message *frame);
 
 /*
- * Whether the sender has said goodbye: a BYE has come for each of the media that it has sent. What
- * is sent all the same takes the BYE back: some restart, and some send audio on when video has
- * ended.
+ * Whether the sender has ended: a BYE was received for each of the media that it has sent. Further
+ * packets cancel the BYE: some senders restart, and some continue audio after video has ended.
  */
 bool rtsp_source_has_ended(const struct rtsp_source *source);
 
-/* Ends the publisher, where there is one, as publisher_end() does, with a line about what has
- * come. */
+/*
+ * Ends the publisher, if there is one, like publisher_end(), and logs the counts of received
+ * packets.
+ */
 void rtsp_source_end(struct rtsp_source *source, int error, uint64_t now);
 
 /* Frees the rest. There is no publisher any more. */

@@ -1,6 +1,6 @@
 /*
- * What an RTSP server lets a client do, and when: the session's state, and the requests that are
- * admitted in it. Knows no sockets and no streams.
+ * The state of an RTSP session on the server, and the requests that are allowed in each state. No
+ * sockets and no streams.
  */
 #ifndef SLUICED_RTSP_STATE_H
 #define SLUICED_RTSP_STATE_H
@@ -19,10 +19,10 @@ enum rtsp_state {
      * meanwhile */
     RTSP_WAITING,
     RTSP_DESCRIBED, /* a player knows the tracks; set by DESCRIBE, or when the stream has come */
-    RTSP_TO_PLAY,   /* tracks are set up; set by SETUP of one who plays, and by PAUSE */
+    RTSP_TO_PLAY,   /* tracks are set up; set by SETUP for playing, and by PAUSE */
     RTSP_PLAYING,   /* set by PLAY */
     RTSP_ANNOUNCED, /* a publisher has the stream's name; set by ANNOUNCE */
-    RTSP_TO_RECORD, /* tracks are set up; set by SETUP of one who publishes, and by PAUSE */
+    RTSP_TO_RECORD, /* tracks are set up; set by SETUP for publishing, and by PAUSE */
     RTSP_RECORDING, /* set by RECORD */
     /* what is owed is sent, then the connection ends; set by TEARDOWN, by errors, by the server's
      * end */
@@ -49,7 +49,7 @@ unsigned rtsp_admit(enum rtsp_state state, const char *session_id, const sluice_
 /* What a request's URL is about. */
 struct rtsp_target {
     sluice_http_text name; /* of the stream; may be no valid name */
-    int track;             /* of those whose control URLs were given; -1 for all together */
+    int track;             /* of those with control URLs; -1 for all together */
 };
 
 /*

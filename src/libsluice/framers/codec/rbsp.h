@@ -1,6 +1,6 @@
 /*
- * Bits of a NAL unit: the most significant first, emulation prevention bytes left out. Reading
- * beyond the end gives zeros and is remembered, so that it need be asked once, at the end.
+ * Bits of a NAL unit, most significant first, without emulation prevention bytes. Reading beyond
+ * the end returns zeros and sets an error, which needs to be checked only once, at the end.
  */
 #ifndef SLUICE_FRAMERS_RBSP_H
 #define SLUICE_FRAMERS_RBSP_H

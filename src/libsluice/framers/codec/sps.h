@@ -1,4 +1,4 @@
-/* What parameter sets of H.264 and H.265 say, as far as somebody needs it. */
+/* The fields of H.264 and H.265 parameter sets that are used here. */
 #ifndef SLUICE_FRAMERS_SPS_H
 #define SLUICE_FRAMERS_SPS_H
 

@@ -1,4 +1,4 @@
-/* What a tag's payload says about itself in its first bytes. */
+/* Parsing the first bytes of a tag's payload. */
 #ifndef SLUICE_FRAMERS_FLV_VIEW_H
 #define SLUICE_FRAMERS_FLV_VIEW_H
 

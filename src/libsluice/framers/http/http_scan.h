@@ -1,7 +1,7 @@
 /*
- * The search for the end of an HTTP head. It checks the start line byte by byte as it comes, so
- * that what is no HTTP, or has too long a target, is refused before the rest has been waited for.
- * What it says depends on the bytes alone and not on the pieces in which they come.
+ * Finds the end of an HTTP head. The start line is checked byte by byte as it arrives, so that data
+ * that is not HTTP, or a target that is too long, is rejected before the rest arrives. The result
+ * depends only on the bytes, not on how they are divided into pieces.
  */
 #ifndef SLUICE_FRAMERS_HTTP_SCAN_H
 #define SLUICE_FRAMERS_HTTP_SCAN_H

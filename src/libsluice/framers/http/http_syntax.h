@@ -1,4 +1,4 @@
-/* What bytes HTTP text is made of; the same for heads and for the trailers of chunked bodies. */
+/* Character classes of HTTP text, for heads and for the trailers of chunked bodies. */
 #ifndef SLUICE_FRAMERS_HTTP_SYNTAX_H
 #define SLUICE_FRAMERS_HTTP_SYNTAX_H
 

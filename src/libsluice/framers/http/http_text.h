@@ -1,6 +1,6 @@
 /*
- * Texts in an HTTP head: comparing, trimming and splitting them in place. Case never folds by the
- * locale, in which other letters may fold to ASCII ones.
+ * Texts in an HTTP head: comparing, trimming and splitting in place. Case folding is ASCII only: in
+ * a locale, other letters may fold to ASCII ones.
  */
 #ifndef SLUICE_FRAMERS_HTTP_TEXT_H
 #define SLUICE_FRAMERS_HTTP_TEXT_H

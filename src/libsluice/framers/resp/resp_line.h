@@ -1,5 +1,7 @@
-/* One line of RESP: a type, text, CRLF; and what it announces. The same for the framer and for
- * walks. */
+/*
+ * One line of RESP: a type, text, CRLF; and the size or count that it announces. Used by the framer
+ * and by walks.
+ */
 #ifndef SLUICE_FRAMERS_RESP_LINE_H
 #define SLUICE_FRAMERS_RESP_LINE_H
 

@@ -15,7 +15,7 @@ sluice_rtsp_method rtsp_method(sluice_http_text name);
 
 enum rtsp_begins {
     RTSP_BEGINS_NOTHING, /* no message of a known kind */
-    RTSP_BEGINS_MAYBE,   /* the bytes are too few to tell */
+    RTSP_BEGINS_MAYBE,   /* too few bytes to decide */
     RTSP_BEGINS_TEXT,    /* "RTSP/", or a known method and its space */
 };
 

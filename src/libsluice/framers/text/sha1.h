@@ -1,5 +1,7 @@
-/* SHA-1 (FIPS 180-4), for Sec-WebSocket-Accept, which is no secret and protects nothing. Not for
- * anything that is. */
+/*
+ * SHA-1 (FIPS 180-4), for Sec-WebSocket-Accept, which is not a secret and protects nothing. Do not
+ * use it for security.
+ */
 #ifndef SLUICE_FRAMERS_SHA1_H
 #define SLUICE_FRAMERS_SHA1_H
 

@@ -1,4 +1,4 @@
-/* Text that is put together in a caller's buffer. */
+/* Building text in a caller's buffer. */
 #ifndef SLUICE_FRAMERS_TEXT_FORMAT_H
 #define SLUICE_FRAMERS_TEXT_FORMAT_H
 

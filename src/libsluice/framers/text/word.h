@@ -1,5 +1,7 @@
-/* Eight bytes at any address, of whatever type they are: for going over payload in place a word at
- * a time. */
+/*
+ * Eight bytes at any address, whatever their type: for processing payload in place, a word at a
+ * time.
+ */
 #ifndef SLUICE_FRAMERS_WORD_H
 #define SLUICE_FRAMERS_WORD_H
 

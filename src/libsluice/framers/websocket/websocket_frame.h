@@ -1,5 +1,4 @@
-/* What a WebSocket frame's header is made of (RFC 6455, section 5.2); the same for reading and
- * writing. */
+/* Constants of a WebSocket frame's header (RFC 6455, section 5.2), for reading and writing. */
 #ifndef SLUICE_FRAMERS_WEBSOCKET_FRAME_H
 #define SLUICE_FRAMERS_WEBSOCKET_FRAME_H
 
