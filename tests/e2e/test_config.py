@@ -402,7 +402,7 @@ class ReloadTest(FileCase):
         daemon.wait_log(expected, count + 1)
         lines = daemon.log("setting changed")[changes:] if expected == "configuration reloaded" else \
             daemon.log(expected)[count:]
-        return [line.fields.get("setting") or line.fields.get("reason") for line in lines]
+        return [line.fields.get("setting") or line.fields.get("error") for line in lines]
 
     def test_nothing(self):
         daemon = self.start()

@@ -10,7 +10,7 @@ from harness import Daemon, Steady
 
 LIMIT = 65536
 HEAD = 9  # of a tag of one NAL unit: five bytes of FLV, and its length
-REASON = "a tag is larger than the limit"
+REASON = "tag too large"
 VIDEO_SDP = rtsp.SDP.partition("m=audio")[0]
 FRAGMENT = 1400
 

@@ -109,22 +109,21 @@ class HardenedTest(unittest.TestCase):
 
     def test_io_uring_refused(self):
         """As in containers, or where the kernel has none: epoll, with one line that says why; asked for, it is an error."""
-        for number, reason in (("EPERM", "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the "
-                                "container's seccomp profile"),
-                               ("ENOSYS", "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or "
-                                "newer, or allow it there")):
+        for number, reason, detail in (
+                ("EPERM", "io_uring forbidden", "see sysctl kernel.io_uring_disabled, or the container's seccomp profile"),
+                ("ENOSYS", "io_uring missing", "use Linux 5.19 or newer, or allow io_uring in the seccomp profile")):
             with self.subTest(number):
                 within = self.within("--refuse", number, *URING)
                 with Daemon("--backend", "auto", within=within, environment=NO_LEAKS) as daemon:
                     complaint, = daemon.check_complaints(1)
-                    self.assertEqual((complaint.message, complaint.fields["reason"]),
-                                     ("io_uring unavailable", reason))
+                    self.assertEqual((complaint.message, complaint.fields["reason"], complaint.fields["detail"]),
+                                     ("io_uring unavailable", reason, detail))
                     with Steady(daemon) as steady:
                         steady.go_on(50)
                     daemon.blocks_settled()
                 with self.assertRaises(harness.NotStarted) as caught:
                     Daemon("--backend", "uring", within=within, environment=NO_LEAKS)
-                self.assertIn('cannot use io_uring reason="%s"' % reason, str(caught.exception))
+                self.assertIn('cannot use io_uring reason="%s" detail="%s"' % (reason, detail), str(caught.exception))
 
     def test_no_locked_memory(self):
         """Without a byte of memory to lock it goes on with what the kernel gives: streams are relayed."""

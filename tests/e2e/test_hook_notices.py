@@ -66,7 +66,7 @@ class EndTest(NoticeCase):
         daemon = self.start(events=("unpublish",))
         for count, (protocol, name, reason) in enumerate((
                 ("flv", "live/raw", "end of stream"), ("http", "live/a", "end of stream"), ("http", "live/a", "kicked"),
-                ("flv", "live/raw", "the stream ends inside a tag"), ("http", "live/b", "connection lost"))):
+                ("flv", "live/raw", "truncated tag"), ("http", "live/b", "connection lost"))):
             with self.subTest(protocol + ", " + reason), Publisher(daemon, name, protocol) as publisher:
                 publisher.send(DATA)
                 daemon.wait_stream(name, lambda stream: stream["frames"]["audio"] == 15, "whole")
@@ -77,7 +77,7 @@ class EndTest(NoticeCase):
                     publisher.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                     publisher.close()
                 else:
-                    if "inside" in reason:
+                    if reason == "truncated tag":
                         publisher.send(b"\x09")
                     publisher.finish()
                 notice = self.told(count + 1)
@@ -107,8 +107,8 @@ class EndTest(NoticeCase):
             publisher.send(DATA)
             daemon.wait_stream("live/a")
             for count, (protocol, reason) in enumerate((
-                    ("http", "the player left"), ("http", "kicked"), ("websocket", "the player left"),
-                    ("rtsp", "the player left"), ("rtsp", "kicked"))):
+                    ("http", "closed by player"), ("http", "kicked"), ("websocket", "closed by player"),
+                    ("rtsp", "closed by player"), ("rtsp", "kicked"))):
                 with self.subTest(protocol + ", " + reason):
                     if protocol == "rtsp":
                         client = Client(daemon)
@@ -132,11 +132,11 @@ class EndTest(NoticeCase):
                 player.wait_tags(30)
                 publisher.finish()
                 player.wait_end()
-            self.assertEqual(self.told(6)["reason"], "the stream ended")
+            self.assertEqual(self.told(6)["reason"], "end of stream")
         # Who has waited in vain has come and gone, too.
         self.assertEqual(daemon.request("GET", "/live/none.flv")[0], 404)
         notice = self.told(7)
-        self.assertEqual((notice["reason"], notice["bytes"]), ("no publisher came", 0))
+        self.assertEqual((notice["reason"], notice["bytes"]), ("publisher timeout", 0))
         daemon.blocks_settled()
 
     def test_the_server_stops(self):
@@ -146,8 +146,8 @@ class EndTest(NoticeCase):
             steady.abandon()
             daemon.stop()
         self.assertEqual(sorted((one["event"], one["stream"], one.get("reason")) for one in self.hook.asked), [
-            ("record", "live/raw", None), ("stop", "live/raw", "the stream ended"),
-            ("unpublish", "live/raw", "the server stops")])
+            ("record", "live/raw", None), ("stop", "live/raw", "end of stream"),
+            ("unpublish", "live/raw", "server shutting down")])
 
     def test_another_url(self):
         """What a reload says, holds for what is told after it; and without a hook, nobody is told."""
@@ -262,8 +262,8 @@ class FailureTest(NoticeCase):
     def test_refused(self):
         """A refusal is not asked about again, and a redirect is not followed."""
         for number, (answer, reason) in enumerate((
-                (reply(403), "it refuses"), (reply(404), "it refuses"),
-                (reply(302, b"Location: %s\r\nContent-Length: 0\r\n" % self.hook.url.encode()), "it refuses"))):
+                (reply(403), "rejected"), (reply(404), "rejected"),
+                (reply(302, b"Location: %s\r\nContent-Length: 0\r\n" % self.hook.url.encode()), "rejected"))):
             self.hook.reply = answer
             daemon = self.start(events=("unpublish",))
             self.publish(daemon)
@@ -290,7 +290,7 @@ class FailureTest(NoticeCase):
         daemon.blocks_settled()
         daemon.stop()
         # The steady stream, its player, 50 players, and the last publisher.
-        self.assertEqual(len(daemon.log("hook delivery failed", reason="the server stops")), 53)
+        self.assertEqual(len(daemon.log("hook delivery failed", reason="server shutting down")), 53)
 
     def test_nobody_is_there(self):
         # A port that is taken, where nobody listens.
@@ -301,7 +301,7 @@ class FailureTest(NoticeCase):
         self.publish(daemon)
         daemon.blocks_settled()
         daemon.stop()
-        self.assertEqual(lost(daemon, 1).fields["reason"], "it does not answer")
+        self.assertEqual(lost(daemon, 1).fields["reason"], "no answer")
 
     def test_too_many(self):
         """4096 may wait; more are lost at once, counted, and cost nothing further."""
@@ -313,7 +313,7 @@ class FailureTest(NoticeCase):
         for thread in threads:
             thread.join()
         self.assertEqual(counts(daemon, "unpublish"), (0, 0, 4200 - 4096))
-        daemon.check_log(4200 - 4096, "hook delivery failed", reason="the queue is full")
+        daemon.check_log(4200 - 4096, "hook delivery failed", reason="queue full")
         daemon.stop(signal.SIGINT)
 
     def test_answers_of_all_kinds(self):

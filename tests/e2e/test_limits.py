@@ -61,7 +61,7 @@ class LimitsTest(harness.SettledTest):
         self.assertEqual(harness.read_to_end(self.connect_from(daemon, "127.0.0.1", "flv")), b"")
         for protocol in ("http", "rtsp", "flv"):
             daemon.wait_log("connection refused", proto=protocol,
-                            reason="as many connections as an address may have")
+                            reason="too many connections from this address")
         # Others have their own, and who leaves makes room.
         other = self.connect_from(daemon, "127.0.0.2")
         other.sendall(b"GET /nothing HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n")
@@ -103,7 +103,7 @@ class LimitsTest(harness.SettledTest):
             self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 503)
         with Publisher(daemon) as raw:
             self.assertEqual(harness.read_to_end(raw.peer), b"")
-        daemon.wait_log("connection refused", proto="flv", reason="as many streams as there may be")
+        daemon.wait_log("connection refused", proto="flv", reason="too many streams")
         self.check_refused(daemon, max_streams=5)
         self.publish(daemon, "live/b")
         waiting.wait_tags(10)
@@ -125,7 +125,7 @@ class LimitsTest(harness.SettledTest):
         with rtsp.Client(daemon) as client:
             self.assertEqual(client.ask("DESCRIBE").status, 453)
         self.check_refused(daemon, max_players=3)
-        daemon.wait_log("request refused", reason="as many players as the stream may have")
+        daemon.wait_log("request refused", reason="too many players of this stream")
         # Of another stream there may be as many; and one that leaves makes room.
         self.enter(Player(daemon, "live/b")).wait_tags(10)
         players[0].close()

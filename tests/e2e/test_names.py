@@ -19,7 +19,7 @@ from relay import RtspPlayer, Source, WebSocketPlayer, check_rising, wait_number
 
 ROUNDS = int(os.environ.get("SLUICE_TEST_ROUNDS", "15"))
 NAMES = ["live/b%d" % i for i in range(6)]
-TAKEN = "another publisher has taken the stream"
+TAKEN = "replaced by another publisher"
 REFUSALS = ("publish refused", "request refused")
 
 
@@ -165,7 +165,7 @@ class HeldTest(unittest.TestCase):
                     self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
                     self.assertEqual(harness.read_head(other.peer)[0], 409)
                     self.assertEqual(harness.read_to_end(raw.peer), b"")
-                daemon.check_log(3, "publish refused", reason="the stream has a publisher")
+                daemon.check_log(3, "publish refused", reason="name in use")
                 last = flv.audio_frame(800, 9000, 100)
                 holder.send(last)
                 player.wait_frame(last)
@@ -279,7 +279,7 @@ class TakeOverTest(unittest.TestCase):
                 comer.send(20)
                 wait_number(player, comer.number - 1)
                 daemon.wait_log("pull", stream=NAMES[0], state="waiting", reason=TAKEN)
-                daemon.wait_log("pull", stream=NAMES[0], state="waiting", reason="the stream has a publisher")
+                daemon.wait_log("pull", stream=NAMES[0], state="waiting", reason="name in use")
                 comer.send(20)
                 wait_number(player, comer.number - 1)
             daemon.wait_log("pull", 2, stream=NAMES[0], state="playing")
@@ -348,7 +348,7 @@ class ResumeTest(unittest.TestCase):
             with Publisher(daemon, NAMES[0], "http", at=1) as other, rtsp.Client(daemon, NAMES[0]) as client:
                 self.assertEqual(harness.read_head(other.peer)[0], 409)
                 self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP).status, 403)
-            daemon.check_log(2, "publish refused", reason="the stream is kept for its publisher")
+            daemon.check_log(2, "publish refused", reason="name reserved")
             with Source(daemon, NAMES[0], "http", 5) as source:
                 source.send(5)
                 daemon.wait_stream(NAMES[0], lambda stream: stream["frames"]["audio"] > 0, "frames")

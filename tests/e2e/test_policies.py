@@ -11,7 +11,7 @@ import harness
 from harness import Daemon, Player, Publisher
 from relay import Source, wait_number
 
-TAKEN = "another publisher has taken the stream"
+TAKEN = "replaced by another publisher"
 LISTEN = 'http = "127.0.0.1:0"; rtsp = "127.0.0.1:0"; admin = "127.0.0.1:0"; flv = "127.0.0.1:0=cam/raw";\n'
 FIRST = flv.header() + b"".join(tag.pack() for tag in flv.first_tags())
 
@@ -59,8 +59,8 @@ class PolicyTest(unittest.TestCase):
                 source.send(3)
             raw.send(FIRST)
             late.send(FIRST)
-            daemon.wait_log("publisher ended", 3, reason="nothing received for too long")
-            daemon.wait_log("publisher ended", 1, reason="no frame received in time")
+            daemon.wait_log("publisher ended", 3, reason="receive timeout")
+            daemon.wait_log("publisher ended", 1, reason="frame timeout")
             self.assertEqual(harness.read_head(late.peer)[0], 408)
             # Looked at with the others, and behind them.
             names = {line.fields["stream"] for line in daemon.log("publisher ended")}

@@ -79,14 +79,14 @@ class ProtocolTest(harness.SettledTest):
         daemon = self.start("--proxy-from", "127.0.0.1")
         lines = say(self.connect(daemon), b"PROXY TCP4 10.1.2.3 10.0.0.1 4000 443\r\nhello\n")
         self.assertEqual(lines[0].split(" ", 1)[1], "10.1.2.3:4000 hello")
-        self.assertEqual(say(self.connect(daemon), b"hello\n"), ["400 a PROXY header is required from this address"])
+        self.assertEqual(say(self.connect(daemon), b"hello\n"), ["400 missing or malformed PROXY header"])
         daemon.wait_log("connection refused", proto="line")
 
     def test_limits(self):
         daemon = self.start("--max-connections-per-address", "1")
         first = self.connect(daemon)
         self.assertEqual(len(say(first, b"x\n")), 1)
-        self.assertEqual(harness.read_to_end(self.connect(daemon)), b"429 as many connections as an address may have\n")
+        self.assertEqual(harness.read_to_end(self.connect(daemon)), b"429 too many connections from this address\n")
         daemon.wait_log("connection refused", proto="line")
         self.assertEqual(daemon.api()["refused"]["max_connections_per_address"], 1)
 

@@ -161,12 +161,12 @@ class PlayTest(Media):
                 # More than sockets hold.
                 file.write(flv.stream(200, size=100000, step=10)[0])
                 file.flush()
-                _, said = result = push_until(lambda: len(daemon.log("player ended", reason="it takes nothing")) >= 2,
+                _, said = result = push_until(lambda: len(daemon.log("player ended", reason="send timeout")) >= 2,
                                               "two to be ended", "--players", 2, "--stalled", 2, "--loop", file.name,
                                               daemon.url("live/a"))
             self.served(result, 1, 2)
             self.assertEqual(said["stalled"]["begun"], 2)
-            self.assertEqual(len(daemon.log("player ended", reason="it takes nothing")), 2)
+            self.assertEqual(len(daemon.log("player ended", reason="send timeout")), 2)
             daemon.blocks_settled()
 
     def test_others_streams(self):

@@ -805,7 +805,7 @@ class ListsTest(RecordCase):
                 for peer in lists[1:]:
                     peer.sendall(b"GET /recordings/live/cam HTTP/1.1\r\nHost: x\r\n\r\n")
                 # Some wait, and the others are told so.
-                daemon.wait_log("request refused", reason="too many lists are asked for", status="503")
+                daemon.wait_log("request refused", reason="too many listings", status="503")
                 told = harness.wait_until(lambda: select.select(lists, [], [], 0)[0], "a refusal")
                 heads = [harness.read_head(peer)[:2] for peer in told]
                 self.assertIn((503, "1"), [(status, headers.get("retry-after")) for status, headers in heads])

@@ -613,7 +613,7 @@ class PublishTest(unittest.TestCase):
             self.send_frames(client, 5)
             client.read_to_end()
         ended = self.daemon.wait_log("publisher ended", proto="rtsp")
-        self.assertEqual(ended.fields["reason"], "nothing received for too long")
+        self.assertEqual(ended.fields["reason"], "receive timeout")
         self.daemon.blocks_settled()
 
     def test_broken_packets(self):

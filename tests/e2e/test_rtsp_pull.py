@@ -268,7 +268,7 @@ class ReconnectTest(unittest.TestCase):
             with Player(daemon, "live/x") as player:
                 player.wait_tags(10)
                 camera.start()
-                daemon.wait_log("pull", stream="live/x", state="waiting", reason="the stream has a publisher")
+                daemon.wait_log("pull", stream="live/x", state="waiting", reason="name in use")
                 self.assertEqual(camera.connections, 0)
                 publisher.finish()
                 wait_state(daemon, "playing")
@@ -328,8 +328,8 @@ class AskTest(unittest.TestCase):
         wait_state(daemon, "playing")
         camera.scheme = "Basic"
         camera.hang_up()
-        daemon.wait_log("pull", state="waiting", reason="DESCRIBE answered 401 with Basic in place of Digest: the "
-                        "password is not shown")
+        daemon.wait_log("pull", state="waiting", reason="DESCRIBE answered 401 with Basic in place of Digest",
+                        detail="the password is not shown")
         # Nor with both at once, where Digest is answered; nor with a Digest that nobody knows beside it.
         both = ['Basic realm="x"', 'Digest realm="cam", nonce="1"']
         unknown = [both[0], 'Digest realm="cam", nonce="1", algorithm=SHA-512']
@@ -508,7 +508,7 @@ class RefusalTest(unittest.TestCase):
                     wait_state(daemon, "waiting", "live/" + name)
                     daemon.wait_log("pull", stream="live/" + name, state="waiting")
                     line = daemon.log("pull", stream="live/" + name, state="waiting")[0]
-                    self.assertIn(reason, line.fields["reason"])
+                    self.assertIn(reason, ": ".join(filter(None, map(line.fields.get, ("reason", "detail")))))
                     wait_state(daemon, "connecting", "live/" + name, 2)
                     self.assertIn(int(line.fields["retry_ms"]), range(1000, 1251))
         for name in ("password", "nonces"):
@@ -524,7 +524,7 @@ class RefusalTest(unittest.TestCase):
         camera = Camera(self, user=("admin", "right")).start()
         daemon = puller(self, camera.url() + "=live/open", camera.url(user="admin:wrong") + "=live/wrong")
         for name, reason in (("live/open", "the camera needs credentials"), ("live/wrong", "wrong user or password")):
-            self.assertIn(reason, wait_state(daemon, "waiting", name).fields["reason"])
+            self.assertIn(reason, wait_state(daemon, "waiting", name).fields["detail"])
             self.assertIn(reason, pull_of(daemon, name)["reason"])
 
     def test_hangs_up_at_every_step(self):

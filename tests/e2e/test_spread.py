@@ -226,7 +226,7 @@ class LifeTest(SpreadTest):
         for player in players:
             player.wait_end()
             self.assertIsNone(player.error)
-        daemon.wait_log("player ended", 3, reason="the stream ended")
+        daemon.wait_log("player ended", 3, reason="end of stream")
 
     def test_kicks(self):
         daemon = self.start(2, 1)

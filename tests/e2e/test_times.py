@@ -113,7 +113,7 @@ class JumpTest(unittest.TestCase):
 class FirstDataTest(unittest.TestCase):
     """A publisher that says something now and then, and never sends a frame, does not keep its name."""
 
-    REASON = "no frame received in time"
+    REASON = "frame timeout"
 
     def test_each_kind(self):
         with Daemon("--first-data", "1", "--idle", "600", listen=LISTEN) as daemon, \

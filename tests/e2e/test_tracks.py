@@ -170,7 +170,7 @@ class FormsTest(unittest.TestCase):
         with Daemon() as daemon:
             for query in ("tracks=", "tracks=2", "tracks=Default", "a&tracks=default,all"):
                 status, _, body = daemon.request("GET", "/live/a.flv?" + query)
-                self.assertEqual((status, body.strip()), (400, b"tracks is all or default"), query)
+                self.assertEqual((status, body.strip()), (400, b"invalid parameter: tracks is all or default"), query)
 
     def test_so_many_tracks_and_one_more(self):
         """16 of a kind are taken; frames of further ones are counted, and change nothing."""

@@ -282,10 +282,10 @@ class UpgradeTest(unittest.TestCase):
                     daemon.wait_stream("live/a")
                     write("nonsense")
                     daemon.process.send_signal(signal.SIGUSR2)
-                    daemon.wait_log("cannot upgrade", reason="the new process ended with status 2")
+                    daemon.wait_log("cannot upgrade", reason="new process failed", detail="exit status 2")
                     status, headers, body = daemon.admin("POST", "/api/v1/upgrade")
                     self.assertEqual((status, headers["Content-Type"]), (503, "application/problem+json"))
-                    self.assertEqual(json.loads(body)["detail"], "the new process ended with status 2")
+                    self.assertEqual(json.loads(body)["detail"], "new process failed: exit status 2")
                     # It still is the server, and takes a configuration.
                     self.assertEqual(daemon.stream("live/a")["state"], "live")
                     write("stall = 20;")
@@ -320,7 +320,7 @@ class UpgradeTest(unittest.TestCase):
                 with open(config, "w", encoding="ascii") as file:
                     file.write(text % (path, ', "127.0.0.1:%d"' % taken.getsockname()[1]))
                 daemon.process.send_signal(signal.SIGUSR2)
-                daemon.wait_log("cannot upgrade", reason="the new process ended with status 1")
+                daemon.wait_log("cannot upgrade", reason="new process failed", detail="exit status 1")
                 with socket.socket(socket.AF_UNIX) as peer:
                     peer.connect(path)
                 with open(config, "w", encoding="ascii") as file:
@@ -344,7 +344,7 @@ class UpgradeTest(unittest.TestCase):
                     self.replace(folder, 1)
                     status, _, body = daemon.admin("POST", "/api/v1/upgrade")
                     self.assertEqual((status, json.loads(body)["detail"]),
-                                     (503, "the new process ended with status 7"))
+                                     (503, "new process failed: exit status 7"))
                     self.assertEqual(daemon.log("replaced"), [])
                     crowd.go_on()
                     self.assertEqual(daemon.stream(steady.name)["state"], "live")
@@ -375,14 +375,14 @@ class UpgradeTest(unittest.TestCase):
             daemon.process.send_signal(signal.SIGUSR2)
             daemon.wait_log("upgrading")
             daemon.process.send_signal(signal.SIGTERM)
-            daemon.wait_log("cannot upgrade", reason="the server stops")
+            daemon.wait_log("cannot upgrade", reason="server shutting down")
             daemon.wait_end()
 
     def check_stopped(self, daemon):
         """It ends by a signal during an upgrade, and leaves no process behind that has its log."""
         daemon.stop()
         self.assertEqual(daemon.log("replaced"), [])
-        self.assertEqual(len(daemon.log("cannot upgrade", reason="the server stops")), 1)
+        self.assertEqual(len(daemon.log("cannot upgrade", reason="server shutting down")), 1)
 
     def test_stopped_before_there_is_another(self):
         """The signals come together, and a player that takes nothing makes the end last: another process would be ready."""
@@ -411,7 +411,7 @@ class UpgradeTest(unittest.TestCase):
                 daemon.process.send_signal(signal.SIGUSR2)
                 daemon.wait_log("taking over")
                 daemon.process.send_signal(signal.SIGTERM)
-                daemon.wait_log("cannot upgrade", reason="the server stops")
+                daemon.wait_log("cannot upgrade", reason="server shutting down")
             self.check_stopped(daemon)
 
     def test_stopped_before_the_other_has_begun(self):
@@ -439,7 +439,7 @@ class UpgradeTest(unittest.TestCase):
             limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
             resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (8, limits[1]))
             daemon.process.send_signal(signal.SIGUSR2)
-            daemon.wait_log("cannot upgrade", reason="the sockets cannot be given away: Too many open files")
+            daemon.wait_log("cannot upgrade", reason="socket handoff failed", detail="Too many open files")
             resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, limits)
             daemon.process.send_signal(signal.SIGUSR2)
             upgraded.taken_over()

@@ -163,7 +163,7 @@ class WaitTest(unittest.TestCase):
                 if player.kind == "http":
                     self.assertTrue(rest.endswith(b"\r\n0\r\n\r\n"))
                 elif player.kind == "websocket":
-                    self.assertIn(b"\x03\xe8the stream ended", rest[-30:])
+                    self.assertIn(b"\x03\xe8end of stream", rest[-30:])
             player.close()
         self.settled(daemon)
 

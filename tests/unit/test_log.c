@@ -104,6 +104,28 @@ static void json_is_escaped(void **state) {
     free(text);
 }
 
+/* The explanation after a reason's first ": " is a field of its own; other fields stay whole. */
+static void a_reason_is_split(void **state) {
+    (void)state;
+    char phrase[200] = "", expected[300];
+    memset(phrase, 'x', 128);
+    strcat(phrase, ": y");
+    log_set_format(LOG_TEXT);
+    capture();
+    LOG(LOG_WARNING, "end", {"reason", "disk timeout: see a: b"}, {"other", "a: b"});
+    LOG(LOG_WARNING, "end", {"reason", "kicked"});
+    LOG(LOG_WARNING, "end", {"reason", phrase});
+    log_set_format(LOG_JSON);
+    LOG(LOG_WARNING, "end", {"reason", "disk timeout: see b"});
+    char *text = captured();
+    assert_non_null(strstr(text, " end reason=\"disk timeout\" detail=\"see a: b\" other=\"a: b\"\n"));
+    assert_non_null(strstr(text, " end reason=kicked\n"));
+    snprintf(expected, sizeof expected, " end reason=\"%s\"\n", phrase);
+    assert_non_null(strstr(text, expected));
+    assert_non_null(strstr(text, "\"reason\":\"disk timeout\",\"detail\":\"see b\"}\n"));
+    free(text);
+}
+
 /* A field that does not fit is left out as a whole, at whatever length that begins; the others
  * stay. */
 static void long_lines(void **state) {
@@ -497,6 +519,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_escaped),
         cmocka_unit_test(json_is_escaped),
+        cmocka_unit_test(a_reason_is_split),
         cmocka_unit_test(long_lines),
         cmocka_unit_test(one_message_does_not_drown_the_others),
         cmocka_unit_test(the_status_is_json_too),

@@ -351,7 +351,7 @@ static void upgrade(struct admin *admin, struct exchange *exchange) {
     if (error)
         admin_reply_problem(exchange, error == -EBUSY ? 409 : 503,
                             error == -EBUSY       ? "reload or upgrade in progress"
-                            : error == -ESHUTDOWN ? "the server stops"
+                            : error == -ESHUTDOWN ? "server shutting down"
                                                   : "out of memory");
 }
 
@@ -495,7 +495,7 @@ static int load_token(const char *path, char **ret_token) {
         *ret_token = text;
         return 0;
     }
-    LOG(LOG_ERROR, "cannot read token", {"reason", error});
+    LOG(LOG_ERROR, "cannot read token", {"error", error});
     explicit_bzero(text, SECRET_FILE_MAX);
     free(text);
     return result;

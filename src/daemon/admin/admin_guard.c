@@ -56,17 +56,17 @@ unsigned admin_guard_check(const struct admin_guard *guard, const struct admin_r
     if (guard->listener->is_unix && !guard->listener->is_open)
         return 0;
     if (request->changes && !is_same_site(request)) {
-        *ret_reason = "a page of another site asks for this";
+        *ret_reason = "cross-site request: only pages of this server may change things";
         return 403;
     }
     if (guard->token && !request->is_static) {
         if (has_token(request->authorization, guard->token))
             return 0;
-        *ret_reason = "the token of --admin-token-file is asked for: Authorization: Bearer TOKEN";
+        *ret_reason = "token required: send Authorization: Bearer TOKEN, with the token of --admin-token-file";
         return 401;
     }
     if (!guard->token && !guard->listener->is_unix && !names_this_host(guard, request->host)) {
-        *ret_reason = "Host does not name this host by localhost or an address of its own";
+        *ret_reason = "invalid Host: it must be localhost or an address of this host";
         return 403;
     }
     return 0;

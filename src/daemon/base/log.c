@@ -16,6 +16,7 @@
 enum {
     LINE = 1024,
     STATUS = 256,
+    PHRASE = 128, /* longest reason before its explanation */
     /* that are counted; further ones are not limited: the daemon has fewer that a peer can cause */
     MESSAGES = 64,
     RATE = 200,     /* until it is set */
@@ -100,6 +101,21 @@ static bool is_plain(const char *value) {
     return true;
 }
 
+/* A reason "PHRASE: EXPLANATION" is two fields: reason=PHRASE, detail=EXPLANATION. Returns how many
+ * fields the parts are. @phrase: memory for the first. */
+static size_t split(const log_field *field, char phrase[PHRASE], log_field ret_parts[2]) {
+    const char *colon = strcmp(field->key, "reason") == 0 ? strstr(field->value, ": ") : NULL;
+    size_t length = colon ? (size_t)(colon - field->value) : PHRASE;
+    ret_parts[0] = *field;
+    if (length >= PHRASE)
+        return 1;
+    memcpy(phrase, field->value, length);
+    phrase[length] = '\0';
+    ret_parts[0].value = phrase;
+    ret_parts[1] = (log_field){"detail", colon + strlen(": ")};
+    return 2;
+}
+
 /* In JSON the backslash of \xNN is itself escaped: both formats hold the same text. */
 static void add_quoted(line *out, const char *value) {
     static const char hex[] = "0123456789abcdef";
@@ -143,13 +159,18 @@ static void add_text_line(line *out, const struct timespec *now, enum log_level 
     }
     add_text(out, message);
     for (size_t i = 0; i < count; i++) {
-        add(out, ' ');
-        add_text(out, fields[i].key);
-        add(out, '=');
-        if (is_plain(fields[i].value))
-            add_text(out, fields[i].value);
-        else
-            add_quoted(out, fields[i].value);
+        char phrase[PHRASE];
+        log_field parts[2];
+        size_t part_count = split(&fields[i], phrase, parts);
+        for (size_t part = 0; part < part_count; part++) {
+            add(out, ' ');
+            add_text(out, parts[part].key);
+            add(out, '=');
+            if (is_plain(parts[part].value))
+                add_text(out, parts[part].value);
+            else
+                add_quoted(out, parts[part].value);
+        }
     }
 }
 
@@ -169,11 +190,16 @@ static void add_json_line(line *out, const struct timespec *now, enum log_level 
     add(out, ',');
     add_member(out, "message", message);
     for (size_t i = 0; i < count; i++) {
-        size_t before = out->length;
-        add(out, ',');
-        add_member(out, fields[i].key, fields[i].value);
-        if (out->length == LINE - 8)
-            out->length = before;
+        char phrase[PHRASE];
+        log_field parts[2];
+        size_t part_count = split(&fields[i], phrase, parts);
+        for (size_t part = 0; part < part_count; part++) {
+            size_t before = out->length;
+            add(out, ',');
+            add_member(out, parts[part].key, parts[part].value);
+            if (out->length == LINE - 8)
+                out->length = before;
+        }
     }
     add(out, '}');
 }

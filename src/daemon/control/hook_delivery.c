@@ -129,9 +129,9 @@ static void settle(struct hook_delivery *hook_delivery, struct hook_event *notic
     if (status >= 200 && status < 300) {
         forget(hook_delivery, notice, &hook_delivery->counts[notice->event].delivered);
     } else if (!may_pass(status)) {
-        lose(hook_delivery, notice, "it refuses");
+        lose(hook_delivery, notice, "rejected");
     } else if (notice->tries == TRIES || hook_delivery->done) {
-        lose(hook_delivery, notice, status == 0 ? "it does not answer" : "it fails");
+        lose(hook_delivery, notice, status == 0 ? "no answer" : "server error");
     } else {
         notice->due = clock_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
         notice->next = hook_delivery->again;
@@ -193,14 +193,14 @@ static void give_up(struct hook_delivery *hook_delivery) {
         hook_post_free(telling->call);
         notice = telling->notice;
         end_telling(telling);
-        lose(hook_delivery, notice, "the server stops");
+        lose(hook_delivery, notice, "server shutting down");
     }
     while ((notice = hook_delivery->again)) {
         hook_delivery->again = notice->next;
-        lose(hook_delivery, notice, "the server stops");
+        lose(hook_delivery, notice, "server shutting down");
     }
     while ((notice = take(hook_delivery)))
-        lose(hook_delivery, notice, "the server stops");
+        lose(hook_delivery, notice, "server shutting down");
 }
 
 static void on_time(evutil_socket_t fd, short what, void *user) {
@@ -260,7 +260,7 @@ void hook_delivery_take(void *user, struct hook_event *notice) {
         return;
     }
     LOG(LOG_WARNING, "hook delivery failed", {"hook", hook_kind_name(notice->event)}, {"stream", notice->stream},
-        {"reason", "the queue is full"});
+        {"reason", "queue full"});
     hook_event_free(notice);
 }
 

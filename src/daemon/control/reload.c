@@ -77,7 +77,7 @@ static void reloaded(int error, const char *reason, void *user) {
 static void log_line(const char *line, void *user) {
     const int *error = user;
     if (*error)
-        LOG(LOG_ERROR, "configuration refused", {"reason", line});
+        LOG(LOG_ERROR, "configuration refused", {"error", line});
     else
         LOG(LOG_INFO, "setting changed", {"setting", line});
 }

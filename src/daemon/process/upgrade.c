@@ -153,7 +153,7 @@ static void leave(struct upgrade *upgrade) {
     int error = handoff_leave(upgrade->server, on_left, upgrade);
     if (error < 0) {
         (void)end_successor(upgrade);
-        give_up(upgrade, error, error == -ESHUTDOWN ? "the server stops" : "out of memory");
+        give_up(upgrade, error, error == -ESHUTDOWN ? "server shutting down" : "out of memory");
         return;
     }
     upgrade->state = UPGRADE_LEAVING;
@@ -266,11 +266,11 @@ static void reap(struct upgrade *upgrade, bool is_late) {
     char reason[REASON];
     int status = end_successor(upgrade);
     if (is_late)
-        snprintf(reason, sizeof reason, "the new process was not ready in %d seconds", READY_S);
+        snprintf(reason, sizeof reason, "new process not ready: waited %d seconds", READY_S);
     else if (WIFSIGNALED(status))
-        snprintf(reason, sizeof reason, "the new process was ended by signal %d", WTERMSIG(status));
+        snprintf(reason, sizeof reason, "new process failed: signal %d", WTERMSIG(status));
     else
-        snprintf(reason, sizeof reason, "the new process ended with status %d", WEXITSTATUS(status));
+        snprintf(reason, sizeof reason, "new process failed: exit status %d", WEXITSTATUS(status));
     if (upgrade->state == UPGRADE_PASSING)
         go_back(upgrade, reason);
     else
@@ -346,9 +346,9 @@ static void start(struct upgrade *upgrade) {
     int error = take_lent(upgrade);
     if (error) {
         char reason[REASON];
-        snprintf(reason, sizeof reason, "the sockets cannot be given away: %s",
-                 error == -ESHUTDOWN ? "the server stops"
-                 : error == -E2BIG   ? "there are too many"
+        snprintf(reason, sizeof reason, "socket handoff failed: %s",
+                 error == -ESHUTDOWN ? "server shutting down"
+                 : error == -E2BIG   ? "too many sockets"
                                      : strerror(-error));
         give_up(upgrade, error, reason);
         return;
@@ -438,7 +438,7 @@ void upgrade_cancel(struct upgrade *upgrade) {
     if (has_successor(upgrade))
         (void)end_successor(upgrade);
     if (state != UPGRADE_NONE && state != UPGRADE_CANCELLED)
-        give_up(upgrade, -ESHUTDOWN, "the server stops");
+        give_up(upgrade, -ESHUTDOWN, "server shutting down");
     /* What the server was asked for may still come, and begins nothing. */
     upgrade->state = UPGRADE_CANCELLED;
 }

@@ -174,7 +174,7 @@ static void begin_connecting(struct pull *pull) {
         /* A name server that takes its time: there is one question at a time. */
         pull_fail(pull, "the last attempt is still looking the name up");
     } else if (is_taken(pull)) {
-        pull_fail(pull, "the stream has a publisher");
+        pull_fail(pull, "name in use");
     } else {
         memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
         pull->job.port = pull->target.port;

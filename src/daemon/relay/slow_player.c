@@ -31,9 +31,9 @@ const char *slow_player_tick(struct player *player, const char *peer, uint64_t n
     if (!sluice_conn_is_sending(player->conn))
         player->progress_at = now;
     if (slow_player_stalled_ms(player, now) >= policy->stall_ms)
-        return "it takes nothing";
+        return "send timeout";
     if (policy->behind_ms > 0 && player_behind_ms(player, now) >= policy->behind_ms)
-        return "it has been behind for too long";
+        return "too far behind";
     if (!player->told_slow && slow_player_is(player, now))
         tell(player, peer, now);
     return NULL;

@@ -154,43 +154,43 @@ const char *publisher_error_text(int error) {
     case -EBADMSG:
         return "malformed RTSP";
     case -EOPNOTSUPP:
-        return "no media that can be taken";
+        return "no supported media";
     case -EPROTONOSUPPORT:
         return "not FLV version 1";
     case -EMSGSIZE:
-        return "a tag is larger than the limit";
+        return "tag too large";
     case -EPERM:
-        return "no right to publish";
+        return "not authorized";
     case -EACCES:
-        return "encrypted tags are not supported";
+        return "encrypted tags";
     case -EPIPE:
-        return "the stream ends inside a tag";
+        return "truncated tag";
     case -ENODATA:
         return "no FLV tag received";
     case -EEXIST:
-        return "the stream has a publisher";
+        return "name in use";
     case -ENOBUFS:
         return "out of blocks";
     case -ETIMEDOUT:
-        return "nothing received for too long";
+        return "receive timeout";
     case -ETIME:
-        return "no frame received in time";
+        return "frame timeout";
     case -EINPROGRESS:
-        return "a frame came too slowly";
+        return "frame too slow";
     case -ECONNRESET:
         return "connection lost";
     case -ESHUTDOWN:
-        return "the server stops";
+        return "server shutting down";
     case -EBUSY:
-        return "the stream is kept for its publisher";
+        return "name reserved";
     case -ESTALE:
-        return "another publisher has taken the stream";
+        return "replaced by another publisher";
     case -ECANCELED:
         return "kicked";
     case -EUSERS:
-        return "as many streams as there may be";
+        return "too many streams";
     case -EKEYREJECTED:
-        return "the publisher is banned for a while";
+        return "banned";
     default:
         return strerror(-error);
     }

@@ -9,12 +9,12 @@ static const struct {
     const char *name, *reason;
     unsigned status;
 } refusals[REJECT_CAUSES] = {
-    [REJECT_CONNECTIONS] = {"max_connections", "as many connections as there may be", 503},
-    [REJECT_PER_ADDRESS] = {"max_connections_per_address", "as many connections as an address may have", 429},
-    [REJECT_STREAMS] = {"max_streams", "as many streams as there may be", 503},
-    [REJECT_PROXY_HEADER] = {"proxy_from", "a PROXY header is required from this address", 400},
-    [REJECT_PLAYERS] = {"max_players", "as many players as the stream may have", 503},
-    [REJECT_MEMORY] = {"memory", "memory is short, and this connection held the most", 503},
+    [REJECT_CONNECTIONS] = {"max_connections", "too many connections", 503},
+    [REJECT_PER_ADDRESS] = {"max_connections_per_address", "too many connections from this address", 429},
+    [REJECT_STREAMS] = {"max_streams", "too many streams", 503},
+    [REJECT_PROXY_HEADER] = {"proxy_from", "missing or malformed PROXY header", 400},
+    [REJECT_PLAYERS] = {"max_players", "too many players of this stream", 503},
+    [REJECT_MEMORY] = {"memory", "memory limit: this connection held the most", 503},
 };
 
 const char *reject_name(enum reject_cause refusal) {

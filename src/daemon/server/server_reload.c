@@ -38,7 +38,7 @@ static void end(struct job *job, int error, const char *reason) {
     struct server *server = job->server;
     job->done(error,
               *reason               ? reason
-              : error == -ESHUTDOWN ? "the server stops"
+              : error == -ESHUTDOWN ? "server shutting down"
               : error               ? "out of memory"
                                     : "",
               job->user);

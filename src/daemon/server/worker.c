@@ -231,14 +231,14 @@ void worker_set_options(struct worker *worker, const struct options *options) {
 static const char *loop_hint(int error) {
     switch (error) {
     case -ENOSYS:
-        return "this kernel has no io_uring, or a seccomp profile hides it: use Linux 5.19 or newer, or allow it there";
+        return "io_uring missing: use Linux 5.19 or newer, or allow io_uring in the seccomp profile";
     case -EPERM:
     case -EACCES:
-        return "io_uring is forbidden here: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
+        return "io_uring forbidden: see sysctl kernel.io_uring_disabled, or the container's seccomp profile";
     case -EOPNOTSUPP:
-        return "this kernel's io_uring is too old: use Linux 5.19 or newer";
+        return "io_uring too old: use Linux 5.19 or newer";
     case -ENOMEM:
-        return "not enough memory, or RLIMIT_MEMLOCK is too low for io_uring: see ulimit -l";
+        return "out of memory: or RLIMIT_MEMLOCK is too low for io_uring, see ulimit -l";
     default:
         return strerror(-error);
     }

@@ -83,7 +83,7 @@ bool http_authorize(struct http_session *session, const sluice_http_request *req
     session_log_refusal(&session->base, status, NULL);
     const struct http_reply reply = {
         .status = status,
-        .reason = status == 401 ? "credentials are asked for" : "no right to do that",
+        .reason = status == 401 ? "credentials required" : "not authorized",
         .challenge = status == 401 ? challenge : NULL,
     };
     http_respond(session, &reply);

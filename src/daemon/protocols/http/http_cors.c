@@ -28,7 +28,7 @@ bool http_cors_forbids(struct http_session *session, const sluice_http_request *
     /* What a page only reads, its browser keeps from it; these it would not. */
     if (!publish && sluice_websocket_upgrade(request, accept) == -ENOENT)
         return false;
-    http_refuse(session, 403, "a page of another origin asks for this: see --allow-origin");
+    http_refuse(session, 403, "origin not allowed: see --allow-origin");
     return true;
 }
 

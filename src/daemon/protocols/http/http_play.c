@@ -107,7 +107,7 @@ void http_play_free(struct http_session *session) {
 static void check_done(struct http_session *session) {
     if (!player_is_done(session->player))
         return;
-    http_play_leave(session, "the stream ended");
+    http_play_leave(session, "end of stream");
     http_linger(session);
 }
 
@@ -126,7 +126,7 @@ static void give_up_waiting(struct http_session *session) {
         check_done(session);
         return;
     }
-    http_play_leave(session, "no publisher came");
+    http_play_leave(session, "publisher timeout");
     http_play_free(session);
     http_refuse(session, 404, "no such stream");
 }
@@ -153,7 +153,7 @@ void http_play_drain(struct http_session *session) {
         check_done(session);
         return;
     }
-    http_play_leave(session, "the server stops");
+    http_play_leave(session, "server shutting down");
     http_play_free(session);
-    http_refuse(session, 503, "the server stops");
+    http_refuse(session, 503, "server shutting down");
 }

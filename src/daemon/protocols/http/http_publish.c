@@ -41,9 +41,9 @@ static bool has_coding(const sluice_http_request *request) {
 
 bool http_publish_forbids(struct http_session *session, const sluice_http_request *request) {
     if (sluice_http_find(request, "Content-Range"))
-        http_refuse(session, 400, "a stream is published as a whole: Content-Range is for a part of a body");
+        http_refuse(session, 400, "unsupported Content-Range: a stream is published as a whole");
     else if (has_coding(request))
-        http_refuse(session, 415, "a stream is published as it is: Content-Encoding is not known");
+        http_refuse(session, 415, "unsupported Content-Encoding: a stream is published without one");
     else
         return false;
     return true;

@@ -166,7 +166,7 @@ static void on_file_end(sluice_file *file, int error, void *user) {
     if (sluice_slice_length(&sending->piece) - sending->sent + sluice_chain_length(sluice_file_chain(file)) <
         sending->left) {
         LOG(LOG_ERROR, "cannot read recording", {"peer", session->base.peer},
-            {"reason", error ? strerror(-error) : "the file was truncated"});
+            {"reason", error ? strerror(-error) : "file truncated"});
         http_close(session);
     }
 }
@@ -283,8 +283,7 @@ static bool is_too_much(const struct worker *worker) {
 }
 
 static void refuse_download(struct http_session *session) {
-    const struct http_reply reply = {
-        .status = 503, .reason = "too many recordings are being read", .retry_after = RETRY_S};
+    const struct http_reply reply = {.status = 503, .reason = "too many downloads", .retry_after = RETRY_S};
     server_count_reject(session->base.worker->server, REJECT_MEMORY);
     http_refuse_with(session, &reply);
 }
@@ -405,7 +404,7 @@ void http_record_serve(struct http_session *session, const sluice_http_request *
     }
     if (!*record->path && !read_page(&record->page, request->query)) {
         const struct http_reply reply = {.status = 400,
-                                         .reason = "limit is a number from 1 to 1000, after the name of a file",
+                                         .reason = "invalid parameter: limit is 1 to 1000, after is the name of a file",
                                          .keep_alive = keep_alive};
         free(record);
         http_respond(session, &reply);
@@ -419,8 +418,7 @@ void http_record_serve(struct http_session *session, const sluice_http_request *
     record->worker = worker;
     int place = *record->path ? 1 : record_queue_enter(&worker->record_lists, &record->turn);
     if (place < 0) {
-        const struct http_reply reply = {
-            .status = 503, .reason = "too many lists are asked for", .retry_after = RETRY_S};
+        const struct http_reply reply = {.status = 503, .reason = "too many listings", .retry_after = RETRY_S};
         free(record);
         http_refuse_with(session, &reply);
         return;

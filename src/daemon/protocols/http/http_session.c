@@ -200,7 +200,7 @@ static void on_answered(struct session *base, bool granted) {
     if (granted) {
         session->route->serve(session, request, http_route_rest(session->route, request));
     } else {
-        const struct http_reply reply = {.status = 403, .reason = "no right to do that"};
+        const struct http_reply reply = {.status = 403, .reason = "not authorized"};
         http_respond(session, &reply);
     }
     free(request);
@@ -243,10 +243,10 @@ static void handle_request(struct http_session *session, const sluice_http_reque
         session->route->handle(session, request, http_route_rest(session->route, request));
     } else if (reply.methods) {
         reply.status = 405;
-        reply.reason = "the method is not one of those in Allow";
+        reply.reason = "method not allowed: see Allow";
         http_refuse_with(session, &reply);
     } else {
-        http_refuse(session, 404, "nothing here: streams are at /APP/NAME.flv");
+        http_refuse(session, 404, "not found: streams are at /APP/NAME.flv");
     }
 }
 
@@ -269,7 +269,7 @@ static void read_requests(struct http_session *session) {
         return;
     int result = sluice_http_next(session->http, chain, &request);
     if (result < 0)
-        http_refuse(session, sluice_http_error_status(result), "malformed request, or one over a limit");
+        http_refuse(session, sluice_http_error_status(result), "malformed or oversized request");
     else if (result > 0)
         handle_request(session, &request);
     else if (!session->has_begun && sluice_chain_length(chain) > 0)
@@ -294,7 +294,7 @@ static void moved(struct session *base) {
     session->asked = NULL;
     session->state = HTTP_HEAD;
     if (base->worker->draining)
-        http_refuse(session, 503, "the server stops");
+        http_refuse(session, 503, "server shutting down");
     else if (base->reservation)
         take_seat(session, request);
     else
@@ -357,7 +357,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         /* A short stream, which may all be there. */
         return;
     } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
-        http_play_leave(session, error ? "connection lost" : "the player left");
+        http_play_leave(session, error ? "connection lost" : "closed by player");
         http_close(session);
     }
     session->keep_alive = false;
@@ -450,7 +450,7 @@ static void discard(struct session *base) {
 static void on_closed(sluice_conn *conn, void *user) {
     struct http_session *session = user;
     (void)conn;
-    http_play_leave(session, "the server stops");
+    http_play_leave(session, "server shutting down");
     http_play_free(session);
     http_websocket_free(session);
     http_record_free(session);
@@ -477,7 +477,7 @@ static void tick(struct session *base, uint64_t now) {
     switch (session->state) {
     case HTTP_HEAD:
         if (late && sluice_chain_length(sluice_conn_chain(base->conn)) > 0)
-            http_refuse(session, 408, "the request did not come");
+            http_refuse(session, 408, "request timeout");
         else if (late)
             http_close(session);
         break;
@@ -495,7 +495,7 @@ static void tick(struct session *base, uint64_t now) {
     case HTTP_LOOKING:
         if (late) {
             http_record_free(session);
-            http_refuse(session, 503, "the disk does not answer");
+            http_refuse(session, 503, "disk timeout");
         }
         break;
     case HTTP_MOVING:
@@ -516,7 +516,7 @@ static void drain(struct session *base) {
         break;
     case HTTP_ASKING:
         forget_asked(session);
-        http_refuse(session, 503, "the server stops");
+        http_refuse(session, 503, "server shutting down");
         break;
     case HTTP_CLAIMING:
     case HTTP_PUBLISHING:

@@ -99,7 +99,7 @@ void http_stream_join(struct http_session *session, const sluice_http_request *r
     bool is_right = result == 0 || result == -ENOENT;
     if (http_play_read_tracks(request->query, &session->alone) < 0) {
         stream_unref(stream);
-        http_refuse(session, 400, "tracks is all or default");
+        http_refuse(session, 400, "invalid parameter: tracks is all or default");
     } else if (is_right && !session->base.reservation && !stream_has_room(stream)) {
         stream_unref(stream);
         http_refuse_limit(session, REJECT_PLAYERS);
@@ -111,7 +111,8 @@ void http_stream_join(struct http_session *session, const sluice_http_request *r
         http_websocket_start(session, stream, accept);
     } else {
         unsigned status = sluice_websocket_error_status(result);
-        const struct http_reply reply = {.status = status, .reason = "not WebSocket 13", .upgrade = status == 426};
+        const struct http_reply reply = {
+            .status = status, .reason = "invalid WebSocket upgrade: version 13 is supported", .upgrade = status == 426};
         stream_unref(stream);
         http_refuse_with(session, &reply);
     }

@@ -29,7 +29,7 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
     memcpy(buffer + at, header, (size_t)size);
     at += (size_t)size;
     sluice_flv_write_header(buffer + at, flags);
-    size = sluice_websocket_write_close(websocket->tail, SLUICE_WEBSOCKET_NORMAL, "the stream ended", NULL);
+    size = sluice_websocket_write_close(websocket->tail, SLUICE_WEBSOCKET_NORMAL, "end of stream", NULL);
     player->tail = websocket->tail;
     player->tail_size = (size_t)size;
     return at + SLUICE_FLV_HEADER_SIZE;
@@ -77,7 +77,7 @@ static void queue(struct http_session *session, int size) {
 static void close_with(struct http_session *session, uint16_t code) {
     struct http_websocket *websocket = session->websocket;
     if (!session->player->begun) {
-        http_play_leave(session, "the player left");
+        http_play_leave(session, "closed by player");
         http_close(session);
         return;
     }
@@ -152,7 +152,7 @@ void http_websocket_sent(struct http_session *session, size_t bytes) {
     websocket->out_sent += control;
     if (websocket->closing && websocket->next_size == 0 && websocket->out_sent == websocket->out_size) {
         player_sent(session->player, bytes - control);
-        http_play_leave(session, "the player left");
+        http_play_leave(session, "closed by player");
         http_linger(session);
         return;
     }
@@ -167,7 +167,7 @@ void http_websocket_drain(struct http_session *session) {
     if (!player->begun || player->state == PLAYER_ENDING)
         return;
     player->tail_size = (size_t)sluice_websocket_write_close(websocket->tail, SLUICE_WEBSOCKET_GOING_AWAY,
-                                                             "the server stops", NULL);
+                                                             "server shutting down", NULL);
 }
 
 /* Whether a message has not come whole in time, and the connection ends. */

@@ -83,7 +83,7 @@ static void on_data(sluice_conn *conn, void *user) {
     if (error) {
         close_session(session);
     } else if (result < 0) {
-        reject(session, "no PROXY header, or a malformed one: see --proxy-from");
+        reject(session, "missing or malformed PROXY header: see --proxy-from");
     } else if (result > 0) {
         struct sockaddr_storage client;
         if (proxy_header_client(&session->header, &client))
@@ -112,7 +112,7 @@ static const sluice_conn_events events = {
 
 static void tick(struct session *base, uint64_t now) {
     if (now >= of(base)->deadline)
-        reject(of(base), "the PROXY header did not come: see --proxy-from");
+        reject(of(base), "PROXY header timeout: see --proxy-from");
 }
 
 static void drain(struct session *base) {

@@ -21,7 +21,7 @@ static struct worker *owner_of(const struct rtsp_session *session, const sluice_
 
 /* Of a description that it has had: nothing has been sent to it yet. */
 static void leave(struct rtsp_session *session) {
-    rtsp_play_leave(session, "another stream is asked for");
+    rtsp_play_leave(session, "client selected another stream");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
 }

@@ -82,7 +82,7 @@ static int write_description(struct rtsp_session *session, char *buffer, size_t 
 /* The tracks are none that RTP can carry: which, and not only that. */
 static void refuse_tracks(struct rtsp_session *session, int64_t cseq) {
     const struct stream *stream = stream_of(session);
-    char reason[2 * CODEC_NAME + 64] = "no track that RTP can carry", video[CODEC_NAME], audio[CODEC_NAME];
+    char reason[2 * CODEC_NAME + 64] = "no track supported by RTP", video[CODEC_NAME], audio[CODEC_NAME];
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO, has_audio = stream->seen & SLUICE_FLV_HAS_AUDIO;
     codec_name(tracks_main(&stream->video)->codec, video);
     codec_name(tracks_main(&stream->audio)->codec, audio);
@@ -97,7 +97,7 @@ static void refuse_tracks(struct rtsp_session *session, int64_t cseq) {
 static void answer_description(struct rtsp_session *session, int64_t cseq, sluice_http_text url) {
     if (!take_description(session)) {
         refuse_tracks(session, cseq);
-        rtsp_play_leave(session, "no track that RTP can carry");
+        rtsp_play_leave(session, "no track supported by RTP");
         rtsp_play_free(session);
         session->state = RTSP_INIT;
         return;
@@ -188,7 +188,7 @@ static unsigned join(struct rtsp_session *session, sluice_http_text name, bool l
         stream_unref(stream);
         return 404;
     }
-    rtsp_play_leave(session, "another stream is asked for");
+    rtsp_play_leave(session, "client selected another stream");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
     if (!session->base.reservation && !stream_has_room(stream)) {
@@ -371,7 +371,7 @@ void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request
 /* No publisher has come: the answer that is owed says so, and the client may ask for something
  * else. */
 static void give_up_waiting(struct rtsp_session *session) {
-    rtsp_play_leave(session, "no publisher came");
+    rtsp_play_leave(session, "publisher timeout");
     rtsp_play_free(session);
     session->state = RTSP_INIT;
     session->active_at = worker_now(session->base.worker);
@@ -397,8 +397,7 @@ void rtsp_play_tick(struct rtsp_session *session, uint64_t now) {
         rtsp_play_leave(session, reason);
         rtsp_close(session);
     } else if (player->state == PLAYER_ENDING || (player->state == PLAYER_WAITING && in_vain)) {
-        rtsp_play_leave(session,
-                        player->state == PLAYER_ENDING ? "the stream's tracks have changed" : "the stream ended");
+        rtsp_play_leave(session, player->state == PLAYER_ENDING ? "tracks changed" : "end of stream");
         rtsp_end(session);
     } else if (now - session->reported_at >= RTSP_REPORT_MS) {
         send_reports(session, now);

@@ -175,7 +175,7 @@ int rtsp_setup_track(struct rtsp_session *session, const sluice_rtsp_message *re
     }
     if (status) {
         rtsp_refuse(session, status, request->cseq,
-                    status == 400 ? "no Transport, or a malformed one" : "no random bytes");
+                    status == 400 ? "missing or malformed Transport" : "no random numbers");
         return -1;
     }
     struct rtsp_channel channel = choose_channels(session, track, &transport);
@@ -214,7 +214,7 @@ static void answer_parameters(struct rtsp_session *session, const sluice_rtsp_me
 static void teardown(struct rtsp_session *session, const sluice_rtsp_message *request) {
     /* What is queued is of no use any more, but a frame that is partly sent has to be finished
      * before the reply. */
-    rtsp_play_leave(session, "the player left");
+    rtsp_play_leave(session, "closed by player");
     rtsp_publish_leave(session, 0);
     rtsp_respond(session, 200, request->cseq);
     rtsp_end(session);
@@ -254,7 +254,7 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     struct rtsp_reply reply;
     rtsp_reply_begin(&reply, session, status, request->cseq);
     if (status == 401 && rtsp_write_challenges(&session->auth, &reply.head) < 0) {
-        rtsp_refuse(session, 503, request->cseq, "no random bytes");
+        rtsp_refuse(session, 503, request->cseq, "no random numbers");
         return false;
     }
     /* The first time is how it is meant to be. */
@@ -404,7 +404,7 @@ static void fail(struct rtsp_session *session, int error) {
         return;
     rtsp_publish_leave(session, error == -EPROTO ? -EBADMSG : error);
     rtsp_play_leave(session, "malformed RTSP");
-    rtsp_refuse(session, status, -1, "malformed request, or one over a limit");
+    rtsp_refuse(session, status, -1, "malformed or oversized request");
     rtsp_end(session);
 }
 
@@ -472,7 +472,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     (void)conn;
     session->peer_ended = true;
     rtsp_publish_leave(session, error);
-    rtsp_play_leave(session, error ? "connection lost" : "the player left");
+    rtsp_play_leave(session, error ? "connection lost" : "closed by player");
     if (error || session->state != RTSP_ENDING || sluice_writer_queued(session->writer) == 0)
         rtsp_close(session);
 }
@@ -537,7 +537,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     struct rtsp_session *session = user;
     (void)conn;
     rtsp_publish_leave(session, -ESHUTDOWN);
-    rtsp_play_leave(session, "the server stops");
+    rtsp_play_leave(session, "server shutting down");
     rtsp_play_free(session);
     worker_end_session(&session->base);
     free_session(session);
@@ -610,7 +610,7 @@ static void tick(struct session *base, uint64_t now) {
         return;
     }
     if (is_unauthorized_for_long(session, now)) {
-        give_up(session, "nothing published or played in time");
+        give_up(session, "setup timeout");
         return;
     }
     switch (session->state) {
@@ -628,7 +628,7 @@ static void tick(struct session *base, uint64_t now) {
     default:
         if (now - session->active_at < IDLE_MS)
             break;
-        give_up(session, "it says nothing");
+        give_up(session, "session timeout");
         break;
     }
 }

@@ -38,7 +38,7 @@ bool rtsp_refuse_http(struct rtsp_session *session) {
     if (session->state != RTSP_INIT || !is_http(sluice_conn_chain(session->base.conn)))
         return false;
     LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer}, {"status", "501"},
-        {"reason", "HTTP at an RTSP port: RTSP over HTTP is not served"});
+        {"reason", "HTTP on an RTSP port: RTSP over HTTP is not supported"});
     int length = snprintf(text, sizeof text,
                           "HTTP/1.1 501 %s\r\nServer: sluiced\r\nContent-Type: text/plain; charset=utf-8\r\n"
                           "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
