@@ -164,7 +164,7 @@ static void print(const struct command_line *line, const char *command, json_t *
     }
 }
 
-/* One that hangs is as good as a dead daemon to whoever's streams it has. */
+/* A worker that hangs is as bad as a dead daemon for its streams. */
 static bool all_workers_answer(const json_t *snapshot) {
     const json_t *one;
     size_t index;
@@ -411,7 +411,7 @@ static int set(struct command_line *line, int id, const char *value) {
     }
 }
 
-/* What nobody could read is no success. */
+/* Output that could not be written is a failure. */
 static int finish(int status) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))

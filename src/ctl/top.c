@@ -152,7 +152,7 @@ int ctl_top(const struct ctl_server *server, unsigned interval_ms, unsigned coun
     fflush(stdout);
     if (is_terminal)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);
-    /* The signal may have ended a question, or a look that nobody has read. */
+    /* The signal may have interrupted a request or the output. */
     if (interrupted)
         clearerr(stdout);
     return interrupted ? 0 : result;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Begins to watch. SIGPIPE is ignored from now on: who has gone is seen by what write(2) says. */
+/* Starts to watch. SIGPIPE is ignored from now on: write(2) reports closed pipes. */
 void interrupt_watch(void);
 
 bool interrupt_seen(void);

@@ -1,5 +1,7 @@
-/* A player: one connection to a server that sends a stream, by HTTP-FLV or RTSP; what comes are FLV
- * tags. */
+/*
+ * A player: one connection to a server that sends a stream, by HTTP-FLV or RTSP; it delivers FLV
+ * tags.
+ */
 #ifndef TOOLS_PLAY_H
 #define TOOLS_PLAY_H
 

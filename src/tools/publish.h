@@ -37,7 +37,7 @@ struct publish_events {
 int publish_new(sluice_conn *conn, const struct target *target, const struct media *media,
                 const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready);
 
-/* 0, -EAGAIN (no room now: see room()), or what it has failed with, of which ended() tells. */
+/* 0, -EAGAIN (no room now: see room()), or the error of the connection, which ended() reports. */
 int publish_tag(struct publish *publish, const struct media_tag *tag, uint32_t timestamp);
 
 /* Sends what is queued, and the end: ended() follows. */

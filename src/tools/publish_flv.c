@@ -84,7 +84,7 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     if (publish->finishing && !publish->finished && sluice_writer_queued(publish->writer) == 0) {
         publish->finished = true;
         (void)sluice_conn_set_timeout(conn, PUBLISH_ANSWER_MS);
-        /* HTTP has said where its body ends, and waits for the answer. */
+        /* HTTP has marked the end of its body, and waits for the answer. */
         if (!publish->http && sluice_conn_finish(conn) < 0)
             end(publish, 0, "ended");
         return;
@@ -135,7 +135,7 @@ static int create(sluice_conn *conn, const struct target *target, const struct m
         return -ENOMEM;
     publish->base.type = &publish_flv;
     publish->conn = conn;
-    /* From here on the connection owns it; what fails is told as an end. */
+    /* From here on the connection owns it; a failure is reported as an end. */
     sluice_conn_set_events(conn, &events, publish);
     int error = sluice_writer_new(conn, PUBLISH_QUEUE + SLUICE_FLV_MAX_PAYLOAD, &publish->writer);
     if (!error && target->kind == TARGET_HTTP)

@@ -157,7 +157,7 @@ static void on_reply(struct rtsp_client *client, const sluice_rtsp_message *repl
              sluice_rtsp_reason(reply->status));
 }
 
-/* Servers may ask, too: whether somebody is there. */
+/* Servers may send requests, too, as keep-alives. */
 static void on_request(struct rtsp_client *client, const sluice_rtsp_message *request) {
     sluice_rtsp_writer reply;
     char buffer[256];

@@ -1,6 +1,7 @@
 /*
  * A conversation with an RTSP server on one connection: one request at a time, its answer, logins,
- * keep-alives. What is asked for, and what frames mean, is its user's: play_rtsp.c, publish_rtsp.c.
+ * keep-alives. The requests, and the meaning of frames, belong to its users: play_rtsp.c,
+ * publish_rtsp.c.
  */
 #ifndef TOOLS_RTSP_CLIENT_H
 #define TOOLS_RTSP_CLIENT_H
@@ -32,7 +33,7 @@ struct rtsp_client_events {
     void (*closed)(void *user);
 };
 
-/* What is asked; texts stay the caller's until the answer. */
+/* A request; texts belong to the caller until the answer. */
 struct rtsp_request {
     sluice_rtsp_method method;
     const char *url;

@@ -89,7 +89,7 @@ struct pending {
     struct admin *admin;
     struct exchange *exchange;
     const struct route *route;
-    struct worker_command command; /* of GET: what is asked for, by the same fields */
+    struct worker_command command; /* of GET: the requested object, in the same fields */
 };
 
 static bool ends_with_slash(const char *path) {
@@ -476,7 +476,7 @@ static void on_request(struct exchange *exchange, const struct admin_call *call,
         admin_reply_problem(exchange, 404, "nothing here; see /api/v1/openapi.json");
 }
 
-/* The one line of a file that nobody else may read. */
+/* Reads the line of a file that only its owner may read. */
 static int load_token(const char *path, char **ret_token) {
     char *text = malloc(SECRET_FILE_MAX + 1);
     char error[SECRET_FILE_ERROR];

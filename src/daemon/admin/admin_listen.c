@@ -19,7 +19,7 @@ static struct sockaddr_un unix_address(const struct admin_listener_option *optio
     return address;
 }
 
-/* A socket that nobody listens on any more, as a server leaves it that was killed. */
+/* A socket without a listener, as left by a server that was killed. */
 static bool is_abandoned(const struct sockaddr_un *address) {
     struct stat status;
     if (lstat(address->sun_path, &status) < 0 || !S_ISSOCK(status.st_mode))

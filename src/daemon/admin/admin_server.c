@@ -57,7 +57,7 @@ struct peer {
     sluice_http *http;
     sluice_http_request request;
     sluice_http_body body;
-    struct exchange *exchange; /* while it is asked */
+    struct exchange *exchange; /* while a request is handled */
     char *content;             /* of the request: the first bytes of its body; or NULL */
     size_t content_size;       /* all of them that have come */
     bool head_only, keep_alive, ended, closing;

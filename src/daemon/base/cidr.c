@@ -142,7 +142,7 @@ static bool are_public(const struct cidr *list, size_t count, const char *space,
 }
 
 bool cidr_are_public(const struct cidr *list, size_t count) {
-    /* RFC 6890: who allows all others need not name these. */
+    /* RFC 6890: ranges that cover all other addresses need not include these. */
     static const char *const not_public[] = {"0.0.0.0/8",      "10.0.0.0/8",     "100.64.0.0/10",
                                              "127.0.0.0/8",    "169.254.0.0/16", "172.16.0.0/12",
                                              "192.168.0.0/16", "224.0.0.0/3",    NULL};

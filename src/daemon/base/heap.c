@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Two that have nobody above or beside them: the one that is above then. Either may be NULL. */
+/* Merges two roots and returns the new root. Either may be NULL. */
 static struct heap_node *meld(const struct heap *heap, struct heap_node *a, struct heap_node *b) {
     if (!a || !b)
         return a ? a : b;

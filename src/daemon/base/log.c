@@ -36,7 +36,11 @@ struct message {
 /* The process has one log. */
 static struct {
     pthread_mutex_t lock;
-    atomic_int level; /* a reload changes it */
+    /*
+     * systemd reports which file is the journal, because standard error may have been redirected
+     * since.
+     */
+    atomic_int level;
     enum log_format format;
     bool to_journal;
     atomic_bool has_error;

@@ -66,7 +66,7 @@ static bool write_unlocked(const char *text, size_t length, uint64_t lines) {
     return written;
 }
 
-/* Whether the report of lost lines is what comes next. The lock is held. */
+/* Whether the report of lost lines is next. The lock is held. */
 static bool is_to_report(void) {
     return writer.unseen > 0 && (writer.ring.used > 0 ? writer.failing : !writer.failing);
 }

@@ -76,7 +76,7 @@ static unsigned find_line(const char *file, unsigned first, unsigned last, const
     return found;
 }
 
-/* What libconfig makes of a value, told as messages tell it. */
+/* The value as libconfig parsed it, for messages. */
 static void read_value(const struct reading *reading, const struct setting *setting, const config_setting_t *value,
                        const config_setting_t *entry) {
     char *where, number[64], file[PATH_MAX];
@@ -87,9 +87,9 @@ static void read_value(const struct reading *reading, const struct setting *sett
     bool too_large = false;
     if (is_value) {
         /*
-         * It has read on by then, since strings in a row are one, and may have come to another
-         * line. And of numbers over 31 bits it tells the lower ones: these are not the text that is
-         * there.
+         * libconfig has read on by then, because consecutive strings are joined, and may be on
+         * another line. Of numbers over 31 bits it returns the lower ones, which are not the text
+         * in the file.
          */
         unsigned last = config_setting_source_line(value);
         unsigned found = find_line(file, first, last > first ? last : first, text);

@@ -81,8 +81,10 @@ static struct admin_listener_option *add_admin(struct options *options, const st
     return listener;
 }
 
-/* Who may write to a socket's file may connect. One without a file, or one that cannot be looked
- * at, is everybody's. */
+/*
+ * Users who may write to a socket's file may connect. A socket without a file, or with one that
+ * cannot be examined, is open to all.
+ */
 static bool is_open(const char *path) {
     struct stat status;
     return stat(path, &status) < 0 || status.st_mode & 022;

@@ -150,7 +150,7 @@ static void check_listeners(struct loader *loader) {
     }
 }
 
-/* Whoever controls the server could do everything: not even allow-remote lets everybody. */
+/* The administration controls everything, so even allow-remote does not open it to all. */
 static void check_admin(struct loader *loader) {
     const struct admin_options *admin = &loader->options->admin;
     char where[80], text[ADDRESS_TEXT];

@@ -14,7 +14,7 @@
 
 enum { ADDRESS_MS = 3000, RETRY_MS = 100 };
 
-/* A job on its way: taken -> looked up -> one address tried after the other -> given back. */
+/* A job in progress: taken -> looked up -> one address tried after the other -> returned. */
 struct attempt {
     struct connector *connector;
     struct attempt *next;

@@ -69,8 +69,7 @@ static struct hook_event *take(struct hook_delivery *hook_delivery) {
     return notice;
 }
 
-/* Nothing more is done for it. @count: what has become of it, or NULL where nobody wants to know of
- * it */
+/* Ends an event. @count: the counter of its result, or NULL */
 static void forget(struct hook_delivery *hook_delivery, struct hook_event *notice, uint64_t *count) {
     pthread_mutex_lock(&hook_delivery->lock);
     hook_delivery->waiting--;

@@ -24,8 +24,10 @@ struct hook_post {
     void *user;
 };
 
-/* libevent still uses the connection: the end is told of, and the call freed, in an event of its
- * own. */
+/*
+ * libevent still uses the connection: the end is reported, and the call freed, in an event of its
+ * own.
+ */
 static void answered(struct evhttp_request *request, void *user) {
     struct hook_post *call = user;
     if (call->is_done)
@@ -50,7 +52,7 @@ static void on_end(evutil_socket_t fd, short what, void *user) {
 void hook_post_free(struct hook_post *call) {
     if (!call)
         return;
-    /* The connection's end is told to answered(), which must not hear of it. */
+    /* answered() reports the end of the connection, and must not be called again for it. */
     call->is_done = true;
     if (call->connection)
         evhttp_connection_free(call->connection);

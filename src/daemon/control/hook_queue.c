@@ -13,7 +13,7 @@ enum { BUCKETS = 1024 };
 /* In one of these as long as something of it waits. */
 TAILQ_HEAD(share_list, share);
 
-/* An address's, while something of it waits or is asked. */
+/* The share of an address with waiting or pending queries. */
 struct share {
     struct cidr_address host;
     struct share *in_bucket;

@@ -13,10 +13,10 @@
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server_reload.h"
 
-/* What the server answers, and where: it may be that nobody waits for it any more. */
+/* The server's answer, and its receiver, which may have stopped waiting. */
 struct worker_answer {
     pthread_mutex_t lock; /* of the fields below */
-    unsigned holders;     /* the control plane, and the server while it is asked */
+    unsigned holders;     /* the control plane, and the server during the request */
     bool has_come;
     int error;
     char reason[LISTENERS_ERROR];
@@ -27,7 +27,7 @@ struct reload {
     struct server *server;
     const struct command_line *line;
     const struct options *options; /* in force */
-    const struct options *next;    /* the server is asked for; or NULL */
+    const struct options *next;    /* requested of the server; or NULL */
     struct config_errors lines;    /* that the result will have */
     reload_done_fn *done;
     void *user;
@@ -82,7 +82,7 @@ static void log_line(const char *line, void *user) {
         LOG(LOG_INFO, "setting changed", {"setting", line});
 }
 
-/* Tells what has come of it, and is ready for the next one. */
+/* Reports the result; then the next reload may start. */
 static void finish(struct reload *reload, int error) {
     struct config_errors lines = reload->lines;
     reload_done_fn *done = reload->done;
@@ -191,7 +191,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     if (reload->is_held)
         return -EBUSY;
     if (reload->next) {
-        /* Without anybody to tell, it may come behind the one that is under way. */
+        /* Without a callback, it may follow the pending one. */
         reload->again |= !done;
         return done ? -EBUSY : 0;
     }

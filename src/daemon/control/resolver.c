@@ -18,7 +18,9 @@ struct lookup {
     struct addrinfo *addresses;
 };
 
-/* Shared by the owner and the threads, of which one may outlive it: freed by who lets go last. */
+/*
+ * Shared by the owner and the threads; a thread may outlive the owner, so the last holder frees it.
+ */
 struct resolver {
     pthread_mutex_t lock; /* of all fields */
     uint32_t references;
@@ -94,7 +96,10 @@ void resolver_close(struct resolver *resolver) {
     unref(resolver);
 }
 
-/* Detached, since nobody can wait for it, and without signals, which are the control plane's. */
+/*
+ * Detached, because nothing can wait for it, and without signals, which belong to the control
+ * plane.
+ */
 static int start_thread(struct lookup *lookup) {
     pthread_attr_t attributes;
     pthread_t thread;

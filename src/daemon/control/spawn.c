@@ -44,8 +44,10 @@ static bool is_ours(const char *variable) {
     return false;
 }
 
-/* The environment, with what tells the other process of the sockets. Of one piece; NULL without
- * memory. */
+/*
+ * The environment, with variables that describe the sockets to the other process. In one
+ * allocation; NULL without memory.
+ */
 static char **make_environment(const struct spawn_sockets *sockets) {
     enum { ROOM = sizeof sockets->names + 128 };
     size_t count = 0, taken = 0;
@@ -63,8 +65,10 @@ static char **make_environment(const struct spawn_sockets *sockets) {
     list[taken++] = text;
     text += snprintf(text, (size_t)(end - text), "LISTEN_FDNAMES=%s", sockets->names) + 1;
     list[taken++] = text;
-    /* Its process id is not known yet, as LISTEN_PID would have it: whose child it is says the
-     * same. */
+    /*
+     * The process id for LISTEN_PID is not known yet; the parent's id identifies the process as
+     * well.
+     */
     snprintf(text, (size_t)(end - text), LISTEN_FDS_CHANNEL "=%zu:%ld", FIRST_FD + sockets->count, (long)getpid());
     return list;
 }

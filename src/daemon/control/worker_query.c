@@ -52,8 +52,7 @@ struct worker_query {
     size_t references;    /* the owner's, and one for each part that is out */
     struct wakeup wakeup;
 
-    /* Of each worker, parts that are late. One that has any is asked nothing until they are
-     * back. */
+    /* For each worker, the number of late answers. A worker with late answers gets no queries. */
     unsigned late[];
 };
 
@@ -65,7 +64,7 @@ static void unref(struct worker_query *worker_query) {
     pthread_mutex_unlock(&worker_query->lock);
     if (!last)
         return;
-    /* Everything has been answered by now; what has come since goes. */
+    /* All queries have been answered by now; later answers are dropped. */
     take_all_back(worker_query);
     wakeup_clear(&worker_query->wakeup);
     pthread_mutex_destroy(&worker_query->lock);
@@ -160,7 +159,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *user) {
     (void)fd;
     (void)what;
     struct ask *ask = user;
-    /* Or nobody is waited for. */
+    /* Or no answer is awaited. */
     if (ask->out == 0 || ++ask->looks == WORKER_QUERY_LOOKS)
         give_answer(ask);
 }
@@ -224,8 +223,10 @@ static struct ask *new_ask(struct worker_query *worker_query, worker_answer_fn *
     return NULL;
 }
 
-/* Whoever has not answered yet is not asked more, but told what to do: questions without end would
- * wait for it. */
+/*
+ * A worker that has not answered yet gets commands but no queries: otherwise queries would pile up
+ * there.
+ */
 static void post(struct ask *ask) {
     static const struct timeval deadline = {.tv_usec = WORKER_QUERY_MS / WORKER_QUERY_LOOKS * 1000};
     struct worker_query *worker_query = ask->worker_query;

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     struct config_errors errors = {0};
     struct command_line line;
     bool good = command_line_parse(argc, argv, &errors, &line);
-    /* Whoever asks for help gets it, whatever else is wrong. */
+    /* --help is printed regardless of other errors. */
     int status = good || line.command == COMMAND_HELP ? 0 : EXIT_USAGE;
     if (!status) {
         if (!good)

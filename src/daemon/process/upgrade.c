@@ -24,26 +24,28 @@
 #include "daemon/server/handoff.h"
 
 enum {
-    /* for the other process to become ready: less than who asks by the API waits */
+    /* for the other process to become ready: less than the API's client waits */
     READY_S = 60,
     TURN_MS = 60 * 1000, /* for this one to be told to go on */
     REASON = 128,
 };
 
-/* What the two say to each other, in this order. In the end the channel is closed by who has been
- * before. */
+/*
+ * The messages between the processes, in this order. At the end the previous process closes the
+ * channel.
+ */
 static const char ready = 'r', go = 'g', taken = 't';
 
 enum upgrade_state {
     UPGRADE_NONE,
-    UPGRADE_LENDING,  /* upgrade_start(): the server is asked for its sockets */
+    UPGRADE_LENDING,  /* upgrade_start(): the server is lending its sockets */
     UPGRADE_STARTING, /* on_wake(): the other process is to become ready */
     UPGRADE_LEAVING,  /* on_channel(): the server is to stop accepting */
     /* on_wake(), on_channel(): the other process is to begin, with the pulls, and to say so */
     UPGRADE_PASSING,
     UPGRADE_OVER,      /* on_channel(): it has */
     UPGRADE_RETURNING, /* go_back(): the server is to accept again */
-    UPGRADE_LOST,      /* lose(): it cannot; nobody listens any more */
+    UPGRADE_LOST,      /* lose(): it cannot; no process listens any more */
     UPGRADE_CANCELLED, /* upgrade_cancel(): the server stops; no process is started any more */
 };
 
@@ -217,8 +219,7 @@ static void end(struct upgrade *upgrade) {
     finish(upgrade, 0, "");
 }
 
-/* There is nobody to accept: what is here ends, and whoever has started this process hears that it
- * has failed. */
+/* No process accepts: this one ends, and its parent sees that it has failed. */
 static void lose(struct upgrade *upgrade) {
     upgrade->state = UPGRADE_LOST;
     spawn_sockets_close(&upgrade->sockets);

@@ -55,7 +55,7 @@ static void enter(struct flv_index_track *track, uint32_t timestamp) {
     }
 }
 
-/* Every second one goes, and what comes is entered at the same distances. */
+/* Removes every second entry; later ones are entered at the same distances. */
 static void thin(struct flv_index *index) {
     size_t kept = 0;
     for (size_t i = 0; i < index->count; i += 2)

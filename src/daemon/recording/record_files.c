@@ -102,8 +102,10 @@ static int create_in(int folder, const char *name) {
     int fd = openat(folder, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, RECORD_FILE_MODE);
     if (fd < 0)
         return -errno;
-    /* Nobody else can have it yet; a file system without locks has nobody who tells parts by
-     * them. */
+    /*
+     * No other process can have locked it yet; on a file system without locks, parts are not
+     * identified by them.
+     */
     (void)flock(fd, LOCK_EX | LOCK_NB);
     return fd;
 }
@@ -117,8 +119,10 @@ int record_part_create(int root, const char *path) {
     return fd;
 }
 
-/* Renames without replacing, also on a file system that cannot promise it: nobody else uses these
- * names. */
+/*
+ * Renames without replacing, also on a file system that cannot guarantee it: these names have no
+ * other users.
+ */
 static int rename_new(int root, const char *from, const char *to) {
     if (renameat2(root, from, root, to, RENAME_NOREPLACE) == 0)
         return 0;
@@ -224,8 +228,10 @@ void record_parts_each(int root, bool (*call)(int root, const char *path, void *
     walk_folder(&walk, "", 0);
 }
 
-/* Keeps the first names of all in order, one more than the page's, which tells whether there is
- * another page. */
+/*
+ * Keeps the first names in order, one more than the page has, which shows whether there is another
+ * page.
+ */
 static void keep_first(struct record_page *page, const char *name) {
     size_t low = 0, high = page->count;
     while (low < high) {

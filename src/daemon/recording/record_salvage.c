@@ -62,7 +62,7 @@ static bool needs_configuration(const sluice_flv_view *view) {
            view->codec == SLUICE_CODEC_AAC;
 }
 
-/* Whether a tag can be used by who has got what was copied before it. */
+/* Whether a tag can be used after the tags copied before it. */
 static bool is_of_use(struct salvage *salvage, const struct record_tag *tag) {
     sluice_flv_metadata metadata;
     /* Scripts but for the index, which is made anew. */

@@ -251,9 +251,8 @@ static void trouble(struct recorder *recorder, const char *path, int error) {
 }
 
 /*
- * Whether the others leave enough for a beginning with this packet behind it: a file that is begun
- * and then gets no frame is of no use to anybody. The first of all is always begun, however little
- * recordings may have.
+ * Whether the other recordings leave enough memory to begin one with this packet: a file that gets
+ * no frame is useless. The first of all is always begun, however little memory recordings may use.
  */
 static bool may_begin(const struct recorders *owner, const struct packet *packet) {
     uint64_t needed = flv_index_size(index_room(owner->records->options)) + packet->size + TAG_AROUND + HEADERS;
@@ -489,7 +488,7 @@ static void push(struct recorder *recorder, const struct packet *packet, const s
     if (recording && is_held_back(recorder, packet))
         return;
     if (!recording || recorder->behind) {
-        /* Those before the first key frame are nobody's loss. */
+        /* Frames before the first key frame are not lost. */
         recorder->frames_dropped += is_frame && (recorder->files > 0 || recorder->error);
         return;
     }

@@ -225,8 +225,8 @@ static int look_and_settle(struct recovery *repairs, struct part *part, const ch
 }
 
 /*
- * The kernel closes the files of an io_uring ring some time after the process that was killed is
- * gone. So at the start a part that somebody writes is waited for, a little.
+ * The kernel closes the files of an io_uring ring some time after its process was killed. So at the
+ * start, the lock of a part is awaited for a short time.
  */
 static int lock(struct recovery *repairs, int fd) {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};

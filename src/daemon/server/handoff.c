@@ -50,8 +50,10 @@ struct part {
     sluice_call call;
 };
 
-/* First the listeners stop, which are the first worker's; then all workers are told. And back the
- * other way round. */
+/*
+ * First the listeners stop, which belong to the first worker; then all workers are notified. And in
+ * reverse order.
+ */
 struct leaving {
     struct server *server;
     handoff_left_fn *left;
@@ -114,7 +116,7 @@ static void leave_workers(void *user) {
 static void leave(void *user) {
     struct leaving *leaving = user;
     struct worker *first = server_worker(leaving->server, 0);
-    /* Where the server stops already, nobody accepts. */
+    /* If the server is stopping, nothing is accepted. */
     if (first->listeners)
         listeners_leave(first->listeners, leave_workers, leaving);
     else

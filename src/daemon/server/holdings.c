@@ -83,8 +83,10 @@ static void drop_host(struct holdings *holdings, struct host_holding *host) {
     free(host);
 }
 
-/* One whose size stays keeps its place: of several that are equal, the one that has held it for
- * longest is first. */
+/*
+ * A session with unchanged size keeps its place: of several that are equal, the one that has held
+ * it longest comes first.
+ */
 static bool keeps_place(size_t from, size_t to) {
     return from > 0 && to > 0 && from / UNIT == to / UNIT;
 }
@@ -180,8 +182,8 @@ static void charge_now(struct session *session) {
 }
 
 /*
- * What one holds may be less than it was charged with: it became a publisher since, by a hook's
- * answer, or has gone on where nothing came. Nobody is evicted for what it held once.
+ * A session may hold less than it was charged with: it has become a publisher since, by a hook's
+ * answer, or has processed data without receiving. No session is closed for what it held before.
  */
 void session_account(struct session *session) {
     struct holdings *holdings = &session->worker->holdings;
@@ -201,7 +203,7 @@ void session_uncharge(struct session *session) {
     charge_reads(&session->worker->holdings, session, 0);
 }
 
-/* All that unfinished messages hold, and who holds the most: at least a block. */
+/* The memory of all incomplete messages, and the session that holds most: at least a block. */
 static uint64_t add_up(const struct worker *worker, struct session **ret_largest) {
     uint64_t sum = 0;
     size_t most = 0;
@@ -244,9 +246,9 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
 }
 
 /*
- * At a turn's end: what came has been handled, so what connections hold waits for more. Caches give
- * way to publishers when those keep a frame (stream.c); here it is about those who would take the
- * last blocks from receiving.
+ * At a turn's end: received data has been processed, so the data that connections hold is
+ * incomplete. Caches give way to publishers when those keep a frame (stream.c); this is about
+ * sessions that would take the last blocks from receiving.
  */
 static void on_shortage(void *user) {
     struct worker *worker = user;

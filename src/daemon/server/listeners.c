@@ -78,7 +78,7 @@ static int listen_at(struct listening *listening) {
     return error;
 }
 
-/* At the list's end, so that they are told in the order in which they were given. */
+/* At the list's end, so that they are logged in the given order. */
 static int open_one(struct listeners *listeners, const struct listener_option *option, char reason[LISTENERS_ERROR]) {
     struct listening *listening = calloc(1, sizeof *listening), **link = &listeners->list;
     struct sockaddr_storage bound;

@@ -215,7 +215,7 @@ static void log_end(const struct publisher *publisher, int error) {
         {"frames_dropped", log_unsigned(stream->frames_dropped).text});
 }
 
-/* Whoever is told of publishers' ends. */
+/* Reports the end of a publisher. */
 static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
     if (publisher->attached)
         hook_event_unpublish(publisher->stream, now, publisher_error_text(error));

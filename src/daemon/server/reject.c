@@ -33,8 +33,7 @@ void reject_close(int fd, const struct protocol *protocol, enum reject_cause ref
     if (length > 0)
         (void)send(fd, buffer, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
-    /* What has come and nobody has read would make the close a reset, which may overtake the
-     * answer. */
+    /* Unread data would turn the close into a reset, which may overtake the answer. */
     (void)recv(fd, NULL, UNREAD_MOST, MSG_DONTWAIT | MSG_TRUNC);
     close(fd);
 }

@@ -45,7 +45,9 @@ struct server {
     enum gate gate;
     int descriptors; /* a connection has one below that */
 
-    /* worker for a connection that may be anybody's: the first worker's, which accepts for all */
+    /*
+     * worker for a connection that any worker may have: the first worker's, which accepts for all
+     */
     uint32_t next;
 
     /* Any thread's: */
@@ -256,7 +258,7 @@ static bool is_proxy(const struct worker *first, const struct sockaddr_storage *
 
 static void accepted(struct worker *first, const struct listener_option *option, int fd) {
     struct server *server = first->server;
-    /* Nothing has been received, and there is no end that anybody should hear of. */
+    /* Nothing has been received, and there is no end to report. */
     struct handover handover = {.connection = {.fd = fd, .told = true}, .listener = *option};
     socklen_t length = sizeof handover.peer;
     const int on = 1, unsent = UNSENT_BYTES;

@@ -79,8 +79,8 @@ static void tick_session(struct session *session, uint64_t now) {
 }
 
 /*
- * What came together ends together: thousands of slow heads whose time is over would hold up
- * everybody else for a tenth of a second. So the tick ends a few in a turn, and goes on in the
+ * Connections that arrived together expire together: closing thousands of slow heads would delay
+ * all others for a tenth of a second. So the tick closes a few in a turn, and continues in the
  * next.
  */
 static void tick_some(void *user) {
@@ -127,8 +127,7 @@ static void close_session(struct session *session, uint64_t now) {
     sluice_conn_close(session->conn);
 }
 
-/* While it stops: what takes too long is ended, and when nothing is left, the worker holds nobody
- * up. */
+/* During a stop: closes what takes too long; when nothing is left, the worker has finished. */
 static void finish(struct worker *worker, uint64_t now) {
     if (now >= worker->drain_deadline)
         each_session(worker, close_session);
@@ -250,8 +249,10 @@ static int fallback_error(const struct worker *worker) {
     return stats.fallback_error;
 }
 
-/* All workers' loops are made alike: one line tells of them, unless one has another reason than the
- * first. */
+/*
+ * All workers' loops are made alike: one line describes them, unless the fallback error of one
+ * differs from the first.
+ */
 static void log_loop(const struct worker *worker) {
     sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(worker->loop, &stats);

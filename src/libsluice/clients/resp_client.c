@@ -96,7 +96,8 @@ struct sluice_resp_client {
     bool has_channels[2]; /* channels and patterns; shard channels */
 
     uint32_t first, count, capacity; /* of the ring */
-    uint32_t large;                  /* commands in it whose answer goes into much memory */
+    /* commands in it with replies into user memory of many bytes */
+    uint32_t large;
     struct command ring[];
 };
 
@@ -133,7 +134,7 @@ static void leave(sluice_resp_client *client) {
         discard(client);
 }
 
-/* The commands are told when the kernel is done with everything: closed(). */
+/* The commands' callbacks are called when the kernel no longer uses any memory: closed(). */
 static void fail(sluice_resp_client *client, int error) {
     if (client->is_closing)
         return;
@@ -327,7 +328,7 @@ static int step(sluice_resp_client *client) {
     return command && command->kind == COMMAND_INTO ? open_string(client) : take_reply(client);
 }
 
-/* Takes what has come, as far as it goes. */
+/* Processes the received replies, as far as they are complete. */
 static void take_all(sluice_resp_client *client) {
     int result = 1;
     while (result > 0 && !client->is_closing && !client->is_held && !client->is_filling)
@@ -355,7 +356,7 @@ static void received(sluice_conn *conn, int error, size_t done, void *user) {
     leave(client);
 }
 
-/* ---- What the connection tells ---- */
+/* ---- Callbacks of the connection ---- */
 
 static void on_data(sluice_conn *conn, void *user) {
     sluice_resp_client *client = user;
@@ -560,7 +561,7 @@ static int give(sluice_resp_client *client, const sluice_resp_client_arg *args, 
      * are all alike. */
     sluice_conn_set_read_ahead(client->conn, client->large == 0);
     start_timeout(client, command);
-    /* A part of it is queued, and memory may be lent: it is told like the others. */
+    /* A part of it is queued, and memory may be lent: it fails like the others. */
     if (error)
         fail(client, error);
     return 0;

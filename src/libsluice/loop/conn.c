@@ -47,7 +47,7 @@ struct sluice_conn {
     bool failed; /* nothing more can be sent */
     bool ended;  /* nothing more will be received */
     bool closing;
-    /* it leaves the loop, and who is told when it has; NULL: it stays */
+    /* called when it has left the loop; NULL: it stays */
     sluice_conn_detached_fn *detached;
     void *detached_user;
     struct {
@@ -55,7 +55,7 @@ struct sluice_conn {
         sluice_conn_received_fn *received;
         void *user;
         bool cancelled;
-        bool over; /* the memory is the user's again, who is to be told */
+        bool over; /* the memory belongs to the user again; the callback is pending */
     } into;
     bool timed_out;      /* and not resumed since */
     uint32_t timeout_ms; /* 0: none */
@@ -103,7 +103,7 @@ static sluice_conn *conn_of(sluice_io *io) {
     return (sluice_conn *)io;
 }
 
-/* Closed, or on its way to another loop: nothing is told or begun any more. */
+/* Closed, or leaving for another loop: no callbacks and no new operations. */
 static bool is_going(const sluice_conn *conn) {
     return conn->closing || conn->detached;
 }
@@ -123,10 +123,10 @@ static void set_low_water(sluice_conn *conn, int bytes) {
 }
 
 /*
- * Has the kernel tell of no less than what is lacking; called wherever that may have become less.
- * With a batching window that gains nothing. With a timeout, a slow peer would be taken for a
- * silent one. And where a receive brings many frames and the beginning of one more, the rest of
- * that comes with as many others.
+ * Sets SO_RCVLOWAT to the missing bytes; called wherever that number may have decreased. With a
+ * batching window this gains nothing. With a timeout, a slow peer would be taken for a silent one.
+ * And if a receive brings many frames and the beginning of another, the rest of that arrives with
+ * as many others.
  */
 static void follow_need(sluice_conn *conn) {
     size_t length = chain_length(&conn->io.chain);
@@ -136,8 +136,7 @@ static void follow_need(sluice_conn *conn) {
     set_low_water(conn, !holds ? 1 : lacking < MOST_LOW_WATER ? (int)lacking : MOST_LOW_WATER);
 }
 
-/* The chain has changed. What a user consumes outside of on_data is noticed with what comes
- * next. */
+/* The chain has changed. Bytes consumed outside of on_data are noticed at the next receive. */
 static void charge(sluice_conn *conn, size_t footprint) {
     conn->loop->footprint += footprint - conn->charged;
     conn->charged = footprint;
@@ -175,7 +174,7 @@ static void stop_into(sluice_conn *conn) {
         conn->into.over = conn->loop->backend->operations->stop_into(conn->loop->backend, &conn->io);
 }
 
-/* The same from outside of the backend: the user is told in a turn, in any case. */
+/* The same from outside of the backend: the callback always runs in a turn. */
 static void end_into(sluice_conn *conn) {
     stop_into(conn);
     if (conn->into.over)
@@ -239,7 +238,7 @@ static void io_send_failed(sluice_io *io, int error) {
         fail(conn, error);
 }
 
-/* The receive into the user's memory is told; another may be asked for from inside. */
+/* Reports a receive into the user's memory; the callback may start another. */
 static void tell_placed(sluice_conn *conn) {
     sluice_conn_received_fn *received = conn->into.received;
     int error = 0;
@@ -516,8 +515,7 @@ static void tell_later(sluice_loop *loop, size_t left) {
 
 void conns_dispatch(sluice_loop *loop) {
     sluice_conn *conn;
-    /* Those only that are in the lists now: what is asked for meanwhile is told in the next
-     * turn. */
+    /* Only those in the lists now: requests made meanwhile are handled in the next turn. */
     size_t later = loop->later.count;
     for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
         list_remove(&loop->ready, LIST_READY, conn);
@@ -533,7 +531,7 @@ void conns_dispatch(sluice_loop *loop) {
 
 void conns_flush(sluice_loop *loop) {
     const struct backend_operations *operations = loop->backend->operations;
-    /* Once each: who has more at once is asked in the next turn. */
+    /* Once each: a connection with more data is asked again in the next turn. */
     for (size_t left = loop->sending.count; left > 0 && loop->sending.first; left--) {
         sluice_conn *conn = loop->sending.first;
         if (conn->io.sending || conn->failed || !conn->events->on_gather) {
@@ -592,8 +590,10 @@ void sluice_conn_set_need(sluice_conn *conn, size_t bytes) {
     conn->need = bytes;
     if (is_going(conn))
         return;
-    /* What was too little is enough now, and nothing need come that would tell of it. An end has
-     * told of it already. */
+    /*
+     * The bytes are sufficient now, and there may be no further receive to trigger the callback. If
+     * receiving has ended, on_data has been called already.
+     */
     if (length > 0 && length < before && length >= bytes && !conn->ended) {
         make_ready(conn);
         loop_touched(conn->loop);

@@ -10,14 +10,16 @@
 #include "abi/sized.h"
 #include "loop/loop.h"
 
-/* It ends in one way, whatever ends it: finish() cancels the io, and when that is idle the result
- * is told. */
+/*
+ * All ends take the same way: finish() cancels the io, and the result is reported when that is
+ * idle.
+ */
 struct sluice_connector {
     sluice_io io; /* first: the backend's events name it */
     sluice_loop *loop;
     loop_list link; /* in the loop's lists of those to be started, or of all others */
     const sluice_conn_events *events;
-    sluice_connected_fn *connected; /* NULL: nobody wants to know any more */
+    sluice_connected_fn *connected; /* NULL: cancelled */
     void *user;
     sluice_timer *timer; /* NULL: without a limit */
     bool finished;

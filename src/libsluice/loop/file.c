@@ -59,7 +59,7 @@ struct sluice_file {
     unsigned first, count;
     size_t reading; /* bytes of those that are wanted */
 
-    uint64_t starved_since; /* milliseconds; 0 while there are blocks or nobody waits */
+    uint64_t starved_since; /* milliseconds; 0 while there are blocks or the file needs none */
     enum file_end end;
     int error;  /* what reading ended with; 0: the end of the file or of the length */
     bool ended; /* nothing more is read */
@@ -135,8 +135,8 @@ static size_t next_length(const sluice_file *file) {
 }
 
 /*
- * Bytes that will be there when the chain's first block has been consumed. What is consumed within
- * a block is told to nobody, so to be sure its bytes do not count.
+ * Bytes available after the chain's first block has been consumed. Consumption within a block is
+ * not reported, so its bytes do not count.
  */
 static size_t ahead(const sluice_file *file) {
     return file->io.chain.behind + file->reading;
@@ -196,8 +196,10 @@ static bool ask(sluice_file *file, file_read *read) {
     return true;
 }
 
-/* There is no block. Who only reads ahead, or has reads under way, will be looked at again in any
- * case. */
+/*
+ * There is no block. Files that only read ahead, or have pending reads, are checked again in any
+ * case.
+ */
 static void starve(sluice_file *file) {
     uint64_t now = loop_clock();
     if (lacking(file) == 0 || file->reading > 0)
@@ -261,8 +263,10 @@ static void prepare(sluice_file *file) {
         file->io.chain.on_consumed = block_consumed;
 }
 
-/* Whether those who starve will hear of the next block; not when another thread has given one back
- * meanwhile. */
+/*
+ * Whether a release of a block will wake the loop; false if another thread has released one
+ * meanwhile.
+ */
 static bool want_release(const loop_list *starving) {
     for (loop_list *link = starving->next; link != starving; link = link->next)
         if (!pool_want_release(pool_of(LIST_ITEM(link, sluice_file, due))))
@@ -506,7 +510,7 @@ void sluice_file_set_need(sluice_file *file, size_t bytes) {
     file->need = bytes;
     if (file->closing)
         return;
-    /* The window may be full, so that nothing comes to tell this with. */
+    /* The window may be full, so that no read completes and triggers the callback. */
     if (length < old_need && length >= bytes)
         loop_list_add(&file->loop->files.ready, &file->ready);
     look_again(file);
@@ -560,7 +564,7 @@ static int wait_for(sluice_file *file, size_t goal, uint64_t deadline) {
     return !error && !in_time ? -ETIMEDOUT : error;
 }
 
-/* What a reader is told at the end. */
+/* The result for a reader at the end. */
 static int reading_end(const sluice_file *file) {
     return file->error ? file->error : -ENODATA;
 }

@@ -173,7 +173,7 @@ static void fill_rename(io_call *call, const item *at) {
     call->to = at->rename.names + strlen(at->rename.names) + 1;
 }
 
-/* On the thread. What it opens must be known even when nobody is told of it any more. */
+/* On the thread. The opened descriptor must be stored even if the writer is closed. */
 static int run_item(int fd, void *user) {
     sluice_file_writer *writer = user;
     int result = writer->run.run.run(fd, writer->run.run.user);
@@ -235,7 +235,7 @@ static void prepare(sluice_file_writer *writer) {
     if (!writer->calling)
         look_again(writer);
     else if (writer->call.kind == IO_CLOSE)
-        /* It is closed, whatever the result says (close(2)), and whoever may hear of it. */
+        /* It is closed, whatever close(2) returns, and even if the writer is gone. */
         writer->io.fd = -1;
 }
 
@@ -463,7 +463,7 @@ int sluice_file_writer_copy(sluice_file_writer *writer, const void *data, size_t
     int error = make_room(writer, size);
     if (error || size == 0)
         return error;
-    /* The kernel may be reading what is there; what comes behind it is none of its business. */
+    /* The kernel may be reading the existing bytes; bytes after them do not affect it. */
     item *last = last_bytes(writer, size);
     if (!last) {
         put(writer, &(item){.kind = ITEM_BYTES});

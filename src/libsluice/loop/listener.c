@@ -17,7 +17,7 @@ struct sluice_listener {
     sluice_listener_fn *accepted;
     void *user;
     sluice_timer *retry;
-    sluice_listener_stopped_fn *stopped; /* NULL: nobody wants what is accepted any more */
+    sluice_listener_stopped_fn *stopped; /* NULL: accepted connections are dropped */
     bool closing;
     sluice_listener *next; /* in the loop's list */
 };
@@ -29,9 +29,9 @@ static void io_accepted(sluice_io *io, int fd) {
         return;
     }
     /*
-     * What else completes is told when the wait is over and the time has been taken. This is told
-     * at once, so it takes the time itself: else a connection would begin at the time of the turn
-     * before, and after a stop of the process be late before it has begun.
+     * Other completions are reported after the wait, when the time has been read. This callback
+     * runs at once, so it reads the time itself: otherwise a connection would start with the time
+     * of the previous turn, and after a stop of the process exceed its deadline at the start.
      */
     listener->loop->now = loop_clock();
     listener->accepted(listener, fd, listener->user);

@@ -7,7 +7,7 @@
 #include "memory/clock.h"
 
 enum {
-    STARVED_WAIT_MS = 100, /* a turn at least so often while somebody waits for blocks */
+    STARVED_WAIT_MS = 100, /* maximum wait of a turn while a connection or file needs blocks */
 };
 
 uint64_t loop_clock(void) {
@@ -149,7 +149,7 @@ static int64_t wait_us(const sluice_loop *loop, int timeout_ms) {
     int64_t wait = soonest(timeout_ms, timers_wait_ms(loop, loop_clock()));
     if (!loop_list_is_empty(&loop->files.starving))
         wait = soonest(wait, STARVED_WAIT_MS);
-    /* Not for a stop: that wakes the wait, and is obeyed by who runs the turns. */
+    /* Not for a stop: that ends the wait, and the caller of the turns handles it. */
     if (has_work(loop))
         wait = 0;
     return wait < 0 ? -1 : wait * 1000;

@@ -81,7 +81,7 @@ static void spare_chunk(sluice_writer *writer, text_chunk *chunk) {
     writer->spare = chunk;
 }
 
-/* Gives back what the first item holds. The item is gone before anybody is told. */
+/* Releases the first item's memory. The item is removed before the callback runs. */
 static void pop(sluice_writer *writer) {
     queue_item gone = *at(writer, 0);
     writer->first = (writer->first + 1) & (writer->capacity - 1);
@@ -335,8 +335,8 @@ static void advance(queue_item *item, size_t bytes) {
 }
 
 /*
- * Takes sent bytes off the front, and items without bytes that stand there. Whoever is told may
- * queue more; that is left for later, even where it has no bytes.
+ * Removes sent bytes from the front, and items without bytes there. A callback may queue more
+ * items; these are handled later, even if they have no bytes.
  */
 static void settle(sluice_writer *writer, size_t bytes) {
     writer->settling = true;
@@ -382,7 +382,7 @@ int sluice_writer_flush(sluice_writer *writer) {
         return -EPIPE;
     if (writer->settling || writer->gathered > 0 || sluice_conn_is_sending(writer->conn))
         return 0;
-    /* Whoever is told that memory is done with may close the connection. */
+    /* A release callback may close the connection. */
     while (all && can_send(writer)) {
         struct msghdr message = {.msg_iov = iov, .msg_iovlen = sluice_writer_gather(writer, iov, FLUSH_PIECES)};
         if (message.msg_iovlen == 0)

@@ -7,7 +7,7 @@
 #include "memory/pool.h"
 #include "memory/slice.h"
 
-/* For what is put together to become a part of another chain: nobody remembers a place in it. */
+/* For bytes that become a part of another chain: there are no stored positions in it. */
 static void init_part(sluice_chain *part, sluice_pool *pool) {
     *part = (sluice_chain){.pool = pool};
 }
@@ -81,7 +81,7 @@ static void release_guest(const void *memory, size_t n, void *user) {
     sluice_block_release(user);
 }
 
-/* The block whose memory the bytes lie in, of whichever pool; the user's memory is a block, too. */
+/* The block with the memory of the bytes, of whichever pool; the user's memory is a block, too. */
 static sluice_block *home_of(sluice_block *block) {
     sluice_block *owner = block_owner(block);
     return owner->kind == BLOCK_FOREIGN && owner->foreign.released == release_guest ? owner->foreign.user : owner;
@@ -157,7 +157,10 @@ static bool is_roomy(const sluice_block *last, size_t n) {
     return block_tail(last) >= n || block_tail_is_worthwhile(last);
 }
 
-/* By itself, so that small pieces, whose room is in the last block, need no room on the stack. */
+/*
+ * A function of its own, so that small pieces with room in the last block need no stack space for
+ * it.
+ */
 static __attribute__((noinline)) int reserve_fresh(sluice_chain *chain, size_t n, struct iovec *ret_room, int max) {
     struct chain_room *room = &chain->room;
     int count = 0;
@@ -349,9 +352,10 @@ size_t sluice_chain_skip(sluice_chain *chain, size_t n) {
 }
 
 /*
- * The chain's first block follows the last one of @held. Where the chain was empty in between, no
- * append has said so: the link of a block that left an empty chain is not set, and its slices do
- * not read it. A link that is set is not written again, for other threads may be following it.
+ * The chain's first block follows the last one of @held. If the chain was empty in between, no
+ * append has set the link: the link of a block that left an empty chain is not set, and its slices
+ * do not read it. A link that is set is not written again, because other threads may be following
+ * it.
  */
 static void link_held(const sluice_chain *chain, const sluice_slice *held) {
     if (held->last && chain->first && held->last != chain->first && held->last->next != chain->first)
@@ -438,8 +442,10 @@ static int append_range(sluice_chain *to, sluice_block *block, uint32_t offset, 
     return 0;
 }
 
-/* Whether @view goes on in memory where the chain's last block, a view that nobody else refers to,
- * ends. */
+/*
+ * Whether @view continues in memory where the chain's last block ends, which is a view without
+ * other references.
+ */
 static bool adjoins(const sluice_chain *chain, const sluice_block *view) {
     const sluice_block *last = chain->last;
     return last && last->kind == BLOCK_VIEW && last->parent == view->parent &&
@@ -471,8 +477,8 @@ static void join(sluice_chain *to, sluice_chain *part) {
 }
 
 /*
- * A piece of another pool's memory. What stands for it is memory whose user is the block that it
- * lies in, wherever it has been meanwhile: what has come back home is a view again.
+ * A piece of another pool's memory, represented as memory owned by the block that contains it,
+ * wherever it has been meanwhile: a piece that returns to its own pool is a view again.
  */
 static int make_guest(sluice_pool *pool, const slice_walk *walk, sluice_block **ret_guest) {
     uint8_t *data = walk->block->data + walk->offset;
@@ -531,7 +537,7 @@ int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     return 0;
 }
 
-/* Nobody but the chain refers to it: no slice, no view, no receive into its free end. */
+/* Only the chain refers to it: no slice, no view, no receive into its free end. */
 static bool is_alone(const sluice_block *block) {
     return atomic_load_explicit(&block->refs, memory_order_acquire) == 1;
 }

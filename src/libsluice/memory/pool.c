@@ -23,7 +23,7 @@ enum {
     MAX_SLAB_BLOCKS = 1 << 16,
     MAX_BLOCKS = 1 << 22,
     RESERVE_SHARE = 16,
-    VIEWS_RESERVE = 8, /* one of so many views is left by who keeps frames */
+    VIEWS_RESERVE = 8, /* consumers leave 1 of this many views free */
     FIRST_VIEWS = 256, /* made at once; then as many again as there are */
     HUGE_PAGE = 2 << 20,
     AHEAD_SHARE = 8, /* of a slab is free, or less: the next one is due soon */
@@ -70,10 +70,10 @@ struct sluice_pool {
     uint32_t kernel;
     uint32_t total;
     uint32_t peak_held;
-    uint32_t slab_count; /* 0: nobody has asked for the class */
+    uint32_t slab_count; /* 0: the class has never been requested */
     uint32_t idle_slabs; /* of which no block is used */
     uint32_t huge_slabs;
-    uint32_t low;       /* with fewer that are free, memory that nobody has touched is due soon */
+    uint32_t low;       /* with fewer free blocks, untouched memory will be used soon */
     struct slab *begun; /* its last slab, of which the observer is to be told more; or NULL */
 };
 
@@ -265,8 +265,10 @@ static int map_next(pool_core *core) {
     return slab->memory ? 0 : -ENOMEM;
 }
 
-/* What of its last slab nobody has been told of does not count as free; where there is nothing to
- * tell, none is few. */
+/*
+ * The unannounced part of its last slab does not count as free; if there is nothing to announce,
+ * the limit is 0.
+ */
 static void set_low(pool_core *core) {
     for (uint32_t i = 0; i < core->class_count; i++) {
         sluice_pool *class = &core->classes[i];
@@ -285,8 +287,8 @@ static size_t piece_ahead(const pool_core *core, const struct slab *slab) {
 }
 
 /*
- * Who observes the pool may see to it that the memory is there that will soon be in use: a piece of
- * the class's last slab, or of the one after all, which is mapped for that.
+ * Announces memory that will be used soon, so that the observer can populate it: a piece of the
+ * class's last slab, or of the slab after all others, which is mapped for that.
  */
 static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
     pool_core *core = pool->core;
@@ -311,8 +313,7 @@ static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
         core->observer->slab_ahead(core->observer_context, &memory);
 }
 
-/* A slab of memory that nobody has used. Where nobody was told of it, it is touched as it is
- * used. */
+/* Adds a slab of unused memory. If it was not announced, it is touched as it is used. */
 static int add_slab(sluice_pool *pool) {
     pool_core *core = pool->core;
     int error = map_next(core);
@@ -550,8 +551,10 @@ void pool_put_list(sluice_pool *pool, sluice_block *first, sluice_block *last, u
         accept_list(core, first);
         return;
     }
-    /* Once the blocks are on the list they are the owner's, who may give the pool up: it must stay
-     * until then. */
+    /*
+     * Once the blocks are on the list the owner may take them and free the pool: it must stay until
+     * then.
+     */
     atomic_fetch_add_explicit(&core->live, 1, memory_order_relaxed);
     do {
         if (head == REMOTE_CLOSED) {

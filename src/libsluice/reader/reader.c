@@ -42,7 +42,7 @@ struct sluice_reader {
     size_t behind_blocks; /* references of behind */
     size_t mark_limit;
     uint64_t marked_at; /* place in the stream (bytes consumed) */
-    reader_list *list;  /* whose first or next names it; NULL: it is in none */
+    reader_list *list;  /* the list that contains it; NULL: none */
     sluice_reader *list_next;
     sluice_chain nothing; /* what a reader reads that has been cut off */
 };
@@ -176,7 +176,7 @@ static void hold_for_mark(sluice_reader *reader, size_t n) {
         reader->behind_blocks += chain_hold(reader->chain, n, &reader->behind);
 }
 
-/* Consumes up to @n bytes. Whoever takes them instead calls hold_for_mark() himself. */
+/* Consumes up to @n bytes. Code that takes them in another way calls hold_for_mark() itself. */
 static size_t consume(sluice_reader *reader, size_t n) {
     if (n > chain_length(reader->chain))
         n = chain_length(reader->chain);
@@ -296,7 +296,7 @@ int sluice_reader_u8_slow(sluice_reader *reader, uint8_t *ret_value) {
     return 0;
 }
 
-/* What is no longer where it was, since others have consumed or gone back, is told by its place. */
+/* If others have consumed or rewound, the position has changed. */
 int sluice_reader_close_window_apart(sluice_reader *reader, sluice_reader_window *window) {
     const uint8_t *at = window->at;
     *window = (sluice_reader_window){0};
@@ -525,7 +525,7 @@ int sluice_reader_read_into(sluice_reader *reader, void *memory, size_t n, size_
         else
             error = reader_want(reader, 1);
         done += here;
-        /* Also what has come into the chain together with an error. */
+        /* Also bytes that arrived in the chain together with an error. */
         if (error != -ECANCELED)
             done += copy_out(reader, to + done, n - done);
     }

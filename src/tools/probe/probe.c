@@ -84,7 +84,9 @@ static int scan_all(struct probe *probe, bool ended) {
     return result < 0 ? result : 0;
 }
 
-/* Nobody reads what is said: of a live stream that would go on until it ends. */
+/*
+ * The reader of the output is gone: with a live stream the program would run until the stream ends.
+ */
 static bool is_told(void) {
     return !ferror(stdout);
 }
@@ -244,7 +246,7 @@ static void read_server(struct probe *probe) {
     }
     while (!error && goes_on(probe))
         error = sluice_loop_turn(probe->loop, -1);
-    /* Enough was seen: the server is told, and given a moment to answer. */
+    /* The measurement is complete: the server is notified, and has a moment to answer. */
     if (probe->play && !error)
         play_stop(probe->play);
     for (int i = 0; probe->play && !error && i < 10; i++)
@@ -260,7 +262,7 @@ static int run(struct probe *probe) {
     static const char *const containers[] = {"FLV", "FLV", "FLV", "HTTP-FLV", "RTSP"};
     struct probe_end end = {.container = containers[options.target.kind]};
     bool remote = options.target.kind == TARGET_HTTP || options.target.kind == TARGET_RTSP;
-    /* Who watches a live stream sees each tag when it comes. */
+    /* For a live stream, each tag is shown when it arrives. */
     if (remote && options.frames)
         setvbuf(stdout, NULL, _IOLBF, 0);
     probe_print_head(&options);

@@ -16,7 +16,7 @@ enum {
     STATS_GAP_MS = 1000,   /* a step of a track's time that is longer is a gap */
     STATS_JUMP_MS = 10000, /* and from here on a jump, as is one of any size back */
     STATS_NO_OFFSET = -1,  /* of what has no place in a file */
-    STATS_MOST = 16        /* tracks of a kind that are looked at; of more, the errors tell */
+    STATS_MOST = 16        /* tracks of a kind that are examined; more are reported as an error */
 };
 
 enum stats_track_kind { STATS_VIDEO, STATS_AUDIO, STATS_TRACKS };

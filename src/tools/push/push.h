@@ -56,7 +56,7 @@ struct watcher {
     bool stalled;
     bool started;          /* has had a first frame */
     bool has_begun;        /* the server has agreed, once */
-    struct sender *sender; /* of the stream; NULL where it is somebody else's */
+    struct sender *sender; /* of the stream; NULL if it has another publisher */
     struct target target;
     struct connector_job job;
     struct play *play;

@@ -184,7 +184,7 @@ static void put_watchers(struct json *json, const struct push *push, const struc
     json_close(json, '}');
 }
 
-/* Payload that was copied on its way out; nothing should be. */
+/* Payload bytes copied while sending; should be 0. */
 static uint64_t copied(const struct push *push) {
     sluice_pool_stats stats = {.size = sizeof stats};
     if (push->media)

@@ -42,7 +42,7 @@ static void finish(struct sender *sender) {
     publish_finish(sender->publish);
 }
 
-/* Sends what is due by now, as far as there is room. */
+/* Sends the tags that are due, as far as there is room. */
 static void send_due(struct sender *sender) {
     const struct media *media = sender->push->media;
     uint64_t now = now_of(sender);

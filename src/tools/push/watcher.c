@@ -1,5 +1,7 @@
-/* A player of sluice-push: connects, looks at what comes, connects again; or connects and reads
- * nothing. */
+/*
+ * A player of sluice-push: connects, checks the received tags, reconnects; or connects and reads
+ * nothing.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ static void try_again(struct watcher *watcher, const char *reason) {
     watcher->failures++;
     if (!watcher->stalled)
         push_note_failure(watcher->push, "player %u: %s", watcher->number, reason);
-    /* That a server ends who reads nothing is what it should do. */
+    /* A server should disconnect a player that reads nothing. */
     if ((watcher->stalled && watcher->has_begun) || watcher->push->ending ||
         watcher->in_a_row++ >= watcher->push->options->retries) {
         watcher->state = WATCHER_FAILED;

@@ -37,7 +37,7 @@ static bool is_waiting(const struct flv_session *session) {
     return session->base.hook || publisher_is_waiting(session->source.publisher);
 }
 
-/* Publishes what has come. */
+/* Publishes the received tags. */
 static void feed(struct flv_session *session) {
     sluice_conn *conn = session->base.conn;
     budget_begin(&session->base);

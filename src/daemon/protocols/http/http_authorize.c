@@ -1,4 +1,4 @@
-/* Who an HTTP client is: Basic (RFC 7617), a token as Bearer (RFC 6750) or in the query. */
+/* Credentials of an HTTP client: Basic (RFC 7617), a token as Bearer (RFC 6750) or in the query. */
 #include <string.h>
 #include <strings.h>
 

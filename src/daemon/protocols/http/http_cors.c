@@ -37,7 +37,7 @@ int http_cors_write(const struct http_session *session, char *buffer, size_t siz
         return snprintf(buffer, size, "Access-Control-Allow-Origin: *\r\n");
     if (!session->origin)
         return snprintf(buffer, size, "Vary: Origin\r\n");
-    /* Passwords and the like that the browser has of us, only for who is named. */
+    /* Passwords and the like that the browser stores for this host, only for named origins. */
     return snprintf(buffer, size, "Access-Control-Allow-Origin: %s\r\n%sVary: Origin\r\n", session->origin,
                     session->grant == CORS_NAMED ? "Access-Control-Allow-Credentials: true\r\n" : "");
 }

@@ -119,7 +119,7 @@ void http_play_sent(struct http_session *session, size_t bytes) {
     check_done(session);
 }
 
-/* Nobody publishes, and has not for as long as a player waits. */
+/* No publisher has appeared for as long as a player waits. */
 static void give_up_waiting(struct http_session *session) {
     if (session->player->begun) {
         player_end(session->player);

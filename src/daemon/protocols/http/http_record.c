@@ -1,13 +1,14 @@
 /*
  * Recordings by HTTP: GET /recordings/STREAM/TIME.flv is a file, with ranges, and GET
  * /recordings/STREAM a list of them, in pages: ?limit=N&after=TIME.flv. A stream may have any
- * number of them, and what a list takes is in nobody's budget of memory; so it is bounded for each
- * request. What may block (opening, looking into folders) is done on the loop's thread for that.
+ * number of recordings, and the memory of a list is not part of any budget, so it is bounded for
+ * each request. Blocking operations (opening files, reading directories) run on the loop's work
+ * thread.
  *
  * A file is read by the ring into blocks of the pool, which are sent in place, no further ahead
- * than the connection takes them. A splice from file to socket would spare one pass over the bytes;
- * but on io_uring it needs a pipe and a kernel thread for each connection, and sendfile() waits for
- * the disk on the loop's thread.
+ * than the connection accepts them. A splice from file to socket would save one pass over the
+ * bytes; but on io_uring it needs a pipe and a kernel thread for each connection, and sendfile()
+ * waits for the disk on the loop's thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -140,7 +141,7 @@ static void end_turn(struct worker *worker) {
         look_later((struct http_record *)(void *)((char *)next - offsetof(struct http_record, turn)));
 }
 
-/* Nobody waits for it any more. What has not begun goes at once, and is not begun. */
+/* The request has been given up. Work that has not begun is cancelled at once. */
 static void give_up(struct http_record *record) {
     record->session->record = NULL;
     record->session = NULL;
@@ -360,7 +361,7 @@ static void look_later(struct http_record *record) {
     looked(record);
 }
 
-/* What is asked for: a file of a stream, or a stream. False when it can be neither. */
+/* Parses the path: a file of a stream, or a stream. False if it can be neither. */
 static bool read_path(struct http_record *record, sluice_http_text text) {
     const char *path = text.text;
     size_t length = text.length;
@@ -378,7 +379,7 @@ static bool read_path(struct http_record *record, sluice_http_text text) {
     return true;
 }
 
-/* Which page is asked for. What else is in a query, such as a token, is none of ours. */
+/* Parses the page of the list. Other parts of a query, such as a token, are ignored. */
 static bool read_page(struct record_page *page, sluice_http_text query) {
     sluice_http_text value;
     uint64_t limit = RECORD_PAGE;
@@ -438,8 +439,7 @@ void http_record_handle(struct http_session *session, const sluice_http_request 
         http_respond(session, &reply);
         return;
     }
-    /* Who may play a stream may play what was recorded of it; a hook is told which of it is asked
-     * for. */
+    /* The right to play a stream includes its recordings; a hook gets the name of the recording. */
     const struct hook_query_about question = {.event = HOOK_PLAY,
                                               .stream = {wanted.stream, strlen(wanted.stream)},
                                               .protocol = "http",

@@ -286,8 +286,9 @@ static void take_seat(struct http_session *session, const sluice_http_request *r
         http_refuse(session, 503, "out of memory");
 }
 
-/* The session has come to the worker whose the stream is that its request asks for, or that serves
- * its players. */
+/*
+ * The session has arrived at the worker that owns the requested stream, or that serves its players.
+ */
 static void moved(struct session *base) {
     struct http_session *session = of(base);
     sluice_http_request *request = session->asked;

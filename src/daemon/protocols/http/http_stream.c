@@ -92,7 +92,7 @@ static bool spread(struct http_session *session, const sluice_http_request *requ
     return true;
 }
 
-/* By the response's body, or where that is asked for by WebSocket. */
+/* In the response's body, or by WebSocket if requested. */
 void http_stream_join(struct http_session *session, const sluice_http_request *request, struct stream *stream) {
     char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE];
     int result = sluice_websocket_upgrade(request, accept);

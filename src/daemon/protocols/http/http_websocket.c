@@ -10,7 +10,7 @@
 enum {
     /* between pings, so that what lies between does not take the connection for dead */
     PING_MS = 30000,
-    MESSAGE_MOST = 4096, /* bytes of a player's message, which nobody reads */
+    MESSAGE_MOST = 4096, /* bytes of a player's message, which is not used */
 };
 
 /* The handshake's answer, and the FLV header as a message. */
@@ -37,7 +37,7 @@ static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
 
 void http_websocket_start(struct http_session *session, struct stream *stream,
                           const char accept[SLUICE_WEBSOCKET_ACCEPT_SIZE]) {
-    /* In pieces: nobody reads them, so that nothing of a message is held. */
+    /* In pieces, which are dropped, so that nothing of a message is held. */
     const sluice_websocket_options limits = {.size = sizeof limits, .max_message = MESSAGE_MOST, .pieces = true};
     struct http_websocket *websocket = calloc(1, sizeof *websocket);
     struct player *player = calloc(1, sizeof *player);

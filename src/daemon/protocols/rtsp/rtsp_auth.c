@@ -14,12 +14,12 @@ enum { MAX_BASIC = 1024 };
 
 static const char realm[] = "sluiced";
 
-/* In a time that does not tell how much of it is right. */
+/* The time does not depend on how much of it is right. */
 static bool is_secret(sluice_http_text given, const char *secret) {
     return given.length == strlen(secret) && CRYPTO_memcmp(given.text, secret, given.length) == 0;
 }
 
-/* Of a user who is not there the work is the same, so that the time does not tell names. */
+/* For an unknown user the work is the same, so that the time does not reveal names. */
 static const struct user *find(const struct users *users, sluice_http_text name, bool *ret_found) {
     static const struct user nobody = {.name = "", .password = ""};
     const struct user *user = users_find(users, name.text, name.length);
@@ -111,7 +111,7 @@ static unsigned check(const struct rtsp_auth *auth, const struct users *users, c
     return 401;
 }
 
-/* Who the client is, unless that is known. */
+/* Authenticates the client, unless that has been done. */
 static unsigned identify(struct rtsp_auth *auth, const struct users *users, const sluice_rtsp_message *request) {
     const struct user *user;
     if (auth->is_known)

@@ -97,7 +97,7 @@ void rtsp_migrated(struct session *base) {
         rtsp_respond(session, 503, request->cseq);
         rtsp_end(session);
     } else {
-        /* Who has a seat has been judged. */
+        /* A session with a reservation has been authorized. */
         if (base->reservation)
             rtsp_dispatch(session, request);
         else

@@ -58,8 +58,7 @@ static int get_stream(const struct rtsp_session *session, sluice_http_text name,
     return 0;
 }
 
-/* The tracks as they are told now. False where there are none that RTP can carry, or memory is
- * short. */
+/* The tracks as they are described now. False if RTP can carry none, or memory is short. */
 static bool take_description(struct rtsp_session *session) {
     const struct rtp_packetizer *output = stream_of(session)->rtp;
     if (!output || !rtp_packetizer_has_tracks(output))
@@ -368,8 +367,10 @@ void rtsp_pause(struct rtsp_session *session, const sluice_rtsp_message *request
     rtsp_respond(session, 200, request->cseq);
 }
 
-/* No publisher has come: the answer that is owed says so, and the client may ask for something
- * else. */
+/*
+ * No publisher has appeared: the pending answer reports it, and the client may request another
+ * stream.
+ */
 static void give_up_waiting(struct rtsp_session *session) {
     rtsp_play_leave(session, "publisher timeout");
     rtsp_play_free(session);

@@ -1,5 +1,7 @@
-/* Publishing: ANNOUNCE says what comes and takes the stream's name, SETUP chooses channels, RECORD
- * starts. */
+/*
+ * Publishing: ANNOUNCE describes the media and reserves the stream's name, SETUP chooses channels,
+ * RECORD starts.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -172,7 +174,7 @@ bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
     return publisher && publisher_is_late(publisher, now);
 }
 
-/* An interleaved frame, or one of the media whose packets are coming. */
+/* An interleaved frame, or a frame of the media being received. */
 static bool is_slow(struct rtsp_session *session, uint64_t received, uint64_t now) {
     struct session *base = &session->base;
     const sluice_chain *chain = sluice_conn_chain(base->conn);

@@ -13,7 +13,7 @@
 #include "shared/writer_text.h"
 
 enum {
-    IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of one who has said nothing, and is sent nothing */
+    IDLE_MS = (RTSP_TIMEOUT_S + 10) * 1000, /* of a client that sends and receives nothing */
     /* for the last reply to be taken, and the peer to close */
     ENDING_MS = 2000,
     /* bytes of further requests that wait while an answer is owed */
@@ -75,7 +75,7 @@ void rtsp_reply_send(struct rtsp_session *session, struct rtsp_reply *reply, con
         error = writer_text(session->writer, reply->buffer, (size_t)length);
     if (!error && type)
         error = writer_text(session->writer, body, size);
-    /* One who asks on and takes no answers. */
+    /* A client that sends requests and does not read the answers. */
     if (error)
         rtsp_close(session);
 }
@@ -391,7 +391,7 @@ void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *reques
     session->active_at = worker_now(session->base.worker);
     if (!admit(session, request))
         return;
-    /* Who may and who is asked is looked at once, where the request is handled. */
+    /* Rights and hooks are checked at once, where the request is handled. */
     if (rtsp_migrate(session, request) || !authorize(session, request))
         return;
     if (!ask_hook(session, request))
@@ -443,7 +443,7 @@ void rtsp_read(struct rtsp_session *session) {
      * meanwhile. */
     if (!is_reading(session) && !session->asked && !session->moving)
         sluice_rtsp_release(session->framer);
-    /* Who does not publish is charged with what it sends as it comes. */
+    /* A session that does not publish is charged with the bytes that it sends. */
     bool withholds = is_reading(session) && session->source.publisher;
     if (result < 0) {
         fail(session, result);
@@ -574,7 +574,9 @@ static bool is_unauthorized_for_long(const struct rtsp_session *session, uint64_
            now - base->authorized_at - SESSION_UNAUTHORIZED_MS >= worker_wait_ms(base->worker, session->player->stream);
 }
 
-/* A request, or an interleaved frame of one who does not publish, is to be whole in time. */
+/*
+ * A request, or an interleaved frame of a session that does not publish, must be complete in time.
+ */
 static bool is_slow(struct rtsp_session *session, uint64_t now) {
     struct session *base = &session->base;
     const sluice_chain *chain = sluice_conn_chain(base->conn);

@@ -56,8 +56,10 @@ static int read_text(struct rtsp_source *source, const sluice_slice *body, sluic
     return ret_sdp->media_count == 0 ? -EPROTO : 0;
 }
 
-/* The description itself is 10 KiB, for as long as the source lasts: what is asked for later is all
- * that stays. */
+/*
+ * The description has 10 KiB and would last as long as the source: only the parts needed later are
+ * kept.
+ */
 static int keep_controls(struct rtsp_source *source, const sluice_sdp *sdp) {
     source->controls = malloc(sdp->media_count * sizeof *source->controls);
     if (!source->controls)

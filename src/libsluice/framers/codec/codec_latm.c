@@ -37,7 +37,7 @@ static void skip_rate(struct bits *bits) {
         take(bits, 24);
 }
 
-/* What tells of SBR behind a configuration that is complete without. */
+/* The SBR signalling after a configuration that is complete without it. */
 static void skip_extension(struct bits *bits) {
     if (!next_is(bits, 11, SYNC_SBR))
         return;
@@ -49,7 +49,7 @@ static void skip_extension(struct bits *bits) {
         take(bits, 12);
 }
 
-/* Nothing but its end tells how long an AudioSpecificConfig is. */
+/* The length of an AudioSpecificConfig is known only from its end. */
 static int skip_config(struct bits *bits) {
     uint32_t type = take(bits, 5);
     skip_rate(bits);
@@ -88,7 +88,7 @@ int codec_take_latm(sluice_codec_config *config, const uint8_t *bytes, size_t si
     int error = skip_config(&bits);
     if (error)
         return error;
-    /* Frames whose length each of them says, and nothing else beside them. */
+    /* Only frames with explicit lengths, and no other data. */
     size_t end = bits.at;
     uint32_t length_type = take(&bits, 3);
     take(&bits, 8);

@@ -12,7 +12,7 @@ enum {
     MOST_REORDER = 16,
 };
 
-/* The profiles whose SPS says its chroma format. */
+/* Profiles with a chroma format in the SPS. */
 static bool has_chroma(uint32_t profile) {
     static const uint8_t profiles[] = {100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135};
     for (size_t i = 0; i < sizeof profiles; i++)

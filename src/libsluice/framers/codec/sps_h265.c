@@ -167,7 +167,7 @@ int sps_read_h265(const uint8_t *nal, size_t length, struct sps *ret_sps) {
     if (error || r.over || sps.id > 15 || sps.chroma > 3 || sps.luma_depth > 16 || sps.chroma_depth > 16 ||
         order_bits > 16)
         return -EPROTO;
-    /* What follows tells the frame rate alone; where it is cut short, there is none. */
+    /* The rest is needed only for the frame rate; if it is truncated, there is none. */
     skip_tools(&r, order_bits);
     if (rbsp_bit(&r))
         read_vui(&r, &sps);

@@ -187,8 +187,8 @@ static int64_t to_units(const sluice_flv_rtp *rtp, int64_t milliseconds) {
 }
 
 /*
- * FLV has milliseconds, but audio frames follow each other without gaps: as long as that agrees
- * with what the tags say, the frames' own lengths tell the time.
+ * FLV has milliseconds, but audio frames follow each other without gaps: as long as this agrees
+ * with the tags' times, the time is computed from the frames' own lengths.
  */
 static int64_t audio_time(sluice_flv_rtp *rtp, int64_t milliseconds, uint32_t duration) {
     int64_t time = to_units(rtp, milliseconds), tolerance = rtp->config.clock_rate / MILLISECONDS + 1;
@@ -225,7 +225,7 @@ static bool has_sets(sluice_flv_rtp *rtp) {
         uint8_t type = type_of(rtp, &part);
         if (part.length > 0 && codec_is_set(rtp->config.codec, type))
             return true;
-        /* They precede the picture's slices, whose types are the lowest. */
+        /* They precede the picture's slices, which have the lowest types. */
         if (part.length > 0 && type <= (rtp->format == SLUICE_RTP_H265 ? 31 : 5))
             return false;
         at = part.offset + part.length;

@@ -360,7 +360,7 @@ static int build_frame(sluice_rtp_flv *flv, const struct track *track, int32_t c
     return rtp_flv_add_pieces(&flv->builder, unit, &unit->nals[0]);
 }
 
-/* Delivers what is due of a track: 1, or -ENOBUFS, -ENOMEM, -EMSGSIZE. */
+/* Delivers the next frame of a track: 1, or -ENOBUFS, -ENOMEM, -EMSGSIZE. */
 static int deliver(sluice_rtp_flv *flv, struct track *track) {
     int error;
     if (track->header_due) {

@@ -47,8 +47,9 @@ int rtp_flv_add_bytes(struct rtp_flv_builder *builder, const uint8_t *bytes, siz
         }
         size_t here = chain_here(builder->headers);
         here = here < size ? here : size;
-        /* Nobody has seen these bytes of the block: they are behind all that has been taken from
-         * it. */
+        /*
+         * These bytes of the block are not referenced yet: they are behind all bytes taken from it.
+         */
         uint8_t *to = builder->headers->first->data + chain_offset(builder->headers);
         for (size_t i = 0; i < here; i++)
             to[i] = bytes[i];

@@ -67,7 +67,7 @@ static void begin(struct rtp_line *line, struct rtp_track_time *time, int64_t ti
         time->anchor = 0;
 }
 
-/* The sender's clock means something else now: the wait tells how much time has passed. */
+/* The sender's clock has jumped: the elapsed time is taken from the arrival times. */
 static void jump(struct rtp_track_time *time, int64_t timestamp, uint64_t now) {
     time->jumps++;
     time->base = timestamp;
@@ -117,7 +117,7 @@ void rtp_time_correct(const struct rtp_line *line, struct rtp_track_time *time) 
 }
 
 void rtp_time_report(struct rtp_track_time *time, uint64_t ntp, uint32_t timestamp) {
-    /* The report's moment lies near the packets', whose clock is not to be moved by it. */
+    /* The report's moment is near the packets', and must not change their clock. */
     sluice_rtp_clock clock = time->clock;
     time->mapping = (sluice_rtp_mapping){
         .valid = true, .ntp = ntp, .timestamp = sluice_rtp_unwrap(&clock, timestamp), .rate = time->rate};

@@ -9,7 +9,7 @@
 
 enum {
     FILE_HEADER_MIN = 9,
-    FILE_HEADER_MAX = 64 << 10, /* nobody writes more than 9; the field could say 4 GiB */
+    FILE_HEADER_MAX = 64 << 10, /* 9 in practice; the field allows 4 GiB */
     TAG_TYPE_MASK = 0x1F,
     TAG_RESERVED = 0xC0,
     TAG_FILTER = 0x20,
@@ -20,7 +20,7 @@ enum flv_state {
     /* at a tag; set by read_start(), by read_tag() behind a tag, by skip_rest() at the end of
      * one */
     FLV_TAG,
-    /* inside a tag that nobody wants; set by read_tag(): what comes is dropped, not gathered */
+    /* inside a skipped tag; set by read_tag(): received bytes are dropped, not gathered */
     FLV_SKIPPING,
     FLV_FAILED, /* for good; set by fail() */
 };
@@ -77,8 +77,10 @@ static void expect_tag(sluice_flv *flv) {
     flv->need = SLUICE_FLV_TAG_HEADER_SIZE;
 }
 
-/* Checks the signature and the version byte by byte, so that what is not FLV is told from the first
- * wrong byte on. */
+/*
+ * Checks the signature and the version byte by byte, so that other data is rejected at the first
+ * wrong byte.
+ */
 static int check_signature(sluice_flv *flv, sluice_cursor *cursor) {
     static const uint8_t signature[] = {'F', 'L', 'V', 1};
     for (size_t i = 0; i < sizeof signature; i++) {
@@ -94,8 +96,7 @@ static int check_signature(sluice_flv *flv, sluice_cursor *cursor) {
     return 0;
 }
 
-/* The file header up to its data offset, and the PreviousTagSize behind it, whose value nobody
- * needs. */
+/* The file header up to its data offset, and the PreviousTagSize after it, which is not used. */
 static int read_start(sluice_flv *flv, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain(chain);
     int error = check_signature(flv, &cursor);

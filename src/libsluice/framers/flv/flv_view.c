@@ -102,7 +102,7 @@ static bool read_codec(sluice_cursor *cursor, uint8_t multitrack, uint8_t *packe
     if (!view->multitrack)
         return true;
     if (types >> 4 > MANY_CODECS) {
-        /* Reserved: nobody knows what follows. */
+        /* Reserved: the rest is undefined. */
         *packet = EX_RESERVED;
         return true;
     }

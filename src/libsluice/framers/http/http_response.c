@@ -17,15 +17,15 @@ static int parse_status_line(sluice_http_text line, sluice_http_response *respon
     response->minor_version = (uint8_t)(line.text[7] - '0');
     response->status = (uint16_t)((code[0] - '0') * 100 + (code[1] - '0') * 10 + (code[2] - '0'));
     response->reason = (sluice_http_text){line.text + before, line.length - before};
-    /* Nobody acts on a reason, so other control bytes harm nothing but a terminal. */
+    /* The reason is not used, so other control bytes matter only to a terminal. */
     if (memchr(line.text, '\r', line.length) || memchr(line.text, '\0', line.length))
         return -EPROTO;
     return 0;
 }
 
 /*
- * The order is that of RFC 9112, section 6.3: of a response that has no body by its status or its
- * request, nothing else is asked.
+ * In the order of RFC 9112, section 6.3: for a response without a body because of its status or its
+ * request, the other rules do not apply.
  */
 static int apply_fields(const struct http_fields *fields, const char *method, sluice_http_response *response) {
     unsigned status = response->status;

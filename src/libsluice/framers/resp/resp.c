@@ -8,7 +8,7 @@
 #include "memory/chain.h"
 #include "reader/cursor.h"
 
-/* An aggregate whose elements are not all there. */
+/* An incomplete aggregate. */
 struct frame {
     uint32_t left; /* elements that have not ended */
     bool is_attribute;
@@ -19,8 +19,9 @@ struct frame {
  * many blocks is not walked again from its first one whenever a piece arrives.
  */
 struct scan {
-    chain_place at; /* when somebody consumes, or it is another stream, all else is void */
-    /* bytes from there to the place: whole lines and bodies, and what has come of a line */
+    /* if it has changed, by other consumers or another stream, the fields below are void */
+    chain_place at;
+    /* bytes from there to the place: whole lines and bodies, and the received part of a line */
     size_t done;
     size_t body; /* at a body: its bytes with CRLF; 0: at or in a line */
     bool is_verbatim;
@@ -29,10 +30,10 @@ struct scan {
     struct resp_line line;
 };
 
-/* A bulk string whose header has been consumed. */
+/* A bulk string with its header consumed. */
 struct open_bulk {
     bool is_open;
-    bool is_skipping; /* nobody wants the rest */
+    bool is_skipping; /* the rest is dropped */
     uint64_t left;    /* bytes of the body to come; behind them CRLF */
 };
 

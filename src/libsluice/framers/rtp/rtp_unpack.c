@@ -190,7 +190,7 @@ static int close_unit(sluice_rtp_unpacker *unpacker, sluice_rtp_unit **ret_unit)
         return 0;
     }
     unpacker->delivered = true;
-    /* Only what has come whole counts: the key picture's only slice may have been lost. */
+    /* Only complete units count: the key picture's only slice may have been lost. */
     unpacker->unit.key = unpacker->format >= SLUICE_RTP_AAC || rtp_nals_are_key(unpacker);
     *ret_unit = &unpacker->unit;
     return 1;

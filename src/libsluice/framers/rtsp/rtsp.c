@@ -35,8 +35,7 @@ enum rtsp_state {
     RTSP_HEAD, /* looking for the end of a head; set by read_start() */
     /* the head is read and still in the chain; set by read_head(): waits for the body */
     RTSP_BODY,
-    /* inside a body that nobody wants; set by sluice_rtsp_drop_body(): what comes is dropped, not
-     * held */
+    /* inside a dropped body; set by sluice_rtsp_drop_body(): received bytes are not held */
     RTSP_DROP,
     RTSP_LOST,   /* in bytes that belong to no message; set by lose() */
     RTSP_FAILED, /* for good; set by fail() */
@@ -253,7 +252,7 @@ static int read_interleaved(sluice_rtsp *rtsp, sluice_chain *chain) {
     return 1;
 }
 
-/* Drops line ends, and tells by the first byte what begins. */
+/* Drops line ends, and determines the kind of the message from its first byte. */
 static int read_start(sluice_rtsp *rtsp, sluice_chain *chain) {
     sluice_cursor cursor = cursor_of_chain(chain);
     uint8_t first = 0;

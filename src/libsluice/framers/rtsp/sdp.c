@@ -32,7 +32,7 @@ static bool same_text(sluice_http_text a, sluice_http_text b) {
     return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
-/* The next word of a line whose words are separated by blanks, of which there may be several. */
+/* The next word of a line with words separated by one or more blanks. */
 static sluice_http_text next_word(sluice_http_text *text) {
     *text = text_trimmed(*text);
     return text_split(text, ' ');

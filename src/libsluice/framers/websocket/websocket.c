@@ -22,7 +22,7 @@ enum websocket_state {
     /* at a frame; set by sluice_websocket_new(), and by end_frame() behind one */
     WEBSOCKET_HEADER,
     WEBSOCKET_PAYLOAD, /* the frame's header is known; set by read_header() */
-    WEBSOCKET_CLOSED,  /* behind a close frame; set by take_close(): what comes is dropped */
+    WEBSOCKET_CLOSED,  /* after a close frame; set by take_close(): received bytes are dropped */
     WEBSOCKET_FAILED,  /* for good; set by fail() */
 };
 
@@ -37,7 +37,7 @@ struct frame {
     size_t seen;     /* of these, unmasked and checked */
 };
 
-/* The message whose frames are coming; control frames between them leave it alone. */
+/* The message being received; control frames between its frames do not change it. */
 struct message {
     sluice_websocket_opcode opcode; /* CONTINUATION: there is none */
     bool begun;                     /* a piece has been delivered */

@@ -59,7 +59,7 @@ static bool is_key(sluice_http_text key) {
            base64_decode(key.text, key.length, nonce) == SLUICE_WEBSOCKET_NONCE_SIZE;
 }
 
-/* Behind a body would be the frames; nobody sends one, and recipients would differ about it. */
+/* The frames would follow a body; no client sends one, and recipients would disagree about it. */
 static bool has_body(const sluice_http_request *request) {
     return request->body == SLUICE_HTTP_BODY_CHUNKED ||
            (request->body == SLUICE_HTTP_BODY_LENGTH && request->content_length > 0);
