@@ -269,7 +269,7 @@ class HoldingsTest(unittest.TestCase):
                 harness.wait_until(lambda: not left(), lambda: "their end: %s" % left(), 0.5)
                 steady.go_on()
             reasons = {line.fields["reason"] for line in daemon.complaints() if line.message == "publisher ended"}
-            self.assertLessEqual({"out of blocks", "frame too slow"}, reasons)
+            self.assertLessEqual({"out of blocks", "a frame came too slowly"}, reasons)
 
     def test_what_streams_keep(self):
         """Headers, metadata and last frames as large as frames may be: their publishers give way, and nobody else."""
@@ -370,7 +370,7 @@ class HoldingsTest(unittest.TestCase):
                     client.send_rtp(2, struct.pack(">HH", 16, 8 << 3) + bytes(8), number, number * 11025, payload_type=97)
                     self.assertLess(number, harness.PATIENCE * 4)
             ended = daemon.wait_log("publisher ended", stream="slow/rtsp")
-            self.assertEqual(ended.fields["reason"], "frame too slow")
+            self.assertEqual(ended.fields["reason"], "a frame came too slowly")
             self.assertGreater(number, 8)
 
     def test_unfinished_bodies_of_cameras(self):

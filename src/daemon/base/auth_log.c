@@ -36,6 +36,6 @@ void auth_log_write(struct auth_log *auth_log, uint64_t now, const char *protoco
     ++*count;
     LOG(LOG_WARNING, "request refused", {"proto", protocol}, {"peer", peer}, {"status", log_unsigned(status).text},
         {"reason", reason          ? reason
-                   : status == 401 ? "no credentials, or wrong ones"
-                                   : "no right to do that"});
+                   : status == 401 ? "missing or wrong credentials"
+                                   : "not authorized"});
 }

@@ -145,8 +145,8 @@ struct snapshots {
 int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
 
 /*
- * Adds the players of replicas to their streams, if these are in the list, and removes the
- * replicas: a stream is shown once, whichever workers serve its players. @list: some may be NULL
+ * Has the players of replicas counted with their streams, as far as these are there, and takes the
+ * replicas out: a stream is one, whoever serves its players. @list: some may be NULL
  */
 void snapshots_fold(struct snapshot *const *list, size_t count);
 

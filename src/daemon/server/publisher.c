@@ -176,7 +176,7 @@ const char *publisher_error_text(int error) {
     case -ETIME:
         return "frame timeout";
     case -EINPROGRESS:
-        return "frame too slow";
+        return "a frame came too slowly";
     case -ECONNRESET:
         return "connection lost";
     case -ESHUTDOWN:

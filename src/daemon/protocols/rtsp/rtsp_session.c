@@ -590,8 +590,8 @@ static bool is_slow(struct rtsp_session *session, uint64_t now) {
 
 static void refuse_slow(struct rtsp_session *session) {
     rtsp_publish_leave(session, -ETIMEDOUT);
-    rtsp_play_leave(session, "a request came too slowly");
-    session_log_refusal(&session->base, 408, "the request did not come");
+    rtsp_play_leave(session, "request timeout");
+    session_log_refusal(&session->base, 408, "request timeout");
     rtsp_respond(session, 408, -1);
     rtsp_end(session);
 }
