@@ -71,7 +71,6 @@ static bool is_in_none(const sluice_io *io) {
     return !io->queue_prev && !io->queue_next;
 }
 
-/* Before a wait, when each promise has been looked at. */
 static bool fits_state(const uring *u, const sluice_io *io) {
     bool has_target = target_pending(io);
     switch (io->receiving) {
@@ -91,7 +90,7 @@ static bool fits_state(const uring *u, const sluice_io *io) {
     case IO_RECV_TARGET_STOPPING:
         return has_target && (io->cancelled || is_in_none(io) || is_in(&u->stopping, io));
     case IO_RECV_PROMISED:
-        break;
+        return io->wants_receive && !has_target && is_in(&u->promised, io);
     }
     return false;
 }

@@ -150,6 +150,8 @@ static bool receive_blocks(struct ring *ring, struct op *op, bool last) {
     uint32_t buffers = fill(group, op->file, n);
     if (bundle && n < room)
         n += go_on(group, op, &buffers);
+    if (op->file->received_length > 0 || op->file->peer_finished)
+        flags |= IORING_CQE_F_SOCK_NONEMPTY;
     if (ends_after(op, group, many, last) || !ring_post_more(ring, op, (int)n, flags, buffers))
         ring_finish(ring, op, (int)n, flags, buffers);
     return true;
