@@ -23,6 +23,7 @@
 #include <sluice/reader.h>
 #include <sluice/resp.h>
 #include <sluice/resp_client.h>
+#include <sluice/rtmp.h>
 #include <sluice/rtp.h>
 #include <sluice/rtp_flv.h>
 #include <sluice/rtsp.h>

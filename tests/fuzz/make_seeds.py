@@ -464,6 +464,87 @@ def amf():
     seed("amf", "limit-bytes", connect, 6)
 
 
+def rtmp_message(stream, time, kind, data, form=0, chunk=128, number=1):
+    """A message in chunks; of a form other than 0 the time is a difference."""
+    first = bytes([form << 6 | stream]) + struct.pack(">I", min(time, 0xffffff))[1:]
+    first += struct.pack(">I", len(data))[1:] + bytes([kind]) if form < 2 else b""
+    first += struct.pack("<I", number) if form == 0 else b""
+    more = struct.pack(">I", time) if time >= 0xffffff else b""
+    parts = [data[at : at + chunk] for at in range(0, len(data), chunk)] or [b""]
+    return first + more + (bytes([0xc0 | stream]) + more).join(parts)
+
+
+def rtmp():
+    """A publisher's conversation, and the classes of defects that servers have had."""
+    def text(value):
+        return b"\2" + struct.pack(">H", len(value)) + value
+
+    def number(value):
+        return b"\0" + struct.pack(">d", value)
+
+    def control(kind, value):
+        return rtmp_message(2, 0, kind, struct.pack(">I", value), number=0)
+
+    connect = text(b"connect") + number(1) + b"\3\0\3app" + text(b"live") + b"\0\5tcUrl" + text(b"rtmp://h/live") + b"\0\0\x09"
+    commands = (rtmp_message(3, 0, 20, connect, number=0) + control(1, 300)
+                + rtmp_message(3, 0, 20, text(b"createStream") + number(2) + b"\5", chunk=300, number=0)
+                + rtmp_message(8, 0, 20, text(b"publish") + number(3) + b"\5" + text(b"name") + text(b"live"), chunk=300))
+    frame = bytes(range(256)) * 2
+    media = (rtmp_message(4, 0, 18, text(b"@setDataFrame") + text(b"onMetaData") + b"\x08\0\0\0\0\0\0\x09")
+             + rtmp_message(6, 40, 9, b"\x27\1" + frame) + rtmp_message(4, 40, 8, b"\xaf\1abc")
+             + rtmp_message(6, 40, 9, b"\x27\1" + frame, 1) + rtmp_message(4, 23, 8, b"\xaf\1def", 1)
+             + rtmp_message(4, 23, 8, b"\xaf\1ghi", 2) + b"\xc4\xaf\1jkl")
+    pieces = rtmp_message(6, 0, 9, frame[:200])
+    late = rtmp_message(6, 0x1020304, 9, frame[:300])
+    aggregate = b"".join(bytes([kind, 0, 0, len(data), 0, 1, at, 0, 0, 0, 0]) + data + struct.pack(">I", 11 + len(data))
+                         for kind, at, data in ((9, 0, b"\x27\1ab"), (8, 5, b"\xaf\1"), (9, 40, b"")))
+    for how in range(4):
+        seed("rtmp", f"publish-{how}", commands + media, how)
+    for name, data in {
+            "interleaved": pieces[:140] + rtmp_message(4, 5, 8, b"audio") + pieces[140:], "late": late,
+            "late-left-out": late.replace(b"\xc6\1\2\3\4", b"\xc6"),
+            "late-absolute": rtmp_message(6, 5, 9, b"x") + rtmp_message(6, 0x1000000, 9, frame[:200], 1)
+                             .replace(b"\xc6\1\0\0\0", b"\xc6\1\0\0\5"),
+            "size-changes-cve-2016-10191": pieces[:140] + b"\x46\0\0\0\0\xff\xff\x09" + frame,
+            "type-changes": pieces[:140] + b"\x46\0\0\0\0\0\xc8\x08" + frame, "abort": pieces[:140] + control(2, 6) + pieces,
+            "chunk-size-1-red5-475": control(1, 1) + rtmp_message(6, 0, 9, frame[:60], chunk=1),
+            "chunk-size-largest-nginx-rtmp-1042": control(1, 0x7fffffff) + rtmp_message(6, 0, 9, frame, chunk=1000),
+            "chunk-size-0": control(1, 0), "chunk-size-signed": control(1, 0xffffffff),
+            "message-largest-red5-456": b"\6\0\0\0\xff\xff\xff\x09\1\0\0\0" + frame,
+            "chunk-streams-red5-479": b"".join(b"\1" + struct.pack("<H", at) + bytes(11) for at in range(60)),
+            "amf-nested-zlmediakit-4787": rtmp_message(3, 0, 20, text(b"connect") + number(1) + b"\3\0\1a" * 600),
+            "amf3-command": rtmp_message(3, 0, 17, b"\0" + text(b"connect") + number(1) + b"\x11\x0a\x0b\1\7app\6\x09live\1"),
+            "aggregate": rtmp_message(6, 1000, 22, aggregate) + rtmp_message(6, 1000, 22, aggregate[:30]),
+            "controls": b"".join(control(kind, 50) for kind in (3, 5, 6)) + rtmp_message(2, 0, 4, b"\0\3\0\0\0\1\0\0\x0b\xb8")
+                        + rtmp_message(2, 0, 4, b"\0\x20\0\0\0\1") + rtmp_message(2, 0, 6, b"\0\0\1\0\2") + media,
+            "fresh-type-1": b"\x42\0\0\0\0\0\x0a\4\0\3\0\0\0\0\0\0\0\0", "fresh-type-3": b"\xc5abc"}.items():
+        seed("rtmp", name, data, 2 if "chunk-size" in name else 0)
+
+
+def rtmp_handshake():
+    """Blocks without digests, and with what the target takes for one, in both places."""
+    def signed(key, base):
+        block = bytearray(b"\0\0\0\0\4\5\0\1" + bytes(i * 5 & 255 for i in range(1528)))
+        at = base + 4 + sum(block[base : base + 4]) % 728
+        total = 0
+        for byte in key + block[:at] + block[at + 32 :]:
+            total = total * 31 + byte & 0xffffffff
+        block[at : at + 32] = struct.pack("<I", total) * 8
+        return b"\3" + bytes(block)
+
+    keys = (b"Genuine Adobe Flash Player 001", b"Genuine Adobe Flash Media Server 001")
+    simple = b"\3" + bytes(8) + bytes(i & 255 for i in range(1528))
+    for role in range(2):
+        seed("rtmp_handshake", f"simple-{role}", simple + bytes(1536) + b"behind", role)
+        seed("rtmp_handshake", f"simple-here-{role}", simple + bytes(1536), role | 2)
+        for place, base in enumerate((8, 772)):
+            seed("rtmp_handshake", f"digest-{role}-{place}", signed(keys[role], base) + bytes(1540), role | 2 | 4 << place)
+        seed("rtmp_handshake", f"wrong-digest-{role}", signed(b"", 8) + bytes(1536), role | 2)
+        seed("rtmp_handshake", f"http-{role}", "GET / HTTP/1.1\r\n\r\n", role)
+        seed("rtmp_handshake", f"rtmpe-{role}", b"\6" + bytes(1536), role)
+        seed("rtmp_handshake", f"cut-{role}", simple[:1000], role)
+
+
 def text():
     seed("text", "utf8", "κόσμε \U0001F600 é".encode())
     seed("text", "base64", "aGVsbG8gd29ybGQ=")
@@ -471,7 +552,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target

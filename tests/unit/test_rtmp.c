@@ -1,0 +1,994 @@
+/*
+ * RTMP's chunks: the messages that come out, however the bytes are cut, beside a framer that is as
+ * simple as one can be; limits; and what is written.
+ */
+#include <sluice/rtmp.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sluice/pool.h>
+
+#include "memory/chain.h"
+#include "support/feed.h"
+#include "support/slices.h"
+
+enum {
+    MOST_BYTES = 1 << 18,
+    MOST_STREAMS = 65600,
+    MORE = 2,
+    ROUNDS = 1500,
+};
+
+static int set_up(void **state) {
+    sluice_pool *pool = NULL;
+    const sluice_pool_options options = {.size = sizeof options, .no_huge_pages = true};
+    assert_int_equal(sluice_pool_new(&options, &pool), 0);
+    *state = pool;
+    return 0;
+}
+
+static uint64_t copied(sluice_pool *pool) {
+    sluice_pool_stats stats = {.size = sizeof stats};
+    sluice_pool_get_stats(pool, &stats);
+    return stats.bytes_copied;
+}
+
+static int tear_down(void **state) {
+    sluice_pool *pool = *state;
+    feed_assert_returned(pool);
+    sluice_pool_free(pool);
+    return 0;
+}
+
+static uint32_t random_below(uint64_t *seed, uint32_t limit) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return (uint32_t)((*seed >> 16) % limit);
+}
+
+/* ---- Bytes that are made by hand ---- */
+
+typedef struct bytes {
+    uint8_t at[MOST_BYTES];
+    size_t size;
+} bytes;
+
+static void add(bytes *b, const void *from, size_t n) {
+    assert_true(n <= sizeof b->at - b->size);
+    memcpy(b->at + b->size, from, n);
+    b->size += n;
+}
+
+static void add_be(bytes *b, unsigned n, uint32_t value) {
+    while (n-- > 0)
+        add(b, &(uint8_t){(uint8_t)(value >> (8 * n))}, 1);
+}
+
+static void add_id(bytes *b, unsigned format, uint32_t id) {
+    if (id < 64)
+        add_be(b, 1, format << 6 | id);
+    else if (id < 320)
+        add_be(b, 2, format << 14 | (id - 64));
+    else
+        add_be(b, 3, format << 22 | 1 << 16 | ((id - 64) & 0xFF) << 8 | (id - 64) >> 8);
+}
+
+/* A header; @time with its extension where it needs one. */
+static void add_header(bytes *b, unsigned format, uint32_t id, uint32_t time, uint32_t size, uint8_t type,
+                       uint32_t stream) {
+    add_id(b, format, id);
+    if (format < 3)
+        add_be(b, 3, time < 0xFFFFFF ? time : 0xFFFFFF);
+    if (format < 2)
+        add_be(b, 4, size << 8 | type);
+    if (format < 1)
+        add_be(b, 4, stream << 24 | (stream & 0xFF00) << 8 | (stream >> 8 & 0xFF00) | stream >> 24);
+    if (format < 3 && time >= 0xFFFFFF)
+        add_be(b, 4, time);
+}
+
+static void add_filled(bytes *b, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        add_be(b, 1, (uint8_t)(b->size * 7 + 1));
+}
+
+/* ---- A framer that is as simple as one can be: all bytes are there, everything is copied ---- */
+
+typedef struct naive_stream {
+    bool begun, extended;
+    uint8_t type;
+    uint32_t size, stream, timestamp, field, step, have;
+    uint8_t *payload;
+} naive_stream;
+
+typedef struct naive {
+    naive_stream *streams;
+    uint32_t chunk_size, limit;
+    const uint8_t *at, *end;
+    char *text;
+    size_t length;
+} naive;
+
+/* What has been read, as text; of a payload its size and a sum. */
+static void say(char **text, size_t *length, const char *format, ...) {
+    va_list arguments;
+    enum { LONGEST = 100 };
+    char line[LONGEST];
+    va_start(arguments, format);
+    int n = vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    assert_in_range(n, 0, LONGEST - 1);
+    *text = realloc(*text, *length + (size_t)n + 1);
+    assert_non_null(*text);
+    memcpy(*text + *length, line, (size_t)n + 1);
+    *length += (size_t)n;
+}
+
+static uint32_t sum_of(uint32_t sum, const uint8_t *at, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        sum = sum * 31 + at[i] + 1;
+    return sum;
+}
+
+static uint32_t naive_be(naive *f, unsigned n) {
+    uint32_t value = 0;
+    while (n-- > 0)
+        value = value << 8 | *f->at++;
+    return value;
+}
+
+static bool naive_has(const naive *f, size_t n) {
+    return (size_t)(f->end - f->at) >= n;
+}
+
+/* Whether the next bytes are, or begin, the value: 1, 0, or -1 where they end. */
+static int naive_is(const naive *f, uint32_t value) {
+    for (unsigned i = 0; i < 4; i++) {
+        if (!naive_has(f, i + 1))
+            return -1;
+        if (f->at[i] != (uint8_t)(value >> (24 - 8 * i)))
+            return 0;
+    }
+    return 1;
+}
+
+static int naive_deliver(naive *f, uint32_t id, naive_stream *s) {
+    uint32_t value = s->size >= 4
+                         ? (uint32_t)s->payload[0] << 24 | s->payload[1] << 16 | s->payload[2] << 8 | s->payload[3]
+                         : 0;
+    s->have = 0;
+    if ((s->type >= 1 && s->type <= 3) || s->type == 5 || s->type == 6) {
+        if (s->size < 4)
+            return -EPROTO;
+        if (s->type == 1 && (value & 0x7FFFFFFF) == 0)
+            return -EPROTO;
+        if (s->type == 1)
+            f->chunk_size = value & 0x7FFFFFFF;
+        if (s->type == 2 && value < MOST_STREAMS)
+            f->streams[value].have = 0;
+    }
+    if (s->type == 4 && s->size < 2)
+        return -EPROTO;
+    say(&f->text, &f->length, "%u on %u, stream %u at %u: %u, %08x\n", s->type, id, s->stream, s->timestamp, s->size,
+        sum_of(0, s->payload, s->size));
+    return 1;
+}
+
+/* The next chunk. 1 (read), 0 (it is not all there), or an error. */
+static int naive_chunk(naive *f) {
+    if (!naive_has(f, 1))
+        return 0;
+    uint8_t first = *f->at++;
+    unsigned format = first >> 6, lengths[] = {11, 7, 3, 0};
+    uint32_t id = first & 63;
+    if (id < 2) {
+        if (!naive_has(f, id + 1))
+            return 0;
+        uint32_t low = naive_be(f, 1);
+        id = 64 + low + (id == 1 ? 256 * naive_be(f, 1) : 0);
+    }
+    naive_stream *s = &f->streams[id];
+    bool within = s->have > 0;
+    if (!s->begun && format > 1)
+        return -EPROTO;
+    if (!naive_has(f, lengths[format]))
+        return 0;
+    naive_stream was = *s;
+    if (format < 3) {
+        s->field = naive_be(f, 3);
+        if (format < 2) {
+            s->size = naive_be(f, 3);
+            s->type = (uint8_t)naive_be(f, 1);
+        }
+        if (format < 1) {
+            s->stream = naive_be(f, 4);
+            s->stream = __builtin_bswap32(s->stream);
+        }
+        s->extended = s->field == 0xFFFFFF;
+        if (s->extended && !naive_has(f, 4))
+            return 0;
+        if (s->extended)
+            s->field = naive_be(f, 4);
+        if (within) {
+            if (s->size != was.size || s->type != was.type)
+                return -EPROTO;
+            *s = was;
+        } else {
+            s->step = format == 0 && s->extended ? 0 : s->field;
+            s->timestamp = format == 0 ? s->field : s->timestamp + s->field;
+        }
+    } else {
+        uint32_t timestamp = within ? s->timestamp : s->timestamp + s->step;
+        if (s->extended) {
+            int a = naive_is(f, s->field), b = naive_is(f, timestamp);
+            if (a == 1 || b == 1)
+                f->at += 4;
+            else if (a < 0 || b < 0)
+                return 0;
+        }
+        s->timestamp = timestamp;
+    }
+    if (!within && s->size > f->limit)
+        return -EMSGSIZE;
+    uint32_t left = s->size - (within ? s->have : 0), here = left < f->chunk_size ? left : f->chunk_size;
+    if (!naive_has(f, here))
+        return 0;
+    s->begun = true;
+    if (!within) {
+        free(s->payload);
+        s->payload = malloc(s->size + 1);
+        assert_non_null(s->payload);
+    }
+    memcpy(s->payload + s->have, f->at, here);
+    f->at += here;
+    s->have += here;
+    return s->have < s->size ? 1 : naive_deliver(f, id, s);
+}
+
+static char *read_naively(const uint8_t *at, size_t size, uint32_t limit) {
+    naive f = {calloc(MOST_STREAMS, sizeof(naive_stream)), 128, limit, at, at + size, NULL, 0};
+    int result;
+    assert_non_null(f.streams);
+    while ((result = naive_chunk(&f)) == 1)
+        ;
+    say(&f.text, &f.length, "%d\n", result);
+    for (size_t i = 0; i < MOST_STREAMS; i++)
+        free(f.streams[i].payload);
+    free(f.streams);
+    return f.text;
+}
+
+/* ---- The framer ---- */
+
+typedef struct reading {
+    sluice_rtmp *rtmp;
+    sluice_chain *chain;
+    char *text;
+    size_t length;
+    int result;
+} reading;
+
+static void say_message(reading *r, const sluice_rtmp_message *m) {
+    struct iovec pieces[4096];
+    size_t count = sluice_slice_iov(&m->payload, 0, pieces, 4096);
+    uint32_t sum = 0;
+    assert_int_equal(m->size, m->payload.length);
+    assert_true(count <= 4096);
+    for (size_t i = 0; i < count; i++)
+        sum = sum_of(sum, pieces[i].iov_base, pieces[i].iov_len);
+    say(&r->text, &r->length, "%u on %u, stream %u at %u: %u, %08x\n", m->type, m->chunk_stream, m->stream,
+        m->timestamp, m->size, sum);
+}
+
+static void begin(reading *r, sluice_pool *pool, const sluice_rtmp_limits *limits) {
+    *r = (reading){0};
+    assert_int_equal(sluice_rtmp_new(limits, &r->rtmp), 0);
+    r->chain = http_feed_chain(pool);
+}
+
+/* All messages that there are. The need is exact: below it nothing comes. */
+static void read_on(reading *r) {
+    sluice_rtmp_message *m;
+    bool enough = sluice_chain_length(r->chain) >= sluice_rtmp_need(r->rtmp);
+    while (r->result >= 0 && (r->result = sluice_rtmp_next(r->rtmp, r->chain, &m)) > 0) {
+        assert_true(enough);
+        if (r->result == 1)
+            say_message(r, m);
+    }
+    assert_true(chain_is_sound(r->chain));
+    if (r->result == 0)
+        assert_true(sluice_rtmp_need(r->rtmp) > sluice_chain_length(r->chain));
+    else
+        assert_int_equal(sluice_rtmp_next(r->rtmp, r->chain, &m), r->result);
+}
+
+/* Its text; the caller's. */
+static char *end(reading *r) {
+    say(&r->text, &r->length, "%d\n", r->result);
+    sluice_rtmp_free(r->rtmp);
+    sluice_chain_free(r->chain);
+    return r->text;
+}
+
+static char *read_in_pieces(sluice_pool *pool, const bytes *b, size_t piece, const sluice_rtmp_limits *limits) {
+    reading r;
+    begin(&r, pool, limits);
+    for (size_t at = 0; at < b->size; at += piece) {
+        size_t n = b->size - at < piece ? b->size - at : piece;
+        feed(r.chain, pool, b->at + at, n, 0);
+        read_on(&r);
+    }
+    return end(&r);
+}
+
+static void expect_whole(sluice_pool *pool, const bytes *b, const char *expected) {
+    char *text = read_in_pieces(pool, b, b->size, NULL);
+    if (expected)
+        assert_string_equal(text, expected);
+    char *naively = read_naively(b->at, b->size, SLUICE_RTMP_DEFAULT_MESSAGE);
+    assert_string_equal(text, naively);
+    free(naively);
+    free(text);
+}
+
+/* Whole, and cut in every two places over guard pages. */
+static void expect(sluice_pool *pool, const bytes *b) {
+    char *whole = read_naively(b->at, b->size, SLUICE_RTMP_DEFAULT_MESSAGE);
+    expect_whole(pool, b, whole);
+    feed_guarded *guarded = feed_guarded_new(b->at, b->size);
+    for (size_t first = 0; first <= b->size; first += feed_cuts_apart())
+        for (size_t second = first; second <= b->size; second++) {
+            const size_t cuts[] = {0, first, second, b->size};
+            reading r;
+            begin(&r, pool, NULL);
+            for (int i = 0; i < 3; i++) {
+                feed_guarded_range(guarded, r.chain, cuts[i], cuts[i + 1]);
+                read_on(&r);
+            }
+            char *text = end(&r);
+            assert_string_equal(text, whole);
+            free(text);
+        }
+    feed_guarded_free(guarded);
+    free(whole);
+}
+
+static void every_form_of_header(void **state) {
+    static bytes b;
+    static const uint32_t ids[] = {2, 3, 63, 64, 319, 320, 65599};
+    b.size = 0;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        add_header(&b, 0, ids[i], 1000, 3, 8, 0x01020304);
+        add_filled(&b, 3);
+    }
+    add_header(&b, 1, 3, 20, 2, 9, 0);
+    add_filled(&b, 2);
+    add_header(&b, 2, 3, 5, 0, 0, 0);
+    add_filled(&b, 2);
+    add_header(&b, 3, 3, 0, 0, 0, 0);
+    add_filled(&b, 2);
+    add_header(&b, 0, 4, 7, 0, 18, 1); /* no payload */
+    add_header(&b, 3, 4, 0, 0, 0, 0);
+    expect(*state, &b);
+}
+
+static void messages_are_cut_and_interleaved(void **state) {
+    static bytes b;
+    b.size = 0;
+    add_header(&b, 0, 6, 100, 300, 9, 1);
+    add_filled(&b, 128);
+    add_header(&b, 0, 4, 100, 5, 8, 1); /* audio inside of the video message */
+    add_filled(&b, 5);
+    add_header(&b, 3, 6, 0, 0, 0, 0);
+    add_filled(&b, 128);
+    add_header(&b, 0, 2, 0, 4, 1, 0); /* the chunk size changes within it */
+    add_be(&b, 4, 20);
+    add_header(&b, 3, 6, 0, 0, 0, 0);
+    add_filled(&b, 20);
+    add_header(&b, 3, 6, 0, 0, 0, 0);
+    add_filled(&b, 20);
+    add_header(&b, 3, 6, 0, 0, 0, 0);
+    add_filled(&b, 4);
+    add_header(&b, 3, 4, 0, 0, 0, 0);
+    add_filled(&b, 5);
+    expect(*state, &b);
+    /* nothing of that has been copied */
+    assert_int_equal(copied(*state), 0);
+}
+
+static void a_message_is_aborted(void **state) {
+    static bytes b;
+    b.size = 0;
+    add_header(&b, 0, 6, 100, 300, 9, 1);
+    add_filled(&b, 128);
+    add_header(&b, 0, 2, 0, 4, 2, 0);
+    add_be(&b, 4, 6);
+    add_header(&b, 0, 2, 0, 4, 2, 0); /* no such chunk stream */
+    add_be(&b, 4, 5000);
+    add_header(&b, 1, 6, 20, 4, 9, 0);
+    add_filled(&b, 4);
+    expect(*state, &b);
+}
+
+/* A message of 300 bytes at a time that may need four bytes more, whose further headers have
+ * @value, or nothing for 0. */
+static void add_long(bytes *b, unsigned format, uint32_t time, uint32_t value) {
+    add_header(b, format, 6, time, 300, 9, 1);
+    for (int left = 300; left > 0; left -= 128) {
+        add_filled(b, left < 128 ? (size_t)left : 128);
+        if (left <= 128)
+            break;
+        add_header(b, 3, 6, 0, 0, 0, 0);
+        if (value > 0)
+            add_be(b, 4, value);
+    }
+}
+
+static void every_dialect_of_extended_timestamps(void **state) {
+    static bytes b;
+    static const uint32_t time = 0x01020304, delta = 0x01000000;
+    static const uint32_t values[] = {0, 1, 2}; /* left out, as the header had it, the message's */
+    for (int i = 0; i < 3; i++) {
+        b.size = 0;
+        add_long(&b, 0, time, values[i] ? time : 0);
+        add_long(&b, 1, 40, 0);
+        add_long(&b, 1, delta, values[i] == 0 ? 0 : values[i] == 1 ? delta : time + 40 + delta);
+        add_header(&b, 0, 4, 0xFFFFFF, 3, 8, 1);
+        add_filled(&b, 3);
+        add_header(&b, 0, 4, 0xFFFFFFFF, 3, 8, 1);
+        add_filled(&b, 3);
+        add_header(&b, 1, 4, 10, 3, 8, 1); /* wraps */
+        add_filled(&b, 3);
+        expect_whole(*state, &b, NULL);
+        char *text = read_in_pieces(*state, &b, 1, NULL);
+        assert_non_null(strstr(text, "9 on 6, stream 1 at 16909060: 300"));
+        assert_non_null(strstr(text, "9 on 6, stream 1 at 16909100: 300"));
+        assert_non_null(strstr(text, "9 on 6, stream 1 at 33686316: 300"));
+        assert_non_null(strstr(text, "8 on 4, stream 1 at 9: 3"));
+        free(text);
+    }
+    /* in short: every cut */
+    for (int i = 0; i < 2; i++) {
+        b.size = 0;
+        add_header(&b, 0, 2, 0, 4, 1, 0);
+        add_be(&b, 4, 2);
+        add_header(&b, 0, 6, time, 5, 9, 1);
+        add_be(&b, 2, 0x0101);
+        for (int n = 2; n > 0; n--) {
+            add_header(&b, 3, 6, 0, 0, 0, 0);
+            if (i == 1)
+                add_be(&b, 4, time);
+            add_be(&b, (unsigned)n, 0x0102); /* begins like it */
+        }
+        add_header(&b, 3, 6, 0, 0, 0, 0); /* another one, at the same time */
+        if (i == 1)
+            add_be(&b, 4, time);
+        add_be(&b, 2, 0x0909);
+        expect(*state, &b);
+    }
+}
+
+static void what_cannot_be(void **state) {
+    static bytes b;
+    for (unsigned format = 2; format < 4; format++) { /* of a chunk stream that has not begun */
+        b.size = 0;
+        add_header(&b, format, 6, 1, 0, 0, 0);
+        expect_whole(*state, &b, "-71\n");
+    }
+    b.size = 0;
+    add_header(&b, 1, 2, 0, 4, 3, 0); /* that is how some clients begin */
+    add_be(&b, 4, 1);
+    expect_whole(*state, &b, NULL);
+    for (int i = 0; i < 3; i++) { /* CVE-2016-10191: the size, or type, changes within a message */
+        b.size = 0;
+        add_header(&b, 0, 6, 100, 300, 9, 1);
+        add_filled(&b, 128);
+        add_header(&b, 1, 6, 100, i == 0 ? 301 : 300, i == 1 ? 8 : 9, 1);
+        add_filled(&b, 172);
+        add_header(&b, 3, 6, 0, 0, 0, 0);
+        add_filled(&b, 44);
+        expect_whole(*state, &b, i < 2 ? "-71\n" : NULL);
+    }
+    for (uint8_t type = 1; type <= 6; type++) { /* too short */
+        b.size = 0;
+        add_header(&b, 0, 2, 0, 1, type, 0);
+        add_filled(&b, 1);
+        expect_whole(*state, &b, "-71\n");
+    }
+    b.size = 0;
+    add_header(&b, 0, 2, 0, 4, 1, 0);
+    add_be(&b, 4, 0x80000000); /* a chunk size of 0 */
+    expect_whole(*state, &b, "-71\n");
+}
+
+static int result_of(sluice_pool *pool, const bytes *b, const sluice_rtmp_limits *limits) {
+    char *text = read_in_pieces(pool, b, b->size, limits);
+    size_t length = strlen(text);
+    while (length > 1 && text[length - 2] != '\n')
+        length--;
+    int result = atoi(text + length - 1);
+    free(text);
+    return result;
+}
+
+static void limits_are_exact(void **state) {
+    static bytes b;
+    const sluice_rtmp_limits message = {.size = sizeof message, .message = 300};
+    const sluice_rtmp_limits gathered = {.size = sizeof gathered, .message = 300, .gathered = 500};
+    const sluice_rtmp_limits streams = {.size = sizeof streams, .chunk_streams = 3};
+    for (uint32_t size = 300; size <= 301; size++) { /* found by the header alone */
+        b.size = 0;
+        add_header(&b, 0, 6, 100, size, 9, 1);
+        assert_int_equal(result_of(*state, &b, &message), size == 300 ? 0 : -EMSGSIZE);
+    }
+    for (uint32_t size = 200; size <= 201; size++) {
+        b.size = 0;
+        add_header(&b, 0, 6, 100, 300, 9, 1);
+        add_filled(&b, 128);
+        add_header(&b, 0, 7, 100, size, 9, 1);
+        assert_int_equal(result_of(*state, &b, &gathered), size == 200 ? 0 : -EMSGSIZE);
+        b.size = 0; /* one that is whole in its chunk is not gathered */
+        add_header(&b, 0, 6, 100, 300, 9, 1);
+        add_filled(&b, 128);
+        add_header(&b, 0, 7, 100, 190, 9, 1);
+        add_filled(&b, 128);
+        add_header(&b, 0, 4, 100, 128, 8, 1);
+        add_filled(&b, 128);
+        assert_int_equal(result_of(*state, &b, &gathered), 0);
+    }
+    for (uint32_t count = 3; count <= 4; count++) { /* 65,599 of them, say */
+        b.size = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            add_header(&b, 0, 65599 - i, 100, 1, 9, 1);
+            add_filled(&b, 1);
+        }
+        assert_int_equal(result_of(*state, &b, &streams), count == 3 ? 0 : -EMSGSIZE);
+    }
+}
+
+static void settings_are_checked(void **state) {
+    (void)state;
+    sluice_rtmp *rtmp = NULL;
+    const sluice_rtmp_limits wrong[] = {
+        {.size = 1},
+        {.size = sizeof(sluice_rtmp_limits), .message = SLUICE_RTMP_MAX_MESSAGE + 1},
+        {.size = sizeof(sluice_rtmp_limits), .chunk_streams = SLUICE_RTMP_MAX_STREAMS + 1},
+        {.size = sizeof(sluice_rtmp_limits), .copy_below = 65537},
+        {.size = sizeof(sluice_rtmp_limits), .message = 100, .gathered = 99},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(sluice_rtmp_new(&wrong[i], &rtmp), -EINVAL);
+    sluice_rtmp_free(NULL);
+}
+
+/* A chunk size of one byte is legal; a call reads so many chunks and no more. */
+static void work_of_a_call_is_bounded(void **state) {
+    static bytes b;
+    const sluice_rtmp_limits limits = {.size = sizeof limits, .work = 10};
+    sluice_rtmp_message *m;
+    reading r;
+    b.size = 0;
+    add_header(&b, 0, 2, 0, 4, 1, 0);
+    add_be(&b, 4, 1);
+    add_header(&b, 0, 6, 0, 30, 9, 1);
+    add_filled(&b, 1);
+    for (int i = 1; i < 30; i++) {
+        add_header(&b, 3, 6, 0, 0, 0, 0);
+        add_filled(&b, 1);
+    }
+    begin(&r, *state, &limits);
+    feed(r.chain, *state, b.at, b.size, 0);
+    assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 1);
+    size_t before = sluice_chain_length(r.chain);
+    assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), MORE);
+    assert_int_equal(before - sluice_chain_length(r.chain), 11 + 10 * 2);
+    assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), MORE);
+    assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 1);
+    assert_int_equal(m->size, 30);
+    assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 0);
+    free(end(&r));
+}
+
+/* A message in chunks of @chunk; the bytes that were copied for it. */
+static uint64_t copied_for(sluice_pool *pool, uint32_t size, uint32_t chunk, const sluice_rtmp_limits *limits) {
+    static bytes b;
+    b.size = 0;
+    add_header(&b, 0, 2, 0, 4, 1, 0);
+    add_be(&b, 4, chunk);
+    add_header(&b, 0, 6, 5, size, 9, 1);
+    for (uint32_t left = size; left > 0; left -= left < chunk ? left : chunk) {
+        if (left < size)
+            add_header(&b, 3, 6, 0, 0, 0, 0);
+        add_filled(&b, left < chunk ? left : chunk);
+    }
+    uint64_t before = copied(pool);
+    char *text = read_in_pieces(pool, &b, 1000, limits);
+    char *naively = read_naively(b.at, b.size, SLUICE_RTMP_DEFAULT_MESSAGE);
+    assert_string_equal(text, naively);
+    free(naively);
+    free(text);
+    return copied(pool) - before;
+}
+
+static void only_small_pieces_are_copied(void **state) {
+    const sluice_rtmp_limits never = {.size = sizeof never, .copy_below = 1};
+    const sluice_rtmp_limits few = {.size = sizeof few, .copy_below = 1, .pieces = 20};
+    static const uint32_t chunks[] = {SLUICE_RTMP_DEFAULT_COPY, 4096, 65536, SLUICE_RTMP_MAX_CHUNK};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(copied_for(*state, 100000, chunks[i], NULL), 0);
+    assert_int_equal(copied_for(*state, 100000, 128, &never), 0);
+    assert_int_equal(copied_for(*state, 1000, 1, &never), 0);
+    /* the first ones never are, so that audio is not */
+    assert_int_equal(copied_for(*state, 128 * 10, 128, NULL), 0);
+    uint64_t most = copied_for(*state, 100000, 128, NULL);
+    assert_in_range(most, 100000 - 128 * (SLUICE_RTMP_FREE_PIECES + 2), 100000 - 128 * 8);
+    /* beyond a number of pieces all are */
+    assert_in_range(copied_for(*state, 100000, 4096, &few), 1, 100000);
+}
+
+static void views_that_run_out_are_no_error(void **state) {
+    (void)state;
+    enum { BLOCKS = 64 };
+    static bytes b;
+    sluice_pool *pool = http_feed_pool(512, BLOCKS);
+    const sluice_rtmp_limits limits = {.size = sizeof limits, .copy_below = 1};
+    b.size = 0;
+    add_header(&b, 0, 2, 0, 4, 1, 0);
+    add_be(&b, 4, 1);
+    add_header(&b, 0, 6, 5, 2000, 9, 1);
+    for (int i = 0; i < 2000; i++) {
+        if (i > 0)
+            add_header(&b, 3, 6, 0, 0, 0, 0);
+        add_filled(&b, 1);
+    }
+    char *text = read_in_pieces(pool, &b, 100, &limits);
+    char *naively = read_naively(b.at, b.size, SLUICE_RTMP_DEFAULT_MESSAGE);
+    assert_string_equal(text, naively);
+    free(naively);
+    free(text);
+    feed_assert_returned(pool);
+    sluice_pool_free(pool);
+}
+
+static void what_is_held_is_known(void **state) {
+    static bytes b;
+    reading r;
+    b.size = 0;
+    add_header(&b, 0, 6, 5, 1000, 9, 1);
+    add_filled(&b, 128);
+    begin(&r, *state, NULL);
+    assert_int_equal(sluice_rtmp_footprint(r.rtmp), 0);
+    feed(r.chain, *state, b.at, b.size, 0);
+    read_on(&r);
+    assert_int_equal(sluice_rtmp_footprint(r.rtmp), 4096);
+    free(end(&r));
+}
+
+/* The connection goes to a loop with another pool, and back: in the middle of two messages. */
+static void a_connection_moves(void **state) {
+    static bytes b;
+    sluice_pool *other = http_feed_pool(512, 64);
+    b.size = 0;
+    add_header(&b, 0, 6, 5, 2000, 9, 1);
+    for (int i = 0; i < 16; i++) {
+        add_filled(&b, i < 15 ? 128 : 80);
+        if (i == 4 || i == 9) {
+            add_header(&b, i == 4 ? 0 : 3, 7, 6, 200, 8, 1);
+            add_filled(&b, i == 4 ? 128 : 72);
+        }
+        if (i < 15)
+            add_header(&b, 3, 6, 0, 0, 0, 0);
+    }
+    char *naively = read_naively(b.at, b.size, SLUICE_RTMP_DEFAULT_MESSAGE);
+    for (size_t first = 1; first < b.size; first += 37) {
+        size_t second = first + (b.size - first) / 2;
+        reading r;
+        begin(&r, *state, NULL);
+        sluice_chain *chains[] = {r.chain, http_feed_chain(other)};
+        const size_t cuts[] = {0, first, second, b.size};
+        for (int i = 0; i < 3; i++) {
+            sluice_chain *to = chains[i % 2];
+            if (to != r.chain) { /* what has not been read goes along */
+                sluice_slice left;
+                assert_int_equal(sluice_chain_take(r.chain, sluice_chain_length(r.chain), &left), 0);
+                assert_int_equal(sluice_chain_append_slice(to, &left), 0);
+                sluice_slice_release(&left);
+                r.chain = to;
+            }
+            feed(r.chain, i % 2 ? other : *state, b.at + cuts[i], cuts[i + 1] - cuts[i], 0);
+            read_on(&r);
+        }
+        sluice_chain_free(chains[r.chain == chains[0]]);
+        char *text = end(&r);
+        assert_string_equal(text, naively);
+        free(text);
+    }
+    free(naively);
+    feed_assert_returned(other);
+    sluice_pool_free(other);
+}
+
+static void acknowledgements(void **state) {
+    static bytes b;
+    reading r;
+    uint32_t sequence = 7;
+    b.size = 0;
+    add_header(&b, 0, 2, 0, 4, 5, 0);
+    add_be(&b, 4, 200); /* 16 bytes so far */
+    begin(&r, *state, NULL);
+    assert_false(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+    feed(r.chain, *state, b.at, b.size, 0);
+    read_on(&r);
+    assert_false(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+    b.size = 0;
+    add_header(&b, 0, 6, 0, 72, 9, 0); /* 84 more: 100 */
+    add_filled(&b, 72);
+    feed(r.chain, *state, b.at, b.size - 1, 0);
+    read_on(&r);
+    assert_false(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+    feed(r.chain, *state, b.at + b.size - 1, 1, 0);
+    read_on(&r);
+    assert_true(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+    assert_int_equal(sequence, 100);
+    assert_false(sluice_rtmp_must_acknowledge(r.rtmp, &sequence));
+    free(end(&r));
+}
+
+/* ---- Random input ---- */
+
+/* What a lively sender writes: any form of header that can stand there, and some that cannot. */
+static void add_random(bytes *b, uint64_t *seed, uint32_t *chunk) {
+    uint32_t id = random_below(seed, 8) ? 3 + random_below(seed, 3) : 60 + random_below(seed, 300);
+    uint32_t format = random_below(seed, 10) < 6 ? 3 : random_below(seed, 3);
+    uint32_t time = random_below(seed, 5) ? random_below(seed, 2000) : 0xFFFFF0 + random_below(seed, 32);
+    uint32_t size = random_below(seed, 4) ? random_below(seed, 40) : random_below(seed, 400);
+    if (random_below(seed, 12) == 0) {
+        add_header(b, 0, 2, 0, 4, 1 + (uint8_t)random_below(seed, 2), 0);
+        *chunk = 1 + random_below(seed, 200);
+        add_be(b, 4, random_below(seed, 3) ? *chunk : id);
+        return;
+    }
+    add_header(b, format, id, time, size, (uint8_t)(7 + random_below(seed, 4)), 1);
+    if (format == 3 && random_below(seed, 8) == 0)
+        add_be(b, 4, 0x1000000);
+    add_filled(b, random_below(seed, 6) ? (size < *chunk ? size : *chunk) : random_below(seed, 300));
+}
+
+static void random_input_is_read_as_a_naive_framer_does(void **state) {
+    static bytes b;
+    static const size_t pieces[] = {1, 7, 100, 1000, MOST_BYTES};
+    uint64_t seed = 0x5EED;
+    size_t messages = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t chunk = 128, parts = 1 + random_below(&seed, 60);
+        b.size = 0;
+        for (uint32_t i = 0; i < 5; i++) { /* so that later ones may leave things out */
+            add_header(&b, 0, 2 + i, 10, 3, 8, 1);
+            add_filled(&b, 3);
+        }
+        for (uint32_t i = 0; i < parts; i++)
+            add_random(&b, &seed, &chunk);
+        for (uint32_t damage = random_below(&seed, 3); damage > 1; damage--)
+            b.at[random_below(&seed, (uint32_t)b.size)] = (uint8_t)random_below(&seed, 256);
+        char *naively = read_naively(b.at, b.size, SLUICE_RTMP_DEFAULT_MESSAGE);
+        const sluice_rtmp_limits limits = {.size = sizeof limits,
+                                           .chunk_streams = SLUICE_RTMP_MAX_STREAMS,
+                                           .gathered = UINT32_MAX,
+                                           .copy_below = random_below(&seed, 2) ? 1 : 0,
+                                           .work = 1 + random_below(&seed, 20)};
+        char *text = read_in_pieces(*state, &b, pieces[random_below(&seed, 5)], &limits);
+        assert_string_equal(text, naively);
+        for (const char *at = text; (at = strchr(at, '\n')); at++)
+            messages++;
+        free(text);
+        free(naively);
+    }
+    assert_true(messages > 5 * ROUNDS);
+}
+
+/* ---- Writing ---- */
+
+static void add_written(bytes *b, sluice_rtmp_message *m, uint32_t chunk_size, const uint8_t *payload) {
+    sluice_rtmp_chunking chunking;
+    sluice_rtmp_chunk chunk;
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, m, chunk_size), 0);
+    while (sluice_rtmp_chunk_next(&chunking, &chunk) == 1) {
+        add(b, chunk.header, chunk.header_size);
+        add(b, payload + chunk.offset, chunk.length);
+    }
+    assert_int_equal(sluice_rtmp_chunk_next(&chunking, &chunk), 0);
+}
+
+static void what_is_written_is_read(void **state) {
+    static bytes b;
+    static uint8_t payload[70000];
+    static const uint32_t sizes[] = {0, 1, 127, 128, 129, 4096, 70000};
+    static const uint32_t chunk_sizes[] = {1, 2, 127, 128, 4096, 65536, SLUICE_RTMP_MAX_CHUNK};
+    static const uint32_t times[] = {0, 0xFFFFFE, 0xFFFFFF, 0x1000000, 0xFFFFFFFF};
+    static const uint32_t ids[] = {2, 63, 64, 319, 320, 65599, 6};
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (uint8_t)(i * 11 + i / 256);
+    for (size_t c = 0; c < 7; c++)
+        for (size_t i = 0; i < 7; i++) {
+            char expected[200];
+            sluice_rtmp_message m = {9, ids[i], 1, times[i % 5], sizes[i], {0}};
+            const sluice_rtmp_control control = {.type = SLUICE_RTMP_SET_CHUNK_SIZE, .value = chunk_sizes[c]};
+            uint8_t set[SLUICE_RTMP_CONTROL_SIZE];
+            int n = sluice_rtmp_write_control(set, &control);
+            assert_int_equal(n, 16);
+            b.size = 0;
+            add(&b, set, (size_t)n);
+            add_written(&b, &m, chunk_sizes[c], payload);
+            char *text = read_in_pieces(*state, &b, 4000, NULL);
+            snprintf(expected, sizeof expected, "\n9 on %u, stream 1 at %u: %u, %08x\n0\n", m.chunk_stream, m.timestamp,
+                     m.size, sum_of(0, payload, m.size));
+            assert_string_equal(strchr(text, '\n'), expected);
+            free(text);
+            if (chunk_sizes[c] >= 127)
+                expect_whole(*state, &b, NULL);
+        }
+}
+
+static void what_cannot_be_written(void **state) {
+    (void)state;
+    sluice_rtmp_chunking chunking;
+    const sluice_rtmp_message good = {9, 6, 1, 0, 10, {0}};
+    sluice_rtmp_message bad = good;
+    bad.chunk_stream = 1;
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &bad, 128), -EINVAL);
+    bad.chunk_stream = 65600;
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &bad, 128), -EINVAL);
+    bad = good;
+    bad.size = SLUICE_RTMP_MAX_MESSAGE + 1;
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &bad, 128), -EINVAL);
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &good, 0), -EINVAL);
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &good, 0x80000000), -EINVAL);
+    uint8_t buffer[SLUICE_RTMP_CONTROL_SIZE];
+    const sluice_rtmp_control wrong[] = {{.type = 1}, {.type = 1, .value = 0x80000000}, {.type = 8}, {.type = 0}};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(sluice_rtmp_write_control(buffer, &wrong[i]), -EINVAL);
+}
+
+/* ---- Views ---- */
+
+static void control_messages(void **state) {
+    static const sluice_rtmp_control controls[] = {
+        {.type = SLUICE_RTMP_SET_CHUNK_SIZE, .value = 128},
+        {.type = SLUICE_RTMP_ABORT, .value = 6},
+        {.type = SLUICE_RTMP_ACKNOWLEDGEMENT, .value = 0xFFFFFFFF},
+        {.type = SLUICE_RTMP_WINDOW_SIZE, .value = 2500000},
+        {.type = SLUICE_RTMP_PEER_BANDWIDTH, .value = 2500000, .limit = 2},
+        {.type = SLUICE_RTMP_USER_CONTROL, .event = SLUICE_RTMP_STREAM_BEGIN, .value = 1},
+        {.type = SLUICE_RTMP_USER_CONTROL, .event = SLUICE_RTMP_SET_BUFFER, .value = 1, .second = 3000},
+        {.type = SLUICE_RTMP_USER_CONTROL, .event = 31, .value = 1},
+    };
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++) {
+        uint8_t buffer[SLUICE_RTMP_CONTROL_SIZE];
+        sluice_rtmp_control control = {0};
+        sluice_rtmp_message *m;
+        reading r;
+        int n = sluice_rtmp_write_control(buffer, &controls[i]);
+        assert_in_range(n, 16, SLUICE_RTMP_CONTROL_SIZE);
+        begin(&r, *state, NULL);
+        feed(r.chain, *state, buffer, (size_t)n, 1);
+        assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 1);
+        assert_int_equal(sluice_rtmp_read_control(m, &control), 0);
+        assert_memory_equal(&control, &controls[i], sizeof control);
+        m->type = SLUICE_RTMP_AUDIO;
+        assert_int_equal(sluice_rtmp_read_control(m, &control), -ENOMSG);
+        free(end(&r));
+    }
+}
+
+static sluice_rtmp_message message_of(sluice_pool *pool, uint8_t type, const void *at, size_t size) {
+    return (sluice_rtmp_message){type, 3, 0, 1000, (uint32_t)size, slice_of(pool, at, size, 3)};
+}
+
+static void commands(void **state) {
+    static const char plain[] = "\2\0\7publish\0\x40\x14\0\0\0\0\0\0\5\2\0\1a";
+    static const char marked[] = "\0\2\0\7publish\0\x40\x14\0\0\0\0\0\0\x11\1\x11\6\3a";
+    static const char *const broken[] = {"\2\0\7publish\2", "\5\5", "\2\0\1a\5", "\2\0\7pub"};
+    sluice_rtmp_command command;
+    sluice_amf_value value;
+    for (int i = 0; i < 3; i++) {
+        uint8_t type = i == 0 ? SLUICE_RTMP_COMMAND : SLUICE_RTMP_COMMAND3;
+        sluice_rtmp_message m = i < 2 ? message_of(*state, type, plain, sizeof plain - 1)
+                                      : message_of(*state, type, marked, sizeof marked - 1);
+        assert_int_equal(sluice_rtmp_read_command(&m, NULL, &command), 0);
+        assert_true(sluice_amf_equals(&command.name, "publish"));
+        assert_true(command.transaction == 5);
+        assert_int_equal(sluice_amf_next(&command.values, &value), 1);
+        assert_int_equal(value.type, SLUICE_AMF_NULL);
+        assert_int_equal(sluice_amf_next(&command.values, &value), 1);
+        assert_true(sluice_amf_equals(&value.text, "a"));
+        assert_int_equal(sluice_amf_next(&command.values, &value), 0);
+        m.type = SLUICE_RTMP_DATA3;
+        assert_int_equal(sluice_rtmp_read_command(&m, NULL, &command), -ENOMSG);
+        assert_int_equal(sluice_rtmp_read_values(&m, NULL, &command.values), 0);
+        assert_int_equal(sluice_amf_next(&command.values, &value), 1);
+        assert_int_equal(value.type, SLUICE_AMF_STRING);
+        m.type = SLUICE_RTMP_VIDEO;
+        assert_int_equal(sluice_rtmp_read_values(&m, NULL, &command.values), -ENOMSG);
+        sluice_slice_release(&m.payload);
+    }
+    for (size_t i = 0; i < 5; i++) {
+        sluice_rtmp_message m = message_of(*state, SLUICE_RTMP_COMMAND, i < 4 ? broken[i] : "",
+                                           i < 4 ? (i == 1   ? 2
+                                                    : i == 2 ? 5
+                                                    : i == 3 ? 6
+                                                             : 11)
+                                                 : 0);
+        assert_int_equal(sluice_rtmp_read_command(&m, NULL, &command), -EPROTO);
+        sluice_slice_release(&m.payload);
+    }
+}
+
+static void aggregates(void **state) {
+    static bytes b;
+    sluice_rtmp_parts place = {0};
+    sluice_rtmp_message part;
+    b.size = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        add_be(&b, 4, (8 + i % 2) << 24 | i * 5);
+        add_be(&b, 4, (500 + 40 * i) << 8 | 1);
+        add_be(&b, 3, 0);
+        add_filled(&b, i * 5);
+        add_be(&b, 4, 11 + i * 5);
+    }
+    for (size_t size = b.size; size > 0; size--) {
+        sluice_rtmp_message m = message_of(*state, SLUICE_RTMP_AGGREGATE, b.at, size);
+        uint32_t count = 0;
+        int result;
+        place = (sluice_rtmp_parts){0};
+        while ((result = sluice_rtmp_next_part(&place, &m, &part)) == 1) {
+            assert_int_equal(part.type, 8 + count % 2);
+            assert_int_equal(part.timestamp, 1000 + 40 * count);
+            assert_int_equal(part.size, 5 * count);
+            assert_int_equal(part.payload.length, part.size);
+            sluice_slice_release(&part.payload);
+            count++;
+        }
+        assert_int_equal(result, size == b.size || size == 15 || size == 35 ? 0 : -EPROTO);
+        m.type = SLUICE_RTMP_VIDEO;
+        assert_int_equal(sluice_rtmp_next_part(&place, &m, &part), -ENOMSG);
+        sluice_slice_release(&m.payload);
+    }
+    b.at[0] = SLUICE_RTMP_AGGREGATE; /* in itself */
+    sluice_rtmp_message m = message_of(*state, SLUICE_RTMP_AGGREGATE, b.at, b.size);
+    place = (sluice_rtmp_parts){0};
+    assert_int_equal(sluice_rtmp_next_part(&place, &m, &part), -EPROTO);
+    sluice_slice_release(&m.payload);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_form_of_header, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(messages_are_cut_and_interleaved, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_aborted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_dialect_of_extended_timestamps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(limits_are_exact, set_up, tear_down),
+        cmocka_unit_test(settings_are_checked),
+        cmocka_unit_test_setup_teardown(work_of_a_call_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_small_pieces_are_copied, set_up, tear_down),
+        cmocka_unit_test(views_that_run_out_are_no_error),
+        cmocka_unit_test_setup_teardown(what_is_held_is_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_connection_moves, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(acknowledgements, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(random_input_is_read_as_a_naive_framer_does, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_written_is_read, set_up, tear_down),
+        cmocka_unit_test(what_cannot_be_written),
+        cmocka_unit_test_setup_teardown(control_messages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(commands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(aggregates, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
