@@ -37,7 +37,7 @@ function(sluice_debian component section depends summary description)
 endfunction()
 set(same "(= ${PROJECT_VERSION})")
 set(framed
-    "FLV, RTSP with RTP, HTTP/1.1, WebSocket and RESP, with a reader for\neverything else. Payload is passed on by reference.")
+    "FLV, RTMP, RTSP with RTP, HTTP/1.1, WebSocket and RESP, with a reader\nfor everything else. Payload is passed on by reference.")
 sluice_debian(${component_library} libs "" "read framed network streams without copying"
     "libsluice reads framed byte streams on Linux io_uring:\n${framed}")
 sluice_debian(${component_libevent} libs "${component_library} ${same}" "read framed network streams inside libevent"
