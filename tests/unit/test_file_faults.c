@@ -316,10 +316,10 @@ static void a_descriptor_that_only_writes_fails(void **state) {
 /* The process's own memory as a file: of a mapping, what lies beyond the end of the mapped file
  * cannot be read. */
 static void bytes_before_an_error_are_delivered(void **state) {
-    enum { MAPPED = 300 << 10 };
+    enum { PAGE_MOST = 64 << 10, MAPPED = 5 * PAGE_MOST };
     loop_rig rig;
     int mapped = files_make(MAPPED);
-    uint8_t *memory = mmap(NULL, MAPPED + BLOCK, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0);
+    uint8_t *memory = mmap(NULL, MAPPED + PAGE_MOST, PROT_READ | PROT_WRITE, MAP_SHARED, mapped, 0);
     assert_true(memory != MAP_FAILED);
     close(mapped);
     uint64_t place = (uint64_t)(uintptr_t)memory + 100;
@@ -334,7 +334,7 @@ static void bytes_before_an_error_are_delivered(void **state) {
     assert_int_equal(c.place - place, MAPPED - 100);
     assert_false(c.differs);
     files_rig_close(&rig);
-    munmap(memory, MAPPED + BLOCK);
+    munmap(memory, MAPPED + PAGE_MOST);
 }
 
 static void an_error_ends_it_at_its_place(void **state) {

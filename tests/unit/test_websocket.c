@@ -484,7 +484,7 @@ static void test_examples(void **state) {
 
 /* ---- Cuts: the same comes out wherever the blocks end, and nothing behind them is touched ---- */
 
-enum { GUARDED_PIECES = 3, GUARDED_ROOM = 4096 };
+enum { GUARDED_PIECES = 3, GUARDED_ROOM = 64 << 10 }; /* whole pages, also of 64 KiB */
 
 /*
  * Places that end at a page nobody may touch. The bytes are put there anew for each run, since a
