@@ -1,5 +1,7 @@
 #include "shared/text.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <strings.h>
 
 bool text_is(sluice_http_text text, const char *word) {
@@ -53,4 +55,26 @@ bool text_parameter(sluice_http_text query, const char *name, sluice_http_text *
         }
     }
     return false;
+}
+
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+int text_decode(sluice_http_text text, char *out, size_t size) {
+    size_t at = 0;
+    for (size_t i = 0; i < text.length; i++) {
+        char c = text.text[i];
+        if (c == '%' && i + 2 < text.length && hex_digit(text.text[i + 1]) >= 0 && hex_digit(text.text[i + 2]) >= 0) {
+            c = (char)(hex_digit(text.text[i + 1]) * 16 + hex_digit(text.text[i + 2]));
+            i += 2;
+        }
+        if (at + 1 >= size)
+            return -EMSGSIZE;
+        if (iscntrl((unsigned char)c))
+            return -EINVAL;
+        out[at++] = c;
+    }
+    out[at] = '\0';
+    return 0;
 }

@@ -34,4 +34,10 @@ bool text_number(sluice_http_text text, uint64_t most, uint64_t *ret_number);
  * none. */
 bool text_parameter(sluice_http_text query, const char *name, sluice_http_text *ret_value);
 
+/*
+ * Percent-decodes into @out, with a NUL. A percent sign without two digits stands for itself. 0,
+ * -EMSGSIZE: longer than @size - 1 bytes, -EINVAL: a control byte
+ */
+int text_decode(sluice_http_text text, char *out, size_t size);
+
 #endif

@@ -1,6 +1,7 @@
 /* Words, numbers and parameters in texts of peers, in the programs. */
 #include "shared/text.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,11 +65,41 @@ static void finds_parameters(void **state) {
     assert_false(text_parameter(text_of(""), "a", &value));
 }
 
+static void decodes_percents(void **state) {
+    static const struct {
+        const char *text, *decoded;
+        int error;
+    } cases[] = {
+        {"", "", 0},
+        {"a%20B%2b%2B", "a B++", 0},
+        {"%C3%A9", "\xc3\xa9", 0},
+        {"100%", "100%", 0},
+        {"%4", "%4", 0},
+        {"%4g%g4", "%4g%g4", 0},
+        {"%2541", "%41", 0},
+        {"1234567", "1234567", 0},
+        {"%31234567", "1234567", 0},
+        {"12345678", NULL, -EMSGSIZE},
+        {"a%00", NULL, -EINVAL},
+        {"a%0d", NULL, -EINVAL},
+        {"a\n", NULL, -EINVAL},
+        {"%7f", NULL, -EINVAL},
+    };
+    char out[8];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(text_decode(text_of(cases[i].text), out, sizeof out), cases[i].error);
+        if (cases[i].decoded)
+            assert_string_equal(out, cases[i].decoded);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folds_words),
         cmocka_unit_test(reads_numbers),
         cmocka_unit_test(finds_parameters),
+        cmocka_unit_test(decodes_percents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,29 +35,10 @@ enum authorize_verdict authorize_client(const struct authorize *access, const st
     return AUTHORIZE_ASK;
 }
 
-static int digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
-static bool decode(const char *text, size_t length, char token[AUTHORIZE_TOKEN]) {
-    size_t at = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = text[i];
-        if (c == '%' && i + 2 < length && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0) {
-            c = (char)(digit(text[i + 1]) * 16 + digit(text[i + 2]));
-            i += 2;
-        }
-        if (at == AUTHORIZE_TOKEN - 1 || !c)
-            return false;
-        token[at++] = c;
-    }
-    token[at] = '\0';
-    return at > 0;
-}
-
 bool authorize_query_token(sluice_http_text query, char ret_token[AUTHORIZE_TOKEN]) {
     sluice_http_text value;
-    return text_parameter(query, "token", &value) && value.length > 0 && decode(value.text, value.length, ret_token);
+    return text_parameter(query, "token", &value) && value.length > 0 &&
+           text_decode(value, ret_token, AUTHORIZE_TOKEN) == 0;
 }
 
 static const char *action_name(enum rule_action action) {

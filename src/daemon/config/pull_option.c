@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "shared/text.h"
+
 static const char expected[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH=NAME or ...=NAME,on-demand";
 static const char bad_url[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH";
 static const char bad_name[] = "expected a stream's name such as live/cam";
@@ -14,36 +16,13 @@ static const char too_long[] = "the URL, the host, the user's name or the passwo
 static const char not_plain[] = "a user's name has no colon, quote, backslash and control bytes, a password no control "
                                 "bytes";
 
-static int digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
-/* Percent signs decoded. 0, -EMSGSIZE, -EINVAL (control bytes) */
-static int decode(sluice_http_text text, char out[RTSP_LOGIN_USER + 1]) {
-    size_t at = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.text[i];
-        if (c == '%' && i + 2 < text.length && digit(text.text[i + 1]) >= 0 && digit(text.text[i + 2]) >= 0) {
-            c = (char)(digit(text.text[i + 1]) * 16 + digit(text.text[i + 2]));
-            i += 2;
-        }
-        if (at == RTSP_LOGIN_USER)
-            return -EMSGSIZE;
-        if (iscntrl((unsigned char)c))
-            return -EINVAL;
-        out[at++] = c;
-    }
-    out[at] = '\0';
-    return 0;
-}
-
 static const char *read_user(sluice_http_text text, struct pull_option *option) {
     const char *colon = memchr(text.text, ':', text.length);
     sluice_http_text user = {text.text, colon ? (size_t)(colon - text.text) : text.length};
     sluice_http_text password = {colon ? colon + 1 : "", colon ? text.length - user.length - 1 : 0};
-    int error = decode(user, option->user);
+    int error = text_decode(user, option->user, sizeof option->user);
     if (!error)
-        error = decode(password, option->password);
+        error = text_decode(password, option->password, sizeof option->password);
     if (!error && (!*option->user || strpbrk(option->user, ":\"\\")))
         error = -EINVAL;
     option->has_user = true;
