@@ -119,16 +119,16 @@ void http_play_sent(struct http_session *session, size_t bytes) {
     check_done(session);
 }
 
-/* No publisher has appeared for as long as a player waits. */
-static void give_up_waiting(struct http_session *session) {
+/* Ends a response that has begun; else answers with @status and @reason. */
+static void end(struct http_session *session, const char *why, unsigned status, const char *reason) {
     if (session->player->begun) {
         player_end(session->player);
         check_done(session);
         return;
     }
-    http_play_leave(session, "publisher timeout");
+    http_play_leave(session, why);
     http_play_free(session);
-    http_refuse(session, 404, "no such stream");
+    http_refuse(session, status, reason);
 }
 
 void http_play_tick(struct http_session *session, uint64_t now) {
@@ -142,18 +142,11 @@ void http_play_tick(struct http_session *session, uint64_t now) {
     }
     if (player->state == PLAYER_WAITING &&
         stream_is_given_up(stream, session->joined_at, worker_wait_ms(session->base.worker, stream), now))
-        give_up_waiting(session);
+        end(session, "publisher timeout", 404, "no such stream");
 }
 
 void http_play_drain(struct http_session *session) {
     if (session->websocket)
         http_websocket_drain(session);
-    if (session->player->begun) {
-        player_end(session->player);
-        check_done(session);
-        return;
-    }
-    http_play_leave(session, "server shutting down");
-    http_play_free(session);
-    http_refuse(session, 503, "server shutting down");
+    end(session, "server shutting down", 503, "server shutting down");
 }
