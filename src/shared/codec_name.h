@@ -1,4 +1,4 @@
-/* The names of codecs, as logs, reasons, the API and sluice-probe show them. */
+/* Names of codecs for logs, reasons, the API and sluice-probe. */
 #ifndef SHARED_CODEC_NAME_H
 #define SHARED_CODEC_NAME_H
 

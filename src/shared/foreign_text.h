@@ -1,7 +1,7 @@
 /*
- * Text that others have sent, in which any bytes may be. Control characters drive the terminal that
- * they are shown on, and marks of the writing's direction make one text look like another: so both
- * are shown as their numbers.
+ * Text from peers, which may contain any bytes. Control characters drive the terminal that shows
+ * them, and bidirectional marks make one text look like another, so both are shown as their
+ * numbers.
  */
 #ifndef SHARED_FOREIGN_TEXT_H
 #define SHARED_FOREIGN_TEXT_H
@@ -25,8 +25,8 @@ size_t foreign_character(const char *text, uint32_t *ret_code);
 bool foreign_is_control(uint32_t code);
 
 /*
- * Prints a text as it may be shown: what is none as \xNN, byte by byte, and control characters as
- * \xNN or \uNNNN. To tell those from a backslash that was in the text is for JSON.
+ * Prints a text safely: invalid bytes as \xNN, control characters as \xNN or \uNNNN. A backslash in
+ * the text itself is not distinguished; use JSON for that.
  */
 void foreign_print(FILE *out, const char *text);
 

@@ -1,5 +1,6 @@
-/* Writes JSON text (RFC 8259). Commas and escapes are taken care of; memory that runs out is found
- * at the end. */
+/*
+ * Writes JSON text (RFC 8259), including commas and escapes; lack of memory is reported at the end.
+ */
 #ifndef SHARED_JSON_H
 #define SHARED_JSON_H
 

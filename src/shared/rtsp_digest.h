@@ -1,7 +1,7 @@
 /*
- * Digest's response (RFC 7616): what shows that one knows a password without telling it; with MD5
- * and SHA-256, in the form without qop, which all cameras and players know, and with qop=auth. For
- * both ends.
+ * Digest's response (RFC 7616), which proves knowledge of a password without sending it; with MD5
+ * and SHA-256, without qop, the form that all cameras and players support, and with qop=auth. For
+ * clients and servers.
  */
 #ifndef SHARED_RTSP_DIGEST_H
 #define SHARED_RTSP_DIGEST_H

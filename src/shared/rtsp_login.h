@@ -1,10 +1,10 @@
 /*
- * The other end of rtsp_auth: answers an RTSP server's challenges with a name and a password, by
- * Digest (RFC 7616, with SHA-256 or MD5, with qop=auth or without) or else by Basic (RFC 7617).
- * Knows no sockets.
+ * RTSP authentication, client side: answers an RTSP server's challenges with a name and a password,
+ * by Digest (RFC 7616, with SHA-256 or MD5, with qop=auth or without) or else by Basic (RFC 7617).
+ * No sockets.
  *
- * A nonce is answered once: when a server refuses what was made of it, the password is wrong,
- * unless it says that the nonce was stale.
+ * A nonce is used once: if a server rejects the response to it, the password is wrong, unless the
+ * server reports the nonce as stale.
  */
 #ifndef SHARED_RTSP_LOGIN_H
 #define SHARED_RTSP_LOGIN_H

@@ -1,4 +1,4 @@
-/* What an RTSP client asks for: the URLs of the media that a description names. */
+/* The URLs of media in a description, for an RTSP client. */
 #ifndef SHARED_RTSP_URL_H
 #define SHARED_RTSP_URL_H
 

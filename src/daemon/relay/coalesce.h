@@ -1,10 +1,10 @@
 /*
- * The merge window: what is due to a player is gathered for a while, and leaves in one send. A send
- * costs the kernel nearly the same whatever is in it.
+ * The merge window: packets for a player are collected for a time and sent together. The cost of a
+ * send in the kernel hardly depends on its size.
  *
  * Players of one stream with the same window are sent to together: they get the same packets, so
- * there is one timer for all of them, which begins with the first packet. What is gathered are the
- * packets in the players' queues; here it is only counted.
+ * one timer, which starts with the first packet, serves all of them. The packets stay in the
+ * players' queues; this module only counts them.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H

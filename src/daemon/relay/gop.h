@@ -1,8 +1,8 @@
 /*
- * The current group of pictures of a stream: what a new player is sent so that it can show
- * something at once. Begins at a key frame of the main video track, with the headers and metadata
- * that were in force there, and is bounded by the memory that it holds. A header that changes
- * within the group has its place among the frames.
+ * The current group of pictures of a stream, sent first to a new player so that it can show a
+ * picture at once. It begins at a key frame of the main video track, with the headers and metadata
+ * valid there, and its memory is bounded. A header that changes within the group is stored at its
+ * position among the frames.
  */
 #ifndef SLUICED_GOP_H
 #define SLUICED_GOP_H

@@ -1,8 +1,7 @@
 /*
- * Memory for many objects of one size: allocated some dozens at a time, and given back when all of
- * such a batch are unused, but for some of them. So what one has needed for a while is another's
- * afterwards, whatever for, and what is needed again and again is not allocated each time. One
- * thread's.
+ * Memory for many objects of one size: allocated in batches of some dozens, and freed when all
+ * objects of a batch are unused, except for a few batches. So memory that one purpose no longer
+ * needs can serve another, and objects in constant use are not allocated each time. One thread's.
  */
 #ifndef SLUICED_OBJECT_POOL_H
 #define SLUICED_OBJECT_POOL_H

@@ -1,8 +1,8 @@
 /*
- * One FLV tag on its way to players: the payload by reference in the blocks it was received into,
- * and the few bytes around it. All players of a stream share the packet, whether they are sent it
- * as it is, as a part of an HTTP chunked body, as a WebSocket message, or as RTP packets in RTSP's
- * interleaved frames. Its worker's thread only.
+ * One FLV tag for players: the payload by reference in the blocks it was received into, and the few
+ * bytes around it. All players of a stream share the packet, whether it is sent unchanged, as a
+ * part of an HTTP chunked body, as a WebSocket message, or as RTP packets in RTSP's interleaved
+ * frames. Its worker's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
@@ -26,10 +26,10 @@ enum {
     PACKET_MARK = 2,   /* bytes by which an interleaved frame names its channel */
     RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
 
-    PACKET_LIST_FREE = 1024, /* packets in a list of them that nobody has to ask for */
+    PACKET_LIST_FREE = 1024, /* packets in a list that are not charged to the pool */
 };
 
-/* What a packet means to those who cache and drop. */
+/* The role of a packet for caching and dropping. */
 enum packet_role {
     PACKET_METADATA,     /* onMetaData */
     PACKET_VIDEO_HEADER, /* a decoder's configuration */

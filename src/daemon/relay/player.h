@@ -1,15 +1,15 @@
 /*
- * One player of a stream: the packets that wait to be sent to it, bounded in bytes. The queue holds
- * references, so it costs memory only for blocks that nothing else holds.
+ * One player of a stream: the queue of packets to be sent to it, bounded in bytes. The queue holds
+ * references; a queued packet costs memory only if nothing else holds the same blocks.
  *
- * A player that exceeds its bound loses what is queued, and continues at the next key frame. If
- * the oldest queued packet has waited too long, the player skips to the newest queued key frame,
- * so that it does not stay late. The packet that is partly sent, and those that the kernel holds,
- * are never removed: the player always receives whole tags. While a player's socket has no room,
- * the kernel holds none of its packets: only the packet that is partly sent costs memory.
+ * A player that exceeds its bound loses the queued packets and continues at the next key frame. If
+ * the next packet has waited too long, the player skips to the newest queued key frame, so that its
+ * delay does not stay high. A partly sent packet, and packets that the kernel holds, are never
+ * dropped: a player always receives whole tags. The kernel holds no packet of a player with a full
+ * socket, so such a player costs only the partly sent packet.
  *
  * With a merge window (coalesce.h), packets wait in the queue until they are due; each send takes
- * all that is queued.
+ * all queued packets.
  */
 #ifndef SLUICED_PLAYER_H
 #define SLUICED_PLAYER_H
@@ -49,8 +49,8 @@ struct player {
     struct coalesce_group *merge; /* players that are sent to together; or NULL */
 
     /*
-     * Writes what comes before the first tag, once the stream's tracks are known. Bytes, at most
-     * PLAYER_PREAMBLE. NULL where nothing does.
+     * Writes the bytes before the first tag, once the stream's tracks are known. Bytes, at most
+     * PLAYER_PREAMBLE. NULL if there are none.
      */
     size_t (*begin)(struct player *player, uint8_t flags, uint8_t *buffer);
 

@@ -1,10 +1,10 @@
 /*
- * One publisher for a name; further ones wait. A peer that closes its connection and reconnects at
- * once may be accepted before the end of the old connection is read: workers receive them
- * separately, and even on one loop two sockets have no order. So a publisher that finds its name in
- * use waits a moment, and gets the name when it is released. If the kernel reports that the
- * connection of the name's publisher is ending, although that has not been read yet, the new
- * publisher waits for that end. The worker's thread only.
+ * Claims: publishers that wait for a name still in use. When a peer closes its connection and
+ * reconnects at once, the new connection may be seen before the end of the old one: with workers
+ * the events take different paths, and even on one loop two sockets have no order. A publisher that
+ * finds its name in use therefore waits a moment, and gets the name when it is released. If the
+ * kernel reports that the current publisher's connection is ending, with data not yet read, the
+ * wait continues until that end. Its worker's thread only.
  */
 #ifndef SLUICED_PUBLISH_LOCK_H
 #define SLUICED_PUBLISH_LOCK_H
@@ -57,7 +57,7 @@ struct publish_waiter {
     struct publish_waiter *next, *prev;
     uint64_t since; /* loop time */
     struct cidr_address host;
-    bool is_ending; /* its own connection is, as the kernel has said */
+    bool is_ending; /* the kernel has reported the end of its own connection */
 
     /*
      * Once, from a turn, unless it is withdrawn: 0: the stream is the waiter's; or an error of
@@ -117,8 +117,8 @@ void publish_lock_released(struct stream *stream);
 void publish_locks_decide(struct publish_locks *locks);
 
 /*
- * The publisher of a stream leaves, for the reason @error: if the policy says so, the name is
- * reserved for a while for publishers of the same host.
+ * The publisher of a stream leaves, for the reason @error: the policy may reserve the name for a
+ * time for publishers of the same host.
  */
 void publish_lock_reserve(struct stream *stream, int error, uint64_t now);
 
@@ -126,7 +126,7 @@ void publish_lock_reserve(struct stream *stream, int error, uint64_t now);
 bool publish_lock_is_reserved(const struct stream *stream, uint64_t now);
 void publish_lock_unreserve(struct stream *stream);
 
-/* Whether the stream has a publisher that is there to stay, as far as its connection tells. */
+/* Whether the stream has a publisher with a connection that is not ending. */
 bool publish_lock_is_held(const struct stream *stream);
 
 #endif

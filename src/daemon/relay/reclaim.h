@@ -1,6 +1,6 @@
 /*
- * Frees memory when it runs out. Replicas of other workers' streams hold blocks of those workers,
- * and packets of this one.
+ * Frees memory when it is used up: selects the players and caches that lose theirs. Replicas of
+ * other workers' streams hold those workers' blocks, and packets of this worker.
  */
 #ifndef SLUICED_RECLAIM_H
 #define SLUICED_RECLAIM_H

@@ -71,7 +71,7 @@ bool replicas_any(const struct stream *stream);
 /* Players of the stream that have a seat elsewhere. Here. */
 uint32_t replicas_players(const struct stream *stream);
 
-/* Here, now and then: ends those that nobody needs any more, which may be the stream's end. */
+/* Here, now and then: ends replicas that are no longer needed, which may be the stream's end. */
 void replicas_tick(struct stream *stream, uint64_t now);
 
 /* Here, when nothing runs any more. */

@@ -1,6 +1,6 @@
 /*
- * A stream as RTP: its tracks, and each frame's packets, made once for all its RTSP players. They
- * are parts of the tag's payload in place, each behind a few bytes of its own. Its worker's thread
+ * A stream as RTP: its tracks, and the packets of each frame, made once for all its RTSP players. A
+ * packet is a part of the tag's payload in place, after a few bytes of header. Its worker's thread
  * only.
  */
 #ifndef SLUICED_RTP_PACKETIZER_H

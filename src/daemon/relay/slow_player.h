@@ -1,4 +1,4 @@
-/* Players that do not keep up: whether one is, what the log says of it, and when it is ended. */
+/* Slow players: detection, the log line, and the reason to disconnect. */
 #ifndef SLUICED_SLOW_PLAYER_H
 #define SLUICED_SLOW_PLAYER_H
 
@@ -14,8 +14,8 @@ uint64_t slow_player_stalled_ms(const struct player *player, uint64_t now);
 bool slow_player_is(const struct player *player, uint64_t now);
 
 /*
- * Twice a second, of one that is to be sent something: the first time that it is slow is told on
- * the log. NULL, or why it is to be ended.
+ * Twice a second, for a player with queued data: logs once that it is slow. Returns NULL, or the
+ * reason to disconnect it.
  */
 const char *slow_player_tick(struct player *player, const char *peer, uint64_t now);
 

@@ -178,7 +178,7 @@ struct stream_state {
 
 /* A tag as the stream's own worker has taken it in, for a replica. */
 struct stream_tag {
-    sluice_flv_tag tag; /* at the time that players are told; the payload is a reference */
+    sluice_flv_tag tag; /* with the time for players; the payload is a reference */
     enum packet_role role;
     uint8_t flags;       /* of the publisher's file header */
     uint8_t track, main; /* places of its track, and of the main one of its kind */
@@ -212,7 +212,7 @@ void registry_each(struct registry *registry, void (*call)(struct stream *stream
 /* One stream less. */
 void registry_uncount(struct registry *registry);
 
-/* Adds what has come of its publisher. */
+/* Adds the counts of its publisher. */
 void stream_add_totals(const struct stream *stream, struct stream_totals *totals);
 
 /*
@@ -224,8 +224,8 @@ int stream_attach(struct stream *stream, const struct stream_source *source);
 void stream_detach(struct stream *stream, uint64_t now);
 
 /*
- * Whether nobody publishes, and has not for as long as a player waits that has come at @joined, nor
- * is the publisher that has left waited for.
+ * Whether there has been no publisher for as long as a player waits that joined at @joined, and the
+ * stream is not reserved for a publisher that has left.
  */
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 

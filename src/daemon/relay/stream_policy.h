@@ -1,6 +1,6 @@
 /*
- * What may be otherwise for some streams than for the others: of the settings that take
- * STREAM=VALUE, the values that hold for a stream.
+ * Settings of single streams: for settings that take STREAM=VALUE, the values that apply to a
+ * stream.
  */
 #ifndef SLUICED_STREAM_POLICY_H
 #define SLUICED_STREAM_POLICY_H
@@ -29,7 +29,7 @@ struct stream_policy {
     uint64_t catch_up_ms; /* 0: never */
 };
 
-/* One of its values, for the streams whose names fit a pattern. */
+/* A value for the streams with names that match a pattern. */
 struct stream_exception {
     char *pattern; /* "*" stands for any characters */
     size_t field;  /* in struct stream_policy, of this size */

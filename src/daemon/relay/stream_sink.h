@@ -1,5 +1,5 @@
 /*
- * Where a stream's packets go: the stream calls its sinks in a fixed order. A kind of output is one
+ * The outputs of a stream: the stream calls its sinks in a fixed order. A kind of output is one
  * constant table and one rank; the stream knows none of them. All players of a stream are one sink:
  * a packet costs an indirect call for each sink, none for each player.
  */
@@ -49,8 +49,10 @@ struct stream_sink_type {
     /* The publisher has left; headers and group are empty. */
     void (*ended)(struct stream_sink *sink, struct stream *stream);
 
-    /* Whether somebody behind it has been sent something of the stream, which another publisher has
-     * to continue. */
+    /*
+     * Whether a player of the sink has been sent a part of the stream, which another publisher has
+     * to continue.
+     */
     bool (*has_begun)(const struct stream_sink *sink, const struct stream *stream);
 
     /* Blocks are used up: asks for those back that are lent. */

@@ -1,14 +1,14 @@
 /*
- * The time that a stream's players are told: the publisher's own and an offset for each track,
- * which make it go on across publishers, and across jumps of a publisher's timestamps. Knows
- * neither packets nor sockets, and is told the time. All times are milliseconds in the circle of 32
- * bits, so a wrap is no jump.
+ * The timestamps that players get: the publisher's own and an offset for each track, so that time
+ * continues across publishers and across jumps of a publisher's timestamps. No packets, no sockets
+ * and no clock: the caller passes the time. All times are milliseconds modulo 2^32, so a wrap is
+ * not a jump.
  *
- * A jump is a frame that is further from where its track, and the stream, has been than the
- * threshold, and, forward, than time has gone meanwhile: silence is no jump. The track goes on
- * where the stream is. The other track jumps a little later, or earlier; it is then given the same
- * offset, where that brings it near, so tracks that jump together stay together. Presentation is
- * not touched: it is told relative to decoding.
+ * A jump is a frame with a distance above the threshold from the last times of its track and of the
+ * stream; for a jump forward, the elapsed time is subtracted: a pause is not a jump. The track then
+ * continues at the stream's time. The other track jumps a little later or earlier, and gets the
+ * same offset if that brings it near, so tracks that jump together stay together. Presentation
+ * times are not changed: they are relative to decoding times.
  */
 #ifndef SLUICED_TIMELINE_H
 #define SLUICED_TIMELINE_H
@@ -22,7 +22,7 @@ enum {
     TIMELINE_TRACKS,
 
     TIMELINE_REORDER = 2000, /* the longest that a picture is decoded before it is shown */
-    /* between what was before a jump, or another publisher, and what comes then */
+    /* from the last frame before a jump, or of another publisher, to the next frame */
     TIMELINE_STEP = 40,
 };
 

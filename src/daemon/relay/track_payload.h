@@ -1,6 +1,7 @@
 /*
- * Payloads of one track each: of a tag that holds many, or without the id for players that know no
- * tracks. A few bytes of header, and the track's bytes by reference. Its worker's thread only.
+ * Payloads of single tracks: of a tag with several tracks, or without the id for players that do
+ * not support tracks. A few bytes of header, and the track's bytes by reference. Its worker's
+ * thread only.
  */
 #ifndef SLUICED_TRACK_PAYLOAD_H
 #define SLUICED_TRACK_PAYLOAD_H

@@ -1,12 +1,12 @@
 /*
- * The tracks of one kind, video or audio, that a stream has: Enhanced RTMP's multitrack gives each
- * an id; a tag that names none is of track 0. Each has a place by which its decoder's header is
- * found; track 0 has the first. One of them is the main track: players that know no tracks are sent
- * that one, and cached groups begin with its key frames. It is track 0, or the lowest id that has
- * come by the time that the stream's players are started.
+ * The tracks of one kind, video or audio, of a stream: Enhanced RTMP's multitrack gives each an id;
+ * a tag without one belongs to track 0. Each has a slot for its decoder's header; track 0 has the
+ * first. One of them is the main track, which players get that do not support tracks, and with
+ * which cached groups begin. It is track 0, or the lowest id present when the stream's players are
+ * started.
  *
- * Headers and metadata have versions: the same bytes in the same place have the same, also of the
- * next publisher. So players are not sent again what they have.
+ * Headers and metadata have versions: the same bytes in the same slot have the same version, also
+ * from the next publisher. So players do not get headers again that they have.
  */
 #ifndef SLUICED_TRACKS_H
 #define SLUICED_TRACKS_H

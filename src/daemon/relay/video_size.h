@@ -1,5 +1,7 @@
-/* How large a stream's pictures are: by its metadata, or else by the decoder's configuration (the
- * SPS). */
+/*
+ * The size of a stream's pictures: from its metadata, or from the decoder's configuration (the
+ * SPS).
+ */
 #ifndef SLUICED_VIDEO_SIZE_H
 #define SLUICED_VIDEO_SIZE_H
 
