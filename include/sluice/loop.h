@@ -77,7 +77,10 @@ typedef struct sluice_loop_stats {
     const char *backend; /**< "io_uring" or "epoll". */
     /**
      * Features in use, words separated by spaces; "fixed-buffers" appears once a slab is
-     * registered. Owned by the loop.
+     * registered, "eventfd-rearm" once sluice_loop_fd() was called on a kernel whose eventfds of
+     * io_uring fire once only (some 6.12: they are registered again each turn), and
+     * "bundle-rejected" says that the kernel offers receive bundles that did not pass the test.
+     * Owned by the loop.
      */
     const char *features;
     uint64_t turns;       /**< Turns run. */

@@ -483,6 +483,11 @@ int io_uring_register_eventfd(struct io_uring *user, int fd) {
     return -EINVAL;
 }
 
+int io_uring_unregister_eventfd(struct io_uring *user) {
+    (void)user;
+    return -EINVAL;
+}
+
 int io_uring_register_buf_ring(struct io_uring *user, struct io_uring_buf_reg *registration, unsigned flags) {
     struct ring *ring = ring_of(user);
     (void)flags;

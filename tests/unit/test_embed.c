@@ -7,9 +7,13 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +21,7 @@
 
 #include <sluice/conn.h>
 
+#include "backends/uring_abi.h"
 #include "support/echo.h"
 #include "support/sockets.h"
 
@@ -30,6 +35,58 @@ enum {
     QUIET_TURNS = 100, /* more than a loop needs to come to rest */
     REST_TURNS = 6,    /* more than it needs after one event */
 };
+
+/* A kernel that signals a registered eventfd once and never again: what it signals is another one,
+ * of which one signal is passed on. */
+static bool signals_once;
+static struct {
+    pthread_t thread;
+    int from, to;
+    atomic_bool ends;
+} passing = {.from = -1};
+
+int __real_io_uring_register_eventfd(struct io_uring *ring, int fd);
+int __wrap_io_uring_register_eventfd(struct io_uring *ring, int fd);
+int __real_io_uring_unregister_eventfd(struct io_uring *ring);
+int __wrap_io_uring_unregister_eventfd(struct io_uring *ring);
+
+static void *pass_one(void *unused) {
+    uint64_t one = 1;
+    assert_int_equal(read(passing.from, &one, sizeof one), sizeof one);
+    one = 1;
+    if (!atomic_load(&passing.ends))
+        assert_int_equal(write(passing.to, &one, sizeof one), sizeof one);
+    return unused;
+}
+
+static void end_passing(void) {
+    const uint64_t one = 1;
+    if (passing.from < 0)
+        return;
+    atomic_store(&passing.ends, true);
+    assert_int_equal(write(passing.from, &one, sizeof one), sizeof one);
+    assert_int_equal(pthread_join(passing.thread, NULL), 0);
+    close(passing.from);
+    passing.from = -1;
+}
+
+int __wrap_io_uring_register_eventfd(struct io_uring *ring, int fd) {
+    if (!signals_once)
+        return __real_io_uring_register_eventfd(ring, fd);
+    end_passing();
+    passing.from = eventfd(0, EFD_CLOEXEC);
+    assert_true(passing.from >= 0);
+    passing.to = fd;
+    atomic_store(&passing.ends, false);
+    assert_int_equal(pthread_create(&passing.thread, NULL, pass_one, NULL), 0);
+    return __real_io_uring_register_eventfd(ring, passing.from);
+}
+
+int __wrap_io_uring_unregister_eventfd(struct io_uring *ring) {
+    int error = __real_io_uring_unregister_eventfd(ring);
+    end_passing();
+    return error;
+}
 
 static bool is_readable(sluice_loop *loop) {
     struct pollfd watched = {.fd = sluice_loop_fd(loop), .events = POLLIN};
@@ -570,6 +627,41 @@ static void turns_that_wait_go_on_working(void **state) {
     loop_rig_close(&rig);
 }
 
+/* Linux 6.12.117: each arrival wakes the host all the same, and the features say how. */
+static void a_kernel_that_signals_once_wakes_the_host_each_time(void **state) {
+    (void)state;
+    loop_rig rig;
+    watched_conn w;
+    sluice_loop_stats stats = {.size = sizeof stats};
+    const sluice_loop_options options = {.size = sizeof options, .backend = SLUICE_BACKEND_URING};
+    loop_rig_open(&rig, NULL, &options, GUARD);
+    sluice_loop_get_stats(rig.loop, &stats);
+    if (!strstr(stats.features, "defer-taskrun")) {
+        loop_rig_close(&rig);
+        print_message("skipped: only task work that is deferred is concerned\n");
+        skip();
+    }
+    const char *before = stats.features;
+    assert_null(strstr(before, "eventfd-rearm"));
+    signals_once = true;
+    assert_true(sluice_loop_fd(rig.loop) >= 0);
+    sluice_loop_get_stats(rig.loop, &stats);
+    assert_non_null(strstr(stats.features, "eventfd-rearm"));
+    assert_null(strstr(before, "eventfd-rearm"));
+    watched_open(&w, rig.loop);
+    host_until_rest(rig.loop);
+    for (unsigned i = 1; i <= 20; i++) {
+        sockets_write(w.peer, "a", 1);
+        host_until_count(rig.loop, &w.data, i);
+        host_until_rest(rig.loop);
+    }
+    close(w.peer);
+    host_until_count(rig.loop, &w.ended, 1);
+    loop_rig_close(&rig);
+    end_passing();
+    signals_once = false;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_is_one_descriptor),
@@ -586,6 +678,7 @@ int main(void) {
         cmocka_unit_test(who_waits_for_blocks_goes_on),
         cmocka_unit_test(a_host_may_wait_with_epoll),
         cmocka_unit_test(turns_that_wait_go_on_working),
+        cmocka_unit_test(a_kernel_that_signals_once_wakes_the_host_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ bool uring_is_fixed(uring *u, uint32_t slab) {
         bool fixed = io_uring_register_buffers_update_tag(&u->ring, slab, &memory, &tag, 1) == 1;
         u->slabs[slab] = fixed ? SLAB_FIXED : SLAB_PLAIN;
         if (fixed)
-            u->stats.features = u->fixed_text;
+            uring_show_feature(u, URING_SHOWS_FIXED);
     }
     return u->slabs[slab] == SLAB_FIXED;
 }
@@ -76,37 +76,6 @@ static void wake(sluice_backend *backend) {
         (void)!write(notice_fd, &one, sizeof one);
 }
 
-/*
- * The ring's own descriptor does not do: with deferred task work a completion is posted when its
- * owner enters the kernel, and until then those who watch the ring through epoll are not told that
- * one is due. A registered eventfd is.
- */
-static int descriptor(sluice_backend *backend) {
-    uring *u = of(backend);
-    int fd = atomic_load(&u->notice_fd);
-    if (fd >= 0)
-        return fd;
-    /* Readable from the start: what was asked for so far waits for a turn. */
-    fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    int error = io_uring_register_eventfd(&u->ring, fd);
-    if (error) {
-        close(fd);
-        return error;
-    }
-    atomic_store(&u->notice_fd, fd);
-    return fd;
-}
-
-/* Before anything is looked at: what comes later makes the descriptor readable again. */
-static void clear_notice(uring *u) {
-    uint64_t count;
-    int fd = atomic_load(&u->notice_fd);
-    if (fd >= 0)
-        (void)!read(fd, &count, sizeof count);
-}
-
 static void block_released(void *context) {
     wake(context);
 }
@@ -118,14 +87,22 @@ static void slab_ahead(void *context, const struct iovec *memory) {
 
 static const pool_observer observer = {.slab_ahead = slab_ahead, .released = block_released};
 
-/* Both texts there are, so that one that was given out does not change: stats() has the one that is
+/* All texts there are, so that one that was given out does not change: stats() has the one that is
  * true. */
 static void describe(uring *u, unsigned flags) {
-    snprintf(u->features_text, sizeof u->features_text, "%s%s%s%s", u->features.multishot ? "multishot" : "single-shot",
-             u->features.bundle ? " bundle" : "", flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
-             flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "");
-    snprintf(u->fixed_text, sizeof u->fixed_text, "%s fixed-buffers", u->features_text);
-    u->stats.features = u->features_text;
+    const char *bundle = u->features.bundle ? " bundle" : u->features.bundle_rejected ? " bundle-rejected" : "";
+    for (unsigned shown = 0; shown < URING_SHOWN; shown++)
+        snprintf(u->features_text[shown], sizeof u->features_text[shown], "%s%s%s%s%s%s",
+                 u->features.multishot ? "multishot" : "single-shot", bundle,
+                 flags & IORING_SETUP_DEFER_TASKRUN ? " defer-taskrun" : "",
+                 flags & IORING_SETUP_SINGLE_ISSUER ? " single-issuer" : "",
+                 shown & URING_SHOWS_FIXED ? " fixed-buffers" : "", shown & URING_SHOWS_REARM ? " eventfd-rearm" : "");
+    uring_show_feature(u, 0);
+}
+
+void uring_show_feature(uring *u, unsigned feature) {
+    u->shown |= feature;
+    u->stats.features = u->features_text[u->shown];
 }
 
 /*
@@ -541,7 +518,8 @@ static int64_t may_wait(const sluice_backend *backend) {
     /* What starved has waited for a window already, and would wait for one more whenever the ring
      * has blocks again. */
     /* Without its read, a wake-up would not end the wait. */
-    if (u->told || u->cancels_due || (u->enabled && !u->wake_armed) || (u->overdue && u->window.length > 0))
+    if (u->told || u->cancels_due || u->notice_lost || (u->enabled && !u->wake_armed) ||
+        (u->overdue && u->window.length > 0))
         return 0;
     /* To be looked at, which the next turn does before it waits. */
     if (u->promised.first)
@@ -638,7 +616,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     int error = u->enabled ? 0 : enable(u);
     if (error)
         return error;
-    clear_notice(u);
+    uring_notice_clear(u);
     if (u->cancels_due)
         send_due_cancels(u);
     if (!u->wake_armed)
@@ -671,6 +649,10 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     u->stats.completions += count;
     report_idle(u);
     return 0;
+}
+
+static int descriptor(sluice_backend *backend) {
+    return uring_notice_fd(of(backend));
 }
 
 static void get_stats(const sluice_backend *backend, backend_stats *ret_stats) {

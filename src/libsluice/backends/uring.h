@@ -25,8 +25,9 @@ enum {
 
 /* What the kernel can do; tried by uring_probe(). */
 typedef struct uring_features {
-    bool multishot; /* one receive completes many times (Linux 6.0) */
-    bool bundle;    /* and fills several blocks at once (6.10) */
+    bool multishot;       /* one receive completes many times (Linux 6.0) */
+    bool bundle;          /* and fills several blocks at once (6.10) */
+    bool bundle_rejected; /* the kernel offers that, and the probe has not seen it work */
 } uring_features;
 
 /* The ring of blocks of one size that the kernel takes from, and who uses it. A block's id is its
@@ -56,6 +57,13 @@ typedef struct buffer_ring {
     uint64_t starved_since; /* milliseconds; 0 while receives get blocks */
 } buffer_ring;
 
+/* What the text of the features gets when it is first used. */
+enum uring_shown {
+    URING_SHOWS_FIXED = 1, /* a slab is registered */
+    URING_SHOWS_REARM = 2, /* the host's eventfd is registered again in each turn */
+    URING_SHOWN = 4,       /* combinations */
+};
+
 /* Of the pool's slabs; set by uring_is_fixed(), at the first read of a file that could name its
  * memory. */
 enum slab_state {
@@ -68,12 +76,12 @@ typedef struct uring {
     sluice_backend base;
     struct io_uring ring;
     uring_features features;
-    char features_text[96];
-    char fixed_text[112]; /* the same, once a slab is registered */
-    bool deferred;        /* the kernel works for the ring only when it is entered */
-    bool enabled;         /* the first turn binds the ring to its thread */
-    bool registered;      /* the table of fixed buffers exists */
-    uint8_t *slabs;       /* enum slab_state of each */
+    char features_text[URING_SHOWN][128];
+    unsigned shown;  /* of enum uring_shown */
+    bool deferred;   /* the kernel works for the ring only when it is entered */
+    bool enabled;    /* the first turn binds the ring to its thread */
+    bool registered; /* the table of fixed buffers exists */
+    uint8_t *slabs;  /* enum slab_state of each */
     batch_window window;
     /* a window brought more small pieces than connections; set and cleared at its end */
     bool dribbles;
@@ -114,6 +122,8 @@ typedef struct uring {
     uint64_t wake_value;
     atomic_bool wake_sent;
     /* readable when the host of an embedded loop is to run a turn; -1 when there is no host */
+    bool notice_rearms; /* a registered eventfd is signalled once only: uring_notice.c */
+    bool notice_lost;   /* it could not be registered again; the next turn tries */
     atomic_int notice_fd;
 
     backend_stats stats;
@@ -171,6 +181,16 @@ bool uring_is_fixed(uring *u, uint32_t slab);
 
 /* Tries what the kernel can do, on a ring and a socket pair of its own. 0 or -errno. */
 int uring_probe(const struct io_uring_params *params, uring_features *ret_features);
+
+/* The text of the features has this one, too, from now on. */
+void uring_show_feature(uring *u, unsigned feature);
+
+/* The descriptor that the host of an embedded loop watches, made at the first call, or -errno:
+ * uring_notice.c. */
+int uring_notice_fd(uring *u);
+
+/* Before anything is looked at in a turn: what comes later makes the descriptor readable again. */
+void uring_notice_clear(uring *u);
 
 /* Receiving: uring_receive.c */
 

@@ -96,19 +96,38 @@ typedef struct receive {
     int result;     /* of the completion */
 } receive;
 
-/* Two and a half blocks' worth, by a socket pair. */
-static int receive_once(probe *p, void *user) {
+/* A socket that has received two and a half blocks' worth: of TCP, or where there is no loopback
+ * one of a pair, whose other one is @ret_peer (else -1). */
+static int open_received(int *ret_fd, int *ret_peer) {
     static const char bytes[PROBE_ONCE];
-    receive *once = user;
     int sockets[2];
+    *ret_peer = -1;
+    if (probe_socket_open(bytes, sizeof bytes, sizeof bytes - 1, ret_fd) == 0)
+        return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
         return -errno;
-    arm(p, sockets[0], once->flags);
-    int error = write(sockets[1], bytes, sizeof bytes) == (ssize_t)sizeof bytes ? 0 : -errno;
-    if (!error)
-        error = wait_once(p, &once->result, &once->flags);
-    close(sockets[0]);
-    close(sockets[1]);
+    if (write(sockets[1], bytes, sizeof bytes) != (ssize_t)sizeof bytes) {
+        int error = -errno;
+        close(sockets[0]);
+        close(sockets[1]);
+        return error;
+    }
+    *ret_fd = sockets[0];
+    *ret_peer = sockets[1];
+    return 0;
+}
+
+static int receive_once(probe *p, void *user) {
+    receive *once = user;
+    int fd, peer;
+    int error = open_received(&fd, &peer);
+    if (error)
+        return error;
+    arm(p, fd, once->flags);
+    error = wait_once(p, &once->result, &once->flags);
+    close(fd);
+    if (peer >= 0)
+        close(peer);
     return error;
 }
 
@@ -177,14 +196,15 @@ static int try_bundles(void) {
 
 int uring_probe(const struct io_uring_params *params, uring_features *ret_features) {
     /* The best first: each try takes locked memory that is given back only some time later. */
-    if (params->features & IORING_FEAT_RECVSEND_BUNDLE && try_bundles() == 0) {
+    bool offered = params->features & IORING_FEAT_RECVSEND_BUNDLE;
+    if (offered && try_bundles() == 0) {
         *ret_features = (uring_features){.multishot = true, .bundle = true};
         return 0;
     }
     receive once = {.flags = IORING_RECV_MULTISHOT};
     int error = try_on_ring(receive_once, &once);
     if (!error && once.result == PROBE_BLOCK && (once.flags & IORING_CQE_F_MORE)) {
-        *ret_features = (uring_features){.multishot = true};
+        *ret_features = (uring_features){.multishot = true, .bundle_rejected = offered};
         return 0;
     }
     once = (receive){0};
@@ -193,6 +213,6 @@ int uring_probe(const struct io_uring_params *params, uring_features *ret_featur
         return error;
     if (once.result != PROBE_BLOCK || !(once.flags & IORING_CQE_F_BUFFER))
         return -EOPNOTSUPP;
-    *ret_features = (uring_features){0};
+    *ret_features = (uring_features){.bundle_rejected = offered};
     return 0;
 }
