@@ -27,6 +27,7 @@
 #include <sluice/conn.h>
 #include <sluice/flv.h>
 
+#include "backends/uring_abi.h"
 #include "memory/pool.h"
 #include "support/sockets.h"
 
@@ -480,6 +481,31 @@ static bool is_alive(sluice_loop *loop) {
     return count == 5;
 }
 
+/* Linux 6.1 and 6.12 do not count the memory of rings as locked: then nothing is in the way. */
+static bool counts_rings(void) {
+    struct io_uring ring;
+    int error = io_uring_queue_init(8, &ring, 0);
+    if (!error)
+        io_uring_queue_exit(&ring);
+    return error == -ENOMEM;
+}
+
+static const char *what_is_wrong_without_obstacle(void) {
+    sluice_pool *pool;
+    sluice_loop *loop = NULL;
+    if (sluice_pool_new(&(sluice_pool_options){.size = sizeof(sluice_pool_options), .no_huge_pages = true}, &pool) < 0)
+        return "no pool";
+    if (sluice_loop_new(pool, NULL, &loop) < 0)
+        return "no loop";
+    if (strcmp(stats_of(loop).backend, "io_uring") != 0 || stats_of(loop).fallback_error != 0)
+        return "the default is not io_uring";
+    if (!is_alive(loop))
+        return "io_uring does not receive";
+    sluice_loop_free(loop);
+    sluice_pool_free(pool);
+    return NULL;
+}
+
 static const char *what_is_wrong(int error) {
     sluice_pool *pool;
     sluice_loop *loop = NULL;
@@ -549,7 +575,7 @@ static int meet(const obstacle *o) {
     hang_guard(GUARD);
     if ((o->call ? forbid(o->call, -o->error) : lock_nothing()) < 0)
         return SKIPPED;
-    const char *wrong = what_is_wrong(o->error);
+    const char *wrong = o->call || counts_rings() ? what_is_wrong(o->error) : what_is_wrong_without_obstacle();
     if (wrong)
         fprintf(stderr, "%s: system call %u, %s\n", wrong, o->call, strerror(-o->error));
     return wrong ? 1 : 0;

@@ -103,8 +103,11 @@ static bool peer_gives(supply *s) {
     s->come += n;
     if (s->come == s->until && s->ending != END_NONE && !s->ended) {
         s->ended = true;
-        if (s->ending == END_RESET)
+        if (s->ending == END_RESET) {
+            /* What its kernel has not sent by then a reset discards. */
+            sockets_wait_delivered(s->peer);
             sockets_reset_on_close(s->peer);
+        }
         close(s->peer);
         return true;
     }

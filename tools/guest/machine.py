@@ -5,6 +5,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -102,6 +103,8 @@ class Guest:
 
     def _write_control(self, folder, command, environment):
         settings = {"TREE": self.tree, "OUTPUT": self.output, "MODULES": self.kernel.modules}
+        # Those of this machine: a kernel by itself allows 4096.
+        settings["DESCRIPTORS"], settings["MOST_DESCRIPTORS"] = resource.getrlimit(resource.RLIMIT_NOFILE)
         (folder / "settings").write_text("".join("%s=%s\n" % (name, shlex.quote(str(value)))
                                                  for name, value in settings.items()), encoding="utf-8")
         kept = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
