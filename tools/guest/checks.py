@@ -48,7 +48,7 @@ def plan(root, build, smoke, pattern):
     checks = [check for check in checks if not pattern or re.search(pattern, check["name"])]
     if not checks:
         raise Failed("no check matches %s" % pattern)
-    return {"checks": checks, "folder": str(build)}
+    return {"checks": checks}
 
 
 class _Results:
@@ -137,27 +137,39 @@ def print_failures(runs):
     return status
 
 
+def keep(folder, one):
+    """Keeps a run's results beside those of earlier ones; a run with the latest result of each check."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (one["kernel"] + ".json")
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"results": {}, "features": "?"}
+    today = datetime.date.today().isoformat()
+    kept["results"] |= {name: {"status": result["status"], "date": today} for name, result in one["results"].items()}
+    if one["features"] != "?":
+        kept["features"] = one["features"]
+    path.write_text(json.dumps(kept, indent=1, sort_keys=True), encoding="utf-8")
+    return {**one, **kept}
+
+
 def _cells(cells):
     return "| " + " | ".join(cells) + " |\n"
 
 
-def report(runs):
-    """tests/reports/kernels.md."""
-    names = _names(runs)
-    text = "# Kernels\n\nWritten by `tools/kernels --report` on %s; `tools/guest/README.md` says what it runs.\n\n" % \
-        datetime.date.today().isoformat()
+def report(runs, names):
+    """tests/reports/kernels.md, of what keep() has returned; names: of all checks."""
+    dates = sorted({result["date"] for one in runs for result in one["results"].values()})
+    text = "# Kernels\n\nWritten by `tools/kernels --report`; `tools/guest/README.md` says what it runs. " \
+        "Each result is the latest of its check on\nthat kernel (%s).\n\n" % " to ".join(sorted({dates[0], dates[-1]}))
     text += _cells(["", *(one["kernel"] for one in runs)]) + _cells(["---"] * (len(runs) + 1))
     rows = [("Debian's package", lambda one: "%s, %s" % (one["release"], one["version"])),
             ("started with", lambda one: "QEMU, %s" % {"kvm": "KVM", "tcg": "emulated (TCG)"}[one["acceleration"]]),
             ("features that the daemon found", lambda one: one["features"]),
             ("checks passed", lambda one: "%d of %d" % (
-                sum(result["status"] == 0 for result in one["results"].values()),
-                len(one["results"]) + len(one["missing"])))]
+                sum(one["results"][name]["status"] == 0 for name in names if name in one["results"]), len(names)))]
     for name, cell in rows:
         text += _cells([name, *(cell(one) for one in runs)])
     text += "\n## Checks\n\n" + _cells(["check", *(one["kernel"] for one in runs)]) + _cells(["---"] * (len(runs) + 1))
     for name in names:
         text += _cells(["`%s`" % name if name.startswith("test_") else name,
                         *(_word(one["results"].get(name)) for one in runs)])
-    text += "\n`n/a`: the kernel does not have what the check is about.\n"
+    text += "\n`n/a`: the kernel does not have what the check is about. `-`: it was not run.\n"
     return text
