@@ -83,9 +83,11 @@ static void on_call(struct stream_sink *sink, enum hook hook) {
         break;
     case REMOVE_SELF:
         stream_remove_sink(stream, sink);
+        sink->next = NULL; /* it is the test's again */
         break;
     case REMOVE_OTHER:
         stream_remove_sink(stream, &probe->other->sink);
+        probe->other->sink.next = NULL;
         break;
     case ADD_OTHER:
         stream_add_sink(stream, &probe->other->sink);
@@ -486,19 +488,20 @@ static void may_add_another(void **state) {
 /* One that is removed and added again is not called a second time. */
 static void may_add_itself_again(void **state) {
     (void)state;
-    for (enum hook hook = 0; hook < HOOKS; hook++) {
-        sink_rig rig;
-        rig_open(&rig);
-        add(&rig, 'a', SINK_PLAYERS);
-        struct probe *probe = add(&rig, 'x', SINK_PLAYERS);
-        add(&rig, 'b', SINK_PLAYERS);
-        probe->hook = hook;
-        probe->act = ADD_AGAIN;
-        call(&rig, hook);
-        for (const char *name = "axb"; *name; name++)
-            assert_int_equal(called(&rig, *name, hook), 1);
-        rig_close(&rig);
-    }
+    for (enum hook hook = 0; hook < HOOKS; hook++)
+        for (unsigned place = 0; place < 3; place++) {
+            sink_rig rig;
+            rig_open(&rig);
+            struct probe *probes[3];
+            for (unsigned i = 0; i < 3; i++)
+                probes[i] = add(&rig, (char)('a' + i), SINK_PLAYERS);
+            probes[place]->hook = hook;
+            probes[place]->act = ADD_AGAIN;
+            call(&rig, hook);
+            for (const char *name = "abc"; *name; name++)
+                assert_int_equal(called(&rig, *name, hook), 1);
+            rig_close(&rig);
+        }
 }
 
 /* A frame that is lost while another one is given out: sinks that leave then are not called for the
