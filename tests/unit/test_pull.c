@@ -19,10 +19,9 @@
 
 enum { START = 1000000 };
 
-static void answer_all(struct pull_machine *machine, uint64_t now) {
+static void play(struct pull_machine *machine, uint64_t now) {
     pull_connected(machine, now);
-    while (machine->state != PULL_PLAYING)
-        pull_answered(machine, now, false);
+    pull_started(machine, now);
 }
 
 static void steps_in_order(void **state) {
@@ -32,36 +31,34 @@ static void steps_in_order(void **state) {
     assert_int_equal(machine.state, PULL_IDLE);
     assert_int_equal(pull_tick(&machine, START, false), PULL_CONNECT);
     pull_connected(&machine, START);
-    static const struct {
-        bool more;
-        enum pull_state next;
-    } rows[] = {{true, PULL_DESCRIBE}, {true, PULL_SETUP},    {true, PULL_SETUP},
-                {false, PULL_PLAY},    {false, PULL_PLAYING}, {false, PULL_PLAYING}};
-    assert_int_equal(machine.state, PULL_OPTIONS);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        pull_answered(&machine, START + i, rows[i].more);
-        assert_int_equal(machine.state, rows[i].next);
-        assert_int_equal(pull_tick(&machine, START + i, false), PULL_NOTHING);
-    }
+    assert_int_equal(machine.state, PULL_NEGOTIATING);
+    assert_int_equal(pull_tick(&machine, START, false), PULL_NOTHING);
+    pull_started(&machine, START);
+    assert_int_equal(machine.state, PULL_PLAYING);
+    assert_int_equal(pull_tick(&machine, START, false), PULL_NOTHING);
 }
 
-/* Each step alone may take so long; credentials begin its time anew. */
+/* Each step alone may take so long, of the connection and of as many as the protocol has. */
 static void every_step_has_its_time(void **state) {
     (void)state;
-    for (enum pull_state step = PULL_CONNECTING; step <= PULL_PLAY; step++) {
-        struct pull_machine machine;
-        pull_machine_init(&machine, false, START);
-        pull_tick(&machine, START, false);
-        if (step > PULL_CONNECTING)
-            pull_connected(&machine, START);
-        while (machine.state != step)
-            pull_answered(&machine, START, false);
-        assert_int_equal(pull_tick(&machine, START + PULL_STEP_MS - 1, false), PULL_NOTHING);
-        pull_asked_again(&machine, START + PULL_STEP_MS - 1);
-        assert_int_equal(pull_tick(&machine, START + PULL_STEP_MS, false), PULL_NOTHING);
-        assert_int_equal(pull_tick(&machine, START + 2 * PULL_STEP_MS - 1, false), PULL_GIVE_UP);
-        pull_failed(&machine, START, 0);
-        assert_int_equal(machine.state, PULL_BACKOFF);
+    struct pull_machine machine;
+    uint64_t now = START;
+    pull_machine_init(&machine, false, now);
+    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    /* What is no step does not begin its time anew. */
+    pull_step_begun(&machine, now + 1);
+    for (unsigned steps = 0; steps < 6; steps++) {
+        struct pull_machine late = machine;
+        assert_int_equal(pull_tick(&machine, now + PULL_STEP_MS - 1, false), PULL_NOTHING);
+        assert_int_equal(pull_tick(&late, now + PULL_STEP_MS, false), PULL_GIVE_UP);
+        pull_failed(&late, now + PULL_STEP_MS, 0);
+        assert_int_equal(late.state, PULL_BACKOFF);
+        now += PULL_STEP_MS - 1;
+        if (steps == 0)
+            pull_connected(&machine, now);
+        else
+            pull_step_begun(&machine, now);
+        assert_int_equal(machine.state, PULL_NEGOTIATING);
     }
 }
 
@@ -83,12 +80,12 @@ static void waits_longer_each_time(void **state) {
         assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
     }
     /* One that plays for a moment only is no better. */
-    answer_all(&machine, now);
+    play(&machine, now);
     pull_failed(&machine, now + PULL_STABLE_MS - 1, 0);
     assert_int_equal(machine.retry_at - machine.since, 24000);
     now = machine.retry_at;
     assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
-    answer_all(&machine, now);
+    play(&machine, now);
     pull_failed(&machine, now + PULL_STABLE_MS, 0);
     assert_int_equal(machine.retry_at - machine.since, 1000);
     assert_int_equal(machine.failures, 1);
@@ -101,8 +98,7 @@ static void silence_and_keep_alive(void **state) {
     pull_tick(&machine, START, false);
     pull_connected(&machine, START);
     pull_set_timeout(&machine, 8);
-    while (machine.state != PULL_PLAYING)
-        pull_answered(&machine, START, false);
+    pull_started(&machine, START);
     assert_int_equal(pull_tick(&machine, START + 3999, false), PULL_NOTHING);
     assert_int_equal(pull_tick(&machine, START + 4000, false), PULL_KEEP_ALIVE);
     assert_int_equal(pull_tick(&machine, START + 7999, false), PULL_NOTHING);
@@ -121,7 +117,7 @@ static void on_demand(void **state) {
     uint64_t now = START + 100001;
     assert_int_equal(pull_wanted(&machine, now), PULL_CONNECT);
     assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
-    answer_all(&machine, now);
+    play(&machine, now);
     pull_media(&machine, now + PULL_LINGER_MS);
     assert_int_equal(pull_tick(&machine, now + PULL_LINGER_MS, true), PULL_NOTHING);
     assert_int_equal(pull_tick(&machine, now + 2 * PULL_LINGER_MS - 1, false), PULL_NOTHING);
@@ -250,7 +246,7 @@ static void files_are_read(void **state) {
         mode_t mode;
     } rows[] = {{"# cameras\n\nrtsp://u:secret@h/a =x\r\nrtsp://h/b=y,on-demand", NULL, 0600},
                 {"rtsp://u:secret@h/a=x\n", "others may read it", 0640},
-                {"rtsp://u:secret@h/a=x\n\nrtsp://u:secret@h/b\n", ":3: expected rtsp://", 0600}};
+                {"rtsp://u:secret@h/a=x\n\nrtsp://u:secret@h/b\n", ":3: expected URL=NAME", 0600}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char path[] = "/tmp/test_pull.XXXXXX", error[SECRET_FILE_ERROR] = "";
         int fd = mkstemp(path);

@@ -161,7 +161,9 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     json_put_unsigned(json, "id", pull->id);
     json_put_string(json, "stream", pull->stream);
     json_put_string(json, "from", pull->place);
+    json_put_string(json, "type", pull->type);
     json_put_string(json, "state", pull_state_name(pull->state));
+    json_put_optional(json, "step", pull->step);
     json_put_real(json, "state_seconds", seconds(pull->state_ms));
     json_put_string(json, "mode", pull->on_demand ? "on-demand" : "always");
     json_put_string(json, "source", pull->source == PULL_CONFIGURED ? "configuration" : "api");

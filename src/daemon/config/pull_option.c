@@ -9,8 +9,6 @@
 
 #include "shared/text.h"
 
-static const char expected[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH=NAME or ...=NAME,on-demand";
-static const char bad_url[] = "expected rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH";
 static const char bad_name[] = "expected a stream's name such as live/cam";
 static const char too_long[] = "the URL, the host, the user's name or the password is too long";
 static const char not_plain[] = "a user's name has no colon, quote, backslash and control bytes, a password no control "
@@ -34,7 +32,7 @@ static const char *read_url(const char *url, size_t length, struct pull_option *
     option->type = pull_type_find(url, length);
     int error = option->type ? option->type->parse(url, length, &option->target, &user) : -EPROTO;
     if (error)
-        return error == -EMSGSIZE ? too_long : bad_url;
+        return error == -EMSGSIZE ? too_long : pull_type_expected_url();
     return user.length > 0 ? read_user(user, option) : NULL;
 }
 
@@ -58,14 +56,14 @@ static const char *read_option(const char *text, struct pull_option *option) {
         length -= strlen(on_demand);
     const char *equals = memrchr(text, '=', length);
     if (!equals)
-        return expected;
+        return pull_type_expected_option();
     size_t url = (size_t)(equals - text);
     while (url > 0 && (text[url - 1] == ' ' || text[url - 1] == '\t'))
         url--;
     const char *wrong = pull_option_read(option, text, url, equals + 1, (size_t)(text + length - equals) - 1, has_word);
-    return wrong == bad_url    ? expected
-           : wrong == bad_name ? "expected a stream's name such as live/cam behind the last \"=\""
-                               : wrong;
+    return wrong == pull_type_expected_url() ? pull_type_expected_option()
+           : wrong == bad_name               ? "expected a stream's name such as live/cam behind the last \"=\""
+                                             : wrong;
 }
 
 static int make_room(struct pull_options *options) {

@@ -168,6 +168,8 @@ static void take_pull(const struct pull *pull, void *user) {
     struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
+        .type = pull->option.type->scheme,
+        .step = machine->state == PULL_NEGOTIATING ? pull->step : NULL,
         .state = machine->state,
         .state_ms = now - machine->since,
         .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,

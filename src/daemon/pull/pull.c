@@ -137,12 +137,17 @@ static int prepare(void *component, const struct options *options, void **ret_pr
     return 0;
 }
 
-void pull_log_state(const struct pull *pull) {
+static void log_state(const struct pull *pull) {
     enum pull_state state = pull->machine.state;
     enum log_level level = state == PULL_BACKOFF                         ? LOG_WARNING
                            : state == PULL_IDLE || state == PULL_PLAYING ? LOG_INFO
                                                                          : LOG_DEBUG;
     const char *name = pull_state_name(state);
+    if (state == PULL_NEGOTIATING) {
+        LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name},
+            {"step", pull->step ? pull->step : "-"});
+        return;
+    }
     if (state != PULL_BACKOFF) {
         LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name});
         return;
@@ -153,13 +158,27 @@ void pull_log_state(const struct pull *pull) {
         {"retry_ms", log_unsigned(wait).text});
 }
 
+void pull_begin_step(struct pull *pull, const char *step) {
+    const bool is_new = !pull->step || strcmp(pull->step, step) != 0;
+    pull_step_begun(&pull->machine, worker_now(pull->worker));
+    pull->step = step;
+    if (is_new)
+        log_state(pull);
+}
+
+void pull_begin_playing(struct pull *pull) {
+    pull_started(&pull->machine, worker_now(pull->worker));
+    pull->reason[0] = '\0';
+    log_state(pull);
+}
+
 void pull_fail(struct pull *pull, const char *reason) {
     uint32_t random = 0;
     pull->session = NULL;
     (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
     pull_failed(&pull->machine, worker_now(pull->worker), random);
-    pull_log_state(pull);
+    log_state(pull);
 }
 
 static bool is_taken(const struct pull *pull) {
@@ -169,7 +188,8 @@ static bool is_taken(const struct pull *pull) {
 
 static void begin_connecting(struct pull *pull) {
     const struct shared *shared = pulls_of(pull->worker)->shared;
-    pull_log_state(pull);
+    pull->step = NULL;
+    log_state(pull);
     if (pull->job_is_out) {
         /* A name server that takes its time: there is one question at a time. */
         pull_fail(pull, "the last attempt is still looking the name up");
@@ -249,12 +269,11 @@ static void leave(struct pull *pull, int error) {
 }
 
 static void give_up(struct pull *pull) {
-    static const char *const reasons[] = {
-        [PULL_CONNECTING] = "no connection in time", [PULL_OPTIONS] = "no answer to OPTIONS",
-        [PULL_DESCRIBE] = "no answer to DESCRIBE",   [PULL_SETUP] = "no answer to SETUP",
-        [PULL_PLAY] = "no answer to PLAY",           [PULL_PLAYING] = "no media for too long",
-    };
-    const char *reason = reasons[pull->machine.state];
+    char reason[PULL_REASON] = "no media for too long";
+    if (pull->machine.state == PULL_CONNECTING)
+        snprintf(reason, sizeof reason, "no connection in time");
+    else if (pull->machine.state == PULL_NEGOTIATING)
+        snprintf(reason, sizeof reason, "no answer to %s", pull->step ? pull->step : "the connection");
     leave(pull, -ETIMEDOUT);
     pull_fail(pull, reason);
 }
@@ -272,7 +291,7 @@ static void obey(struct pull *pull, enum pull_order order) {
     case PULL_LEAVE:
         leave(pull, 0);
         pull->reason[0] = '\0';
-        pull_log_state(pull);
+        log_state(pull);
         break;
     case PULL_GIVE_UP:
         give_up(pull);
@@ -284,7 +303,7 @@ static void obey(struct pull *pull, enum pull_order order) {
 static void halt(struct pull *pull, int error) {
     leave(pull, error);
     pull_stop(&pull->machine, worker_now(pull->worker));
-    pull_log_state(pull);
+    log_state(pull);
 }
 
 /* Its memory goes when the connector has nothing of it any more. */
@@ -336,7 +355,7 @@ static void resume(void *component) {
         if (pull->is_removed)
             continue;
         pull_resume(&pull->machine, worker_now(pull->worker));
-        pull_log_state(pull);
+        log_state(pull);
     }
 }
 

@@ -40,6 +40,7 @@ struct pull {
     bool job_is_out;         /* with the connector */
     bool is_removed;         /* it only waits for its job */
     struct session *session; /* NULL without a connection; as the type has made it */
+    const char *step;        /* of the type's, static, while it negotiates; or NULL */
     /* the camera has offered Digest once: it is not shown the password itself */
     bool has_digest;
     char reason[PULL_REASON]; /* why it failed last; empty before that, and when it plays */
@@ -83,7 +84,10 @@ void pull_fail(struct pull *pull, const char *reason);
 /* For its session, which has let go likewise: the camera is at another place. */
 void pull_redirect(struct pull *pull, const struct pull_target *target);
 
-/* For its session: the state is another; one line in the log. */
-void pull_log_state(const struct pull *pull);
+/* For its session, while it negotiates: what it waits for now. @step: one word; static */
+void pull_begin_step(struct pull *pull, const char *step);
+
+/* For its session: media come. */
+void pull_begin_playing(struct pull *pull);
 
 #endif

@@ -164,33 +164,21 @@ static void keep_alive(struct session *base) {
                 session->control);
 }
 
-/* The answer was good: what is asked next. @more: as of pull_answered() */
-static void proceed(struct pull_rtsp_session *session, bool more) {
-    struct pull *pull = session->pull;
-    enum pull_state before = pull->machine.state;
+/*
+ * The steps up to media: what can the camera do (OPTIONS), what does it send (DESCRIBE), on which
+ * channels (SETUP, once for each media), and, when the stream's name is taken, media (PLAY).
+ */
+static void ask_next(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {
+    pull_begin_step(session->pull, method_name(method));
+    ask_or_fail(session, method, url);
+}
+
+static void set_up_track(struct pull_rtsp_session *session) {
     char url[PULL_URL + 1];
-    pull_answered(&pull->machine, now_of(session), more);
-    if (pull->machine.state != before) {
-        if (pull->machine.state == PULL_PLAYING)
-            pull->reason[0] = '\0';
-        pull_log_state(pull);
-    }
-    switch (pull->machine.state) {
-    case PULL_DESCRIBE:
-        ask_or_fail(session, SLUICE_RTSP_DESCRIBE, pull->target.url);
-        break;
-    case PULL_SETUP:
-        if (rtsp_control_url(session->base_url, session->source.controls[session->track], url) < 0)
-            fail(session, -EMSGSIZE, "a control URL is too long");
-        else
-            ask_or_fail(session, SLUICE_RTSP_SETUP, url);
-        break;
-    case PULL_PLAY:
-        ask_or_fail(session, SLUICE_RTSP_PLAY, session->control);
-        break;
-    default:
-        break;
-    }
+    if (rtsp_control_url(session->base_url, session->source.controls[session->track], url) < 0)
+        fail(session, -EMSGSIZE, "a control URL is too long");
+    else
+        ask_next(session, SLUICE_RTSP_SETUP, url);
 }
 
 static bool find_track(struct pull_rtsp_session *session, uint32_t from) {
@@ -229,7 +217,7 @@ static void on_described(struct pull_rtsp_session *session, const sluice_rtsp_me
     if (rtsp_control_url(session->base_url, session->source.control, session->control) < 0 || !find_track(session, 0))
         fail(session, -EMSGSIZE, "a control URL is too long");
     else
-        proceed(session, true);
+        set_up_track(session);
 }
 
 /* The session's id, and how long it lasts. False where it cannot be taken. */
@@ -270,7 +258,7 @@ static void on_claimed(struct session *base, int error) {
     if (error)
         fail(session, error, "%s", publisher_error_text(error));
     else
-        proceed(session, false);
+        ask_next(session, SLUICE_RTSP_PLAY, session->control);
 }
 
 static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
@@ -289,22 +277,25 @@ static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_messa
         if (session->channels[i].set_up && session->channels[i].rtp >= most)
             most = session->channels[i].rtp + 1u;
     sluice_rtsp_set_channels(session->framer, (uint16_t)(most < 255 ? most + 1 : 256));
-    bool more = find_track(session, session->track + 1);
+    if (find_track(session, session->track + 1)) {
+        set_up_track(session);
+        return;
+    }
     /* Media may overtake the answer to PLAY. */
-    int result = more ? 0 : rtsp_source_publish(&session->source, &session->base, name, on_claimed);
+    int result = rtsp_source_publish(&session->source, &session->base, name, on_claimed);
     if (result == -EUSERS)
         server_count_reject(session->base.worker->server, REJECT_STREAMS);
     if (result < 0)
         fail(session, result, "%s", publisher_error_text(result));
     else if (result == 0)
-        proceed(session, more);
+        ask_next(session, SLUICE_RTSP_PLAY, session->control);
 }
 
 static void on_challenge(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     int error = rtsp_login_take(&session->login, reply);
     session->pull->has_digest = session->login.has_digest;
     if (!error) {
-        pull_asked_again(&session->pull->machine, now_of(session));
+        pull_step_begun(&session->pull->machine, now_of(session));
         error = send_request(session);
     }
     switch (error) {
@@ -363,7 +354,7 @@ static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_m
     switch (asked) {
     case SLUICE_RTSP_OPTIONS:
         session->has_get_parameter = sluice_rtsp_public(reply) & SLUICE_RTSP_GET_PARAMETER;
-        proceed(session, true);
+        ask_next(session, SLUICE_RTSP_DESCRIBE, session->pull->target.url);
         break;
     case SLUICE_RTSP_DESCRIBE:
         on_described(session, reply);
@@ -372,7 +363,7 @@ static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_m
         on_set_up(session, reply);
         break;
     default:
-        proceed(session, false);
+        pull_begin_playing(session->pull);
         break;
     }
 }
@@ -579,7 +570,7 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtsp_session *session = of(base);
     if (session->pull && base->held_up) {
-        pull_asked_again(&session->pull->machine, now);
+        pull_step_begun(&session->pull->machine, now);
         pull_media(&session->pull->machine, now);
     }
     if (session->pull && session->source.publisher && is_slow(session, now)) {
@@ -683,14 +674,17 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     session->login = login_of(pull);
     session->pull = pull;
     pull_connected(&pull->machine, session->reported_at);
-    pull_log_state(pull);
     error = sluice_writer_new(session->base.conn, WRITER, &session->writer);
     if (error)
         fail(session, error, "%s", strerror(-error));
     else
-        ask_or_fail(session, SLUICE_RTSP_OPTIONS, pull->target.url);
+        ask_next(session, SLUICE_RTSP_OPTIONS, pull->target.url);
     return 0;
 }
 
-const struct pull_type pull_rtsp = {
-    .scheme = "rtsp", .parse = parse, .start = start, .leave = leave, .keep_alive = keep_alive};
+const struct pull_type pull_rtsp = {.scheme = "rtsp",
+                                    .form = "rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH",
+                                    .parse = parse,
+                                    .start = start,
+                                    .leave = leave,
+                                    .keep_alive = keep_alive};

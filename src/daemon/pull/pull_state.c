@@ -5,9 +5,12 @@
 
 const char *pull_state_name(enum pull_state state) {
     static const char *const names[] = {
-        [PULL_IDLE] = "idle",       [PULL_BACKOFF] = "waiting",   [PULL_CONNECTING] = "connecting",
-        [PULL_OPTIONS] = "options", [PULL_DESCRIBE] = "describe", [PULL_SETUP] = "setup",
-        [PULL_PLAY] = "play",       [PULL_PLAYING] = "playing",   [PULL_STOPPED] = "stopped",
+        [PULL_IDLE] = "idle",
+        [PULL_BACKOFF] = "waiting",
+        [PULL_CONNECTING] = "connecting",
+        [PULL_NEGOTIATING] = "negotiating",
+        [PULL_PLAYING] = "playing",
+        [PULL_STOPPED] = "stopped",
     };
     return names[state];
 }
@@ -67,30 +70,17 @@ enum pull_order pull_wanted(struct pull_machine *machine, uint64_t now) {
 
 void pull_connected(struct pull_machine *machine, uint64_t now) {
     machine->keep_alive_ms = UINT32_MAX;
-    enter(machine, PULL_OPTIONS, now);
+    enter(machine, PULL_NEGOTIATING, now);
 }
 
-void pull_answered(struct pull_machine *machine, uint64_t now, bool more) {
-    switch (machine->state) {
-    case PULL_OPTIONS:
-    case PULL_DESCRIBE:
-        enter(machine, machine->state + 1, now);
-        break;
-    case PULL_SETUP:
-        enter(machine, more ? PULL_SETUP : PULL_PLAY, now);
-        break;
-    case PULL_PLAY:
-        machine->media_at = machine->asked_at = now;
-        enter(machine, PULL_PLAYING, now);
-        break;
-    default:
-        break;
-    }
-}
-
-void pull_asked_again(struct pull_machine *machine, uint64_t now) {
-    if (machine->state != PULL_PLAYING)
+void pull_step_begun(struct pull_machine *machine, uint64_t now) {
+    if (machine->state == PULL_NEGOTIATING)
         machine->since = now;
+}
+
+void pull_started(struct pull_machine *machine, uint64_t now) {
+    machine->media_at = machine->asked_at = now;
+    enter(machine, PULL_PLAYING, now);
 }
 
 void pull_set_timeout(struct pull_machine *machine, uint32_t timeout_s) {

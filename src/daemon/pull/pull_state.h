@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum {
-    PULL_STEP_MS = 10000,    /* for a connection to be made, and for the answer to a request */
+    PULL_STEP_MS = 10000,    /* for a connection to be made, and for each step of the protocol */
     PULL_SILENCE_MS = 10000, /* without media from a camera that plays */
     PULL_LINGER_MS = 10000,  /* that an on-demand pull goes on without players */
     PULL_STABLE_MS = 30000,  /* of playing, after which earlier failures are forgotten */
@@ -27,13 +27,9 @@ enum pull_state {
     /* the control plane looks the name up and connects; set when an attempt is due (pull_tick,
      * pull_wanted), and by a redirect (pull_redirected) */
     PULL_CONNECTING,
-    PULL_OPTIONS, /* what can the camera do; set when there is a connection (pull_connected) */
-    /* what does it send; this and the following are set by the answer to the one before
-     * (pull_answered) */
-    PULL_DESCRIBE,
-    PULL_SETUP,   /* on which channels; once for each media */
-    PULL_PLAY,    /* the stream's name is taken, and media may come */
-    PULL_PLAYING, /* media come; set by the answer to PLAY */
+    /* the protocol's own steps, up to media; set when there is a connection (pull_connected) */
+    PULL_NEGOTIATING,
+    PULL_PLAYING, /* media come; set by the protocol (pull_started) */
     /* the server ends, or another process pulls; set by it (pull_stop, pull_resume) */
     PULL_STOPPED,
 };
@@ -49,7 +45,7 @@ enum pull_order {
 struct pull_machine {
     enum pull_state state;
     bool on_demand;
-    uint64_t since;     /* time at which the state was set, or asked again */
+    uint64_t since;     /* time at which the state was set, or its last step began */
     uint64_t wanted_at; /* on demand: when somebody last wanted the stream */
     uint64_t retry_at;  /* in PULL_BACKOFF */
     uint64_t media_at;  /* in PULL_PLAYING: when some last came */
@@ -71,11 +67,11 @@ enum pull_order pull_wanted(struct pull_machine *machine, uint64_t now);
 
 void pull_connected(struct pull_machine *machine, uint64_t now);
 
-/* The answer was good: the state is the next to ask. @more: media are left to be set up */
-void pull_answered(struct pull_machine *machine, uint64_t now, bool more);
+/* The protocol's next step begins, or the same one again, and has its own time. */
+void pull_step_begun(struct pull_machine *machine, uint64_t now);
 
-/* The same is asked again, with credentials. */
-void pull_asked_again(struct pull_machine *machine, uint64_t now);
+/* The protocol is through with its steps. */
+void pull_started(struct pull_machine *machine, uint64_t now);
 
 /* The camera says how long its sessions last without a request. */
 void pull_set_timeout(struct pull_machine *machine, uint32_t timeout_s);
