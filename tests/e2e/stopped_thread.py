@@ -2,6 +2,25 @@
 
 import ctypes
 import os
+import platform
+
+FUTEX = {"x86_64": 202, "aarch64": 98}  # futex(2)
+
+
+def _find(daemon, name):
+    folder = "/proc/%d/task" % daemon.process.pid
+    names = {}
+    for number in os.listdir(folder):
+        with open("%s/%s/comm" % (folder, number), encoding="ascii") as file:
+            names[file.read().strip()] = int(number)
+    return names[name]
+
+
+def is_idle(daemon, name):
+    """Whether the thread waits in the kernel, for something else than a lock."""
+    with open("/proc/%d/task/%d/syscall" % (daemon.process.pid, _find(daemon, name)), encoding="ascii") as file:
+        call = file.read().split()[0]
+    return call != "running" and int(call) != FUTEX[platform.machine()]
 
 
 class StoppedThread:
@@ -14,12 +33,7 @@ class StoppedThread:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._libc.ptrace.restype = ctypes.c_long
-        folder = "/proc/%d/task" % daemon.process.pid
-        names = {}
-        for number in os.listdir(folder):
-            with open("%s/%s/comm" % (folder, number), encoding="ascii") as file:
-                names[file.read().strip()] = int(number)
-        self._id = names[name]
+        self._id = _find(daemon, name)
 
     def __enter__(self):
         self._trace(self.SEIZE)

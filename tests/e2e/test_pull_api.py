@@ -1,7 +1,9 @@
 """Pulls that the API makes and removes while the server runs: by a camera and another sluiced, with a time to live."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -9,6 +11,7 @@ import unittest
 import harness
 from camera import Camera
 from harness import Daemon, Player
+from stopped_thread import StoppedThread, is_idle
 from test_upgrade import Upgraded
 
 PULLS = "/api/v1/pulls"
@@ -244,6 +247,27 @@ class UpgradeTest(unittest.TestCase):
                 daemon.wait_stream("live/x")
                 self.assertNotIn("keeper", str(daemon.log()) + str(daemon.api()))
         camera.close()
+
+    def test_worker_that_stands_still(self):
+        """Every pull is handed over, also those of a worker that does nothing from its leave on."""
+        names = {"live/%d" % at for at in range(24)}
+        with Upgraded("--workers", "3", "--log-level", "debug") as upgraded:
+            daemon = upgraded.daemon
+            for name in names:
+                self.assertEqual(post(daemon, {"url": "rtsp://127.0.0.1:1/x", "stream": name, "on_demand": True})[0], 201)
+            stopped = lambda: len(daemon.log("pull", state="stopped"))
+            with contextlib.ExitStack() as control:
+                # The last worker leaves, and stands still again, before the control thread hears of it.
+                with StoppedThread(daemon, "worker 2"):
+                    daemon.process.send_signal(signal.SIGUSR2)
+                    harness.wait_until(lambda: 0 < stopped() < len(names), "the other workers' leave")
+                    control.enter_context(StoppedThread(daemon, "sluiced"))
+                harness.wait_until(lambda: stopped() == len(names) and is_idle(daemon, "worker 2"), "the last one's leave")
+                with StoppedThread(daemon, "worker 2"):
+                    control.close()
+                    upgraded.taken_over()
+                    self.assertEqual({name for name, pull in pulls(daemon).items() if pull["source"] == "api"}, names)
+            self.assertEqual(daemon.log("pulls not given away"), [])
 
 
 class ToolTest(unittest.TestCase):

@@ -163,8 +163,6 @@ static void take_pull(const struct pull *pull, void *user) {
     const struct pull_machine *machine = &pull->machine;
     uint64_t now = worker_now(context->worker);
     struct snapshot *snapshot = context->snapshot;
-    if (snapshot->pull_options)
-        snapshot->pull_options[snapshot->pull_count] = pull->option;
     struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
@@ -212,9 +210,6 @@ static int take_lists(struct worker *worker, unsigned parts, struct snapshot *sn
         snapshot->player_count = 0;
     bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
     room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
-    size_t option_count = snapshot->pull_option_count = parts & SNAPSHOT_PULL_OPTIONS ? snapshot->pull_count : 0;
-    if (parts & SNAPSHOT_PULL_OPTIONS)
-        room &= make_room(&snapshot->pull_options, &option_count, sizeof *snapshot->pull_options);
     room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
     if (!room)
         return -ENOMEM;
@@ -290,9 +285,6 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->streams);
     free(snapshot->players);
     free(snapshot->pulls);
-    if (snapshot->pull_options)
-        explicit_bzero(snapshot->pull_options, snapshot->pull_option_count * sizeof *snapshot->pull_options);
-    free(snapshot->pull_options);
     free(snapshot->overrides);
     free(snapshot);
 }

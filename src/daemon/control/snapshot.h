@@ -33,8 +33,6 @@ enum snapshot_part {
     SNAPSHOT_PULLS = 4,
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
     SNAPSHOT_ALL = 15,
-    /* of SNAPSHOT_PULLS; they hold passwords, so only the handover to another process uses them */
-    SNAPSHOT_PULL_OPTIONS = 16,
 };
 
 struct snapshot_stream {
@@ -130,8 +128,7 @@ struct snapshot {
     struct snapshot_player *players;
     size_t player_count;
     struct snapshot_pull *pulls;
-    struct pull_option *pull_options; /* likewise, if they are asked for; else NULL */
-    size_t pull_count, pull_option_count;
+    size_t pull_count;
     struct record_override_entry *overrides;
     size_t override_count;
 };

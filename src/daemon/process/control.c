@@ -245,9 +245,9 @@ static int open_control(struct control *control, const struct command_line *line
     error = error ? error
                   : admin_new(control->base, options, control->worker_query, control->reload, control->hook_delivery,
                               &control->admin);
-    error = error ? error
-                  : upgrade_new(control->base, control->server, line, control->admin, control->reload,
-                                control->worker_query, &control->upgrade);
+    error = error
+                ? error
+                : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
     if (!error)
         admin_set_upgrade(control->admin, start_upgrade, control->upgrade);
     return error;

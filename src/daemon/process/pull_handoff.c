@@ -14,43 +14,37 @@
 /* A line is "TTL_MS URL=NAME[,on-demand]", where 0 means no time to live. */
 enum { LINE = PULL_OPTION_TEXT + 32, FILE_MAX = PULLS_REQUESTED_MAX * LINE };
 
-static int write_pull(int fd, const struct snapshot_pull *pull, const struct pull_option *option) {
+struct writing {
+    int fd, error;
+};
+
+static void write_pull(const struct pull_option *option, uint64_t ttl_ms, void *user) {
+    struct writing *writing = user;
     char text[PULL_OPTION_TEXT], line[LINE];
+    if (writing->error)
+        return;
+    if (writing->fd < 0)
+        writing->fd = memfd_create("pulls", MFD_CLOEXEC);
+    if (writing->fd < 0) {
+        writing->error = -errno;
+        return;
+    }
     pull_option_format(option, text);
-    /* 0 means no time to live: one that has expired gets 1 ms, and ends in the other process. */
-    unsigned long long ttl = pull->expires ? pull->ttl_ms > 0 ? pull->ttl_ms : 1 : 0;
-    int length = snprintf(line, sizeof line, "%llu %s\n", ttl, text);
-    ssize_t written = write(fd, line, (size_t)length);
+    int length = snprintf(line, sizeof line, "%llu %s\n", (unsigned long long)ttl_ms, text);
+    ssize_t written = write(writing->fd, line, (size_t)length);
     explicit_bzero(text, sizeof text);
     explicit_bzero(line, sizeof line);
-    return written == length ? 0 : -EIO;
+    writing->error = written == length ? 0 : -EIO;
 }
 
-static int write_pulls(int fd, const struct snapshot *snapshot, size_t *count) {
-    int error = 0;
-    for (size_t i = 0; i < snapshot->pull_count && !error; i++) {
-        if (snapshot->pulls[i].source != PULL_REQUESTED)
-            continue;
-        error = write_pull(fd, &snapshot->pulls[i], &snapshot->pull_options[i]);
-        ++*count;
-    }
-    return error;
-}
-
-int pull_handoff_write(const struct snapshots *snapshots, int *ret_fd) {
-    size_t count = 0;
-    int fd = memfd_create("pulls", MFD_CLOEXEC);
-    int error = fd < 0 ? -errno : 0;
-    for (size_t at = 0; at < snapshots->count && !error; at++)
-        if (snapshots->list[at])
-            error = write_pulls(fd, snapshots->list[at], &count);
-    if (fd >= 0 && (error || count == 0)) {
-        close(fd);
-        fd = -1;
-    }
-    if (!error)
-        *ret_fd = fd;
-    return error;
+int pull_handoff_write(struct server *server, int *ret_fd) {
+    struct writing writing = {.fd = -1};
+    pulls_each_requested(server, write_pull, &writing);
+    if (writing.error && writing.fd >= 0)
+        close(writing.fd);
+    if (!writing.error)
+        *ret_fd = writing.fd;
+    return writing.error;
 }
 
 static int add(struct server *server, const struct pull_option *option, uint64_t ttl_ms) {

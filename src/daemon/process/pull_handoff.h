@@ -3,14 +3,13 @@
 #ifndef SLUICED_PULL_HANDOFF_H
 #define SLUICED_PULL_HANDOFF_H
 
-#include "daemon/control/snapshot.h"
 #include "daemon/server/server.h"
 
 /*
- * @snapshots: with SNAPSHOT_PULL_OPTIONS; some may be NULL. @ret_fd: a file in memory, which the
- * caller closes; -1: there are no such pulls 0, -errno
+ * Waits for no worker. @ret_fd: a file in memory, which the caller closes; -1: there are no such
+ * pulls. 0, -errno
  */
-int pull_handoff_write(const struct snapshots *snapshots, int *ret_fd);
+int pull_handoff_write(struct server *server, int *ret_fd);
 
 /* Adds the pulls; those of which the configuration has the stream are left out. Before the run.
  * Closes the file. */

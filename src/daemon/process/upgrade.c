@@ -19,7 +19,6 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/spawn.h"
 #include "daemon/control/wakeup.h"
-#include "daemon/control/worker_query.h"
 #include "daemon/process/pull_handoff.h"
 #include "daemon/server/handoff.h"
 
@@ -55,8 +54,6 @@ struct upgrade {
     const struct command_line *line;
     struct admin *admin;
     struct reload *reload;
-    struct worker_query *worker_query;
-    bool is_asking; /* the workers, for their pulls */
     enum upgrade_state state;
     upgrade_done_fn *done;
     void *user;
@@ -179,31 +176,14 @@ static void send_go(const struct upgrade *upgrade, int pulls) {
     (void)!sendmsg(upgrade->channel, &message, MSG_NOSIGNAL);
 }
 
-/* The pulls of workers that do not answer are lost: streams are worth more. */
-static void on_pulls(const struct worker_answer *answer, void *user) {
-    struct upgrade *upgrade = user;
-    int pulls = -1;
-    upgrade->is_asking = false;
-    if (upgrade->state != UPGRADE_PASSING)
-        return;
-    int error = pull_handoff_write(&answer->snapshots, &pulls);
-    if (!error && !worker_answer_is_whole(answer))
-        error = -ETIMEDOUT;
+/* Pulls do not change any more: the other process is to begin, with them. */
+static void pass(struct upgrade *upgrade) {
+    int pulls = -1, error = pull_handoff_write(upgrade->server, &pulls);
     if (error)
         LOG(LOG_ERROR, "pulls not given away", {"reason", strerror(-error)});
     send_go(upgrade, pulls);
     if (pulls >= 0)
         close(pulls);
-}
-
-/* Pulls do not change any more: the other process is to begin, with them. */
-static void pass(struct upgrade *upgrade) {
-    int error = worker_query_snapshot(upgrade->worker_query, SNAPSHOT_PULLS | SNAPSHOT_PULL_OPTIONS, on_pulls, upgrade);
-    upgrade->is_asking = !error;
-    if (!error)
-        return;
-    LOG(LOG_ERROR, "pulls not given away", {"reason", strerror(-error)});
-    send_go(upgrade, -1);
 }
 
 static void end(struct upgrade *upgrade) {
@@ -383,7 +363,7 @@ static void on_wake(void *user) {
 }
 
 int upgrade_new(struct event_base *base, struct server *server, const struct command_line *line, struct admin *admin,
-                struct reload *reload, struct worker_query *worker_query, struct upgrade **ret_upgrade) {
+                struct reload *reload, struct upgrade **ret_upgrade) {
     struct upgrade *upgrade = calloc(1, sizeof *upgrade);
     if (!upgrade)
         return -ENOMEM;
@@ -392,7 +372,6 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
     upgrade->line = line;
     upgrade->admin = admin;
     upgrade->reload = reload;
-    upgrade->worker_query = worker_query;
     upgrade->channel = -1;
     pthread_mutex_init(&upgrade->lock, NULL);
     if (wakeup_init(&upgrade->wakeup, base, on_wake, upgrade) < 0) {
@@ -420,7 +399,7 @@ void upgrade_free(struct upgrade *upgrade) {
 int upgrade_start(struct upgrade *upgrade, upgrade_done_fn *done, void *user) {
     if (upgrade->state == UPGRADE_CANCELLED)
         return -ESHUTDOWN;
-    if (upgrade->state != UPGRADE_NONE || upgrade->is_asking || reload_is_under_way(upgrade->reload))
+    if (upgrade->state != UPGRADE_NONE || reload_is_under_way(upgrade->reload))
         return -EBUSY;
     int error = handoff_lend(upgrade->server, on_lent, upgrade);
     if (error)

@@ -20,7 +20,6 @@ struct admin;
 struct event_base;
 struct reload;
 struct upgrade;
-struct worker_query;
 
 /* 0: the process that has taken over; else why nothing has changed. Not called when the upgrade is
  * freed before. */
@@ -28,7 +27,7 @@ typedef void upgrade_done_fn(int error, const char *reason, pid_t pid, void *use
 
 /* What it is given outlives it. 0, -ENOMEM */
 int upgrade_new(struct event_base *base, struct server *server, const struct command_line *line, struct admin *admin,
-                struct reload *reload, struct worker_query *worker_query, struct upgrade **ret_upgrade);
+                struct reload *reload, struct upgrade **ret_upgrade);
 
 /* When nothing runs the server any more, and before it goes. NULL is allowed. */
 void upgrade_free(struct upgrade *upgrade);

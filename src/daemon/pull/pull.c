@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +14,19 @@
 #include "daemon/base/log.h"
 #include "daemon/base/object_id.h"
 #include "daemon/server/server.h"
+#include "shared/clock.h"
 
 /* What the workers' pulls have in common. Freed with the last of them. */
 struct shared {
     atomic_uint references;
     connect_fn *connect;
     void *connector;
-    atomic_uint requested; /* pulls that are not of the configuration */
+
+    pthread_mutex_t lock; /* of the fields below */
+    /* pulls that are not of the configuration; what others than their workers may read of them does
+     * not change while they are here */
+    LIST_HEAD(, pull) requested;
+    unsigned requested_count;
 };
 
 struct pulls {
@@ -37,8 +44,43 @@ static struct pulls *pulls_of(const struct worker *worker) {
 }
 
 static void unref(struct shared *shared) {
-    if (atomic_fetch_sub(&shared->references, 1) == 1)
-        free(shared);
+    if (atomic_fetch_sub(&shared->references, 1) > 1)
+        return;
+    pthread_mutex_destroy(&shared->lock);
+    free(shared);
+}
+
+/* 0, -ENOSPC */
+static int list_requested(struct shared *shared, struct pull *pull) {
+    pthread_mutex_lock(&shared->lock);
+    const bool has_room = shared->requested_count < PULLS_REQUESTED_MAX;
+    if (has_room) {
+        LIST_INSERT_HEAD(&shared->requested, pull, link);
+        shared->requested_count++;
+    }
+    pthread_mutex_unlock(&shared->lock);
+    return has_room ? 0 : -ENOSPC;
+}
+
+static void unlist_requested(struct shared *shared, struct pull *pull) {
+    pthread_mutex_lock(&shared->lock);
+    LIST_REMOVE(pull, link);
+    shared->requested_count--;
+    pthread_mutex_unlock(&shared->lock);
+}
+
+void pulls_each_requested(struct server *server, pulls_requested_fn *call, void *user) {
+    const struct pulls *pulls = pulls_of(server_worker(server, 0));
+    const uint64_t now = clock_ms();
+    if (!pulls)
+        return;
+    const struct pull *pull;
+    pthread_mutex_lock(&pulls->shared->lock);
+    LIST_FOREACH(pull, &pulls->shared->requested, link) {
+        const bool is_over = pull->expires_at > 0 && pull->expires_at <= now;
+        call(&pull->option, is_over ? 1 : pull->expires_at > 0 ? pull->expires_at - now : 0, user);
+    }
+    pthread_mutex_unlock(&pulls->shared->lock);
 }
 
 static bool is_ours(const struct worker *worker, const struct pull_option *option) {
@@ -92,6 +134,9 @@ static int open_pulls(struct worker *worker, void *user, void **ret_component) {
 
 static void close_pulls(void *component) {
     struct pulls *pulls = component;
+    for (struct pull *pull = pulls->list; pull; pull = pull->next)
+        if (pull->source == PULL_REQUESTED && !pull->is_removed)
+            unlist_requested(pulls->shared, pull);
     discard(pulls->list);
     unref(pulls->shared);
     free(pulls);
@@ -312,7 +357,7 @@ static void remove_pull(struct pull *pull, const char *reason) {
     LOG(LOG_INFO, "pull removed", {"stream", pull->option.name}, {"from", pull->target.place}, {"reason", reason});
     pull->is_removed = true;
     if (pull->source == PULL_REQUESTED)
-        atomic_fetch_sub(&pulls_of(pull->worker)->shared->requested, 1);
+        unlist_requested(pulls_of(pull->worker)->shared, pull);
     if (!pull->job_is_out)
         take_out(pull);
 }
@@ -396,17 +441,10 @@ int pulls_register(struct server *server, connect_fn *connect, void *connector) 
     atomic_init(&shared->references, 1);
     shared->connect = connect;
     shared->connector = connector;
+    pthread_mutex_init(&shared->lock, NULL);
     int error = server_add_component(server, &type, shared);
     unref(shared);
     return error;
-}
-
-/* 0, -ENOSPC */
-static int count_one(struct shared *shared) {
-    if (atomic_fetch_add(&shared->requested, 1) < PULLS_REQUESTED_MAX)
-        return 0;
-    atomic_fetch_sub(&shared->requested, 1);
-    return -ENOSPC;
 }
 
 int pulls_add(struct worker *worker, struct pull *pull) {
@@ -418,12 +456,12 @@ int pulls_add(struct worker *worker, struct pull *pull) {
     for (const struct pull *other = pulls->list; other; other = other->next)
         if (!other->is_removed && strcmp(other->option.name, pull->option.name) == 0)
             return -EEXIST;
-    int error = count_one(pulls->shared);
-    if (error)
-        return error;
     settle(pull, worker);
     if (pull->ttl_ms > 0)
         pull->expires_at = worker_now(worker) + pull->ttl_ms;
+    int error = list_requested(pulls->shared, pull);
+    if (error)
+        return error;
     LOG(LOG_INFO, "pull added", {"stream", pull->option.name}, {"from", pull->target.place},
         {"mode", pull->option.on_demand ? "on-demand" : "always"}, {"ttl_ms", log_unsigned(pull->ttl_ms).text});
     append(pulls, pull);

@@ -8,6 +8,8 @@
 #ifndef SLUICED_PULL_H
 #define SLUICED_PULL_H
 
+#include <sys/queue.h>
+
 #include "daemon/config/pull_option.h"
 #include "daemon/pull/pull_state.h"
 #include "daemon/server/connect.h"
@@ -30,8 +32,9 @@ struct pull {
     struct pull *next;
     uint64_t id;
     enum pull_source source;
-    uint64_t ttl_ms;     /* 0: it does not expire */
-    uint64_t expires_at; /* loop time; 0 likewise */
+    uint64_t ttl_ms;       /* 0: it does not expire */
+    uint64_t expires_at;   /* loop time; 0 likewise */
+    LIST_ENTRY(pull) link; /* of a requested one: in the list of all workers */
     struct worker *worker;
     struct pull_option option; /* a copy: options come and go */
     struct pull_machine machine;
@@ -77,6 +80,14 @@ int pulls_remove(struct worker *worker, uint64_t id);
 
 /* Of one worker. */
 void pulls_each(const struct worker *worker, void (*call)(const struct pull *pull, void *user), void *user);
+
+/*
+ * Calls for each pull that is not of the configuration, of all workers, whatever these are at. Any
+ * thread; workers wait meanwhile that add or remove such a pull. @ttl_ms: what is left of it, at
+ * least 1; 0: it does not expire
+ */
+typedef void pulls_requested_fn(const struct pull_option *option, uint64_t ttl_ms, void *user);
+void pulls_each_requested(struct server *server, pulls_requested_fn *call, void *user);
 
 /* For its session, which has let go of the pull: something went wrong. @reason: in a few words */
 void pull_fail(struct pull *pull, const char *reason);
