@@ -184,15 +184,17 @@ void ctl_print_publishers(FILE *out, const json_t *publishers) {
 void ctl_print_pulls(FILE *out, const json_t *pulls) {
     const json_t *pull;
     size_t index;
-    fprintf(out, "%-28s %-32s %-12s %-13s %10s %8s  %s\n", "STREAM", "FROM", "STATE", "SOURCE", "TTL", "FAILURES",
-            "REASON");
+    fprintf(out, "%-28s %-6s %-32s %-12s %-13s %10s %8s %10s  %s\n", "STREAM", "TYPE", "FROM", "STATE", "SOURCE", "TTL",
+            "FAILURES", "RETRY", "REASON");
     json_array_foreach(pulls, index, pull) {
-        char ttl[CTL_WORDS] = "-";
+        char ttl[CTL_WORDS] = "-", retry[CTL_WORDS] = "-";
         if (json_is_number(ctl_member(pull, "ttl_seconds")))
             ctl_duration(ctl_number(pull, "ttl_seconds"), ttl);
-        fprintf(out, "%-28s %-32s %-12s %-13s %10s %8.0f  %s\n", ctl_text(pull, "stream"), ctl_text(pull, "from"),
-                ctl_text(pull, "state"), ctl_text(pull, "source"), ttl, ctl_number(pull, "failures"),
-                ctl_text(pull, "reason"));
+        if (json_is_number(ctl_member(pull, "retry_seconds")))
+            ctl_duration(ctl_number(pull, "retry_seconds"), retry);
+        fprintf(out, "%-28s %-6s %-32s %-12s %-13s %10s %8.0f %10s  %s\n", ctl_text(pull, "stream"),
+                ctl_text(pull, "type"), ctl_text(pull, "from"), ctl_text(pull, "state"), ctl_text(pull, "source"), ttl,
+                ctl_number(pull, "failures"), retry, ctl_text(pull, "reason"));
     }
 }
 

@@ -1,6 +1,7 @@
 """The console, in a headless Chromium: the table shows what there is, kick works, and the preview plays."""
 
 import base64
+import json
 import os
 import re
 import tempfile
@@ -9,6 +10,7 @@ import unittest
 import browser
 import flv
 import harness
+from camera import Camera
 from harness import Daemon, Player, Publisher, Steady
 
 if not browser.find():
@@ -76,6 +78,37 @@ class ConsoleTest(unittest.TestCase):
                 harness.wait_until(lambda: len(self.rows("#player-rows tr")) == 1, "one player less")
                 self.assertEqual(self.browser.complaints(), [])
                 steady.go_on()
+
+    def test_pulls(self):
+        """A row for each pull, with its state, its failures and what is left of its time, without secrets; those of the API
+        can be removed."""
+        camera = Camera(self, user=("keeper", "geheim")).start()
+        with Daemon("--pull", "rtsp://u:geheim@127.0.0.1:1/geheim=live/idle,on-demand") as daemon:
+            self.open(daemon)
+            row = "#pull-rows tr[data-pull='live/%s']"
+            harness.wait_until(lambda: self.rows(row % "idle"), "the configuration's pull")
+            for name, url, more in (("cam", camera.url("geheim", "keeper:geheim"), {"ttl": 3600}),
+                                    ("bad", "rtsp://u:geheim@127.0.0.1:1/geheim", {})):
+                body = json.dumps({"url": url, "stream": "live/" + name, **more}).encode()
+                self.assertEqual(daemon.admin("POST", "/api/v1/pulls", body, {"Content-Type": "application/json"})[0], 201)
+            harness.wait_until(lambda: self.rows(row % "cam") and "playing" in self.text(row % "cam"), "the API's pull")
+            cells = lambda name: self.rows(row % name + " td")
+            self.assertEqual(cells("cam")[:5], ["live/cam", "rtsp", "rtsp://127.0.0.1:%d" % camera.port, "playing", "0"])
+            self.assertRegex(cells("cam")[5], r"\A5\d min\Z")
+            self.assertEqual(cells("cam")[6:], ["api", "", "remove"])
+            self.assertEqual(cells("idle")[3:], ["idle", "0", "", "configuration, on-demand", "", ""])
+            failing = harness.wait_until(
+                lambda: next((row for row in [cells("bad")] if len(row) == 9 and re.match("waiting, again in [2-9] s", row[3])),
+                             None), "a failure of the other one")
+            self.assertGreaterEqual(int(failing[4]), 2)
+            self.assertEqual(failing[5:], ["", "api", "Connection refused", "remove"])
+            self.assertNotIn("geheim", self.browser.run("return document.documentElement.outerHTML"))
+            self.browser.click("//tbody[@id='pull-rows']/tr[@data-pull='live/bad']//button")
+            self.browser.accept()
+            harness.wait_until(lambda: not self.rows(row % "bad"), "the end of the row")
+            self.assertEqual({pull["stream"] for pull in daemon.api()["pulls"]}, {"live/cam", "live/idle"})
+            self.assertEqual(self.browser.complaints(), [])
+        camera.close()
 
     def test_record(self):
         """The button switches, and the row says what is."""

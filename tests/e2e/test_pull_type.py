@@ -128,7 +128,7 @@ class PullTypeTest(harness.SettledTest):
             listed = subprocess.run([SLUICECTL, "--admin", "%s:%d" % daemon.address("admin"), "pulls"], check=True,
                                     capture_output=True, text=True, timeout=harness.PATIENCE).stdout
             row, = [line.split() for line in listed.splitlines() if line.startswith("live/x ")]
-            self.assertEqual(row[1:4], [source.url, "playing", "api"])
+            self.assertEqual(row[1:5], ["flv", source.url, "playing", "api"])
             self.assertEqual(daemon.admin("DELETE", path)[0], 204)
             harness.wait_until(lambda: not daemon.stream("live/x")["publisher"], "its end")
             self.create(daemon, source.url)

@@ -1,7 +1,7 @@
 "use strict";
 
-// The console: asks for a snapshot each second, and shows it. What is shown comes from publishers and players, so it
-// goes into the page as text only.
+// The console: asks for a snapshot each second, and shows it. What is shown comes from publishers, players and cameras, so
+// it goes into the page as text only.
 
 const PERIOD_MS = 1000;
 const PLOT_POINTS = 60; // A minute.
@@ -13,7 +13,7 @@ let httpPort = 0; // Of the listener by which streams are played.
 let last = null; // The snapshot before, and when it came.
 const plots = new Map(); // By object id: values of the last minute.
 let preview = null; // {name, player}
-const rows = { streams: new Map(), players: new Map() };
+const rows = { streams: new Map(), pulls: new Map(), players: new Map() };
 
 function call(method, path) {
   const headers = token ? { Authorization: "Bearer " + token } : {};
@@ -97,11 +97,12 @@ function setCells(row, texts) {
   });
 }
 
-async function kick(path, what) {
-  if (!window.confirm("Kick " + what + "?")) return;
+// Ends something, if the user confirms it.
+async function end(verb, path, what) {
+  if (!window.confirm(verb + " " + what + "?")) return;
   const answer = await call("DELETE", path);
   if (answer.ok) update();
-  else say("Kick of " + what + ": " + (await answer.json()).detail);
+  else say(verb + " " + what + ": " + (await answer.json()).detail);
 }
 
 function newStreamRow(stream) {
@@ -110,7 +111,7 @@ function newStreamRow(stream) {
   row.cells[9].append(
     newButton("preview", () => openPreview(stream.name)), " ",
     newButton("record", () => record(stream.name, !row.dataset.recording)), " ",
-    newButton("kick", () => kick(path, "publisher and players of " + stream.name)));
+    newButton("kick", () => end("Kick", path, "publisher and players of " + stream.name)));
   return row;
 }
 
@@ -157,9 +158,32 @@ function showStream(row, stream) {
   drawPlot(row.cells[6].firstChild, remember(stream.id, stream.bits_per_second));
 }
 
+// Pulls of the configuration stay until it is without them.
+function newPullRow(pull) {
+  const row = newRow(9, [4, 5]);
+  if (pull.source === "api")
+    row.cells[8].append(newButton("remove", () => end("Remove", "api/v1/pulls/" + pull.id, "the pull of " + pull.stream)));
+  return row;
+}
+
+function pullState(pull) {
+  if (pull.step) return pull.state + ", " + pull.step;
+  if (pull.retry_seconds !== null) return pull.state + ", again in " + duration(Math.ceil(pull.retry_seconds));
+  return pull.state;
+}
+
+function showPull(row, pull) {
+  row.className = pull.state === "waiting" ? "failing" : pull.state === "idle" ? "waiting" : "";
+  row.dataset.pull = pull.stream;
+  setCells(row, [
+    pull.stream, pull.type, pull.from, pullState(pull), String(pull.failures),
+    pull.ttl_seconds === null ? "" : duration(pull.ttl_seconds), pull.source + (pull.mode === "always" ? "" : ", " + pull.mode),
+    pull.reason || ""]);
+}
+
 function newPlayerRow(player) {
   const row = newRow(10, [4, 6, 7, 8], 5);
-  row.cells[9].append(newButton("kick", () => kick("api/v1/players/" + player.id, "the player at " + player.address)));
+  row.cells[9].append(newButton("kick", () => end("Kick", "api/v1/players/" + player.id, "the player at " + player.address)));
   return row;
 }
 
@@ -203,6 +227,7 @@ function show(state) {
   const rates = new Map(state.players.map((player) => [player.id, rate(player)]));
   const slow = state.players.filter((player) => player.slow);
   state.streams.sort((a, b) => (a.name < b.name ? -1 : 1));
+  state.pulls.sort((a, b) => (a.stream < b.stream ? -1 : 1));
   state.players.sort((a, b) => b.slow - a.slow || (a.stream < b.stream ? -1 : a.stream > b.stream ? 1 : a.id - b.id));
 
   element("version").textContent = state.version;
@@ -215,6 +240,8 @@ function show(state) {
   element("uptime").textContent = duration(state.uptime_seconds);
   element("no-streams").hidden = state.streams.length > 0;
   showRows(element("stream-rows"), rows.streams, state.streams, newStreamRow, showStream);
+  element("pulls").hidden = state.pulls.length === 0;
+  showRows(element("pull-rows"), rows.pulls, state.pulls, newPullRow, showPull);
   showRows(element("player-rows"), rows.players, state.players.slice(0, MOST_PLAYERS), newPlayerRow,
     (row, player) => showPlayer(row, player, rates.get(player.id)));
   const more = state.players.length - MOST_PLAYERS;
