@@ -622,7 +622,7 @@ class ReloadTest(FileCase):
         daemon.wait_stream("live/z")
         harness.wait_until(lambda: [(pull["stream"], pull["state"]) for pull in daemon.api()["pulls"]] == [
             ("live/x", "playing"), ("live/y", "playing"), ("live/z", "playing")], "three pulls play")
-        self.assertEqual(len(daemon.log("pull", stream="live/x", state="playing")), 1)
+        daemon.check_log(1, "pull", stream="live/x", state="playing")
         cameras[1].wait_request("TEARDOWN")
         self.reload(daemon, self.LISTEN)
         self.assertEqual(daemon.api()["pulls"], [])

@@ -253,7 +253,8 @@ class ReconnectTest(unittest.TestCase):
         daemon = puller(self, camera.url() + "=live/x")
         publisher = daemon.wait_stream("live/x", lambda stream: stream["publisher"], "a publisher")["publisher"]
         self.assertEqual(publisher["tracks_ignored"], ["application/vnd.onvif.metadata"])
-        [line] = daemon.log("tracks ignored")
+        daemon.check_log(1, "tracks ignored")
+        line, = daemon.log("tracks ignored")
         self.assertEqual((line.fields["stream"], line.fields["tracks"]), ("live/x", "application/vnd.onvif.metadata"))
         camera.close()
 

@@ -128,7 +128,7 @@ class TurnsTest(Turns):
             end = b"TEARDOWN %s RTSP/1.0\r\nCSeq: 99\r\nSession: %s\r\n\r\n" % (
                 client.url.encode(), client.session.encode())
             self.check(client.peer, burst, end, "publisher ended", proto="rtsp")
-            line, = self.daemon.log("packets received")
+            line = self.daemon.wait_log("packets received")
             self.assertEqual(int(line.fields["packets"]), PACKETS)
             self.assertEqual(client.reply().status, 200)
 

@@ -527,6 +527,7 @@ static void sent_from_where_it_lies(void **state) {
         loop_rig_open(&rig, NULL, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = both[i]},
                       GUARD);
         sockets_unix_pair(fds);
+        sockets_hold_little(fds[0], fds[1]);
         assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &s, &conn), 0);
         assert_int_equal(sluice_writer_new(conn, SIZE, &s.writer), 0);
         sluice_chain *chain = new_chain(rig.pool);

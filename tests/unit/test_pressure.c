@@ -737,7 +737,7 @@ static void nothing(void *user) {
 /* Wakes the loop when it should long have woken by itself. */
 static void *watch_over(void *user) {
     watch *w = user;
-    for (int i = 0; i < 200 && !atomic_load(&w->over); i++)
+    for (int i = 0; i < 600 && !atomic_load(&w->over); i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     if (!atomic_load(&w->over)) {
         atomic_store(&w->barked, true);
