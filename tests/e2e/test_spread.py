@@ -197,8 +197,11 @@ class LifeTest(SpreadTest):
     def test_resumes(self):
         """A stream that is kept for its publisher is kept for all of its players, longer than they would wait."""
         daemon = self.start(2, 1, "--same-name", "resume", "--resume", "60", "--wait", "0")
+        # It comes before the players, which wait for nothing while there is none.
+        publisher = self.publish(daemon)
+        daemon.wait_stream(NAME)
         players = self.join(daemon, [http()] * 4)
-        self.publish(daemon, []).close()
+        publisher.close()
         self.check_restart(daemon, players, lambda publisher: publisher.close())
         self.assertGreater(daemon.stream(NAME)["kept_seconds"], 0)
         for player in players:
