@@ -204,6 +204,13 @@ static bool has_head(const struct sim_visitor *visitor) {
     return visitor->head_length >= 4 && strcmp(visitor->head + visitor->head_length - 4, "\r\n\r\n") == 0;
 }
 
+/* Nothing follows the head of an answer to HEAD, unless the server refuses the connection before it has
+ * read the request. */
+static uint64_t body_length(const struct sim_visitor *visitor) {
+    bool is_unread = visitor->status == 503 && visitor->out_sent < visitor->out_length;
+    return visitor->head_only && !is_unread ? 0 : visitor->length;
+}
+
 static void take(struct sim_visitor *visitor, const uint8_t *bytes, size_t n) {
     for (size_t done = 0; done < n;) {
         WORLD_CHECK(visitor->answered < visitor->asked, "%s: an answer that nobody has asked for", visitor->who);
@@ -215,7 +222,7 @@ static void take(struct sim_visitor *visitor, const uint8_t *bytes, size_t n) {
                 continue;
             see_head(visitor);
         }
-        uint64_t left = visitor->head_only ? 0 : visitor->length - visitor->body_length;
+        uint64_t left = body_length(visitor) - visitor->body_length;
         size_t here = n - done < left ? n - done : (size_t)left;
         memcpy(visitor->body + visitor->body_length, bytes + done, here);
         visitor->body_length += here;
