@@ -73,6 +73,13 @@ class Turns(harness.SettledTest):
         return line
 
 
+    @staticmethod
+    def play(peer):
+        """By WebSocket."""
+        peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+
+
 class TurnsTest(Turns):
     def setUp(self):
         self.daemon = self.start("--workers", "1", "--wait", "60", listen=rtsp.listen())
@@ -110,8 +117,7 @@ class TurnsTest(Turns):
 
     def test_websocket(self):
         with self.daemon.connect() as peer:
-            peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                         b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+            self.play(peer)
             self.daemon.wait_player("live/a")
             pings = b"\x89\x80\0\0\0\0" * PINGS
             self.check(peer, pings, b"\x88\x80\0\0\0\0", "player ended", peer=harness.address_text(peer))
@@ -218,6 +224,63 @@ class EndTest(harness.SettledTest):
                 client.peer.shutdown(socket.SHUT_WR)
             line = self.daemon.wait_log("publisher ended")
         self.assertEqual(int(line.fields["audio_frames"]), packets * AUDIO)
+
+
+class EndedTest(Turns):
+    """A publisher that ends with work left from an earlier turn, and stays connected: nobody waits for it any more."""
+
+    def setUp(self):
+        self.daemon = self.start("--workers", "1", listen=rtsp.listen())
+
+    def check_order(self):
+        """One that has had much lately is not put behind those that come later, since nobody has work left."""
+        with rtsp.Client(self.daemon) as busy, self.daemon.connect() as later:
+            self.daemon.request("OPTIONS", "/a")
+            requests = 128
+            busy.peer.sendall(b"OPTIONS * RTSP/1.0\r\nCSeq: 7\r\n\r\n" * requests)
+            self.assertEqual({busy.reply().status for _ in range(requests)}, {200})
+            # The turns for this end what it may have left itself.
+            self.daemon.request("OPTIONS", "/a")
+            addresses = [harness.address_text(peer) for peer in (busy.peer, later)]
+            with self.daemon.standing_still():
+                busy.peer.sendall(b"NOTHING * RTSP/1.0\r\nCSeq: 8\r\n\r\n")
+                later.sendall(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n")
+            for address in addresses:
+                self.daemon.wait_log("request refused", peer=address)
+            found = [line.fields["peer"] for line in self.daemon.log("request refused")]
+            self.assertEqual([peer for peer in found if peer in addresses], addresses)
+
+    def test_rtsp(self):
+        with rtsp.Client(self.daemon) as client:
+            client.record(AUDIO_SDP % LENGTHS)
+            self.daemon.wait_log("publisher started", proto="rtsp")
+            with self.daemon.standing_still():
+                client.send_raw(b"".join(rtp(number, b"\0\x10\0") for number in range(PACKETS)) + b"\xff\r\n\r\n")
+            self.daemon.wait_log("publisher ended", proto="rtsp", reason="malformed RTSP")
+            self.check_order()
+
+    def test_http(self):
+        tags = small_tags(TAGS) + b"\xff" * 11
+        with self.daemon.connect() as peer:
+            peer.sendall(b"POST /live/a.flv HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n" + flv.header() +
+                         flv.Tag(8, 0, b"\xaf\x00\x12\x08").pack())
+            self.daemon.wait_log("publisher started", proto="http")
+            with self.daemon.standing_still():
+                peer.sendall(tags)
+            self.daemon.wait_log("publisher ended", proto="http", reason="not FLV")
+            self.check_order()
+
+    def test_websocket(self):
+        """A player, whose messages are no better."""
+        with self.daemon.connect("flv") as publisher, self.daemon.connect() as peer:
+            publisher.sendall(flv.header(flv.HAS_AUDIO) + flv.Tag(8, 0, b"\xaf\x00\x12\x08").pack() + small_tags(3))
+            self.daemon.wait_stream("live/a")
+            self.play(peer)
+            self.assertEqual(harness.read_head(peer)[0], 101)
+            with self.daemon.standing_still():
+                peer.sendall(b"\x89\x80\0\0\0\0" * PINGS + b"\x81\x01a")
+            self.daemon.wait_log("player ended", peer=harness.address_text(peer))
+            self.check_order()
 
 
 class LengthsTest(harness.SettledTest):

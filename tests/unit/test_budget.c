@@ -218,6 +218,25 @@ static void requests_count_more(void **state) {
     place_close(&p);
 }
 
+/* One that ends in the middle of its share rests there, and again behind it: what it has had is remembered once. */
+static void what_was_used_is_remembered_once(void **state) {
+    enum { PIECES = 3 };
+    place p;
+    place_open(&p, state);
+    struct session session = {.worker = &p.worker};
+    next_turn(&p);
+    budget_begin(&session);
+    for (int i = 0; i < PIECES; i++)
+        budget_charge(&session.budget);
+    budget_rest(&session);
+    budget_rest(&session);
+    assert_int_equal(session.budget.lately, PIECES);
+    budget_charge(&session.budget);
+    budget_rest(&session);
+    assert_int_equal(session.budget.lately, PIECES + 1);
+    place_close(&p);
+}
+
 /* A session that leaves with work left is none of the worker's that have. */
 static void who_leaves_is_not_waited_for(void **state) {
     place p;
@@ -357,6 +376,7 @@ int main(void) {
         FILES_ON_BOTH(the_slice_ends_a_share),
         FILES_ON_BOTH(who_has_had_much_goes_behind),
         FILES_ON_BOTH(requests_count_more),
+        FILES_ON_BOTH(what_was_used_is_remembered_once),
         FILES_ON_BOTH(who_leaves_is_not_waited_for),
         FILES_ON_BOTH(a_backlog_pauses_receiving),
         FILES_ON_BOTH(one_of_many_receives_nothing_meanwhile),

@@ -23,6 +23,12 @@ static void remember(struct budget *budget, uint32_t pieces) {
     budget->lately = lately < BUDGET_LATELY ? lately : BUDGET_LATELY;
 }
 
+/* What has been used since this was last called, or since the beginning: an end in the middle of a share rests, too. */
+static void remember_used(struct budget *budget) {
+    remember(budget, budget->used - budget->began);
+    budget->began = budget->used;
+}
+
 /*
  * Pieces that it may handle now. What has work left has waited for this call, and the loop bounds
  * such calls of a turn together.
@@ -59,7 +65,7 @@ bool budget_is_over(const struct budget *budget) {
 
 void budget_rest(struct session *session) {
     struct budget *budget = &session->budget;
-    remember(budget, budget->used - budget->began);
+    remember_used(budget);
     set_has_more(budget, &session->worker->turn, false);
     if (!budget->is_paused)
         return;
@@ -74,7 +80,7 @@ bool budget_end(struct session *session, const sluice_chain *backlog) {
         budget_rest(session);
         return false;
     }
-    remember(budget, budget->used - budget->began);
+    remember_used(budget);
     set_has_more(budget, turn, true);
     sluice_conn_again(session->conn);
     /* What it sends meanwhile is left to the kernel, and in the end to the peer. */

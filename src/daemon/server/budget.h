@@ -92,7 +92,8 @@ bool budget_end(struct session *session, const sluice_chain *backlog);
 /*
  * In place of budget_end() where the session waits for something else, and handles nothing before
  * that has come: no work is left, spent or not, and receiving goes on, so that the end of the
- * connection is noticed.
+ * connection is noticed. Also to be called where a session begins to end and drops what it
+ * receives: as long as it had work left, other sessions would be put behind it.
  */
 void budget_rest(struct session *session);
 

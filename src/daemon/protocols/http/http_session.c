@@ -105,6 +105,7 @@ void http_send(struct http_session *session, char *response, size_t size, uint64
     session->response_sent = 0;
     session->state = HTTP_RESPONDING;
     session->deadline = worker_now(session->base.worker) + within_ms;
+    budget_rest(&session->base);
     if (!session->keep_alive)
         sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);

@@ -108,6 +108,7 @@ void http_websocket_read(struct http_session *session) {
         sluice_chain_skip(chain, SIZE_MAX);
         budget_rest(&session->base);
     } else if (result < 0 && !session->base.closing) {
+        budget_rest(&session->base);
         close_with(session, sluice_websocket_close_code(websocket->framer));
     } else {
         budget_end(&session->base, chain);

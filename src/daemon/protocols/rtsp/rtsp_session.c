@@ -48,6 +48,7 @@ void rtsp_end(struct rtsp_session *session) {
     hook_query_cancel(&session->base);
     session->state = RTSP_ENDING;
     session->active_at = worker_now(session->base.worker);
+    budget_rest(&session->base);
     sluice_conn_set_need(session->base.conn, 0);
     sluice_conn_resume(session->base.conn);
     sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
@@ -439,15 +440,16 @@ void rtsp_read(struct rtsp_session *session) {
         judge_head(session);
     if (session->base.closing)
         return;
+    bool reads_on = is_reading(session);
     /* What is waited for may take long: a message that is not needed for it holds no block
      * meanwhile. */
-    if (!is_reading(session) && !session->asked && !session->moving)
+    if (!reads_on && !session->asked && !session->moving)
         sluice_rtsp_release(session->framer);
     /* A session that does not publish is charged with the bytes that it sends. */
-    bool withholds = is_reading(session) && session->source.publisher;
+    bool withholds = reads_on && session->source.publisher;
     if (result < 0) {
         fail(session, result);
-    } else if (!is_reading(session)) {
+    } else if (!reads_on) {
         budget_rest(&session->base);
         sluice_conn_set_need(session->base.conn, 0);
     } else if (!budget_end(&session->base, chain)) {
