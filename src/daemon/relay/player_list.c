@@ -97,16 +97,20 @@ static void gather(struct stream *stream, const struct packet *packet) {
 
 /* The sink */
 
-static void take(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
-    (void)sink, (void)flags;
-    if (!stream->settled)
-        return;
+static __attribute__((noinline)) void push(struct stream *stream, struct packet *packet) {
     if (stream->alone_players > 0)
         make_alone(stream, packet);
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
     for (struct player *player = stream->players; player; player = player->next)
         player_push(player, packet, &stream->headers, has_video);
     gather(stream, packet);
+}
+
+/* A stream without players is frequent, and each frame comes here. */
+static void take(struct stream_sink *sink, struct stream *stream, struct packet *packet, uint8_t flags) {
+    (void)sink, (void)flags;
+    if (stream->settled && stream->players)
+        push(stream, packet);
 }
 
 static void start_all(struct stream_sink *sink, struct stream *stream) {

@@ -472,7 +472,7 @@ static int publish_part(struct stream *stream, const sluice_flv_tag *whole, cons
  * and what is behind them is not looked at. The main track's is the first, since a group begins
  * with its key frame, and the others' key frames belong to it. 0, -ENOMEM (one of them is lost)
  */
-static int publish_parts(struct stream *stream, const sluice_flv_tag *tag, uint8_t flags) {
+static __attribute__((noinline)) int publish_parts(struct stream *stream, const sluice_flv_tag *tag, uint8_t flags) {
     uint8_t main = tracks_main(stream_tracks(stream, tag->type))->id;
     int error = 0, result = 1;
     bool is_frame = tag->view.packet == SLUICE_FLV_FRAME;

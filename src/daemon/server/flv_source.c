@@ -22,9 +22,10 @@ int flv_source_begin(struct flv_source *source, struct stream *stream, const str
  * been published. */
 int flv_source_feed(struct flv_source *source, sluice_chain *chain) {
     struct publisher *publisher = source->publisher;
+    const struct budget *budget = &publisher_session(publisher)->budget;
     sluice_flv_tag *tag = source->first;
     int result = 1;
-    if (publisher_is_waiting(publisher) || budget_is_spent(&publisher_session(publisher)->budget))
+    if (publisher_is_waiting(publisher) || budget_is_spent(budget))
         return 0;
     source->first = NULL;
     while (tag || (result = sluice_flv_next(source->flv, chain, &tag)) > 0) {
@@ -36,7 +37,7 @@ int flv_source_feed(struct flv_source *source, sluice_chain *chain) {
         if (error)
             return error > 0 ? 0 : error;
         tag = NULL;
-        if (budget_is_spent(&publisher_session(publisher)->budget))
+        if (budget_is_spent(budget))
             return 0;
     }
     return result;

@@ -107,11 +107,9 @@ static void charge_host(struct holdings *holdings, struct host_holding *host, si
         drop_host(holdings, host);
 }
 
-static void charge(struct holdings *holdings, struct session *session, size_t bytes) {
+static __attribute__((noinline)) void recharge(struct holdings *holdings, struct session *session, size_t bytes) {
     struct holding *holding = &session->holding;
     size_t before = holding->charged;
-    if (bytes == before)
-        return;
     if (before == 0)
         holding->host = find_host(holdings, &session->peer_address);
     struct host_holding *host = holding->host;
@@ -124,6 +122,12 @@ static void charge(struct holdings *holdings, struct session *session, size_t by
         heap_add(&host->sessions, &holding->node);
     }
     charge_host(holdings, host, before, bytes);
+}
+
+/* Usually unchanged: what the frames of a publisher need is not charged. */
+static inline void charge(struct holdings *holdings, struct session *session, size_t bytes) {
+    if (bytes != session->holding.charged)
+        recharge(holdings, session, bytes);
 }
 
 static void charge_extra(struct holdings *holdings, struct session *session, size_t bytes) {
@@ -203,19 +207,22 @@ void session_uncharge(struct session *session) {
     charge_reads(&session->worker->holdings, session, 0);
 }
 
+/* The session that holds the most, and how much. */
+struct largest {
+    struct session *session; /* NULL: nothing is held */
+    size_t bytes;
+};
+
 /* The memory of all incomplete messages, and the session that holds most: at least a block. */
-static uint64_t add_up(const struct worker *worker, struct session **ret_largest) {
+static uint64_t add_up(const struct worker *worker, struct largest *ret_largest) {
     uint64_t sum = 0;
-    size_t most = 0;
-    *ret_largest = NULL;
+    *ret_largest = (struct largest){0};
     for (struct session *session = worker->sessions; session; session = session->next) {
         bool is_safe = session->closing || session == worker->holdings.handled;
         size_t held = is_safe ? 0 : chain_footprint(session) + held_besides(session);
         sum += held;
-        if (held > most) {
-            most = held;
-            *ret_largest = session;
-        }
+        if (held > ret_largest->bytes)
+            *ret_largest = (struct largest){.session = session, .bytes = held};
     }
     return sum;
 }
@@ -223,11 +230,11 @@ static uint64_t add_up(const struct worker *worker, struct session **ret_largest
 /* Before a player that keeps up loses frames: the largest holder is evicted where it holds more. */
 static bool give_way(uint64_t bytes, void *user) {
     struct worker *worker = user;
-    struct session *largest;
+    struct largest largest;
     add_up(worker, &largest);
-    if (!largest || chain_footprint(largest) + held_besides(largest) <= bytes)
+    if (largest.bytes <= bytes)
         return false;
-    session_evict(largest);
+    session_evict(largest.session);
     return true;
 }
 
@@ -237,9 +244,9 @@ static bool reclaim_some(struct worker *worker, bool is_empty) {
     sluice_loop_stats stats = {.size = sizeof stats};
     sluice_loop_get_stats(worker->loop, &stats);
     uint64_t half = worker->holdings.bytes / 2;
-    struct session *largest;
+    struct largest largest;
     if (stats.footprint + worker->holdings.extra > half && add_up(worker, &largest) > half) {
-        session_evict(largest);
+        session_evict(largest.session);
         return true;
     }
     return is_empty && reclaim(worker->registry, RECLAIM_FOR_BLOCKS);

@@ -40,10 +40,10 @@ int aim_filled(sluice_io *io, uint32_t n) {
 
 /* Each look at a chain that is copied together is paid for by as many blocks as it has that came
  * since the last one. */
-void aim_compact(sluice_io *io) {
+void aim_compact_fragmented(sluice_io *io) {
     sluice_chain *chain = &io->chain;
     size_t footprint = chain->footprint;
-    if (!io->fragmented || footprint < (size_t)COMPACT_BLOCKS * pool_block_size(chain->pool) ||
+    if (footprint < (size_t)COMPACT_BLOCKS * pool_block_size(chain->pool) ||
         chain_length(chain) >= footprint / COMPACT_SHARE || footprint / COMPACT_GROWTH < io->compacted)
         return;
     chain_compact(chain);

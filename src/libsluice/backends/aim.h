@@ -24,13 +24,19 @@ static inline bool aim_is_wanted(const sluice_io *io, bool pressed) {
  * them. */
 void aim_judge(sluice_io *io, uint32_t n);
 
+/* aim_compact() of an io that is fragmented, which is rare: the check is made for each arrival. */
+void aim_compact_fragmented(sluice_io *io);
+
 /*
  * As a last resort: where a chain keeps many times its bytes in spite of its aim, they are copied
  * together and counted. To be called when the bytes that came have been handled, or wait for more:
  * pieces that are consumed as they come cost no memory, however small and however many come in one
  * turn.
  */
-void aim_compact(sluice_io *io);
+static inline void aim_compact(sluice_io *io) {
+    if (io->fragmented)
+        aim_compact_fragmented(io);
+}
 
 /* Nobody else refers to the aim: to hold it for what may come would keep it from others. */
 bool aim_is_spare(const sluice_io *io);

@@ -276,8 +276,6 @@ static bool want_release(const loop_list *starving) {
 
 void files_prepare(sluice_loop *loop) {
     loop_list files, *link;
-    if (loop_list_is_empty(&loop->files.due) && loop_list_is_empty(&loop->files.starving))
-        return;
     loop_list_init(&files);
     loop_list_join(&files, &loop->files.starving);
     loop_list_join(&files, &loop->files.due);

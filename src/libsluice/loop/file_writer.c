@@ -241,8 +241,6 @@ static void prepare(sluice_file_writer *writer) {
 
 void file_writers_prepare(sluice_loop *loop) {
     loop_list writers, *link;
-    if (loop_list_is_empty(&loop->file_writers.due))
-        return;
     loop_list_init(&writers);
     loop_list_join(&writers, &loop->file_writers.due);
     while ((link = loop_list_pop(&writers)))

@@ -172,6 +172,16 @@ static void look_for_shortage(sluice_loop *loop) {
         loop->shortage.call(loop->shortage.user);
 }
 
+/* Most turns have connections alone. */
+static void prepare_others(sluice_loop *loop) {
+    if (!loop_list_is_empty(&loop->connectors.due))
+        connectors_prepare(loop);
+    if (!loop_list_is_empty(&loop->files.due) || !loop_list_is_empty(&loop->files.starving))
+        files_prepare(loop);
+    if (!loop_list_is_empty(&loop->file_writers.due))
+        file_writers_prepare(loop);
+}
+
 int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     const struct backend_operations *operations = loop->backend->operations;
     if (loop->turning)
@@ -183,9 +193,7 @@ int sluice_loop_turn(sluice_loop *loop, int timeout_ms) {
     loop->turning = true;
     loop->again = false;
     conns_flush(loop);
-    connectors_prepare(loop);
-    files_prepare(loop);
-    file_writers_prepare(loop);
+    prepare_others(loop);
     int error = operations->turn(loop->backend, wait_us(loop, timeout_ms));
     loop->now = loop_clock();
     if (!error) {
