@@ -218,7 +218,8 @@ static void requests_count_more(void **state) {
     place_close(&p);
 }
 
-/* One that ends in the middle of its share rests there, and again behind it: what it has had is remembered once. */
+/* A session that ends in the middle of its share rests there, and again behind it: what it has used
+ * is remembered once. */
 static void what_was_used_is_remembered_once(void **state) {
     enum { PIECES = 3 };
     place p;

@@ -23,7 +23,8 @@ static void remember(struct budget *budget, uint32_t pieces) {
     budget->lately = lately < BUDGET_LATELY ? lately : BUDGET_LATELY;
 }
 
-/* What has been used since this was last called, or since the beginning: an end in the middle of a share rests, too. */
+/* What has been used since the last call, or since the beginning of the share: a session that ends
+ * in the middle of its share calls budget_rest() twice. */
 static void remember_used(struct budget *budget) {
     remember(budget, budget->used - budget->began);
     budget->began = budget->used;
