@@ -204,8 +204,8 @@ static bool has_head(const struct sim_visitor *visitor) {
     return visitor->head_length >= 4 && strcmp(visitor->head + visitor->head_length - 4, "\r\n\r\n") == 0;
 }
 
-/* Nothing follows the head of an answer to HEAD, unless the server refuses the connection before it has
- * read the request. */
+/* Nothing follows the head of an answer to HEAD, unless the server refuses the connection before it
+ * has read the request. */
 static uint64_t body_length(const struct sim_visitor *visitor) {
     bool is_unread = visitor->status == 503 && visitor->out_sent < visitor->out_length;
     return visitor->head_only && !is_unread ? 0 : visitor->length;
