@@ -166,8 +166,8 @@ struct sluice_io {
     uint16_t domain;
     /* a receive has stopped at an urgent byte: the next ones complete once; io_uring's alone */
     bool urgent;
-    uint32_t taken; /* blocks, lately, as of the turn taken_at; io_uring's alone */
-    uint32_t taken_at;
+    uint32_t taken;    /* blocks, lately; io_uring's alone */
+    uint32_t taken_at; /* when they were counted last, in some turns each */
     /* it waits among those that have taken few blocks lately; io_uring's alone */
     bool light;
     bool served;     /* it has got a block since it was armed; io_uring's alone */

@@ -19,8 +19,9 @@ enum {
     MAX_ENTRIES = 32768,
     /* of a bundle, about: the blocks that an armed receive may take at once */
     BLOCKS_PER_RECEIVE = 16,
-    CROWD_SHARE = 4, /* many wait where there is less than so many blocks for each */
-    HEAVY_SHARE = 4, /* one part in so many of the blocks is for receives that take many */
+    LATELY_TURNS = 16, /* after so many, blocks that were taken count half */
+    CROWD_SHARE = 4,   /* many wait where there is less than so many blocks for each */
+    HEAVY_SHARE = 4,   /* one part in so many of the blocks is for receives that take many */
     /* the stock of poorly filled blocks, at most so many times that of full ones */
     POOR_STOCK = 4,
     STOCK_SAMPLE = 256, /* filled blocks by which the stock is set anew */
@@ -204,10 +205,13 @@ static void leave_waiting(buffer_ring *ring, sluice_io *io) {
     io_queue_remove(&ring->waiting, io);
 }
 
-/* Blocks taken in this turn, half of those of the turn before, and so on. */
+/*
+ * Blocks taken in these turns, LATELY_TURNS of them, half of those taken in as many before, and so
+ * on. By one turn alone, all receives of a crowd would be light for ever: each gets one block.
+ */
 static uint32_t taken_lately(const uring *u, const sluice_io *io) {
-    uint32_t turns = u->turn - io->taken_at;
-    return turns < 32 ? io->taken >> turns : 0;
+    uint32_t halvings = u->turn / LATELY_TURNS - io->taken_at;
+    return halvings < 32 ? io->taken >> halvings : 0;
 }
 
 /*
@@ -446,7 +450,7 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
     sluice_block *block;
     bool filled_up;
     io->taken = taken_lately(u, io);
-    io->taken_at = u->turn;
+    io->taken_at = u->turn / LATELY_TURNS;
     io->served = true;
     ring->filled_bytes += n;
     do {
