@@ -89,6 +89,34 @@ static inline uint64_t http_feed_random(uint64_t *state) {
     return *state;
 }
 
+/*
+ * One change to a head: one of the @count bytes that matter put over, put in before, a byte left
+ * out, or a run of bytes again (repeated headers, repeated line ends). Returns its length, which
+ * grows by 24 at most.
+ */
+static inline size_t http_feed_change(uint64_t *seed, const char *telling, size_t count, char *bytes, size_t length) {
+    size_t at = http_feed_random(seed) % length;
+    char byte = telling[http_feed_random(seed) % count];
+    size_t run;
+    switch (http_feed_random(seed) % 4) {
+    case 0:
+        bytes[at] = byte;
+        return length;
+    case 1:
+        memmove(bytes + at + 1, bytes + at, length - at);
+        bytes[at] = byte;
+        return length + 1;
+    case 2:
+        memmove(bytes + at, bytes + at + 1, length - at - 1);
+        return length - 1;
+    default:
+        run = 1 + http_feed_random(seed) % 24;
+        run = run < length - at ? run : length - at;
+        memmove(bytes + at + run, bytes + at, length - at);
+        return length + run;
+    }
+}
+
 /* Up to 12 cuts in ascending order. */
 static inline http_feed_cuts http_feed_random_cuts(uint64_t *state, size_t length) {
     http_feed_cuts cuts = {.count = http_feed_random(state) % 13};

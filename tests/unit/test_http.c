@@ -815,31 +815,6 @@ static void test_error_status(void **state) {
     sluice_http_free(NULL);
 }
 
-/* One change to a head: a byte that matters put over, put in before, or a byte left out. */
-static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
-    static const char telling[] = "\r\n\0 \t:/?#*%,;[]@-5\x7F\x80GHc";
-    size_t at = http_feed_random(seed) % length;
-    char byte = telling[http_feed_random(seed) % (sizeof telling - 1)];
-    size_t run;
-    switch (http_feed_random(seed) % 4) {
-    case 0:
-        bytes[at] = byte;
-        return length;
-    case 1:
-        memmove(bytes + at + 1, bytes + at, length - at);
-        bytes[at] = byte;
-        return length + 1;
-    case 2:
-        memmove(bytes + at, bytes + at + 1, length - at - 1);
-        return length - 1;
-    default: /* a run again: repeated headers, repeated line ends */
-        run = 1 + http_feed_random(seed) % 24;
-        run = run < length - at ? run : length - at;
-        memmove(bytes + at + run, bytes + at, length - at);
-        return length + run;
-    }
-}
-
 /* Changed heads: whatever they give, they give it at random cuts too; and what is taken keeps to
  * the rules. */
 static void test_random(void **state) {
@@ -850,6 +825,7 @@ static void test_random(void **state) {
         "PUT /x HTTP/1.0\r\nContent-Length: 123\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nHost: %41\r\nContent-Length: 0\r\nTransfer_Encoding: x\r\n\r\n",
     };
+    static const char telling[] = "\r\n\0 \t:/?#*%,;[]@-5\x7F\x80GHc";
     sluice_pool *pool = http_feed_pool(SMALL_BLOCK, 512);
     uint64_t seed = 0x9E3779B97F4A7C15;
     size_t taken = 0, refused = 0;
@@ -860,7 +836,7 @@ static void test_random(void **state) {
         size_t length = strlen(original);
         memcpy(bytes, original, length);
         for (uint64_t i = http_feed_random(&seed) % 4; i > 0; i--)
-            length = mutate(&seed, bytes, length);
+            length = http_feed_change(&seed, telling, sizeof telling - 1, bytes, length);
         bytes[length] = '\0';
         run_pieces(pool, bytes, length, &HTTP_FEED_WHOLE, &whole);
         http_feed_cuts cuts = http_feed_random_cuts(&seed, length);

@@ -556,32 +556,6 @@ static int naive_kind(const char *bytes, size_t size, const char *method) {
     return SLUICE_HTTP_BODY_UNTIL_CLOSE;
 }
 
-/* One change to a head: a byte that matters put over, put in before, left out, or a run of bytes
- * again. */
-static size_t mutate(uint64_t *seed, char *bytes, size_t length) {
-    static const char telling[] = "\r\n\0 \t:/,;-0123456789\x7F\x80HTPc";
-    size_t at = http_feed_random(seed) % length;
-    char byte = telling[http_feed_random(seed) % (sizeof telling - 1)];
-    size_t run;
-    switch (http_feed_random(seed) % 4) {
-    case 0:
-        bytes[at] = byte;
-        return length;
-    case 1:
-        memmove(bytes + at + 1, bytes + at, length - at);
-        bytes[at] = byte;
-        return length + 1;
-    case 2:
-        memmove(bytes + at, bytes + at + 1, length - at - 1);
-        return length - 1;
-    default:
-        run = 1 + http_feed_random(seed) % 24;
-        run = run < length - at ? run : length - at;
-        memmove(bytes + at + run, bytes + at, length - at);
-        return length + run;
-    }
-}
-
 /* Changed heads: the same at random cuts, and taken where the simple rules take them, with the same
  * kind of body. */
 static void test_random(void **state) {
@@ -593,6 +567,7 @@ static void test_random(void **state) {
         "HTTP/1.1 200 OK\r\nContent-Length: 123\r\nTransfer_Encoding: x\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
     };
+    static const char telling[] = "\r\n\0 \t:/,;-0123456789\x7F\x80HTPc";
     sluice_pool *pool = http_feed_pool(BLOCK, 512);
     uint64_t seed = 0x9E3779B97F4A7C15;
     size_t taken = 0, refused = 0;
@@ -605,7 +580,7 @@ static void test_random(void **state) {
         char says[32];
         memcpy(bytes, original, length);
         for (uint64_t i = http_feed_random(&seed) % 4; i > 0; i--)
-            length = mutate(&seed, bytes, length);
+            length = http_feed_change(&seed, telling, sizeof telling - 1, bytes, length);
         bytes[length] = '\0';
         run_pieces(pool, method, bytes, length, &HTTP_FEED_WHOLE, &whole);
         http_feed_cuts cuts = http_feed_random_cuts(&seed, length);

@@ -69,8 +69,8 @@ void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool);
 /* How many wait for blocks, of any size. */
 uint32_t epoll_waiting(const epoll *e);
 
-/* Once a turn: reads for those who wait for blocks, as far as there are some. How many were told
- * something. */
+/* Once a turn: reads for the descriptors that wait for blocks, as far as there are some. Returns
+ * how many of them have something to report. */
 uint32_t epoll_receive_waiting(epoll *e);
 
 /* There is something to read. */

@@ -26,7 +26,8 @@ static inline bool io_queue_has(const io_queue *queue, const sluice_io *io) {
  * -ENOBUFS, which need not be one that waits: one that sends half a frame and then nothing holds
  * its blocks as well. They are seconds in which there were turns: of one in which the process was
  * stopped, nobody could have given a block back. @class: the blocks that are lacking. @since:
- * milliseconds, 0 while blocks come; kept by the caller, who calls once a turn in which none came.
+ * milliseconds, 0 while blocks come; kept by the caller, which calls once a turn in which none
+ * came.
  * True when one was told: do not wait before the loop has passed that on.
  */
 bool io_queue_break_deadlock(const sluice_backend *backend, const sluice_pool *class, io_queue *waiting,

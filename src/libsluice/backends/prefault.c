@@ -10,8 +10,8 @@
 enum { PIECE = 256 << 10 }; /* the address space is locked for one at a time */
 
 /*
- * By the kernel, and not by writing: the slab may be in use already, whose bytes stay as they are,
- * and a huge page that a control group refuses is an error here and a signal there.
+ * By the kernel, and not by writing: the slab may be in use already, and its bytes stay as they
+ * are, and a huge page that a control group refuses is an error here and a signal there.
  */
 static int populate(int fd, void *user) {
     const prefault *of = user;

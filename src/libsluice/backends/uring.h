@@ -30,7 +30,7 @@ typedef struct uring_features {
     bool bundle_rejected; /* the kernel offers that, and the probe has not seen it work */
 } uring_features;
 
-/* The ring of blocks of one size that the kernel takes from, and who uses it. A block's id is its
+/* The ring of blocks of one size that the kernel takes from, and its users. A block's id is its
  * slot. */
 typedef struct buffer_ring {
     sluice_pool *pool; /* or the class of it */
@@ -198,8 +198,8 @@ void uring_notice_clear(uring *u);
 int uring_ring_open(uring *u, sluice_pool *pool);
 void uring_rings_free(uring *u);
 
-/* Fills the rings up to their stock and arms those who wait, as far as there are blocks. Once a
- * turn. */
+/* Fills the rings up to their stock and arms the receives that wait, as far as there are blocks.
+ * Once a turn. */
 void uring_receive_prepare(uring *u);
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags);
 void uring_receive_resume(uring *u, sluice_io *io);

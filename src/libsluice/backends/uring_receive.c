@@ -1,4 +1,4 @@
-/* Receiving: the rings of blocks, the queues of those who wait for blocks, and what to do when
+/* Receiving: the rings of blocks, the queues of receives that wait for blocks, and what to do when
  * blocks run short. */
 #include "backends/uring.h"
 

@@ -90,7 +90,7 @@ int sluice_rtmp_read_command(const sluice_rtmp_message *message, const sluice_am
 }
 
 /* As an FLV tag: type, size, timestamp, its high byte, message stream; behind the payload a size,
- * whose value nobody needs. */
+ * with a value that is not needed. */
 static int read_part(sluice_rtmp_parts *place, sluice_cursor *cursor, const sluice_rtmp_message *message,
                      sluice_rtmp_message *part, sluice_slice *ret_payload) {
     enum { HEADER = 11, STREAM = 3, TRAILER = 4 };
