@@ -183,7 +183,9 @@ static void read_pull(const word *w) {
     if (!wrong) {
         const struct pull_option *pull = &pulls.list[0];
         check_printable(pull->target.url);
-        FUZZ_CHECK(strncmp(pull->target.url, "rtsp://", 7) == 0 &&
+        const size_t scheme = strlen(pull->type->scheme);
+        FUZZ_CHECK(strncmp(pull->target.url, pull->type->scheme, scheme) == 0 &&
+                   strncmp(pull->target.url + scheme, "://", 3) == 0 &&
                    stream_name_is_valid(pull->name, strlen(pull->name)));
         FUZZ_CHECK(!pull->has_user || !strpbrk(pull->user, ":\"\\\r\n"));
         FUZZ_CHECK(!strpbrk(pull->password, "\r\n"));
@@ -201,7 +203,7 @@ static void read_control(const word *w) {
     FUZZ_CHECK(result == 0 || result == -EMSGSIZE);
     if (result == 0)
         FUZZ_CHECK(strlen(url) <= RTSP_URL);
-    if (pull_target_read(w->text, strlen(w->text), &target) == 0)
+    if (pull_target_read("rtsp", 554, w->text, strlen(w->text), &target, NULL) == 0)
         check_printable(target.url);
 }
 

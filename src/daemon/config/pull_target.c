@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-#include <sluice/rtsp.h>
+#include "shared/text.h"
 
 /* Without control bytes and blanks, which would end a request's line. */
 static bool is_url_text(const char *text, size_t length) {
@@ -16,24 +15,66 @@ static bool is_url_text(const char *text, size_t length) {
     return true;
 }
 
-int pull_target_read(const char *url, size_t length, struct pull_target *ret_target) {
-    struct pull_target target = {0};
-    sluice_rtsp_url parts;
-    if (!is_url_text(url, length) || sluice_rtsp_split_url((sluice_http_text){url, length}, &parts) < 0 ||
-        parts.scheme.length != strlen("rtsp") || strncasecmp(parts.scheme.text, "rtsp", strlen("rtsp")) != 0)
+static sluice_http_text take(sluice_http_text *text, size_t length) {
+    const sluice_http_text front = {text->text, length};
+    *text = (sluice_http_text){text->text + length, text->length - length};
+    return front;
+}
+
+/* HOST[:PORT]; an IPv6 address has brackets. */
+static int read_host(sluice_http_text text, uint16_t port, sluice_http_text *ret_host, uint16_t *ret_port) {
+    uint64_t number = port;
+    if (text.length > 0 && *text.text == '[') {
+        const char *end = memchr(text.text, ']', text.length);
+        if (!end)
+            return -EPROTO;
+        *ret_host = take(&text, (size_t)(end - text.text) + 1);
+    } else {
+        const char *colon = text.length > 0 ? memchr(text.text, ':', text.length) : NULL;
+        *ret_host = take(&text, colon ? (size_t)(colon - text.text) : text.length);
+    }
+    if (ret_host->length == 0 || (text.length > 0 && *text.text != ':'))
         return -EPROTO;
-    sluice_http_text host = parts.host;
-    const char *rest = host.text + host.length;
-    size_t left = (size_t)(url + length - rest);
-    int at = snprintf(target.url, sizeof target.url, "rtsp://%.*s%.*s", (int)host.length, host.text, (int)left, rest);
-    int place = snprintf(target.place, sizeof target.place, "rtsp://%.*s:%u", (int)host.length, host.text, parts.port);
-    if (host.length > 2 && host.text[0] == '[')
+    if (text.length > 1) {
+        take(&text, 1);
+        if (!text_number(text, UINT16_MAX, &number))
+            return -EPROTO;
+    }
+    *ret_port = (uint16_t)number;
+    return 0;
+}
+
+int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t length, struct pull_target *ret_target,
+                     sluice_http_text *ret_user) {
+    struct pull_target target = {0};
+    sluice_http_text rest = {url, length}, host;
+    if (!is_url_text(url, length) || !text_folds_to(text_split(&rest, ':'), scheme) || rest.length < 2 ||
+        memcmp(rest.text, "//", 2) != 0)
+        return -EPROTO;
+    take(&rest, 2);
+    size_t end = 0;
+    while (end < rest.length && rest.text[end] != '/' && rest.text[end] != '?')
+        end++;
+    sluice_http_text authority = take(&rest, end);
+    const char *at = end > 0 ? memrchr(authority.text, '@', end) : NULL;
+    const sluice_http_text user = {authority.text, at ? (size_t)(at - authority.text) : 0};
+    if (at)
+        take(&authority, user.length + 1);
+    int error = read_host(authority, port, &host, &target.port);
+    if (error)
+        return error;
+    int used = snprintf(target.url, sizeof target.url, "%s://%.*s%.*s", scheme,
+                        (int)(authority.text + authority.length - host.text), host.text, (int)rest.length, rest.text);
+    int place = snprintf(target.place, sizeof target.place, "%s://%.*s:%u", scheme, (int)host.length, host.text,
+                         target.port);
+    if (host.length > 2 && *host.text == '[')
         host = (sluice_http_text){host.text + 1, host.length - 2};
-    if (at < 0 || (size_t)at >= sizeof target.url || place < 0 || (size_t)place >= sizeof target.place ||
+    if (used < 0 || (size_t)used >= sizeof target.url || place < 0 || (size_t)place >= sizeof target.place ||
         host.length > PULL_HOST)
         return -EMSGSIZE;
     memcpy(target.host, host.text, host.length);
-    target.port = parts.port;
     *ret_target = target;
+    if (ret_user)
+        *ret_user = user;
     return 0;
 }

@@ -14,12 +14,16 @@ struct pull_target {
     char host[PULL_HOST + 1]; /* without brackets */
     uint16_t port;
     char url[PULL_URL + 1]; /* without name and password */
-    /* rtsp://HOST:PORT: what may be shown, since cameras take passwords in paths, too */
+    /* SCHEME://HOST:PORT: what may be shown, since servers take passwords in paths, too */
     char place[PULL_PLACE + 1];
 };
 
-/* Takes a URL apart, without its name and password. 0, or -EPROTO (not rtsp://), -EMSGSIZE (too
- * long) */
-int pull_target_read(const char *url, size_t length, struct pull_target *ret_target);
+/*
+ * Takes a URL of that scheme apart. @scheme: "rtsp"; at most 8 bytes. @port: of a URL without one.
+ * @ret_user: USER or USER:PASSWORD as it is written, empty without; may be NULL. 0, or -EPROTO
+ * (another scheme, or malformed), -EMSGSIZE (too long)
+ */
+int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t length, struct pull_target *ret_target,
+                     sluice_http_text *ret_user);
 
 #endif

@@ -25,7 +25,8 @@ enum {
     BLOCK = 4096,        /* bytes of those that are received into */
     SESSION_ID = 255,    /* longest that is taken */
     /* bytes between two messages that belong to none, as some cameras put there */
-    SKIP_MOST = 16 * 1024
+    SKIP_MOST = 16 * 1024,
+    RTSP_PORT = 554,
 };
 
 struct pull_rtsp_session {
@@ -192,13 +193,18 @@ static bool find_track(struct pull_rtsp_session *session, uint32_t from) {
     return true;
 }
 
+/* A URL of a reply. */
+static int read_url(sluice_http_text text, struct pull_target *ret_target) {
+    return pull_target_read("rtsp", RTSP_PORT, text.text, text.length, ret_target, NULL);
+}
+
 /* What the media's URLs are relative to. */
 static void take_base(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     const sluice_http_header *base = sluice_rtsp_find(reply, "Content-Base");
     struct pull_target target;
     if (!base)
         base = sluice_rtsp_find(reply, "Content-Location");
-    bool usable = base && pull_target_read(base->value.text, base->value.length, &target) == 0;
+    bool usable = base && read_url(base->value, &target) == 0;
     snprintf(session->base_url, sizeof session->base_url, "%s", usable ? target.url : session->url);
 }
 
@@ -325,7 +331,7 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
     struct pull *pull = session->pull;
     const sluice_http_header *location = sluice_rtsp_find(reply, "Location");
     struct pull_target target;
-    if (!location || pull_target_read(location->value.text, location->value.length, &target) < 0) {
+    if (!location || read_url(location->value, &target) < 0) {
         fail(session, -EBADMSG, "redirected to what is no rtsp:// URL");
         return;
     }
@@ -640,13 +646,7 @@ static const struct session_type session_type = {.protocol = "rtsp",
                                                  .discard = discard};
 
 static int parse(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user) {
-    sluice_rtsp_url parts;
-    int error = pull_target_read(url, length, ret_target);
-    if (error)
-        return error;
-    (void)sluice_rtsp_split_url((sluice_http_text){url, length}, &parts);
-    *ret_user = parts.user;
-    return 0;
+    return pull_target_read("rtsp", RTSP_PORT, url, length, ret_target, ret_user);
 }
 
 /* Another host is not told what was meant for the one of the option. */
