@@ -42,9 +42,9 @@ static void publish(struct pull_flv_session *session) {
         fail(session, error, publisher_error_text(error));
         return;
     }
-    if (publisher_is_attached(session->source.publisher) && session->pull->machine.state != PULL_PLAYING)
+    if (publisher_is_attached(session->source.publisher) && session->pull->machine.state != OUTGOING_ACTIVE)
         pull_begin_playing(session->pull);
-    pull_media(&session->pull->machine, worker_now(session->base.worker));
+    outgoing_media(&session->pull->machine, worker_now(session->base.worker));
     if (publisher_is_waiting(session->source.publisher))
         budget_rest(&session->base);
     else if (!budget_end(&session->base, sluice_conn_chain(conn)))
@@ -139,7 +139,7 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     server_add_connection(pull->worker->server);
     struct pull_flv_session *session = of(*ret_session);
     session->pull = pull;
-    pull_connected(&pull->machine, worker_now(pull->worker));
+    outgoing_connected(&pull->machine, worker_now(pull->worker));
     pull_begin_step(pull, "FLV");
     error = begin_source(session, pull->option.name);
     if (error)

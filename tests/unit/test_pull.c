@@ -13,148 +13,148 @@
 
 #include "daemon/config/pull_option.h"
 #include "daemon/pull/pull_rtsp.h"
-#include "daemon/pull/pull_state.h"
+#include "daemon/server/outgoing.h"
 #include "shared/rtsp_login.h"
 #include "support/http_feed.h"
 
 enum { START = 1000000 };
 
-static void play(struct pull_machine *machine, uint64_t now) {
-    pull_connected(machine, now);
-    pull_started(machine, now);
+static void play(struct outgoing *machine, uint64_t now) {
+    outgoing_connected(machine, now);
+    outgoing_started(machine, now);
 }
 
 static void steps_in_order(void **state) {
     (void)state;
-    struct pull_machine machine;
-    pull_machine_init(&machine, false, START);
-    assert_int_equal(machine.state, PULL_IDLE);
-    assert_int_equal(pull_tick(&machine, START, false), PULL_CONNECT);
-    pull_connected(&machine, START);
-    assert_int_equal(machine.state, PULL_NEGOTIATING);
-    assert_int_equal(pull_tick(&machine, START, false), PULL_NOTHING);
-    pull_started(&machine, START);
-    assert_int_equal(machine.state, PULL_PLAYING);
-    assert_int_equal(pull_tick(&machine, START, false), PULL_NOTHING);
+    struct outgoing machine;
+    outgoing_init(&machine, false, START);
+    assert_int_equal(machine.state, OUTGOING_IDLE);
+    assert_int_equal(outgoing_tick(&machine, START, false), OUTGOING_CONNECT);
+    outgoing_connected(&machine, START);
+    assert_int_equal(machine.state, OUTGOING_NEGOTIATING);
+    assert_int_equal(outgoing_tick(&machine, START, false), OUTGOING_NOTHING);
+    outgoing_started(&machine, START);
+    assert_int_equal(machine.state, OUTGOING_ACTIVE);
+    assert_int_equal(outgoing_tick(&machine, START, false), OUTGOING_NOTHING);
 }
 
 /* Each step alone may take so long, of the connection and of as many as the protocol has. */
 static void every_step_has_its_time(void **state) {
     (void)state;
-    struct pull_machine machine;
+    struct outgoing machine;
     uint64_t now = START;
-    pull_machine_init(&machine, false, now);
-    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    outgoing_init(&machine, false, now);
+    assert_int_equal(outgoing_tick(&machine, now, false), OUTGOING_CONNECT);
     /* What is no step does not begin its time anew. */
-    pull_step_begun(&machine, now + 1);
+    outgoing_step_begun(&machine, now + 1);
     for (unsigned steps = 0; steps < 6; steps++) {
-        struct pull_machine late = machine;
-        assert_int_equal(pull_tick(&machine, now + PULL_STEP_MS - 1, false), PULL_NOTHING);
-        assert_int_equal(pull_tick(&late, now + PULL_STEP_MS, false), PULL_GIVE_UP);
-        pull_failed(&late, now + PULL_STEP_MS, 0);
-        assert_int_equal(late.state, PULL_BACKOFF);
-        now += PULL_STEP_MS - 1;
+        struct outgoing late = machine;
+        assert_int_equal(outgoing_tick(&machine, now + OUTGOING_STEP_MS - 1, false), OUTGOING_NOTHING);
+        assert_int_equal(outgoing_tick(&late, now + OUTGOING_STEP_MS, false), OUTGOING_GIVE_UP);
+        outgoing_failed(&late, now + OUTGOING_STEP_MS, 0);
+        assert_int_equal(late.state, OUTGOING_BACKOFF);
+        now += OUTGOING_STEP_MS - 1;
         if (steps == 0)
-            pull_connected(&machine, now);
+            outgoing_connected(&machine, now);
         else
-            pull_step_begun(&machine, now);
-        assert_int_equal(machine.state, PULL_NEGOTIATING);
+            outgoing_step_begun(&machine, now);
+        assert_int_equal(machine.state, OUTGOING_NEGOTIATING);
     }
 }
 
 static void waits_longer_each_time(void **state) {
     (void)state;
     static const uint64_t least[] = {1000, 2000, 4000, 8000, 16000, 24000, 24000, 24000};
-    struct pull_machine machine;
+    struct outgoing machine;
     uint64_t now = START;
-    pull_machine_init(&machine, false, now);
-    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    outgoing_init(&machine, false, now);
+    assert_int_equal(outgoing_tick(&machine, now, false), OUTGOING_CONNECT);
     for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
-        struct pull_machine other = machine;
-        pull_failed(&other, now, UINT32_MAX);
+        struct outgoing other = machine;
+        outgoing_failed(&other, now, UINT32_MAX);
         assert_in_range(other.retry_at - now, least[i], least[i] + least[i] / 4);
-        pull_failed(&machine, now, 0);
+        outgoing_failed(&machine, now, 0);
         assert_int_equal(machine.retry_at - now, least[i]);
         now = machine.retry_at;
-        assert_int_equal(pull_tick(&machine, now - 1, false), PULL_NOTHING);
-        assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+        assert_int_equal(outgoing_tick(&machine, now - 1, false), OUTGOING_NOTHING);
+        assert_int_equal(outgoing_tick(&machine, now, false), OUTGOING_CONNECT);
     }
     /* One that plays for a moment only is no better. */
     play(&machine, now);
-    pull_failed(&machine, now + PULL_STABLE_MS - 1, 0);
+    outgoing_failed(&machine, now + OUTGOING_STABLE_MS - 1, 0);
     assert_int_equal(machine.retry_at - machine.since, 24000);
     now = machine.retry_at;
-    assert_int_equal(pull_tick(&machine, now, false), PULL_CONNECT);
+    assert_int_equal(outgoing_tick(&machine, now, false), OUTGOING_CONNECT);
     play(&machine, now);
-    pull_failed(&machine, now + PULL_STABLE_MS, 0);
+    outgoing_failed(&machine, now + OUTGOING_STABLE_MS, 0);
     assert_int_equal(machine.retry_at - machine.since, 1000);
     assert_int_equal(machine.failures, 1);
 }
 
 static void silence_and_keep_alive(void **state) {
     (void)state;
-    struct pull_machine machine;
-    pull_machine_init(&machine, false, START);
-    pull_tick(&machine, START, false);
-    pull_connected(&machine, START);
-    pull_set_timeout(&machine, 8);
-    pull_started(&machine, START);
-    assert_int_equal(pull_tick(&machine, START + 3999, false), PULL_NOTHING);
-    assert_int_equal(pull_tick(&machine, START + 4000, false), PULL_KEEP_ALIVE);
-    assert_int_equal(pull_tick(&machine, START + 7999, false), PULL_NOTHING);
-    assert_int_equal(pull_tick(&machine, START + 8000, false), PULL_KEEP_ALIVE);
-    pull_media(&machine, START + 9000);
+    struct outgoing machine;
+    outgoing_init(&machine, false, START);
+    outgoing_tick(&machine, START, false);
+    outgoing_connected(&machine, START);
+    outgoing_set_timeout(&machine, 8);
+    outgoing_started(&machine, START);
+    assert_int_equal(outgoing_tick(&machine, START + 3999, false), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_tick(&machine, START + 4000, false), OUTGOING_KEEP_ALIVE);
+    assert_int_equal(outgoing_tick(&machine, START + 7999, false), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_tick(&machine, START + 8000, false), OUTGOING_KEEP_ALIVE);
+    outgoing_media(&machine, START + 9000);
     /* To be asked is not to be silent; only media count. */
-    assert_int_equal(pull_tick(&machine, START + 18999, false), PULL_KEEP_ALIVE);
-    assert_int_equal(pull_tick(&machine, START + 19000, false), PULL_GIVE_UP);
+    assert_int_equal(outgoing_tick(&machine, START + 18999, false), OUTGOING_KEEP_ALIVE);
+    assert_int_equal(outgoing_tick(&machine, START + 19000, false), OUTGOING_GIVE_UP);
 }
 
 static void on_demand(void **state) {
     (void)state;
-    struct pull_machine machine;
-    pull_machine_init(&machine, true, START);
-    assert_int_equal(pull_tick(&machine, START + 100000, false), PULL_NOTHING);
+    struct outgoing machine;
+    outgoing_init(&machine, true, START);
+    assert_int_equal(outgoing_tick(&machine, START + 100000, false), OUTGOING_NOTHING);
     uint64_t now = START + 100001;
-    assert_int_equal(pull_wanted(&machine, now), PULL_CONNECT);
-    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+    assert_int_equal(outgoing_wanted(&machine, now), OUTGOING_CONNECT);
+    assert_int_equal(outgoing_wanted(&machine, now), OUTGOING_NOTHING);
     play(&machine, now);
-    pull_media(&machine, now + PULL_LINGER_MS);
-    assert_int_equal(pull_tick(&machine, now + PULL_LINGER_MS, true), PULL_NOTHING);
-    assert_int_equal(pull_tick(&machine, now + 2 * PULL_LINGER_MS - 1, false), PULL_NOTHING);
-    assert_int_equal(pull_tick(&machine, now + 2 * PULL_LINGER_MS, false), PULL_LEAVE);
-    assert_int_equal(machine.state, PULL_IDLE);
+    outgoing_media(&machine, now + OUTGOING_LINGER_MS);
+    assert_int_equal(outgoing_tick(&machine, now + OUTGOING_LINGER_MS, true), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_tick(&machine, now + 2 * OUTGOING_LINGER_MS - 1, false), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_tick(&machine, now + 2 * OUTGOING_LINGER_MS, false), OUTGOING_LEAVE);
+    assert_int_equal(machine.state, OUTGOING_IDLE);
     /* Whoever waits makes it try again and again; nobody, and it gives in. */
-    now += 3 * PULL_LINGER_MS;
-    assert_int_equal(pull_tick(&machine, now, true), PULL_CONNECT);
-    pull_failed(&machine, now, 0);
-    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
-    assert_int_equal(pull_tick(&machine, now + 1000, true), PULL_CONNECT);
-    pull_failed(&machine, now + 1000, 0);
-    assert_int_equal(pull_tick(&machine, now + 1000 + PULL_LINGER_MS, false), PULL_LEAVE);
+    now += 3 * OUTGOING_LINGER_MS;
+    assert_int_equal(outgoing_tick(&machine, now, true), OUTGOING_CONNECT);
+    outgoing_failed(&machine, now, 0);
+    assert_int_equal(outgoing_wanted(&machine, now), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_tick(&machine, now + 1000, true), OUTGOING_CONNECT);
+    outgoing_failed(&machine, now + 1000, 0);
+    assert_int_equal(outgoing_tick(&machine, now + 1000 + OUTGOING_LINGER_MS, false), OUTGOING_LEAVE);
     assert_int_equal(machine.failures, 0);
-    pull_stop(&machine, now);
-    assert_int_equal(pull_tick(&machine, now + 100000, true), PULL_NOTHING);
-    assert_int_equal(pull_wanted(&machine, now), PULL_NOTHING);
+    outgoing_stop(&machine, now);
+    assert_int_equal(outgoing_tick(&machine, now + 100000, true), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_wanted(&machine, now), OUTGOING_NOTHING);
     /* What was to pull in this one's place does not. */
-    pull_resume(&machine, now + 100000);
-    assert_int_equal(pull_tick(&machine, now + 100000, false), PULL_NOTHING);
-    assert_int_equal(pull_wanted(&machine, now + 100000), PULL_CONNECT);
+    outgoing_resume(&machine, now + 100000);
+    assert_int_equal(outgoing_tick(&machine, now + 100000, false), OUTGOING_NOTHING);
+    assert_int_equal(outgoing_wanted(&machine, now + 100000), OUTGOING_CONNECT);
 }
 
 static void redirects_are_bounded(void **state) {
     (void)state;
-    struct pull_machine machine;
-    pull_machine_init(&machine, false, START);
-    pull_tick(&machine, START, false);
+    struct outgoing machine;
+    outgoing_init(&machine, false, START);
+    outgoing_tick(&machine, START, false);
     for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < PULL_REDIRECTS; i++) {
-            pull_connected(&machine, START);
-            assert_int_equal(pull_redirected(&machine, START), 0);
-            assert_int_equal(machine.state, PULL_CONNECTING);
+        for (int i = 0; i < OUTGOING_REDIRECTS; i++) {
+            outgoing_connected(&machine, START);
+            assert_int_equal(outgoing_redirected(&machine, START), 0);
+            assert_int_equal(machine.state, OUTGOING_CONNECTING);
         }
-        assert_int_equal(pull_redirected(&machine, START), -ELOOP);
-        pull_failed(&machine, START, 0);
-        assert_int_equal(pull_tick(&machine, START + 30000, false), PULL_CONNECT);
+        assert_int_equal(outgoing_redirected(&machine, START), -ELOOP);
+        outgoing_failed(&machine, START, 0);
+        assert_int_equal(outgoing_tick(&machine, START + 30000, false), OUTGOING_CONNECT);
     }
 }
 

@@ -162,7 +162,7 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     json_put_string(json, "stream", pull->stream);
     json_put_string(json, "from", pull->place);
     json_put_string(json, "type", pull->type);
-    json_put_string(json, "state", pull_state_name(pull->state));
+    json_put_string(json, "state", outgoing_state_name(pull->state));
     json_put_optional(json, "step", pull->step);
     json_put_real(json, "state_seconds", seconds(pull->state_ms));
     json_put_string(json, "mode", pull->on_demand ? "on-demand" : "always");
@@ -173,7 +173,7 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
         json_put_null(json, "ttl_seconds");
     json_put_unsigned(json, "failures", pull->failures);
     json_put_optional(json, "reason", pull->reason);
-    if (pull->state == PULL_BACKOFF)
+    if (pull->state == OUTGOING_BACKOFF)
         json_put_real(json, "retry_seconds", seconds(pull->retry_ms));
     else
         json_put_null(json, "retry_seconds");

@@ -231,7 +231,7 @@ static void write_pulls(FILE *out, const struct admin_view *view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; snapshot && i < snapshot->pull_count; i++)
             fprintf(out, "sluice_pull_playing{stream=\"%s\"} %d\n", snapshot->pulls[i].stream,
-                    snapshot->pulls[i].state == PULL_PLAYING);
+                    snapshot->pulls[i].state == OUTGOING_ACTIVE);
     }
 }
 

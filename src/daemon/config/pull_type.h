@@ -27,7 +27,7 @@ struct pull_type {
 
     /*
      * Begins a session on the connected socket, which is the session's on success. It reports by
-     * pull_connected(), pull_media() and pull_set_timeout() of pull_state.h, and by
+     * outgoing_connected(), outgoing_media() and outgoing_set_timeout() of outgoing.h, and by
      * pull_begin_step(), pull_begin_playing(), pull_fail() and pull_redirect() of pull.h, until
      * either has let go of the other. 0, -ENOMEM, -errno
      */
@@ -37,7 +37,7 @@ struct pull_type {
     void (*leave)(struct session *session, int error);
 
     /* Sends whatever keeps the camera from ending the session. NULL: it never calls
-     * pull_set_timeout() */
+     * outgoing_set_timeout() */
     void (*keep_alive)(struct session *session);
 };
 

@@ -160,14 +160,14 @@ static void count_pull(const struct pull *pull, void *user) {
 
 static void take_pull(const struct pull *pull, void *user) {
     const struct context *context = user;
-    const struct pull_machine *machine = &pull->machine;
+    const struct outgoing *machine = &pull->machine;
     uint64_t now = worker_now(context->worker);
     struct snapshot *snapshot = context->snapshot;
     struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
         .type = pull->option.type->scheme,
-        .step = machine->state == PULL_NEGOTIATING ? pull->step : NULL,
+        .step = machine->state == OUTGOING_NEGOTIATING ? pull->step : NULL,
         .state = machine->state,
         .state_ms = now - machine->since,
         .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,

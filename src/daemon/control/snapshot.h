@@ -98,7 +98,7 @@ struct snapshot_pull {
     char stream[STREAM_NAME + 1];
     char place[sizeof(((struct pull_target *)0)->place)];
     const char *type;
-    enum pull_state state;
+    enum outgoing_state state;
     const char *step; /* of the type's, while it negotiates; or NULL */
     uint64_t state_ms, retry_ms;
     bool on_demand;

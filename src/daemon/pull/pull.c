@@ -111,7 +111,7 @@ void pull_free(struct pull *pull) {
 static void settle(struct pull *pull, struct worker *worker) {
     pull->worker = worker;
     pull->job = (struct connect_job){.loop = worker->loop, .done = connected, .user = pull, .fd = -1};
-    pull_machine_init(&pull->machine, pull->option.on_demand, worker_now(worker));
+    outgoing_init(&pull->machine, pull->option.on_demand, worker_now(worker));
 }
 
 static void discard(void *prepared) {
@@ -183,17 +183,17 @@ static int prepare(void *component, const struct options *options, void **ret_pr
 }
 
 static void log_state(const struct pull *pull) {
-    enum pull_state state = pull->machine.state;
-    enum log_level level = state == PULL_BACKOFF                         ? LOG_WARNING
-                           : state == PULL_IDLE || state == PULL_PLAYING ? LOG_INFO
-                                                                         : LOG_DEBUG;
-    const char *name = pull_state_name(state);
-    if (state == PULL_NEGOTIATING) {
+    enum outgoing_state state = pull->machine.state;
+    enum log_level level = state == OUTGOING_BACKOFF                            ? LOG_WARNING
+                           : state == OUTGOING_IDLE || state == OUTGOING_ACTIVE ? LOG_INFO
+                                                                                : LOG_DEBUG;
+    const char *name = outgoing_state_name(state);
+    if (state == OUTGOING_NEGOTIATING) {
         LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name},
             {"step", pull->step ? pull->step : "-"});
         return;
     }
-    if (state != PULL_BACKOFF) {
+    if (state != OUTGOING_BACKOFF) {
         LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name});
         return;
     }
@@ -205,14 +205,14 @@ static void log_state(const struct pull *pull) {
 
 void pull_begin_step(struct pull *pull, const char *step) {
     const bool is_new = !pull->step || strcmp(pull->step, step) != 0;
-    pull_step_begun(&pull->machine, worker_now(pull->worker));
+    outgoing_step_begun(&pull->machine, worker_now(pull->worker));
     pull->step = step;
     if (is_new)
         log_state(pull);
 }
 
 void pull_begin_playing(struct pull *pull) {
-    pull_started(&pull->machine, worker_now(pull->worker));
+    outgoing_started(&pull->machine, worker_now(pull->worker));
     pull->reason[0] = '\0';
     log_state(pull);
 }
@@ -222,7 +222,7 @@ void pull_fail(struct pull *pull, const char *reason) {
     pull->session = NULL;
     (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
-    pull_failed(&pull->machine, worker_now(pull->worker), random);
+    outgoing_failed(&pull->machine, worker_now(pull->worker), random);
     log_state(pull);
 }
 
@@ -255,7 +255,7 @@ static void begin(struct pull *pull) {
 
 void pull_redirect(struct pull *pull, const struct pull_target *target) {
     pull->session = NULL;
-    if (pull_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
+    if (outgoing_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
         pull_fail(pull, "too many redirects");
         return;
     }
@@ -293,7 +293,7 @@ static void connected(struct connect_job *job) {
         take_out(pull);
         return;
     }
-    bool current = pull->machine.state == PULL_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
+    bool current = pull->machine.state == OUTGOING_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
                    job->port == pull->target.port && !pull->worker->draining && !pull->worker->leaving;
     if (!current) {
         if (fd >= 0)
@@ -315,30 +315,30 @@ static void leave(struct pull *pull, int error) {
 
 static void give_up(struct pull *pull) {
     char reason[PULL_REASON] = "no media for too long";
-    if (pull->machine.state == PULL_CONNECTING)
+    if (pull->machine.state == OUTGOING_CONNECTING)
         snprintf(reason, sizeof reason, "no connection in time");
-    else if (pull->machine.state == PULL_NEGOTIATING)
+    else if (pull->machine.state == OUTGOING_NEGOTIATING)
         snprintf(reason, sizeof reason, "no answer to %s", pull->step ? pull->step : "the connection");
     leave(pull, -ETIMEDOUT);
     pull_fail(pull, reason);
 }
 
-static void obey(struct pull *pull, enum pull_order order) {
+static void obey(struct pull *pull, enum outgoing_order order) {
     switch (order) {
-    case PULL_NOTHING:
+    case OUTGOING_NOTHING:
         break;
-    case PULL_CONNECT:
+    case OUTGOING_CONNECT:
         begin(pull);
         break;
-    case PULL_KEEP_ALIVE:
+    case OUTGOING_KEEP_ALIVE:
         pull->option.type->keep_alive(pull->session);
         break;
-    case PULL_LEAVE:
+    case OUTGOING_LEAVE:
         leave(pull, 0);
         pull->reason[0] = '\0';
         log_state(pull);
         break;
-    case PULL_GIVE_UP:
+    case OUTGOING_GIVE_UP:
         give_up(pull);
         break;
     }
@@ -347,7 +347,7 @@ static void obey(struct pull *pull, enum pull_order order) {
 /* It begins no connection any more. */
 static void halt(struct pull *pull, int error) {
     leave(pull, error);
-    pull_stop(&pull->machine, worker_now(pull->worker));
+    outgoing_stop(&pull->machine, worker_now(pull->worker));
     log_state(pull);
 }
 
@@ -369,7 +369,7 @@ static void tick_pull(struct pull *pull, uint64_t now) {
     if (pull->expires_at > 0 && now >= pull->expires_at)
         remove_pull(pull, "its time to live is over");
     else
-        obey(pull, pull_tick(&pull->machine, now, stream && stream_player_count(stream) > 0));
+        obey(pull, outgoing_tick(&pull->machine, now, stream && stream_player_count(stream) > 0));
 }
 
 static void tick(void *component, uint64_t now) {
@@ -384,7 +384,7 @@ static void wanted(void *component, const struct stream *stream) {
     const struct pulls *pulls = component;
     for (struct pull *pull = pulls->list; pull; pull = pull->next)
         if (strcmp(pull->option.name, stream->name) == 0)
-            obey(pull, pull_wanted(&pull->machine, worker_now(pull->worker)));
+            obey(pull, outgoing_wanted(&pull->machine, worker_now(pull->worker)));
 }
 
 static void stop(void *component) {
@@ -399,7 +399,7 @@ static void resume(void *component) {
     for (struct pull *pull = pulls->list; pull; pull = pull->next) {
         if (pull->is_removed)
             continue;
-        pull_resume(&pull->machine, worker_now(pull->worker));
+        outgoing_resume(&pull->machine, worker_now(pull->worker));
         log_state(pull);
     }
 }

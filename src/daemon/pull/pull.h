@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 
 #include "daemon/config/pull_option.h"
-#include "daemon/pull/pull_state.h"
 #include "daemon/server/connect.h"
+#include "daemon/server/outgoing.h"
 
 enum {
     PULL_REASON = 128,
@@ -37,7 +37,7 @@ struct pull {
     LIST_ENTRY(pull) link; /* of a requested one: in the list of all workers */
     struct worker *worker;
     struct pull_option option; /* a copy: options come and go */
-    struct pull_machine machine;
+    struct outgoing machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
     struct connect_job job;
     bool job_is_out;         /* with the connector */

@@ -236,7 +236,7 @@ static bool take_session(struct pull_rtsp_session *session, const sluice_rtsp_me
         return false;
     memcpy(session->id, header.id.text, header.id.length);
     session->id[header.id.length] = '\0';
-    pull_set_timeout(&session->pull->machine, header.timeout);
+    outgoing_set_timeout(&session->pull->machine, header.timeout);
     return true;
 }
 
@@ -301,7 +301,7 @@ static void on_challenge(struct pull_rtsp_session *session, const sluice_rtsp_me
     int error = rtsp_login_take(&session->login, reply);
     session->pull->has_digest = session->login.has_digest;
     if (!error) {
-        pull_step_begun(&session->pull->machine, now_of(session));
+        outgoing_step_begun(&session->pull->machine, now_of(session));
         error = send_request(session);
     }
     switch (error) {
@@ -389,7 +389,7 @@ static void on_reply(struct pull_rtsp_session *session, const sluice_rtsp_messag
         close_session(session);
     else if (status == 401)
         on_challenge(session, reply);
-    else if (session->pull->machine.state == PULL_PLAYING)
+    else if (session->pull->machine.state == OUTGOING_ACTIVE)
         on_alive(session, status);
     else if (status == 301 || status == 302)
         on_redirect(session, reply);
@@ -432,7 +432,7 @@ static void end_broken(struct pull_rtsp_session *session) {
 
 static void on_frame(struct pull_rtsp_session *session, const sluice_rtsp_message *frame) {
     if (rtsp_source_frame(&session->source, session->channels, frame))
-        pull_media(&session->pull->machine, now_of(session));
+        outgoing_media(&session->pull->machine, now_of(session));
     else if (rtsp_source_has_ended(&session->source))
         fail(session, 0, "the camera has ended its media (RTCP BYE)");
 }
@@ -565,7 +565,7 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(base->conn);
     struct pace_look look = {
         .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
-        .most_ms = PULL_SILENCE_MS,
+        .most_ms = OUTGOING_SILENCE_MS,
         .earns = true,
     };
     look.is_open = rtp_input_is_inside(session->source.input, &look.mark) && !budget_has_more(base) && !base->held_up;
@@ -576,8 +576,8 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtsp_session *session = of(base);
     if (session->pull && base->held_up) {
-        pull_step_begun(&session->pull->machine, now);
-        pull_media(&session->pull->machine, now);
+        outgoing_step_begun(&session->pull->machine, now);
+        outgoing_media(&session->pull->machine, now);
     }
     if (session->pull && session->source.publisher && is_slow(session, now)) {
         fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
@@ -673,7 +673,7 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     struct pull_rtsp_session *session = of(*ret_session);
     session->login = login_of(pull);
     session->pull = pull;
-    pull_connected(&pull->machine, session->reported_at);
+    outgoing_connected(&pull->machine, session->reported_at);
     error = sluice_writer_new(session->base.conn, WRITER, &session->writer);
     if (error)
         fail(session, error, "%s", strerror(-error));
