@@ -195,6 +195,14 @@ SLUICE_API void sluice_flv_free(sluice_flv *flv);
 SLUICE_API int sluice_flv_next(sluice_flv *flv, sluice_chain *chain, sluice_flv_tag **ret_tag);
 
 /**
+ * Reads the header of a payload that came otherwise than in FLV, such as in an RTMP message. Does
+ * not fail: a payload that is too short for its own header, or empty, is SLUICE_FLV_OTHER, all
+ * header, with what could be read.
+ * @param payload borrowed during the call
+ */
+SLUICE_API void sluice_flv_read_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view);
+
+/**
  * Number of bytes that the chain must hold before sluice_flv_next() can return another result; at
  * least 1.
  */

@@ -1102,7 +1102,9 @@ static sluice_flv_view view_of(sluice_pool *pool, sluice_flv_type type, const ui
     feed(&chain, pool, vector.bytes + SLUICE_FLV_TAG_HEADER_SIZE, size, piece);
     feed(&chain, pool, vector.bytes + SLUICE_FLV_TAG_HEADER_SIZE + size, SLUICE_FLV_TRAILER_SIZE, piece);
     assert_int_equal(sluice_flv_next(flv, &chain, &tag), 1);
-    sluice_flv_view view = tag->view;
+    sluice_flv_view view = tag->view, again;
+    sluice_flv_read_view(type, &tag->payload, &again);
+    assert_true(same_view(&again, &view));
     sluice_flv_free(flv);
     chain_clear(&chain);
     return view;
@@ -1147,6 +1149,19 @@ static void test_short_views(void **state) {
             assert_int_equal(whole.header_size, size);
             assert_int_equal(whole.enhanced, one->view.enhanced);
         }
+    }
+}
+
+/* A tag is never empty, but a message of RTMP may be. */
+static void test_empty_views(void **state) {
+    static const sluice_flv_type types[] = {SLUICE_FLV_AUDIO, SLUICE_FLV_VIDEO};
+    const sluice_flv_view other = {.packet = SLUICE_FLV_OTHER};
+    const sluice_slice empty = {0};
+    sluice_flv_view view;
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        sluice_flv_read_view(types[i], &empty, &view);
+        assert_true(same_view(&view, &other));
     }
 }
 
@@ -1251,6 +1266,7 @@ int main(void) {
         TEST(test_new_and_free),
         TEST(test_views),
         TEST(test_short_views),
+        TEST(test_empty_views),
         TEST(test_modifier_lengths),
         TEST(test_modifiers_without_end),
         TEST(test_writers),

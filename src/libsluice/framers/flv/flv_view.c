@@ -324,6 +324,10 @@ void flv_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view
         read_any(type, payload, ret_view);
 }
 
+void sluice_flv_read_view(sluice_flv_type type, const sluice_slice *payload, sluice_flv_view *ret_view) {
+    flv_view(type, payload, ret_view);
+}
+
 /* ---- Tracks ---- */
 
 /* What stands before the first track: the cursor is moved there. False where there are none. */
