@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "daemon/config/pull_option.h"
+#include "daemon/pull/pull_http.h"
 #include "daemon/pull/pull_rtsp.h"
 #include "daemon/server/outgoing.h"
 #include "shared/rtsp_login.h"
@@ -173,6 +174,9 @@ static void options_are_read(void **state) {
         {"RTSP://h/user=admin&password=&c=1=x", "rtsp://h/user=admin&password=&c=1", "h", "rtsp://h:554", "", "", "x",
          554, false},
         {"rtsp://h=x", "rtsp://h", "h", "rtsp://h:554", "", "", "x", 554, false},
+        {"HTTP://u:p%3Ap@h/a.flv?b=c=live/x,on-demand", "http://h/a.flv?b=c", "h", "http://h:80", "u", "p:p", "live/x",
+         80, true},
+        {"http://[::1]:8080?b=x", "http://[::1]:8080?b", "::1", "http://[::1]:8080", "", "", "x", 8080, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pull_options options = {0};
@@ -207,7 +211,9 @@ static void wrong_options_are_refused(void **state) {
         "rtsp://h/a=.x",
         "h/a=x",
         "/a=x",
-        "http://h/a=x",
+        "https://h/a=x",
+        "http:h/a=x",
+        "http://h:70000/a=x",
         "rtsps://h/a=x",
         "rtspu://h/a=x",
         "rtsp://:1/a=x",
@@ -402,8 +408,11 @@ static void types_by_scheme(void **state) {
     static const struct {
         const char *url;
         const struct pull_type *type;
-    } rows[] = {{"rtsp://h/x", &pull_rtsp}, {"RtSp:", &pull_rtsp}, {"rtsps://h/x", NULL}, {"rts://h/x", NULL},
-                {"rtmp://h/x", NULL},       {"://h/x", NULL},      {"rtsp", &pull_rtsp},  {"", NULL}};
+    } rows[] = {{"rtsp://h/x", &pull_rtsp}, {"RtSp:", &pull_rtsp},
+                {"Http:", &pull_http},      {"https://h/x", NULL},
+                {"rtsps://h/x", NULL},      {"rts://h/x", NULL},
+                {"rtmp://h/x", NULL},       {"://h/x", NULL},
+                {"rtsp", &pull_rtsp},       {"", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_ptr_equal(pull_type_find(rows[i].url, strlen(rows[i].url)), rows[i].type);
 }
@@ -412,8 +421,13 @@ static void types_by_scheme(void **state) {
 static void written_as_read(void **state) {
     (void)state;
     static const char *const rows[] = {
-        "rtsp://h/a=x",   "RTSP://H:8554=live/x,on-demand", "rtsp://[::1]:1/a?b=c,on-demand=x",
-        "rtsp://u@h/a=x", "rtsp://u:p@h/a?x=y=x,on-demand", "rtsp://u%20%40:%3A%40%2F%25%3d%c3%bc%22,on-demand@h/a=x",
+        "rtsp://h/a=x",
+        "RTSP://H:8554=live/x,on-demand",
+        "rtsp://[::1]:1/a?b=c,on-demand=x",
+        "http://u:p@h/a.flv?b=c&d=x",
+        "rtsp://u@h/a=x",
+        "rtsp://u:p@h/a?x=y=x,on-demand",
+        "rtsp://u%20%40:%3A%40%2F%25%3d%c3%bc%22,on-demand@h/a=x",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct pull_options options = {0}, again = {0};

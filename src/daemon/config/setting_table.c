@@ -95,13 +95,16 @@ static const struct setting settings[] = {
          "all public addresses without credentials. Any client that reaches the address may then publish and play."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
-     .help = "Fetch URL by RTSP over TCP and publish it as NAME",
-     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH. With on-demand, the stream is fetched only while it has "
+     .help = "Fetch URL by RTSP or HTTP-FLV and publish it as NAME",
+     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, or "
+             "http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
+             "whose response is FLV. With on-demand, the stream is fetched only while it has "
              "players. "
              "The last \"=\" ends the URL; on the command line the name may be a word of its own: URL =NAME. A failed "
              "pull is retried after 1 to 30 seconds. A configuration file with passwords must not be readable by "
              "others.",
-     .examples = {"rtsp://camera:554/stream1=live/door", "rtsp://u:secret@10.0.0.9/1=live/yard,on-demand"}},
+     .examples = {"rtsp://camera:554/stream1=live/door", "rtsp://u:secret@10.0.0.9/1=live/yard,on-demand",
+                  "http://origin:8080/live/a.flv?token=T=live/a"}},
     {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .group = GROUP_PULLS, .value = "FILE", .expected = "a file name",
      .sample = "/etc/sluice/pulls", .help = "Read pulls from FILE, one in each line",
      .text = "Keeps passwords out of the output of ps. The file must not be readable by others."},

@@ -1,0 +1,475 @@
+#include "daemon/pull/pull_http.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <sluice/sdp.h>
+
+#include "daemon/pull/pull.h"
+#include "daemon/server/flv_source.h"
+#include "daemon/server/server.h"
+#include "shared/text.h"
+
+enum {
+    HTTP_PORT = 80,
+    /* longest request */
+    REQUEST = PULL_URL + PULL_HOST + 4 * RTSP_LOGIN_USER + 256,
+    INTERIM_MOST = 8,     /* 1xx responses before the response */
+    WAITING_MOST = 65536, /* bytes that are received while the stream's name is waited for */
+};
+
+struct pull_http_session {
+    struct session base;
+    struct pull *pull; /* NULL when one has let go of the other: the end */
+    sluice_http *http; /* NULL when the response's head has come */
+    unsigned interim;
+    sluice_http_body body;
+    sluice_chain *payload; /* of the body */
+    struct flv_source source;
+    bool peer_ended;
+    char *request; /* NULL when it has been sent: it holds the password */
+    size_t request_size, request_sent;
+};
+
+static struct pull_http_session *of(struct session *session) {
+    return (struct pull_http_session *)session;
+}
+
+static uint64_t now_of(const struct pull_http_session *session) {
+    return worker_now(session->base.worker);
+}
+
+/* Not while the kernel may read it. */
+static void forget_request(struct pull_http_session *session) {
+    if (session->request)
+        explicit_bzero(session->request, REQUEST);
+    free(session->request);
+    session->request = NULL;
+}
+
+static void let_go(struct pull_http_session *session, int error) {
+    session->pull = NULL;
+    flv_source_end(&session->source, error, sluice_chain_length(session->payload), now_of(session));
+    sluice_chain_skip(session->payload, sluice_chain_length(session->payload));
+    session->base.closing = true;
+    sluice_conn_close(session->base.conn);
+}
+
+/* Lets go of the pull, which is told why. */
+__attribute__((format(printf, 3, 4))) static void fail(struct pull_http_session *session, int error, const char *format,
+                                                       ...) {
+    struct pull *pull = session->pull;
+    char reason[PULL_REASON];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    if (!pull)
+        return;
+    let_go(session, error);
+    pull_fail(pull, reason);
+}
+
+static void leave(struct session *base, int error) {
+    let_go(of(base), error);
+}
+
+/*
+ * The request. A password is sent to the host and port that it is configured for, without waiting
+ * for a 401.
+ */
+static bool may_log_in(const struct pull *pull) {
+    const struct pull_option *option = &pull->option;
+    return option->has_user && strcasecmp(pull->target.host, option->target.host) == 0 &&
+           pull->target.port == option->target.port;
+}
+
+static int write_login(const struct pull_option *option, char *text, size_t size) {
+    char plain[2 * RTSP_LOGIN_USER + 2], code[4 * sizeof plain / 3 + 8];
+    int length = snprintf(plain, sizeof plain, "%s:%s", option->user, option->password);
+    int error = length < 0 || sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, code, sizeof code) < 0
+                    ? -EMSGSIZE
+                    : 0;
+    if (!error)
+        snprintf(text, size, "Authorization: Basic %s\r\n", code);
+    explicit_bzero(plain, sizeof plain);
+    explicit_bzero(code, sizeof code);
+    return error;
+}
+
+/* The parts of a URL: HOST:PORT and what is requested, without a fragment. */
+static sluice_http_text authority_of(const char *url) {
+    const char *text = strstr(url, "://") + strlen("://");
+    return (sluice_http_text){text, strcspn(text, "/?")};
+}
+
+static sluice_http_text path_of(const char *url) {
+    const sluice_http_text authority = authority_of(url);
+    const char *path = authority.text + authority.length;
+    return (sluice_http_text){path, strcspn(path, "#")};
+}
+
+static int make_request(struct pull_http_session *session) {
+    const struct pull *pull = session->pull;
+    const sluice_http_text host = authority_of(pull->target.url), path = path_of(pull->target.url);
+    char login[4 * RTSP_LOGIN_USER + 32] = "";
+    session->request = malloc(REQUEST);
+    if (!session->request)
+        return -ENOMEM;
+    int error = may_log_in(pull) ? write_login(&pull->option, login, sizeof login) : 0;
+    int length = snprintf(session->request, REQUEST,
+                          "GET %s%.*s HTTP/1.1\r\nHost: %.*s\r\n%sUser-Agent: sluiced\r\nAccept: */*\r\n"
+                          "Connection: close\r\n\r\n",
+                          path.length > 0 && *path.text == '/' ? "" : "/", (int)path.length, path.text,
+                          (int)host.length, host.text, login);
+    explicit_bzero(login, sizeof login);
+    if (length < 0 || length >= REQUEST)
+        return -EMSGSIZE;
+    session->request_size = (size_t)length;
+    return error;
+}
+
+/*
+ * Redirects: what the operator has not named may be of this host's own network, and is not the
+ * server's to have asked. They are followed on that host only.
+ */
+static int resolve(const char *base, sluice_http_text location, char url[PULL_URL + 1]) {
+    sluice_http_text authority = authority_of(base), path = path_of(base), rest = location;
+    const sluice_http_text first = text_split(&rest, ':');
+    const bool is_rooted = location.length > 0 && *location.text == '/';
+    const bool is_absolute = rest.length > 1 && memcmp(rest.text, "//", 2) == 0 &&
+                             !memchr(first.text, '/', first.length) && !memchr(first.text, '?', first.length);
+    const bool has_host = location.length > 1 && memcmp(location.text, "//", 2) == 0;
+    size_t folder = 0;
+    for (size_t i = 0; i < path.length && path.text[i] != '?'; i++)
+        if (path.text[i] == '/')
+            folder = i + 1;
+    if (is_absolute || has_host)
+        authority.length = 0;
+    if (is_rooted || is_absolute)
+        folder = 0;
+    const int length = snprintf(url, PULL_URL + 1, "%s%.*s%.*s%s%.*s",
+                                is_absolute ? ""
+                                : has_host  ? "http:"
+                                            : "http://",
+                                (int)authority.length, authority.text, (int)folder, path.text,
+                                is_rooted || is_absolute || folder > 0 ? "" : "/", (int)location.length, location.text);
+    return location.length == 0 ? -EPROTO : length >= 0 && length <= PULL_URL ? 0 : -EMSGSIZE;
+}
+
+static void on_redirect(struct pull_http_session *session, const sluice_http_response *response) {
+    struct pull *pull = session->pull;
+    const sluice_http_header *location = sluice_http_response_find(response, "Location");
+    struct pull_target target;
+    char url[PULL_URL + 1];
+    int error = location ? resolve(pull->target.url, location->value, url) : -EPROTO;
+    if (!error)
+        error = pull_target_read("http", HTTP_PORT, url, strlen(url), &target, NULL);
+    if (error) {
+        fail(session, -EBADMSG, "redirected to what is no http:// URL");
+        return;
+    }
+    if (strcasecmp(target.host, pull->option.target.host) != 0) {
+        fail(session, -EACCES, "redirected to another host");
+        return;
+    }
+    let_go(session, 0);
+    pull_redirect(pull, &target);
+}
+
+static bool has_coding(const sluice_http_response *response) {
+    for (size_t i = 0; i < response->header_count; i++)
+        if (text_folds_to(response->headers[i].name, "Content-Encoding") && response->headers[i].value.length > 0 &&
+            !text_folds_to(response->headers[i].value, "identity"))
+            return true;
+    return false;
+}
+
+static void on_claimed(struct session *base, int error);
+
+static int begin_source(struct pull_http_session *session) {
+    struct worker *worker = session->base.worker;
+    struct stream_source from = {.protocol = "http", .since = worker_now(worker), .session = &session->base};
+    const char *name = session->pull->option.name;
+    struct stream *stream;
+    memcpy(from.peer, session->base.peer, sizeof from.peer);
+    int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
+    if (error == -EUSERS)
+        server_count_reject(worker->server, REJECT_STREAMS);
+    if (error)
+        return error;
+    error = flv_source_begin(&session->source, stream, &from, on_claimed);
+    if (error)
+        stream_unref(stream);
+    return error;
+}
+
+static void on_response(struct pull_http_session *session, const sluice_http_response *response) {
+    const unsigned status = response->status;
+    if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) {
+        on_redirect(session, response);
+    } else if (status == 401) {
+        fail(session, -EACCES, "GET answered 401: %s",
+             may_log_in(session->pull) ? "wrong user or password"
+                                       : "the server needs credentials, and the pull has none for that host and port");
+    } else if (status != 200) {
+        fail(session, -ECONNREFUSED, "GET answered %u", status);
+    } else if (has_coding(response)) {
+        fail(session, -EBADMSG, "the response has a Content-Encoding");
+    } else {
+        sluice_http_body_begin_response(&session->body, response);
+        int error = begin_source(session);
+        if (error)
+            fail(session, error, "%s", publisher_error_text(error));
+        else
+            pull_begin_step(session->pull, "FLV");
+    }
+}
+
+/* Whether the body has begun. */
+static bool take_head(struct pull_http_session *session) {
+    sluice_http_response response;
+    int result = 1;
+    while (session->http && session->pull && result > 0) {
+        result = sluice_http_next_response(session->http, sluice_conn_chain(session->base.conn), "GET", &response);
+        if (result < 0) {
+            fail(session, -EBADMSG, "malformed HTTP, or over a limit: %s", strerror(-result));
+        } else if (result > 0 && response.interim) {
+            if (++session->interim > INTERIM_MOST)
+                fail(session, -EBADMSG, "malformed HTTP, or over a limit: too many 1xx responses");
+        } else if (result > 0) {
+            on_response(session, &response);
+            sluice_http_free(session->http);
+            session->http = NULL;
+        }
+    }
+    return session->pull && !session->http;
+}
+
+/* An FLV framer's need in terms of the connection's chain, which has chunk lines, too. */
+static void set_need(struct pull_http_session *session) {
+    size_t need = flv_source_need(&session->source), have = sluice_chain_length(session->payload);
+    size_t missing = need > have && session->body.kind != SLUICE_HTTP_BODY_CHUNKED ? need - have : 1;
+    if (session->body.kind == SLUICE_HTTP_BODY_LENGTH && missing > session->body.left)
+        missing = (size_t)session->body.left;
+    sluice_conn_set_need(session->base.conn, missing);
+}
+
+static void publish(struct pull_http_session *session) {
+    sluice_conn *conn = session->base.conn;
+    budget_begin(&session->base);
+    int body = sluice_http_body_next(&session->body, sluice_conn_chain(conn), session->payload);
+    int error = flv_source_feed(&session->source, session->payload);
+    if (error) {
+        fail(session, error, "%s", publisher_error_text(error));
+        return;
+    }
+    if (publisher_is_attached(session->source.publisher) && session->pull->machine.state != OUTGOING_ACTIVE)
+        pull_begin_playing(session->pull);
+    outgoing_media(&session->pull->machine, now_of(session));
+    if (publisher_is_waiting(session->source.publisher)) {
+        budget_rest(&session->base);
+        sluice_conn_set_need(conn, 0);
+    } else if (budget_end(&session->base, session->payload)) {
+        return;
+    } else if (body < 0) {
+        fail(session, body, "malformed chunks, or over a limit: %s", strerror(-body));
+    } else if (body > 0 || (session->peer_ended && sluice_http_body_end(&session->body) == 0)) {
+        fail(session, 0, "the server has ended the stream");
+    } else if (session->peer_ended) {
+        fail(session, -ECONNRESET, "the server has ended the connection");
+    } else {
+        set_need(session);
+    }
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct pull_http_session *session = user;
+    if (!session->pull || !take_head(session))
+        ;
+    else if (!publisher_is_waiting(session->source.publisher))
+        publish(session);
+    else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
+        sluice_conn_pause(conn);
+    session_account(&session->base);
+}
+
+static void on_claimed(struct session *base, int error) {
+    struct pull_http_session *session = of(base);
+    sluice_conn_resume(base->conn);
+    if (error)
+        fail(session, error, "%s", publisher_error_text(error));
+    else
+        publish(session);
+}
+
+/* What came before a regular end is published yet. */
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct pull_http_session *session = user;
+    (void)conn;
+    session->peer_ended = true;
+    if (!session->pull)
+        return;
+    if (error || session->http || publisher_is_waiting(session->source.publisher))
+        fail(session, error, "%s", error ? strerror(-error) : "the server has ended the connection");
+    else if (!budget_has_more(&session->base))
+        publish(session);
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    const struct pull_http_session *session = user;
+    (void)conn;
+    if (max == 0 || !session->request)
+        return 0;
+    *iov = (struct iovec){session->request + session->request_sent, session->request_size - session->request_sent};
+    return 1;
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct pull_http_session *session = user;
+    (void)conn;
+    session->request_sent += bytes;
+    if (session->request_sent >= session->request_size)
+        forget_request(session);
+}
+
+static void free_session(struct pull_http_session *session) {
+    forget_request(session);
+    sluice_http_free(session->http);
+    sluice_chain_free(session->payload);
+    free(session);
+}
+
+static void discard(struct session *base) {
+    free_session(of(base));
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct pull_http_session *session = user;
+    (void)conn;
+    flv_source_end(&session->source, -ESHUTDOWN, 0, now_of(session));
+    if (session->pull)
+        session->pull->session = NULL;
+    worker_end_session(&session->base);
+    free_session(session);
+}
+
+static const sluice_conn_events events = {
+    .size = sizeof events,
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+/* Whether a tag comes too slowly, though bytes of it come. */
+static bool is_slow(struct pull_http_session *session, uint64_t now) {
+    const struct session *base = &session->base;
+    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const struct pace_look look = {
+        .mark = sluice_chain_consumed(session->payload),
+        .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
+        .is_open = sluice_chain_length(session->payload) + sluice_chain_length(chain) > 0 &&
+                   !publisher_is_waiting(session->source.publisher) && !budget_has_more(base) && !base->held_up,
+        .most_ms = OUTGOING_SILENCE_MS,
+        .earns = true,
+    };
+    return pace_is_late(&session->base.pace, &look, now);
+}
+
+/* The pull has its own deadlines; what has not been read does not count. */
+static void tick(struct session *base, uint64_t now) {
+    struct pull_http_session *session = of(base);
+    struct publisher *publisher = session->source.publisher;
+    if (session->pull && base->held_up) {
+        outgoing_step_begun(&session->pull->machine, now);
+        outgoing_media(&session->pull->machine, now);
+        if (publisher)
+            publisher_expect(publisher, now);
+    }
+    if (!session->pull || !publisher)
+        return;
+    if (publisher_is_late(publisher, now))
+        fail(session, -ETIME, "%s", publisher_error_text(-ETIME));
+    else if (is_slow(session, now))
+        fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
+}
+
+/* The pull lets go of it. */
+static void drain(struct session *base) {
+    (void)base;
+}
+
+/* As with any other failure, the pull tries again after a while. */
+static void kick(struct session *base, int error) {
+    fail(of(base), error, "%s", publisher_error_text(error));
+}
+
+static bool publishes(const struct session *base) {
+    return ((const struct pull_http_session *)base)->source.publisher;
+}
+
+static size_t held(const struct session *base) {
+    const struct pull_http_session *session = (const struct pull_http_session *)base;
+    return flv_source_held(&session->source) + sluice_chain_footprint(session->payload);
+}
+
+static void evict(struct session *base) {
+    kick(base, -ENOBUFS);
+}
+
+static int prepare(struct session *base, const struct handover *handover) {
+    struct pull_http_session *session = of(base);
+    (void)handover;
+    base->is_uncounted = true;
+    int error = sluice_chain_new(base->worker->pool, &session->payload);
+    return error ? error : sluice_http_new(&session->http);
+}
+
+static const struct session_type session_type = {.protocol = "http",
+                                                 .pulls = true,
+                                                 .events = &events,
+                                                 .size = sizeof(struct pull_http_session),
+                                                 .prepare = prepare,
+                                                 .tick = tick,
+                                                 .drain = drain,
+                                                 .kick = kick,
+                                                 .publishes = publishes,
+                                                 .held = held,
+                                                 .evict = evict,
+                                                 .discard = discard};
+
+static int parse(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user) {
+    return pull_target_read("http", HTTP_PORT, url, length, ret_target, ret_user);
+}
+
+static int start(struct pull *pull, int fd, struct session **ret_session) {
+    struct handover handover = {.connection = {.fd = fd, .told = true},
+                                .peer = pull->job.address,
+                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
+    int error = session_start(&session_type, pull->worker, &handover, ret_session);
+    if (error)
+        return error;
+    server_add_connection(pull->worker->server);
+    struct pull_http_session *session = of(*ret_session);
+    session->pull = pull;
+    outgoing_connected(&pull->machine, now_of(session));
+    pull_begin_step(pull, "GET");
+    error = make_request(session);
+    if (error)
+        fail(session, error, "GET cannot be sent: %s", strerror(-error));
+    else
+        sluice_conn_want_send(session->base.conn);
+    return 0;
+}
+
+const struct pull_type pull_http = {.scheme = "http",
+                                    .form = "http://[USER:PASSWORD@]HOST[:PORT]/PATH",
+                                    .parse = parse,
+                                    .start = start,
+                                    .leave = leave};
