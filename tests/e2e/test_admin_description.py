@@ -109,6 +109,10 @@ class DescriptionTest(unittest.TestCase):
                     if "{" not in path and "get" in self.description["paths"][path]:
                         with self.subTest(path):
                             self.check(daemon, "GET", path, 200)
+                for path in ("/api/v1/streams", "/api/v1/overview"):
+                    self.check(daemon, "GET", path + "?limit=1&sort=players&order=desc", 200)
+                    self.check(daemon, "GET", path + "?limit=0", 400)
+                self.check(daemon, "GET", "/api/v1/streams/live%2Fwaits?players=0", 400)
                 players = self.check(daemon, "GET", "/api/v1/players", 200)["players"]
                 self.assertEqual(len(players), 2)
                 self.check(daemon, "GET", "/api/v1/players/%d" % players[0]["id"], 200)

@@ -15,6 +15,7 @@
 #include "daemon/admin/admin_listen.h"
 #include "daemon/admin/admin_metrics.h"
 #include "daemon/admin/admin_pull.h"
+#include "daemon/admin/admin_query.h"
 #include "daemon/admin/admin_reply.h"
 #include "daemon/admin/admin_server.h"
 #include "daemon/base/log.h"
@@ -24,7 +25,9 @@
 
 enum {
     BAN_MOST_S = 86400,
-    TOKEN_LEAST = 16, /* characters */
+    TOKEN_LEAST = 16,       /* characters */
+    PAGE_STREAMS = 50,      /* of a page, if the request does not say */
+    OVERVIEW_PLAYERS = 100, /* of the overview */
     METHODS_CHANGE = ADMIN_POST | ADMIN_PUT | ADMIN_DELETE | ADMIN_PATCH,
 };
 
@@ -38,6 +41,7 @@ struct admin {
     struct worker_query *worker_query;
     struct reload *reload;
     struct hook_delivery *hook_delivery;
+    const struct history *history;
     admin_upgrade_fn *upgrade;
     void *upgrader;
     struct admin_server *server;
@@ -57,13 +61,17 @@ struct route {
     enum worker_command_kind command; /* of methods that change something */
 };
 
-static const char streams_path[] = "/api/v1/streams/", players_path[] = "/api/v1/players/",
-                  publishers_path[] = "/api/v1/publishers/", metrics_path[] = "/metrics",
-                  reload_path[] = "/api/v1/reload", recordings_path[] = "/api/v1/recordings/",
-                  upgrade_path[] = "/api/v1/upgrade", pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/";
+static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/overview",
+                  history_path[] = "/api/v1/history", streams_path[] = "/api/v1/streams/",
+                  players_path[] = "/api/v1/players/", publishers_path[] = "/api/v1/publishers/",
+                  metrics_path[] = "/metrics", reload_path[] = "/api/v1/reload",
+                  recordings_path[] = "/api/v1/recordings/", upgrade_path[] = "/api/v1/upgrade",
+                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/";
 
 static const struct route routes[] = {
-    {"/api/v1/streams", "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
+    {list_path, "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
+    {overview_path, "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS | SNAPSHOT_SUMS, admin_overview, 0},
+    {history_path, "GET, HEAD", 0, NULL, 0},
     {"/api/v1/players", "GET, HEAD", SNAPSHOT_PLAYERS, admin_players, 0},
     {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0},
     {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD},
@@ -75,7 +83,8 @@ static const struct route routes[] = {
     {"/api/v1/version", "GET, HEAD", 0, admin_version, 0},
     {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, 0},
     {"/api/v1/recordings", "GET, HEAD", SNAPSHOT_STREAMS | SNAPSHOT_OVERRIDES, admin_recordings, 0},
-    {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_STREAM},
+    {streams_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS | SNAPSHOT_PLAYERS | SNAPSHOT_FRAMES, NULL,
+     COMMAND_KICK_STREAM},
     {players_path, "GET, HEAD, DELETE", SNAPSHOT_PLAYERS, NULL, COMMAND_KICK_PLAYER},
     {publishers_path, "GET, HEAD, DELETE", SNAPSHOT_STREAMS, NULL, COMMAND_KICK_PUBLISHER},
     {recordings_path, "POST, DELETE", 0, NULL, COMMAND_RECORD},
@@ -90,6 +99,9 @@ struct pending {
     struct exchange *exchange;
     const struct route *route;
     struct worker_command command; /* of GET: the requested object, in the same fields */
+    struct stream_page page;       /* of GET, if has_page */
+    bool has_page;
+    uint32_t most_players; /* of GET; 0: all */
 };
 
 static bool ends_with_slash(const char *path) {
@@ -196,7 +208,12 @@ static void send_metrics(const struct pending *pending, const struct admin_view 
 static void answer_get(const struct worker_answer *answer, void *user) {
     struct pending *pending = user;
     struct admin_view view = {
-        .snapshots = answer->snapshots, .options = reload_options(pending->admin->reload), .log_lost = log_lost()};
+        .snapshots = answer->snapshots,
+        .page = pending->has_page ? &pending->page : NULL,
+        .most_players = pending->most_players,
+        .options = reload_options(pending->admin->reload),
+        .log_lost = log_lost(),
+    };
     const struct route *route = pending->route;
     struct json json = {0};
     bool found = true;
@@ -288,20 +305,65 @@ static void answer_command(const struct worker_answer *answer, void *user) {
     free(pending);
 }
 
-static void ask(struct admin *admin, struct exchange *exchange, const struct route *route,
-                const struct worker_command *command, bool is_command) {
-    struct pending *pending = malloc(sizeof *pending);
-    int error = -ENOMEM;
-    if (pending) {
-        *pending = (struct pending){admin, exchange, route, *command};
-        error = is_command ? worker_query_command(admin->worker_query, command, answer_command, pending)
-                           : worker_query_snapshot(admin->worker_query, route->parts, answer_get, pending);
-    }
+static void answer_asked(struct exchange *exchange, struct pending *pending, int error) {
     if (!error)
         return;
     free(pending);
-    pull_free(command->pull);
     admin_reply_problem(exchange, 503, error == -EAGAIN ? "too many requests at a time" : "out of memory");
+}
+
+static void run_command(struct admin *admin, struct exchange *exchange, const struct route *route,
+                        const struct worker_command *command) {
+    struct pending *pending = malloc(sizeof *pending);
+    int error = -ENOMEM;
+    if (pending) {
+        *pending = (struct pending){.admin = admin, .exchange = exchange, .route = route, .command = *command};
+        error = worker_query_command(admin->worker_query, command, answer_command, pending);
+    }
+    if (error)
+        pull_free(command->pull);
+    answer_asked(exchange, pending, error);
+}
+
+/* The part of the streams and players that a request is about. False: its query is wrong. */
+static bool read_part(const struct admin_call *call, struct pending *pending) {
+    const struct route *route = pending->route;
+    pending->page.limit = PAGE_STREAMS;
+    pending->has_page = route->path == overview_path || (route->path == list_path && call->query);
+    if (route->path == overview_path)
+        pending->most_players = OVERVIEW_PLAYERS;
+    if (route->path == streams_path)
+        return admin_query_players(call->query, &pending->most_players);
+    return !pending->has_page || admin_query_page(call->query, &pending->page);
+}
+
+static void ask(struct admin *admin, struct exchange *exchange, const struct admin_call *call,
+                const struct route *route, const struct worker_command *command) {
+    struct pending *pending = malloc(sizeof *pending);
+    struct snapshot_request request = {.parts = route->parts};
+    int error = -ENOMEM;
+    if (pending) {
+        *pending = (struct pending){.admin = admin, .exchange = exchange, .route = route, .command = *command};
+        if (!read_part(call, pending)) {
+            admin_reply_problem(exchange, 400,
+                                "of a query, search, sort, order, offset and limit are known for lists of streams, and "
+                                "players=1 to 500 for a stream");
+            free(pending);
+            return;
+        }
+        if (route->path == streams_path)
+            memcpy(request.stream, command->stream, sizeof request.stream);
+        request.page = pending->has_page ? &pending->page : NULL;
+        request.most_players = pending->most_players;
+        error = worker_query_request(admin->worker_query, &request, answer_get, pending);
+    }
+    answer_asked(exchange, pending, error);
+}
+
+static void answer_history(const struct admin *admin, struct exchange *exchange) {
+    struct json json = {0};
+    admin_history(admin->history, &json);
+    send_document(exchange, &json);
 }
 
 static void answer_reload(const struct reload_result *result, void *user) {
@@ -431,7 +493,7 @@ static void create_pull(struct admin *admin, struct exchange *exchange, const st
         }
         command.id = command.pull->id;
         memcpy(command.stream, command.pull->option.name, sizeof command.stream);
-        ask(admin, exchange, route, &command, true);
+        run_command(admin, exchange, route, &command);
     }
 }
 
@@ -448,15 +510,17 @@ static void answer_route(struct admin *admin, struct exchange *exchange, const s
         create_pull(admin, exchange, call, route);
     } else if (ends_with_slash(route->path) && !read_object(route, call->path, &command)) {
         admin_reply_problem(exchange, 404, "not a stream's name, or not an id");
+    } else if (route->path == history_path) {
+        answer_history(admin, exchange);
     } else if (!(call->method & METHODS_CHANGE)) {
-        ask(admin, exchange, route, &command, false);
+        ask(admin, exchange, call, route, &command);
     } else if (!read_query(call->query, &command)) {
         admin_reply_problem(
             exchange, 400,
             "of a query, only ban=SECONDS from 0 to 86400 is known, for publishers and streams, and by=rule "
             "for recording");
     } else {
-        ask(admin, exchange, route, &command, true);
+        run_command(admin, exchange, route, &command);
     }
 }
 
@@ -525,13 +589,15 @@ static int open_listener(struct admin *admin, const struct admin_listener_option
 }
 
 int admin_new(struct event_base *base, const struct options *options, struct worker_query *worker_query,
-              struct reload *reload, struct hook_delivery *hook_delivery, struct admin **ret_admin) {
+              struct reload *reload, struct hook_delivery *hook_delivery, const struct history *history,
+              struct admin **ret_admin) {
     struct admin *admin = calloc(1, sizeof *admin);
     if (!admin)
         return -ENOMEM;
     admin->worker_query = worker_query;
     admin->reload = reload;
     admin->hook_delivery = hook_delivery;
+    admin->history = history;
     admin_pull_init();
     int error = admin_server_new(base, &admin->server);
     if (!error && *options->admin.token_file)

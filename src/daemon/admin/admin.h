@@ -11,14 +11,16 @@
 
 struct admin;
 struct event_base;
+struct history;
 struct hook_delivery;
 
 /*
  * Listens. Says on the log what is wrong. @options: where; what is shown are those that the reload
- * has in force. The asker, the reload and the notifier outlive it. 0, -errno
+ * has in force. The asker, the reload, the notifier and the history outlive it. 0, -errno
  */
 int admin_new(struct event_base *base, const struct options *options, struct worker_query *worker_query,
-              struct reload *reload, struct hook_delivery *hook_delivery, struct admin **ret_admin);
+              struct reload *reload, struct hook_delivery *hook_delivery, const struct history *history,
+              struct admin **ret_admin);
 
 /*
  * How an upgrade is started, before the first request. 0: @done is called when it is over, with 0

@@ -1,5 +1,6 @@
 #include "daemon/admin/admin_api.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <sluice/version.h>
@@ -185,26 +186,94 @@ static void add_pull(const struct snapshot_pull *pull, struct json *json) {
     for (size_t at = 0; at < (view)->snapshots.count; at++)                                                            \
         if ((view)->snapshots.list[at])
 
+static void add_stream(const struct snapshot_stream *stream, struct json *json) {
+    json_open(json, NULL, '{');
+    add_stream_fields(stream, json);
+    json_close(json, '}');
+}
+
+/* The page of the streams, and how many there are of which it is one. */
+static void add_page(const struct admin_view *view, struct json *json) {
+    const struct snapshot_stream **list;
+    size_t count, matching = 0;
+    if (stream_page_merge(view->page, &view->snapshots, &list, &count) < 0) {
+        json->failed = true;
+        return;
+    }
+    json_open(json, "streams", '[');
+    for (size_t i = 0; i < count; i++)
+        add_stream(list[i], json);
+    json_close(json, ']');
+    free(list);
+    EACH_SNAPSHOT(at, view) {
+        matching += view->snapshots.list[at]->matching;
+    }
+    json_put_unsigned(json, "matching", matching);
+}
+
 void admin_streams(const struct admin_view *view, struct json *json) {
+    if (view->page) {
+        add_page(view, json);
+        return;
+    }
     json_open(json, "streams", '[');
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
-        for (size_t i = 0; i < snapshot->stream_count; i++) {
-            json_open(json, NULL, '{');
-            add_stream_fields(&snapshot->streams[i], json);
-            json_close(json, '}');
-        }
+        for (size_t i = 0; i < snapshot->stream_count; i++)
+            add_stream(&snapshot->streams[i], json);
     }
     json_close(json, ']');
 }
 
+/* Those that are slow, or those that are not, as long as there is room. */
+static void add_some(const struct admin_view *view, bool slow, uint32_t *room, struct json *json) {
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i<snapshot->player_count && * room> 0; i++) {
+            if (snapshot->players[i].slow != slow)
+                continue;
+            add_player(&snapshot->players[i], json);
+            --*room;
+        }
+    }
+}
+
+/* Each worker has given as many as there may be in all. */
+static void add_limited_players(const struct admin_view *view, struct json *json) {
+    uint32_t room = view->most_players;
+    json_open(json, "players", '[');
+    add_some(view, true, &room, json);
+    add_some(view, false, &room, json);
+    json_close(json, ']');
+}
+
 static void add_players(const struct admin_view *view, const char *stream, struct json *json) {
+    if (view->most_players) {
+        add_limited_players(view, json);
+        return;
+    }
     json_open(json, "players", '[');
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; i < snapshot->player_count; i++)
             if (!stream || strcmp(snapshot->players[i].stream, stream) == 0)
                 add_player(&snapshot->players[i], json);
+    }
+    json_close(json, ']');
+}
+
+static void add_minute(const struct frame_second *frames, struct json *json) {
+    if (!frames)
+        return;
+    json_open(json, "last_minute", '[');
+    for (size_t i = 0; i < FRAME_MINUTE_SECONDS; i++) {
+        json_open(json, NULL, '{');
+        json_put_unsigned(json, "frames", frames[i].frames);
+        json_put_unsigned(json, "bytes", frames[i].bytes);
+        json_put_unsigned(json, "largest", frames[i].largest);
+        json_put_unsigned(json, "key_frames", frames[i].key_frames);
+        json_put_unsigned(json, "largest_key", frames[i].largest_key);
+        json_close(json, '}');
     }
     json_close(json, ']');
 }
@@ -338,13 +407,13 @@ void admin_workers(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
-static uint64_t uptime(const struct admin_view *view) {
+double admin_uptime(const struct admin_view *view) {
     uint64_t longest = 0;
     EACH_SNAPSHOT(at, view) {
         uint64_t its = view->snapshots.list[at]->uptime_ms;
         longest = its > longest ? its : longest;
     }
-    return longest;
+    return seconds(longest);
 }
 
 void admin_players(const struct admin_view *view, struct json *json) {
@@ -380,7 +449,7 @@ void admin_health(const struct admin_view *view, struct json *json) {
     json_put_string(json, "status", answered == view->snapshots.count ? "ok" : "degraded");
     json_put_unsigned(json, "workers", view->snapshots.count);
     json_put_unsigned(json, "workers_answering", answered);
-    json_put_real(json, "uptime_seconds", seconds(uptime(view)));
+    json_put_real(json, "uptime_seconds", admin_uptime(view));
 }
 
 void admin_version(const struct admin_view *view, struct json *json) {
@@ -403,7 +472,7 @@ static void add_refused(const struct admin_view *view, struct json *json) {
 
 void admin_snapshot(const struct admin_view *view, struct json *json) {
     json_put_string(json, "version", SLUICE_VERSION);
-    json_put_real(json, "uptime_seconds", seconds(uptime(view)));
+    json_put_real(json, "uptime_seconds", admin_uptime(view));
     admin_streams(view, json);
     add_players(view, NULL, json);
     admin_pulls(view, json);
@@ -422,6 +491,7 @@ bool admin_stream(const struct admin_view *view, const char *name, struct json *
             json_open(json, NULL, '{');
             add_stream_fields(&snapshot->streams[i], json);
             add_players(view, name, json);
+            add_minute(snapshot->frames, json);
             json_close(json, '}');
             return true;
         }

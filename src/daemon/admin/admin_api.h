@@ -8,9 +8,13 @@
 #include "daemon/server/hook_event.h"
 #include "shared/json.h"
 
+struct history;
+
 /* What the documents are made of. */
 struct admin_view {
     struct snapshots snapshots;
+    const struct stream_page *page; /* of streams; NULL: all */
+    uint32_t most_players;          /* slow ones first; 0: all */
     const struct options *options;
     struct hook_event_counts notices[HOOK_KINDS];
     uint64_t notices_waiting;
@@ -26,7 +30,16 @@ admin_document admin_streams, admin_players, admin_publishers, admin_recordings,
 /* All that changes, as at one moment. */
 admin_document admin_snapshot;
 
-/* One stream with its players. False when there is no such. */
+/* Sums, a page of the streams, some players. */
+admin_document admin_overview;
+
+/* The last hour. */
+void admin_history(const struct history *history, struct json *json);
+
+/* Seconds. */
+double admin_uptime(const struct admin_view *view);
+
+/* One stream with its players, and its last minute. False when there is no such. */
 bool admin_stream(const struct admin_view *view, const char *name, struct json *json);
 
 /* One publisher. False when there is no such. */

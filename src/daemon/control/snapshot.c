@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/relay/slow_player.h"
 #include "daemon/relay/video_size.h"
@@ -19,13 +20,30 @@ const char *snapshot_drop_name(enum player_drop cause) {
 
 struct context {
     struct worker *worker;
+    const struct snapshot_request *request;
     struct snapshot *snapshot;
+    uint32_t room; /* for players */
+    bool slow;     /* of players: those that are, or those that are not; with a limit alone */
 };
 
 static void count_stream(struct stream *stream, void *user) {
     struct snapshot *snapshot = user;
     snapshot->stream_count++;
     snapshot->player_count += stream->player_count;
+}
+
+static void add_sums(struct stream *stream, void *user) {
+    const struct context *context = user;
+    struct snapshot_sums *sums = &context->snapshot->sums;
+    for (const struct player *player = stream->players; player; player = player->next) {
+        sums->players++;
+        sums->slow += slow_player_is(player, worker_now(context->worker));
+    }
+    if (stream->fed_by)
+        return;
+    sums->live += stream->live;
+    sums->waiting += !stream->live;
+    sums->bits_per_second += stream->bits_per_second;
 }
 
 static unsigned take_tracks(const struct tracks *tracks, struct snapshot_track *to) {
@@ -147,9 +165,12 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
 
 static void take_players(struct stream *stream, void *user) {
     const struct context *context = user;
-    for (const struct player *player = stream->players; player; player = player->next)
-        take_player(player, worker_now(context->worker),
-                    &context->snapshot->players[context->snapshot->player_count++]);
+    const uint64_t now = worker_now(context->worker);
+    struct snapshot *snapshot = context->snapshot;
+    for (const struct player *player = stream->players; player && snapshot->player_count < context->room;
+         player = player->next)
+        if (!context->request->most_players || slow_player_is(player, now) == context->slow)
+            take_player(player, now, &snapshot->players[snapshot->player_count++]);
 }
 
 static void count_pull(const struct pull *pull, void *user) {
@@ -200,33 +221,133 @@ static int take_wishes(const struct record_overrides *overrides, struct snapshot
     return 0;
 }
 
-static int take_lists(struct worker *worker, unsigned parts, struct snapshot *snapshot) {
-    struct context context = {worker, snapshot};
-    registry_each(worker->registry, count_stream, snapshot);
-    pulls_each(worker, count_pull, &snapshot->pull_count);
-    if (!(parts & SNAPSHOT_STREAMS))
-        snapshot->stream_count = 0;
-    if (!(parts & SNAPSHOT_PLAYERS))
-        snapshot->player_count = 0;
-    bool room = make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams);
-    room &= make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players);
-    room &= make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls);
-    if (!room)
-        return -ENOMEM;
-    if (parts & SNAPSHOT_STREAMS)
-        registry_each(worker->registry, take_stream, &context);
-    if (parts & SNAPSHOT_PLAYERS)
-        registry_each(worker->registry, take_players, &context);
-    if (parts & SNAPSHOT_PULLS)
-        pulls_each(worker, take_pull, &context);
-    return parts & SNAPSHOT_OVERRIDES ? take_wishes(&worker->recorders.overrides, snapshot) : 0;
+/* Calls for each stream that is asked for: a replica has the name of its stream. */
+static void each_stream(const struct context *context, void (*call)(struct stream *stream, void *user), void *user) {
+    struct registry *registry = context->worker->registry;
+    struct stream *stream;
+    if (!*context->request->stream)
+        registry_each(registry, call, user);
+    else if ((stream = registry_find(registry, context->request->stream)))
+        call(stream, user);
 }
 
-int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot) {
+static void take_replica(struct stream *stream, void *user) {
+    if (stream->fed_by)
+        take_stream(stream, user);
+}
+
+static void count_replica(struct stream *stream, void *user) {
+    size_t *count = user;
+    *count += stream->fed_by != NULL;
+}
+
+/* The page's streams, and all replicas, whose players count with their streams. */
+static int take_page(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    struct registry *registry = context->worker->registry;
+    struct stream **list;
+    size_t count;
+    int error = stream_page_select(context->request->page, registry, &list, &count, &snapshot->matching);
+    if (error)
+        return error;
+    size_t room = count;
+    registry_each(registry, count_replica, &room);
+    if (make_room(&snapshot->streams, &room, sizeof *snapshot->streams)) {
+        for (size_t i = 0; i < count; i++)
+            take_stream(list[i], context);
+        registry_each(registry, take_replica, context);
+    } else {
+        error = -ENOMEM;
+    }
+    free(list);
+    return error;
+}
+
+static int take_streams(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    bool is_wanted = context->request->parts & SNAPSHOT_STREAMS;
+    if (is_wanted && context->request->page) {
+        snapshot->stream_count = 0;
+        return take_page(context);
+    }
+    if (!is_wanted)
+        snapshot->stream_count = 0;
+    if (!make_room(&snapshot->streams, &snapshot->stream_count, sizeof *snapshot->streams))
+        return -ENOMEM;
+    if (is_wanted)
+        each_stream(context, take_stream, context);
+    return 0;
+}
+
+static int take_all_players(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    const uint32_t most = context->request->most_players;
+    if (!(context->request->parts & SNAPSHOT_PLAYERS))
+        snapshot->player_count = 0;
+    if (most && snapshot->player_count > most)
+        snapshot->player_count = most;
+    context->room = (uint32_t)snapshot->player_count;
+    if (!make_room(&snapshot->players, &snapshot->player_count, sizeof *snapshot->players))
+        return -ENOMEM;
+    if (!context->room)
+        return 0;
+    context->slow = true;
+    each_stream(context, take_players, context);
+    context->slow = false;
+    if (most)
+        each_stream(context, take_players, context);
+    return 0;
+}
+
+static int take_pulls(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    pulls_each(context->worker, count_pull, &snapshot->pull_count);
+    if (!make_room(&snapshot->pulls, &snapshot->pull_count, sizeof *snapshot->pulls))
+        return -ENOMEM;
+    if (context->request->parts & SNAPSHOT_PULLS)
+        pulls_each(context->worker, take_pull, context);
+    return 0;
+}
+
+static int take_frames(const struct context *context) {
+    const struct worker *worker = context->worker;
+    const struct stream *stream = registry_find(worker->registry, context->request->stream);
+    if (!(context->request->parts & SNAPSHOT_FRAMES) || !stream || stream->fed_by)
+        return 0;
+    context->snapshot->frames = calloc(FRAME_MINUTE_SECONDS, sizeof *context->snapshot->frames);
+    if (!context->snapshot->frames)
+        return -ENOMEM;
+    frame_minute_get(&stream->minute, worker_now(worker), context->snapshot->frames);
+    return 0;
+}
+
+static int take_lists(struct worker *worker, const struct snapshot_request *request, struct snapshot *snapshot) {
+    struct context context = {.worker = worker, .request = request, .snapshot = snapshot};
+    each_stream(&context, count_stream, snapshot);
+    if (request->parts & SNAPSHOT_SUMS)
+        registry_each(worker->registry, add_sums, &context);
+    int error = take_streams(&context);
+    error = error ? error : take_all_players(&context);
+    error = error ? error : take_pulls(&context);
+    error = error ? error : take_frames(&context);
+    if (!error && request->parts & SNAPSHOT_OVERRIDES)
+        error = take_wishes(&worker->recorders.overrides, snapshot);
+    return error;
+}
+
+/* Of the calling thread. */
+static uint64_t thread_cpu_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+int snapshot_take(struct worker *worker, const struct snapshot_request *request, struct snapshot **ret_snapshot) {
     struct snapshot *snapshot = calloc(1, sizeof *snapshot);
     if (!snapshot)
         return -ENOMEM;
     snapshot->uptime_ms = worker_now(worker) - server_started_at(worker->server);
+    snapshot->cpu_ns = thread_cpu_ns();
     snapshot->connections = worker->session_count;
     for (size_t i = 0; worker->index == 0 && i < REJECT_CAUSES; i++)
         snapshot->refused[i] = server_refused(worker->server, (enum reject_cause)i);
@@ -241,7 +362,7 @@ int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_s
     snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)
         listeners_addresses(worker->listeners, worker->options, snapshot->listeners);
-    int error = take_lists(worker, parts, snapshot);
+    int error = take_lists(worker, request, snapshot);
     if (error) {
         snapshot_free(snapshot);
         return error;
@@ -285,6 +406,7 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->streams);
     free(snapshot->players);
     free(snapshot->pulls);
+    free(snapshot->frames);
     free(snapshot->overrides);
     free(snapshot);
 }

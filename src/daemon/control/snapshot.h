@@ -10,9 +10,11 @@
 #include <sluice/pool.h>
 
 #include "daemon/config/options.h"
+#include "daemon/control/stream_page.h"
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
 #include "daemon/recording/recovery.h"
+#include "daemon/relay/frame_minute.h"
 #include "daemon/relay/stream.h"
 #include "daemon/server/reject.h"
 #include "shared/codec_name.h"
@@ -33,6 +35,17 @@ enum snapshot_part {
     SNAPSHOT_PULLS = 4,
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
     SNAPSHOT_ALL = 15,
+    /* for single documents: */
+    SNAPSHOT_SUMS = 64,    /* of all streams and players, whatever else is copied */
+    SNAPSHOT_FRAMES = 128, /* the last minute of the one stream */
+};
+
+/* What a worker copies. */
+struct snapshot_request {
+    unsigned parts;                 /* of enum snapshot_part */
+    char stream[STREAM_NAME + 1];   /* this one and its players alone; empty: all */
+    const struct stream_page *page; /* of streams; NULL: all */
+    uint32_t most_players;          /* slow ones first; 0: all */
 };
 
 struct snapshot_stream {
@@ -109,8 +122,14 @@ struct snapshot_pull {
     uint64_t ttl_ms;
 };
 
+/* Replicas are no streams, but their players count. */
+struct snapshot_sums {
+    uint64_t live, waiting, players, slow, bits_per_second;
+};
+
 struct snapshot {
     uint64_t uptime_ms;
+    uint64_t cpu_ns; /* of the worker's thread, ever */
     uint32_t connections;
     uint64_t refused[REJECT_CAUSES];    /* ever, of the whole server; the first worker's alone */
     uint64_t repairs[RECOVERY_RESULTS]; /* of recordings that were left behind; likewise */
@@ -125,6 +144,9 @@ struct snapshot {
 
     struct snapshot_stream *streams;
     size_t stream_count;
+    size_t matching; /* streams of which the page is one */
+    struct snapshot_sums sums;
+    struct frame_second *frames; /* FRAME_MINUTE_SECONDS; NULL: none, or not asked for */
     struct snapshot_player *players;
     size_t player_count;
     struct snapshot_pull *pulls;
@@ -139,9 +161,8 @@ struct snapshots {
     size_t count;
 };
 
-/* On the worker's thread. @parts: of enum snapshot_part; what is not asked for is empty. 0,
- * -ENOMEM */
-int snapshot_take(struct worker *worker, unsigned parts, struct snapshot **ret_snapshot);
+/* On the worker's thread. What is not asked for is empty. 0, -ENOMEM */
+int snapshot_take(struct worker *worker, const struct snapshot_request *request, struct snapshot **ret_snapshot);
 
 /*
  * Has the players of replicas counted with their streams, as far as these are there, and takes the

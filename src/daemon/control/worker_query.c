@@ -26,7 +26,8 @@ struct ask {
     struct worker_query *worker_query;
     LIST_ENTRY(ask) link; /* in the asker's list, until it is answered */
     bool is_command;
-    unsigned wanted;
+    struct snapshot_request wanted;
+    struct stream_page page; /* of that, if it has one */
     struct worker_command command;
     worker_answer_fn *done;
     void *user;
@@ -85,7 +86,7 @@ static void fill(void *user) {
     struct ask *ask = part->ask;
     struct worker_query *worker_query = ask->worker_query;
     part->error = ask->is_command ? worker_command_run(part->worker, &ask->command)
-                                  : snapshot_take(part->worker, ask->wanted, &part->snapshot);
+                                  : snapshot_take(part->worker, &ask->wanted, &part->snapshot);
     pthread_mutex_lock(&worker_query->lock);
     part->next = worker_query->back;
     worker_query->back = part;
@@ -247,13 +248,22 @@ static void post(struct ask *ask) {
             sluice_loop_post_call(ask->part[i].worker->loop, &ask->part[i].call, fill, &ask->part[i]);
 }
 
-int worker_query_snapshot(struct worker_query *worker_query, unsigned parts, worker_answer_fn *done, void *user) {
+int worker_query_request(struct worker_query *worker_query, const struct snapshot_request *request,
+                         worker_answer_fn *done, void *user) {
     struct ask *ask = worker_query->ask_count < ASKS_MOST ? new_ask(worker_query, done, user) : NULL;
     if (!ask)
         return worker_query->ask_count < ASKS_MOST ? -ENOMEM : -EAGAIN;
-    ask->wanted = parts;
+    ask->wanted = *request;
+    if (request->page) {
+        ask->page = *request->page;
+        ask->wanted.page = &ask->page;
+    }
     post(ask);
     return 0;
+}
+
+int worker_query_snapshot(struct worker_query *worker_query, unsigned parts, worker_answer_fn *done, void *user) {
+    return worker_query_request(worker_query, &(struct snapshot_request){.parts = parts}, done, user);
 }
 
 int worker_query_command(struct worker_query *worker_query, const struct worker_command *command,

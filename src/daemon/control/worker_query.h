@@ -47,10 +47,12 @@ int worker_query_new(struct event_base *base, struct server *server, struct work
 void worker_query_free(struct worker_query *worker_query);
 
 /*
- * @parts: of enum snapshot_part. @command: copied; its pull is taken on success.
- * 0, -EAGAIN (too many questions are out), -ENOMEM
+ * @parts: of enum snapshot_part. @request: copied, with its page. @command: copied; its pull is
+ * taken on success. 0, -EAGAIN (too many questions are out), -ENOMEM
  */
 int worker_query_snapshot(struct worker_query *worker_query, unsigned parts, worker_answer_fn *done, void *user);
+int worker_query_request(struct worker_query *worker_query, const struct snapshot_request *request,
+                         worker_answer_fn *done, void *user);
 int worker_query_command(struct worker_query *worker_query, const struct worker_command *command,
                          worker_answer_fn *done, void *user);
 

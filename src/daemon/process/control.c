@@ -14,6 +14,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/systemd.h"
 #include "daemon/control/connector.h"
+#include "daemon/control/history.h"
 #include "daemon/control/hook_client.h"
 #include "daemon/control/hook_delivery.h"
 #include "daemon/control/reload.h"
@@ -30,6 +31,7 @@ struct control {
     struct connector *connector;
     struct reload *reload;
     struct worker_query *worker_query;
+    struct history *history;
     struct hook_client *hook_client;
     struct hook_delivery *hook_delivery;
     struct admin *admin;
@@ -127,6 +129,19 @@ static void on_told(void *user) {
     event_base_loopbreak(control->base);
 }
 
+static void add_sample(const struct worker_answer *answer, void *user) {
+    const struct control *control = user;
+    history_add(control->history, &answer->snapshots);
+}
+
+static void on_sample(evutil_socket_t fd, short what, void *user) {
+    struct control *control = user;
+    (void)fd;
+    (void)what;
+    if (!control->stopping)
+        (void)worker_query_snapshot(control->worker_query, 0, add_sample, control);
+}
+
 static void on_wake(void *user) {
     struct control *control = user;
     pthread_mutex_lock(&control->lock);
@@ -136,6 +151,7 @@ static void on_wake(void *user) {
     if (begun && !ended && !control->stopping) {
         LOG(LOG_INFO, "ready", {"version", SLUICE_VERSION});
         systemd_ready();
+        on_sample(-1, 0, control);
     }
     if (ended)
         hook_delivery_finish(control->hook_delivery, on_told, control);
@@ -217,7 +233,7 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
 }
 
 static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
-    static const struct timeval second = {.tv_sec = 1};
+    static const struct timeval second = {.tv_sec = 1}, sample = {.tv_sec = HISTORY_SECONDS};
     control->base = event_base_new();
     if (!control->base)
         return -ENOMEM;
@@ -231,6 +247,7 @@ static int open_control(struct control *control, const struct command_line *line
     added = added && hook_client_new(control->base, &control->hook_client) == 0;
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     added = added && hook_delivery_new(control->base, control->reload, &control->hook_delivery) == 0;
+    added = added && add_event(control, -1, EV_PERSIST, on_sample, &sample);
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
     /* Twice as often as it is wanted, as sd_watchdog_enabled(3) asks for. */
@@ -242,9 +259,10 @@ static int open_control(struct control *control, const struct command_line *line
     if (!added)
         return -ENOMEM;
     error = worker_query_new(control->base, control->server, &control->worker_query);
+    error = error ? error : history_new(server_worker_count(control->server), &control->history);
     error = error ? error
                   : admin_new(control->base, options, control->worker_query, control->reload, control->hook_delivery,
-                              &control->admin);
+                              control->history, &control->admin);
     error = error
                 ? error
                 : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
@@ -273,6 +291,7 @@ void control_free(struct control *control) {
     upgrade_free(control->upgrade);
     reload_free(control->reload);
     admin_free(control->admin);
+    history_free(control->history);
     hook_delivery_free(control->hook_delivery);
     connector_free(control->connector);
     for (size_t i = 0; i < control->event_count; i++)

@@ -414,6 +414,9 @@ static void count_tag(struct stream *stream, const sluice_flv_tag *tag, unsigned
     track->bytes += tag->size;
     stream->video_frames += is_video && is_frame;
     stream->audio_frames += !is_video && is_frame;
+    if (is_frame && place == stream_tracks(stream, tag->type)->main &&
+        (is_video || !(stream->seen & SLUICE_FLV_HAS_VIDEO)))
+        frame_minute_add(&stream->minute, stream->received_at, tag->size, is_video && tag->view.key_frame);
 }
 
 static void take(struct stream *stream, struct packet *packet, uint8_t flags) {
@@ -544,8 +547,8 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag) {
     (void)read_metadata(replica, &tag->tag);
     replica->bytes += SLUICE_FLV_TAG_HEADER_SIZE + tag->tag.size + SLUICE_FLV_TRAILER_SIZE;
     take_replica_track(replica, tag);
-    count_tag(replica, &tag->tag, tag->track);
     replica->received_at = tag->received_at;
+    count_tag(replica, &tag->tag, tag->track);
     struct packet *packet = make_replica_packet(replica, tag);
     if (!packet) {
         stream_lose(replica);

@@ -15,6 +15,7 @@
 #include "daemon/access/ban.h"
 #include "daemon/base/address.h"
 #include "daemon/base/stream_name.h"
+#include "daemon/relay/frame_minute.h"
 #include "daemon/relay/gop.h"
 #include "daemon/relay/publish_lock.h"
 #include "daemon/relay/stream_policy.h"
@@ -160,6 +161,7 @@ struct stream {
     uint64_t sends; /* to its players, those that have gone included */
     /* bytes at the last rate tick, and what came since the one before */
     uint64_t rate_bytes, bits_per_second;
+    struct frame_minute minute;
 };
 
 /* What a replica of a stream is to know of it, besides its tags. */

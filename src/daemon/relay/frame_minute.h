@@ -1,0 +1,49 @@
+/*
+ * The sizes of a stream's frames in each second of the last minute: of its main video track, or of
+ * its main audio track while no video has come. Of fixed size, and part of the stream.
+ */
+#ifndef SLUICED_FRAME_MINUTE_H
+#define SLUICED_FRAME_MINUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FRAME_MINUTE_SECONDS = 60 };
+
+struct frame_second {
+    uint64_t bytes; /* of all frames */
+    uint32_t frames, key_frames;
+    uint32_t largest, largest_key; /* bytes */
+};
+
+/* All zero at first. */
+struct frame_minute {
+    uint64_t second; /* of the last frame, in loop time */
+    struct frame_second list[FRAME_MINUTE_SECONDS];
+};
+
+/* Forgets the seconds between the last frame and that second. */
+void frame_minute_advance(struct frame_minute *minute, uint64_t second);
+
+static inline void frame_minute_add(struct frame_minute *minute, uint64_t now_ms, uint32_t size, bool is_key) {
+    uint64_t second = now_ms / 1000;
+    if (second != minute->second)
+        frame_minute_advance(minute, second);
+    struct frame_second *to = &minute->list[minute->second % FRAME_MINUTE_SECONDS];
+    to->bytes += size;
+    to->frames++;
+    if (size > to->largest)
+        to->largest = size;
+    if (!is_key)
+        return;
+    to->key_frames++;
+    if (size > to->largest_key)
+        to->largest_key = size;
+}
+
+/* The seconds, the oldest first; the last one is not over. */
+void frame_minute_get(const struct frame_minute *minute, uint64_t now_ms,
+                      struct frame_second ret_seconds[FRAME_MINUTE_SECONDS]);
+
+#endif
