@@ -7,80 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include <sluice/conn.h>
-#include <sluice/loop.h>
+#include "support/rtmp_rig.h"
 
-#include "support/sockets.h"
-
-enum { GUARD = 60, LIMIT = 16384 };
-
-/* One end of a connection: what it queues reaches the other one's chain. */
-struct end {
-    sluice_conn *conn;
-    sluice_writer *writer;
-    unsigned closed;
-};
-
-struct rig {
-    loop_rig loop;
-    struct end ends[2];
-};
-
-static void on_data(sluice_conn *conn, void *user) {
-    (void)conn, (void)user;
-}
-
-static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
-    (void)conn;
-    return sluice_writer_gather(((struct end *)user)->writer, iov, max);
-}
-
-static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
-    (void)conn;
-    sluice_writer_sent(((struct end *)user)->writer, bytes);
-}
-
-static void on_closed(sluice_conn *conn, void *user) {
-    (void)conn;
-    ((struct end *)user)->closed++;
-}
-
-static const sluice_conn_events events = {
-    .size = sizeof events, .on_data = on_data, .on_gather = on_gather, .on_sent = on_sent, .on_closed = on_closed};
-
-static void open_rig(struct rig *rig, size_t limit) {
-    int fds[2];
-    *rig = (struct rig){0};
-    loop_rig_open(&rig->loop, NULL, NULL, GUARD);
-    sockets_unix_pair(fds);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(sluice_conn_new(rig->loop.loop, fds[i], &events, &rig->ends[i], &rig->ends[i].conn), 0);
-        assert_int_equal(sluice_writer_new(rig->ends[i].conn, limit, &rig->ends[i].writer), 0);
-    }
-}
-
-static void close_rig(struct rig *rig) {
-    for (int i = 0; i < 2; i++) {
-        sluice_conn_close(rig->ends[i].conn);
-        turn_until_count(rig->loop.loop, &rig->ends[i].closed, 1);
-        sluice_writer_free(rig->ends[i].writer);
-    }
-    loop_rig_close(&rig->loop);
-}
-
-/* The next message of the first end that arrives at the second one. */
-static sluice_rtmp_message *receive(struct rig *rig, sluice_rtmp *framer) {
-    sluice_rtmp_message *message = NULL;
-    int result;
-    while ((result = sluice_rtmp_next(framer, sluice_conn_chain(rig->ends[1].conn), &message)) == 0)
-        turn(rig->loop.loop);
-    assert_int_equal(result, 1);
-    return message;
-}
+enum { LIMIT = 16384 };
 
 static void assert_digest(const uint8_t digest[SLUICE_RTMP_DIGEST_SIZE], const char *expected) {
     char text[2 * SLUICE_RTMP_DIGEST_SIZE + 1];
@@ -105,10 +37,10 @@ static void hmac_is_that_of_rfc_4231(void **state) {
 }
 
 static void handshake_of(sluice_rtmp_schema schema) {
-    struct rig rig;
+    struct rtmp_rig rig;
     sluice_rtmp_handshake *made[2];
     bool done[2] = {false, false};
-    open_rig(&rig, LIMIT);
+    rtmp_rig_open(&rig, LIMIT);
     assert_int_equal(rtmp_handshake_begin(SLUICE_RTMP_CLIENT, schema, &made[0]), 0);
     assert_int_equal(rtmp_handshake_begin(SLUICE_RTMP_SERVER, SLUICE_RTMP_SIMPLE, &made[1]), 0);
     assert_int_equal(rtmp_handshake_send(made[0], rig.ends[0].writer), 0);
@@ -126,7 +58,7 @@ static void handshake_of(sluice_rtmp_schema schema) {
         assert_int_equal(sluice_rtmp_handshake_schema(made[i]), schema);
         sluice_rtmp_handshake_free(made[i]);
     }
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 static void handshakes_agree_with_digests_and_without(void **state) {
@@ -138,17 +70,17 @@ static void handshakes_agree_with_digests_and_without(void **state) {
 
 /* What does not fit stays with the handshake, whole, for a later call. */
 static void handshake_without_room_is_not_sent_in_part(void **state) {
-    struct rig rig;
+    struct rtmp_rig rig;
     sluice_rtmp_handshake *handshake;
     const uint8_t *bytes;
     (void)state;
-    open_rig(&rig, 1000);
+    rtmp_rig_open(&rig, 1000);
     assert_int_equal(rtmp_handshake_begin(SLUICE_RTMP_CLIENT, SLUICE_RTMP_EARLY, &handshake), 0);
     assert_int_equal(rtmp_handshake_send(handshake, rig.ends[0].writer), -EAGAIN);
     assert_int_equal(sluice_writer_queued(rig.ends[0].writer), 0);
     assert_int_equal(sluice_rtmp_handshake_output(handshake, &bytes), 1537);
     sluice_rtmp_handshake_free(handshake);
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 static void control_messages_arrive(void **state) {
@@ -156,17 +88,17 @@ static void control_messages_arrive(void **state) {
     const sluice_rtmp_control none = {.type = SLUICE_RTMP_COMMAND};
     sluice_rtmp_control control;
     sluice_rtmp *framer;
-    struct rig rig;
+    struct rtmp_rig rig;
     (void)state;
-    open_rig(&rig, LIMIT);
+    rtmp_rig_open(&rig, LIMIT);
     assert_int_equal(sluice_rtmp_new(NULL, &framer), 0);
     assert_int_equal(rtmp_send_control(rig.ends[0].writer, &none), -EINVAL);
     assert_int_equal(rtmp_send_control(rig.ends[0].writer, &window), 0);
-    assert_int_equal(sluice_rtmp_read_control(receive(&rig, framer), &control), 0);
+    assert_int_equal(sluice_rtmp_read_control(rtmp_rig_receive(&rig, framer), &control), 0);
     assert_int_equal(control.type, SLUICE_RTMP_WINDOW_SIZE);
     assert_int_equal(control.value, 2500000);
     sluice_rtmp_free(framer);
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 static void begin_connect(struct rtmp_command *command, const char *url) {
@@ -185,17 +117,17 @@ static void command_at(uint32_t chunk_size, size_t headers) {
     sluice_rtmp_command seen;
     sluice_amf_value value;
     sluice_rtmp *framer;
-    struct rig rig;
+    struct rtmp_rig rig;
     memset(url, 'u', sizeof url - 1);
     url[sizeof url - 1] = '\0';
-    open_rig(&rig, LIMIT);
+    rtmp_rig_open(&rig, LIMIT);
     assert_int_equal(sluice_rtmp_new(NULL, &framer), 0);
     assert_int_equal(rtmp_send_control(rig.ends[0].writer, &announced), 0);
-    assert_int_equal(receive(&rig, framer)->type, SLUICE_RTMP_SET_CHUNK_SIZE);
+    assert_int_equal(rtmp_rig_receive(&rig, framer)->type, SLUICE_RTMP_SET_CHUNK_SIZE);
     begin_connect(&command, url);
     assert_int_equal(rtmp_command_send(&command, 1, chunk_size, rig.ends[0].writer), 0);
     size_t queued = sluice_writer_queued(rig.ends[0].writer);
-    sluice_rtmp_message *message = receive(&rig, framer);
+    sluice_rtmp_message *message = rtmp_rig_receive(&rig, framer);
     assert_int_equal(queued, message->size + 12 + headers - 1);
     assert_int_equal(message->stream, 1);
     assert_int_equal(message->chunk_stream, RTMP_STREAM_CHANNEL);
@@ -209,7 +141,7 @@ static void command_at(uint32_t chunk_size, size_t headers) {
     assert_int_equal(sluice_amf_find(&seen.values, "capsEx", &value), 1);
     assert_true(value.number == 3);
     sluice_rtmp_free(framer);
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 static void commands_arrive_at_any_chunk_size(void **state) {
@@ -225,14 +157,14 @@ static void data_messages_have_no_transaction(void **state) {
     sluice_amf_reader values;
     sluice_amf_value value;
     sluice_rtmp *framer;
-    struct rig rig;
+    struct rtmp_rig rig;
     (void)state;
-    open_rig(&rig, LIMIT);
+    rtmp_rig_open(&rig, LIMIT);
     assert_int_equal(sluice_rtmp_new(NULL, &framer), 0);
     rtmp_data_begin(&command, "onMetaData");
     sluice_amf_write_boolean(&command.values, true);
     assert_int_equal(rtmp_command_send(&command, 0, SLUICE_RTMP_DEFAULT_CHUNK, rig.ends[0].writer), 0);
-    sluice_rtmp_message *message = receive(&rig, framer);
+    sluice_rtmp_message *message = rtmp_rig_receive(&rig, framer);
     assert_int_equal(message->type, SLUICE_RTMP_DATA);
     assert_int_equal(message->chunk_stream, RTMP_COMMAND_CHANNEL);
     assert_int_equal(sluice_rtmp_read_values(message, NULL, &values), 0);
@@ -242,16 +174,16 @@ static void data_messages_have_no_transaction(void **state) {
     assert_true(value.boolean);
     assert_int_equal(sluice_amf_next(&values, &value), 0);
     sluice_rtmp_free(framer);
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 /* Over a bound nothing is queued, not even a first chunk; the text does not stay in memory. */
 static void what_cannot_be_sent_leaves_nothing(void **state) {
     static char text[RTMP_COMMAND_MAX];
     struct rtmp_command command;
-    struct rig rig;
+    struct rtmp_rig rig;
     (void)state;
-    open_rig(&rig, 2000);
+    rtmp_rig_open(&rig, 2000);
     memset(text, 's', sizeof text - 1);
     rtmp_command_begin(&command, "connect", 1);
     sluice_amf_write_string(&command.values, text);
@@ -269,7 +201,7 @@ static void what_cannot_be_sent_leaves_nothing(void **state) {
     begin_connect(&command, "rtmp://host/app");
     assert_int_equal(rtmp_command_send(&command, 0, 0, rig.ends[0].writer), -EINVAL);
     assert_int_equal(sluice_writer_queued(rig.ends[0].writer), 0);
-    close_rig(&rig);
+    rtmp_rig_close(&rig);
 }
 
 int main(void) {
