@@ -116,7 +116,7 @@ static void publish_frame(relay *r, unsigned number) {
 static void relay_open(relay *r, const struct wire_format *format) {
     static const struct stream_policies policies = {.all = {.gop_size = 16 << 20, .player_buffer = 16 << 20}};
     const struct stream_limits limits = {.packet_bytes = 16 << 20, .policies = &policies};
-    *r = (relay){.player = {.form = {.format = format, .tracks = {true}}}};
+    *r = (relay){.player = {.form = {.format = format, .tracks = {true}, .chunk_size = FRAME}}};
     log_set_level(LOG_ERROR);
     loop_rig_open(
         &r->loop,
@@ -212,6 +212,11 @@ static void messages_are_sent_from_the_blocks_received(void **state) {
     relay_in_place(&wire_flv_websocket, 0, AROUND_TAG);
 }
 
+static void rtmp_is_sent_from_the_blocks_received(void **state) {
+    (void)state;
+    relay_in_place(&wire_rtmp, 0, AROUND_TAG);
+}
+
 /* The unit's first byte is in each packet's own header: a fragment says of what it is one. */
 static void packets_are_sent_from_the_blocks_received(void **state) {
     (void)state;
@@ -223,6 +228,7 @@ int main(void) {
         cmocka_unit_test(tags_are_sent_from_the_blocks_received),
         cmocka_unit_test(chunks_are_sent_from_the_blocks_received),
         cmocka_unit_test(messages_are_sent_from_the_blocks_received),
+        cmocka_unit_test(rtmp_is_sent_from_the_blocks_received),
         cmocka_unit_test(packets_are_sent_from_the_blocks_received),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

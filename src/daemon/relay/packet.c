@@ -89,6 +89,31 @@ static void write_message(struct packet *packet) {
     memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
 }
 
+/*
+ * The message that the tag is, on message stream 1, in one chunk. Its header is full: it depends on
+ * nothing that was sent before, so that all players can be sent it. Audio and video have chunk
+ * streams of their own.
+ */
+static void write_rtmp(struct packet *packet) {
+    sluice_rtmp_chunking chunking;
+    sluice_rtmp_chunk chunk;
+    const sluice_rtmp_message message = {
+        .type = (uint8_t)packet->type,
+        .chunk_stream = packet->type == SLUICE_FLV_AUDIO   ? PACKET_RTMP_AUDIO
+                        : packet->type == SLUICE_FLV_VIDEO ? PACKET_RTMP_VIDEO
+                                                           : PACKET_RTMP_DATA,
+        .stream = 1,
+        .timestamp = packet->timestamp,
+        .size = packet->size,
+    };
+    packet->rtmp_header = 0;
+    if (sluice_rtmp_chunk_begin(&chunking, &message, SLUICE_RTMP_MAX_CHUNK) < 0 ||
+        sluice_rtmp_chunk_next(&chunking, &chunk) <= 0)
+        return;
+    packet->rtmp_header = chunk.header_size;
+    memcpy(packet->rtmp, chunk.header, sizeof packet->rtmp);
+}
+
 static void fill(struct packet *packet, struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
                  uint32_t timestamp, sluice_slice *payload) {
     packet->pool = pool;
@@ -114,6 +139,7 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
     packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
     packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
     write_message(packet);
+    write_rtmp(packet);
 }
 
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,

@@ -1,8 +1,8 @@
 /*
  * One FLV tag for players: the payload by reference in the blocks it was received into, and the few
  * bytes around it. All players of a stream share the packet, whether it is sent unchanged, as a
- * part of an HTTP chunked body, as a WebSocket message, or as RTP packets in RTSP's interleaved
- * frames. Its worker's thread only.
+ * part of an HTTP chunked body, as a WebSocket message, as a message of RTMP in one chunk, or as
+ * RTP packets in RTSP's interleaved frames. Its worker's thread only.
  */
 #ifndef SLUICED_PACKET_H
 #define SLUICED_PACKET_H
@@ -14,6 +14,7 @@
 
 #include <sluice/flv.h>
 #include <sluice/flv_rtp.h>
+#include <sluice/rtmp.h>
 #include <sluice/rtsp.h>
 #include <sluice/websocket.h>
 
@@ -22,6 +23,12 @@ enum {
     PACKET_PREFIX = CHUNK_LINE + SLUICE_FLV_TAG_HEADER_SIZE,
     PACKET_MESSAGE = SLUICE_WEBSOCKET_MAX_HEADER - SLUICE_WEBSOCKET_MASK_SIZE + SLUICE_FLV_TAG_HEADER_SIZE,
     PACKET_SUFFIX = SLUICE_FLV_TRAILER_SIZE + 2,
+    PACKET_RTMP = 16,            /* longest header of a chunk on a chunk stream below 64 */
+    PACKET_RTMP_STREAM = 8,      /* where the message stream is in it, */
+    PACKET_RTMP_STREAM_SIZE = 4, /* bytes */
+    PACKET_RTMP_AUDIO = 4,       /* chunk streams */
+    PACKET_RTMP_DATA = 5,
+    PACKET_RTMP_VIDEO = 6,
     PACKET_TRACKS = 2, /* that are sent by RTP */
     PACKET_MARK = 2,   /* bytes by which an interleaved frame names its channel */
     RTP_HEAD = SLUICE_RTSP_INTERLEAVED_SIZE + SLUICE_FLV_RTP_MAX_HEADER,
@@ -102,6 +109,8 @@ struct packet {
     uint8_t frame_header;            /* bytes of it, where the tag is a WebSocket message */
     uint8_t message[PACKET_MESSAGE]; /* frame header (to the right), tag header */
     uint8_t suffix[PACKET_SUFFIX];   /* trailer, CRLF that ends the chunk */
+    uint8_t rtmp_header;             /* bytes of it, */
+    uint8_t rtmp[PACKET_RTMP];       /* where the tag is an RTMP message in one chunk */
     sluice_slice payload;
     struct rtp_frame rtp;
     uint32_t blocks;          /* that this packet adds to what its stream holds */

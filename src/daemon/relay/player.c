@@ -97,6 +97,12 @@ static bool is_lost(const struct player *player, const struct packet *packet) {
            stream_is_main(player->stream, packet);
 }
 
+/* Whether its format sends anything of the packet. */
+static bool is_sent(const struct player *player, const struct packet *packet) {
+    const struct packet_form *form = &player->form;
+    return !form->format->has || form->format->has(packet, form);
+}
+
 /* A header of the stream, at the time of the frame that follows it, unless the player has it. */
 static bool enqueue_header(struct player *player, struct packet *whole, const struct packet *frame,
                            uint32_t timestamp) {
@@ -105,7 +111,7 @@ static bool enqueue_header(struct player *player, struct packet *whole, const st
         player_drop(player, DROP_NO_MEMORY);
         return false;
     }
-    if (!header || knows(player, header))
+    if (!header || knows(player, header) || !is_sent(player, header))
         return true;
     struct packet *copy = packet_at(header, timestamp, frame->received_at);
     if (!copy) {
@@ -307,8 +313,7 @@ void player_push(struct player *player, struct packet *whole, const struct strea
     struct packet *packet = as_sent(player, whole);
     if (player->state == PLAYER_PLAYING && is_lost(player, whole))
         player_drop(player, DROP_NO_MEMORY);
-    const struct packet_form *form = &player->form;
-    if (!packet || (form->format->has && !form->format->has(packet, form)))
+    if (!packet || !is_sent(player, packet))
         return;
     has_video = wants_video(player, has_video);
     bool was_behind = player->state == PLAYER_BEHIND;

@@ -1,5 +1,7 @@
 #include "daemon/relay/wire_format.h"
 
+#include <string.h>
+
 /* A tag in whatever is around it: so many bytes up to @before_end, and of the packet's suffix. */
 static inline size_t tag_pieces(const struct packet *packet, const uint8_t *before_end, size_t before, size_t after,
                                 size_t offset, struct iovec *iov, size_t max) {
@@ -54,6 +56,47 @@ static size_t message_pieces(const struct packet *packet, const struct packet_fo
                       SLUICE_FLV_TRAILER_SIZE, offset, iov, max);
 }
 
+static bool rtmp_has(const struct packet *packet, const struct packet_form *form) {
+    return packet->rtmp_header > 0 && packet->size <= form->chunk_size;
+}
+
+static size_t rtmp_size(const struct packet *packet) {
+    return packet->rtmp_header + packet->size;
+}
+
+static bool is_usual_stream(const struct packet_form *form) {
+    static const uint8_t usual[PACKET_RTMP_STREAM_SIZE] = {0};
+    return memcmp(form->message_stream, usual, sizeof usual) == 0;
+}
+
+/* The header in three parts, of which the second is the player's own. */
+static size_t rtmp_head_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
+                               struct iovec *iov, size_t max) {
+    enum { STREAM = PACKET_RTMP_STREAM, AFTER = STREAM + PACKET_RTMP_STREAM_SIZE };
+    size_t count = 0;
+    if (offset < STREAM && count < max) {
+        iov[count++] = (struct iovec){(void *)(packet->rtmp + offset), STREAM - offset};
+        offset = STREAM;
+    }
+    if (offset < AFTER && count < max) {
+        iov[count++] = (struct iovec){(void *)(form->message_stream + (offset - STREAM)), AFTER - offset};
+        offset = AFTER;
+    }
+    if (offset < packet->rtmp_header && count < max)
+        iov[count++] = (struct iovec){(void *)(packet->rtmp + offset), packet->rtmp_header - offset};
+    return count;
+}
+
+static size_t rtmp_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                          size_t max) {
+    if (is_usual_stream(form))
+        return tag_pieces(packet, packet->rtmp + packet->rtmp_header, packet->rtmp_header, 0, offset, iov, max);
+    size_t count = rtmp_head_pieces(packet, form, offset, iov, max);
+    offset = offset > packet->rtmp_header ? offset : packet->rtmp_header;
+    return count +
+           (count < max ? tag_pieces(packet, NULL, packet->rtmp_header, 0, offset, iov + count, max - count) : 0);
+}
+
 static bool rtp_has(const struct packet *packet, const struct packet_form *form) {
     return packet->rtp.wire_size > 0 && form->tracks[packet->rtp.track];
 }
@@ -101,3 +144,4 @@ const struct wire_format wire_flv = {.size = tag_size, .pieces = plain_pieces};
 const struct wire_format wire_flv_chunked = {.size = chunk_size, .pieces = chunk_pieces};
 const struct wire_format wire_flv_websocket = {.size = message_size, .pieces = message_pieces};
 const struct wire_format wire_rtp = {.is_packetized = true, .has = rtp_has, .size = rtp_size, .pieces = rtp_pieces};
+const struct wire_format wire_rtmp = {.has = rtmp_has, .size = rtmp_size, .pieces = rtmp_pieces};

@@ -17,6 +17,10 @@ struct packet_form {
     const struct wire_format *format;
     bool tracks[PACKET_TRACKS];      /* RTP: which are sent */
     uint8_t channels[PACKET_TRACKS]; /* RTP: their channels */
+    /* RTMP: the message stream, least significant byte first; all zero: 1. Its bytes are sent from
+     * here */
+    uint8_t message_stream[PACKET_RTMP_STREAM_SIZE];
+    uint32_t chunk_size; /* RTMP: what was announced; tags that are larger are not sent */
 };
 
 struct wire_format {
@@ -36,5 +40,6 @@ extern const struct wire_format wire_flv;           /* the tag */
 extern const struct wire_format wire_flv_chunked;   /* the tag as a chunk */
 extern const struct wire_format wire_flv_websocket; /* the tag as a message */
 extern const struct wire_format wire_rtp;           /* the interleaved frames */
+extern const struct wire_format wire_rtmp;          /* the tag as a message in one chunk */
 
 #endif
