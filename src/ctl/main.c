@@ -20,7 +20,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "\n"
                            "Commands:\n"
                            "  status                     Show the totals of everything (the default)\n"
-                           "  streams, players, publishers, pulls, recordings\n"
+                           "  streams, players, publishers, pulls, forwards, recordings\n"
                            "                             List them with their ids\n"
                            "  stream NAME                Show one stream and its players\n"
                            "  kick player ID             Disconnect a player\n"
@@ -157,6 +157,8 @@ static void print(const struct command_line *line, const char *command, json_t *
         ctl_print_publishers(stdout, ctl_member(document, "publishers"));
     } else if (strcmp(command, "pulls") == 0) {
         ctl_print_pulls(stdout, ctl_member(document, "pulls"));
+    } else if (strcmp(command, "forwards") == 0) {
+        ctl_print_forwards(stdout, ctl_member(document, "forwards"));
     } else if (strcmp(command, "recordings") == 0) {
         ctl_print_recordings(stdout, ctl_member(document, "recordings"));
     } else {
@@ -327,6 +329,7 @@ static int run(const struct command_line *line) {
         {"status", "/api/v1/snapshot"},       {"streams", "/api/v1/streams"}, {"players", "/api/v1/players"},
         {"publishers", "/api/v1/publishers"}, {"pulls", "/api/v1/pulls"},     {"config", "/api/v1/config"},
         {"version", "/api/v1/version"},       {"workers", "/api/v1/workers"}, {"recordings", "/api/v1/recordings"},
+        {"forwards", "/api/v1/forwards"},
     };
     const char *command = line->word_count > 0 ? line->words[0] : "status";
     if (strcmp(command, "kick") == 0)

@@ -198,6 +198,23 @@ void ctl_print_pulls(FILE *out, const json_t *pulls) {
     }
 }
 
+void ctl_print_forwards(FILE *out, const json_t *forwards) {
+    const json_t *forward;
+    size_t index;
+    fprintf(out, "%-28s %-6s %-32s %-12s %12s %10s %8s %10s  %s\n", "STREAM", "TYPE", "TO", "STATE", "SENT", "DROPPED",
+            "FAILURES", "RETRY", "REASON");
+    json_array_foreach(forwards, index, forward) {
+        char sent[CTL_WORDS], retry[CTL_WORDS] = "-";
+        ctl_bytes(ctl_number(forward, "bytes_sent"), sent);
+        if (json_is_number(ctl_member(forward, "retry_seconds")))
+            ctl_duration(ctl_number(forward, "retry_seconds"), retry);
+        fprintf(out, "%-28s %-6s %-32s %-12s %12s %10.0f %8.0f %10s  %s\n", ctl_text(forward, "stream"),
+                ctl_text(forward, "type"), ctl_text(forward, "to"), ctl_text(forward, "state"), sent,
+                ctl_number(forward, "frames_dropped"), ctl_number(forward, "failures"), retry,
+                ctl_text(forward, "reason"));
+    }
+}
+
 void ctl_print_recordings(FILE *out, const json_t *recordings) {
     const json_t *one;
     size_t index;

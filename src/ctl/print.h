@@ -35,6 +35,7 @@ void ctl_print_streams(FILE *out, const json_t *streams, size_t most);
 void ctl_print_players(FILE *out, const json_t *players, bool slow_only, size_t most);
 void ctl_print_publishers(FILE *out, const json_t *publishers);
 void ctl_print_pulls(FILE *out, const json_t *pulls);
+void ctl_print_forwards(FILE *out, const json_t *forwards);
 void ctl_print_recordings(FILE *out, const json_t *recordings);
 
 #endif

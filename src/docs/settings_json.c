@@ -22,6 +22,7 @@ static const char *kind_of(const struct setting *setting) {
         return "command";
     case SETTING_ADMIN_TOKEN:
     case SETTING_PULL_FILE:
+    case SETTING_FORWARD_FILE:
     case SETTING_USERS:
     case SETTING_KEYS:
         return "file";

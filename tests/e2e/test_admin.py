@@ -166,7 +166,7 @@ class ErrorsTest(unittest.TestCase):
     def documents(daemon):
         """Every document there is: of strict UTF-8 and JSON."""
         found = {}
-        for name in ("streams", "players", "publishers", "pulls", "pool", "workers", "config", "health", "version", "snapshot",
+        for name in ("streams", "players", "publishers", "pulls", "forwards", "pool", "workers", "config", "health", "version", "snapshot",
                      "recordings"):
             status, _, body = daemon.admin("GET", "/api/v1/" + name)
             if status != 200:

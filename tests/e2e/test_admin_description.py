@@ -91,18 +91,20 @@ class DescriptionTest(unittest.TestCase):
             self.assertEqual(daemon.admin("GET", "/api/v1/openapi.json")[2].decode(), self.text)
 
     def test_answers(self):
-        """All routes, with every kind of object there: streams with and without publisher, players, a pull."""
+        """All routes, with every kind of object there: streams with and without publisher, players, a pull, a forward."""
         data, tags = flv.stream(40)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         # Publishers and players may be silent for as long as this takes.
         with Daemon("--idle", "600", "--wait", "600", "--record", "live/a=" + folder.name, "--pull", "rtsp://127.0.0.1:1/none=live/pulled",
+                    "--forward", "live/a=http://127.0.0.1:1/none",
                     listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http", "127.0.0.1:0,merge-window=20")) as daemon:
             with Steady(daemon) as steady, Player(daemon, "live/waits"), Publisher(daemon, "live/a", "http") as publisher:
                 publisher.send(data)
                 daemon.wait_stream("live/a")
                 daemon.wait_player("live/waits")
                 daemon.wait_log("pull", state="waiting")
+                daemon.wait_log("forward", state="waiting")
                 self.check(daemon, "POST", "/api/v1/recordings/live%2Flater", 204)
                 self.check(daemon, "DELETE", "/api/v1/recordings/live%2Fwaits", 204)
                 for path in self.description["paths"]:
@@ -120,6 +122,8 @@ class DescriptionTest(unittest.TestCase):
                 self.check(daemon, "GET", "/api/v1/streams/" + steady.name.replace("/", "%2F"), 200)
                 pull, = self.check(daemon, "GET", "/api/v1/pulls", 200)["pulls"]
                 self.assertEqual(pull["stream"], "live/pulled")
+                forward, = self.check(daemon, "GET", "/api/v1/forwards", 200)["forwards"]
+                self.assertEqual((forward["stream"], forward["to"]), ("live/a", "http://127.0.0.1:1"))
                 self.check_pulls(daemon, "/api/v1/pulls/%d" % pull["id"])
                 waiting, = [one for one in players if one["stream"] == "live/waits"]
                 self.check(daemon, "DELETE", "/api/v1/players/%d" % waiting["id"], 204)

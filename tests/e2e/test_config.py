@@ -30,6 +30,9 @@ VALUES = {
              ["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"],
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
     "pull-file": ('"PULLS"', ["PULLS"], None),
+    "forward": ('["live/*=http://h:1/x", "a=http://i/y"]', ["live/*=http://h:1/x", "a=http://i/y"],
+                '["live/*=http://h:1/...", "a=http://i:80/..."]'),
+    "forward-file": ('"FORWARDS"', ["FORWARDS"], None),
     "allow-remote": ("true", [], None),
     "proxy-from": ('["10.0.0.2", "fd00::/64"]', ["10.0.0.2,fd00::/64"], None),
     "same-name": ('"take-over"', ["take-over"], None),
@@ -106,7 +109,7 @@ def settings():
 
 # What the help of an option begins with.
 VERBS = set("""Accept Add Allow Ask Check Choose Collect Disconnect Drop Fetch Keep Let Limit Print Read Record Repair Report
-    Require Reserve Select Serve Set Spread Start Wait""".split())
+    Require Reserve Select Send Serve Set Spread Start Wait""".split())
 
 
 class HelpTest(unittest.TestCase):
@@ -142,6 +145,7 @@ class SampleTest(FileCase):
         """What the sample shows commented out is the default."""
         self.write("users", "a:b\n")
         self.write("pulls", "")
+        self.write("forwards", "")
         self.write("keys", "a:b\n")
         with open(SAMPLE, encoding="ascii") as file:
             text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
@@ -151,8 +155,8 @@ class SampleTest(FileCase):
         shown, defaults = self.printed("--config", config), self.printed("--workers", "4")
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "pull-file", "hook-publish",
-                            "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
+            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "pull-file", "forward-file",
+                            "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -163,13 +167,15 @@ class ApiTest(FileCase):
         self.write("users", "a:geheim\n")
         self.write("keys", "k:geheim\n")
         self.write("pulls", "rtsp://u:geheim@127.0.0.1:1/z?geheim=live/c,on-demand\n")
+        self.write("forwards", "live/*=http://127.0.0.1:1/*?geheim\n")
         config = self.write("sluiced.conf", """
             flv = "127.0.0.1:0=live/a"; http = ["127.0.0.1:0,merge-window=20", "[::1]:0"]; rtsp = "127.0.0.1:0";
             rule = ["play * from 127.0.0.0/8 user=a", "all * token=k"]; workers = 2; memory = "64M"; gop-size = 1000;
             pull = "rtsp://u:geheim@127.0.0.1:1/x?geheim=live/b,on-demand"; status = false; batch = 0.5; idle = 2.5;
             hook-play = "http://127.0.0.1:1/x?geheim"; record = ["live/*=DIR", "tv/*=DIR/\\"x\\x09"];
             log-format = "text"; allow-remote = true; merge-window = ["100", "live/a=5"]; record-size = "1M";
-            rtsp-users = "DIR/users"; token-keys = "DIR/keys"; pull-file = "DIR/pulls";
+            rtsp-users = "DIR/users"; token-keys = "DIR/keys"; pull-file = "DIR/pulls"; forward-file = "DIR/forwards";
+            forward = "live/*=http://u:geheim@127.0.0.1:1/geheim/*";
         """.replace("DIR", self.folder))
         os.mkdir(self.folder + '/"x\t')
         options = ("--config", config, "--admin", "127.0.0.1:0", "--backend", harness.BACKEND or "auto")
@@ -191,13 +197,15 @@ class ApiTest(FileCase):
 
 class ValueTest(FileCase):
     def files(self, text):
-        return text.replace("USERS", os.path.join(self.folder, "users")).replace(
-            "PULLS", os.path.join(self.folder, "pulls")).replace("KEYS", os.path.join(self.folder, "keys"))
+        for name in ("users", "pulls", "forwards", "keys"):
+            text = text.replace(name.upper(), os.path.join(self.folder, name))
+        return text
 
     def setUp(self):
         super().setUp()
         self.write("users", "a:b\n")
         self.write("pulls", "rtsp://c/z=live/c\n")
+        self.write("forwards", "live/a=http://c/z\n")
         self.write("keys", "k:geheim\n")
 
     def test_each(self):

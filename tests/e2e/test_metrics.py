@@ -129,7 +129,8 @@ class MetricsTest(unittest.TestCase):
         """The checker that comes with Prometheus finds nothing to complain of."""
         if not os.access(PROMTOOL, os.X_OK):
             self.skipTest("promtool is not installed: tools/install-deps test")
-        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+        with Daemon("--pull", "rtsp://127.0.0.1:1/none=live/pulled", "--forward", "*=http://127.0.0.1:1/none",
+                    "--forward", "*=http://127.0.0.1:1/another") as daemon:
             with Steady(daemon):
                 text, _ = scrape(daemon)
                 done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False,

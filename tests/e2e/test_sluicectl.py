@@ -42,7 +42,8 @@ class SluicectlTest(unittest.TestCase):
         return next(line.split() for line in text.splitlines() if word in line.split())
 
     def test_lists(self):
-        with Daemon("--workers", "3", "--pull", "rtsp://127.0.0.1:1/none=live/pulled") as daemon:
+        with Daemon("--workers", "3", "--pull", "rtsp://127.0.0.1:1/none=live/pulled", "--forward",
+                    "live/flv-*=http://127.0.0.1:1/none") as daemon:
             with Steady(daemon) as steady, contextlib.ExitStack() as stack:
                 player, = daemon.api()["players"]
                 text = self.check(daemon)
@@ -63,10 +64,11 @@ class SluicectlTest(unittest.TestCase):
                                      sorted(one["worker"] for one in daemon.api()[command]))
                 self.assertIn(steady.publisher.address, self.check(daemon, "publishers"))
                 self.assertIn("rtsp://127.0.0.1:1", self.check(daemon, "pulls"))
+                self.assertEqual(self.row(self.check(daemon, "forwards"), steady.name)[1:3], ["http", "http://127.0.0.1:1"])
                 text = self.check(daemon, "stream", steady.name)
                 self.assertEqual(self.row(text, steady.name)[1], "live")
                 self.assertIn(player["address"], text)
-                for command in ("status", "streams", "players", "publishers", "pulls", "config", "version", "workers"):
+                for command in ("status", "streams", "players", "publishers", "pulls", "forwards", "config", "version", "workers"):
                     self.assertIsInstance(json.loads(self.check(daemon, "--json", command)), dict)
                 self.assertEqual(json.loads(self.check(daemon, "stream", "--json", steady.name))["name"], steady.name)
                 steady.go_on()

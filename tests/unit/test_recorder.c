@@ -66,6 +66,10 @@ typedef struct recorder_rig {
     unsigned next; /* number of the next frame */
 } recorder_rig;
 
+static void opened(struct stream *stream, void *user) {
+    recorders_opened(user, stream);
+}
+
 static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     static const sluice_pool_options pool = {
         .size = sizeof pool, .block_size = BLOCK, .max_blocks = 8192, .no_huge_pages = true};
@@ -80,7 +84,7 @@ static void open_rig(recorder_rig *rig, void **state, bool by_rule) {
     assert_int_equal(record_store_new(&rig->options, &rig->records), 0);
     recorders_init(&rig->recorders, rig->records, rig->loop.loop, LIMIT);
     assert_int_equal(registry_new(rig->loop.loop, &limits, &rig->registry), 0);
-    recorders_watch(&rig->recorders, rig->registry);
+    registry_on_opened(rig->registry, opened, &rig->recorders);
     assert_int_equal(registry_get(rig->registry, "live/a", 6, 0, &rig->stream), 0);
     publishing_begin(rig->stream, rig->loop.pool, &rig->chain, &rig->flv);
 }

@@ -76,6 +76,7 @@ static const struct route routes[] = {
     {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0},
     {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD},
     {pull_path, "GET, HEAD, DELETE", SNAPSHOT_PULLS, NULL, COMMAND_PULL_REMOVE},
+    {"/api/v1/forwards", "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0},
     {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
     {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
     {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},

@@ -329,6 +329,38 @@ void admin_pulls(const struct admin_view *view, struct json *json) {
     json_close(json, ']');
 }
 
+static void add_forward(const struct snapshot_forward *forward, struct json *json) {
+    json_open(json, NULL, '{');
+    json_put_unsigned(json, "id", forward->id);
+    json_put_string(json, "stream", forward->stream);
+    json_put_string(json, "to", forward->place);
+    json_put_unsigned(json, "target", forward->position);
+    json_put_string(json, "type", forward->type);
+    json_put_string(json, "state", forward_state_name(forward->state));
+    json_put_optional(json, "step", forward->step);
+    json_put_real(json, "state_seconds", seconds(forward->state_ms));
+    json_put_unsigned(json, "failures", forward->failures);
+    json_put_optional(json, "reason", forward->reason);
+    if (forward->state == OUTGOING_BACKOFF)
+        json_put_real(json, "retry_seconds", seconds(forward->retry_ms));
+    else
+        json_put_null(json, "retry_seconds");
+    json_put_unsigned(json, "bytes_sent", forward->bytes_sent);
+    json_put_unsigned(json, "frames_sent", forward->frames_sent);
+    json_put_unsigned(json, "frames_dropped", forward->frames_dropped);
+    json_close(json, '}');
+}
+
+void admin_forwards(const struct admin_view *view, struct json *json) {
+    json_open(json, "forwards", '[');
+    EACH_SNAPSHOT(at, view) {
+        const struct snapshot *snapshot = view->snapshots.list[at];
+        for (size_t i = 0; i < snapshot->forward_count; i++)
+            add_forward(&snapshot->forwards[i], json);
+    }
+    json_close(json, ']');
+}
+
 static void add_pool(const sluice_pool_stats *pool, struct json *json) {
     json_open(json, "pool", '{');
     json_put_unsigned(json, "block_size", pool->block_size);
@@ -476,6 +508,7 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     admin_streams(view, json);
     add_players(view, NULL, json);
     admin_pulls(view, json);
+    admin_forwards(view, json);
     admin_pool(view, json);
     admin_workers(view, json);
     add_refused(view, json);

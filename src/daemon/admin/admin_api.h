@@ -24,8 +24,8 @@ struct admin_view {
 /* Writes the members of a document: "streams": [...] and so on. */
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
-admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_pool, admin_workers,
-    admin_config, admin_health, admin_version;
+admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_forwards,
+    admin_pool, admin_workers, admin_config, admin_health, admin_version;
 
 /* All that changes, as at one moment. */
 admin_document admin_snapshot;

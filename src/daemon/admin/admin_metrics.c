@@ -235,6 +235,48 @@ static void write_pulls(FILE *out, const struct admin_view *view) {
     }
 }
 
+typedef uint64_t forward_value_fn(const struct snapshot_forward *forward);
+
+static uint64_t failures_of(const struct snapshot_forward *forward) {
+    return forward->failures;
+}
+
+static uint64_t is_sending(const struct snapshot_forward *forward) {
+    return forward->state == OUTGOING_ACTIVE;
+}
+
+static uint64_t bytes_sent_of(const struct snapshot_forward *forward) {
+    return forward->bytes_sent;
+}
+
+static uint64_t frames_dropped_of(const struct snapshot_forward *forward) {
+    return forward->frames_dropped;
+}
+
+/* A stream has one forward for each option. */
+static void write_forwards(FILE *out, const struct admin_view *view) {
+    static const struct {
+        const char *name, *type, *help;
+        forward_value_fn *value;
+    } metrics[] = {
+        {"sluice_forward_failures", "gauge", "Failures of a forward since it last sent for a while.", failures_of},
+        {"sluice_forward_sending", "gauge", "Whether media are sent by a forward.", is_sending},
+        {"sluice_forward_sent_bytes_total", "counter", "Bytes sent by a forward.", bytes_sent_of},
+        {"sluice_forward_frames_dropped_total", "counter", "Frames that a slow forward has lost.", frames_dropped_of},
+    };
+    for (size_t m = 0; m < sizeof metrics / sizeof *metrics; m++) {
+        head(out, metrics[m].name, metrics[m].type, metrics[m].help);
+        for (size_t at = 0; at < view->snapshots.count; at++) {
+            const struct snapshot *snapshot = view->snapshots.list[at];
+            for (size_t i = 0; snapshot && i < snapshot->forward_count; i++) {
+                const struct snapshot_forward *forward = &snapshot->forwards[i];
+                fprintf(out, "%s{stream=\"%s\",target=\"%zu\"} %" PRIu64 "\n", metrics[m].name, forward->stream,
+                        forward->position, metrics[m].value(forward));
+            }
+        }
+    }
+}
+
 static void write_notices(FILE *out, const struct admin_view *view) {
     head(out, "sluice_hook_notices_total", "counter",
          "What hooks were told: delivered, failed (refused, or tried in vain), or dropped since too many waited.");
@@ -263,6 +305,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",
           streams > METRICS_MOST_STREAMS ? (double)(streams - METRICS_MOST_STREAMS) : 0);
     write_pulls(out, view);
+    write_forwards(out, view);
     write_notices(out, view);
     counter(out, "sluice_log_lines_lost_total",
             "Log lines that were not written: standard error was not read, or failed.", view->log_lost);

@@ -56,3 +56,25 @@ int secret_file_read(const char *path, char text[SECRET_FILE_MAX + 1], char erro
     snprintf(error, SECRET_FILE_ERROR, "%s: %s", path, wrong);
     return -EINVAL;
 }
+
+int secret_file_each_line(const char *path, secret_file_line_fn *call, void *user, char error[SECRET_FILE_ERROR]) {
+    char *text = malloc(SECRET_FILE_MAX + 1);
+    if (!text) {
+        snprintf(error, SECRET_FILE_ERROR, "%s: out of memory", path);
+        return -ENOMEM;
+    }
+    int result = secret_file_read(path, text, error);
+    unsigned number = 0;
+    for (char *rest = text, *line; result == 0 && (line = strsep(&rest, "\n"));) {
+        number++;
+        line[strcspn(line, "\r")] = '\0';
+        const char *wrong = *line && *line != '#' ? call(line, user) : NULL;
+        if (wrong) {
+            snprintf(error, SECRET_FILE_ERROR, "%s:%u: %s", path, number, wrong);
+            result = -EINVAL;
+        }
+    }
+    explicit_bzero(text, SECRET_FILE_MAX + 1);
+    free(text);
+    return result;
+}

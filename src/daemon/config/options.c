@@ -25,6 +25,8 @@ void options_unref(const struct options *options) {
     if (!mine || atomic_fetch_sub_explicit(&mine->references, 1, memory_order_acq_rel) > 1)
         return;
     pull_options_clear(&mine->pulls);
+    forward_options_free(mine->forwards);
+    free(mine->forward_file);
     record_options_clear(&mine->record);
     users_free(mine->users);
     users_free(mine->keys);
@@ -55,6 +57,8 @@ static bool has_same_secrets(const struct options *a, const struct options *b, c
         return users_equal(a->keys, b->keys);
     if (setting->kind == SETTING_PULL || setting->kind == SETTING_PULL_FILE)
         return pull_options_equal(&a->pulls, &b->pulls);
+    if (setting->kind == SETTING_FORWARD || setting->kind == SETTING_FORWARD_FILE)
+        return forward_options_equal(a->forwards, b->forwards);
     return true;
 }
 

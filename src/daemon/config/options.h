@@ -23,6 +23,7 @@
 #include "daemon/base/hook_url.h"
 #include "daemon/base/stream_name.h"
 #include "daemon/config/admin_option.h"
+#include "daemon/config/forward_option.h"
 #include "daemon/config/pull_option.h"
 #include "daemon/config/setting.h"
 #include "daemon/recording/record_store.h"
@@ -50,10 +51,12 @@ struct options {
     atomic_uint references;
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
-    struct pull_options pulls; /* of pull and of pull-file */
-    char *pull_file;           /* or NULL */
-    char *rtsp_users;          /* a file's name, or NULL */
-    struct users *users;       /* what was in it, or NULL */
+    struct pull_options pulls;        /* of pull and of pull-file */
+    char *pull_file;                  /* or NULL */
+    struct forward_options *forwards; /* of forward and of forward-file; NULL: there are none */
+    char *forward_file;               /* or NULL */
+    char *rtsp_users;                 /* a file's name, or NULL */
+    struct users *users;              /* what was in it, or NULL */
     struct admin_options admin;
     struct rules rules;
     char *token_keys;   /* a file's name, or NULL */

@@ -124,13 +124,10 @@ static bool add_rule(const struct setting_reader *reader, const char *text) {
 static bool set_pull_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     struct options *options = reader->options;
     char error[SECRET_FILE_ERROR];
-    size_t before = options->pulls.count;
     if (!set_file(reader, setting, text))
         return false;
     if (pull_options_load(&options->pulls, text, error) < 0)
         return config_errors_add(reader->errors, "%s: %s", reader->where, error);
-    for (size_t i = before; i < options->pulls.count; i++)
-        options->pulls.list[i].from_file = true;
     return true;
 }
 
@@ -140,6 +137,23 @@ static bool add_pull(const struct setting_reader *reader, const char *text) {
     const char *error = pull_options_add(pulls, text);
     if (!error && pulls->list[pulls->count - 1].has_user && !reader->is_private)
         error = "a password in a file that others may read: chmod 600, or put it into a pull-file";
+    return !error || config_errors_add(reader->errors, "%s: %s", reader->where, error);
+}
+
+static bool set_forward_file(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    char error[SECRET_FILE_ERROR];
+    if (!set_file(reader, setting, text))
+        return false;
+    return forward_options_load(&reader->options->forwards, text, error) == 0 ||
+           config_errors_add(reader->errors, "%s: %s", reader->where, error);
+}
+
+/* Nothing of what is wrong is shown: it may hold a password or a key. */
+static bool add_forward(const struct setting_reader *reader, const char *text) {
+    struct forward_options **forwards = &reader->options->forwards;
+    const char *error = forward_options_add(forwards, text);
+    if (!error && (*forwards)->list[(*forwards)->count - 1].has_user && !reader->is_private)
+        error = "a password in a file that others may read: chmod 600, or put it into a forward-file";
     return !error || config_errors_add(reader->errors, "%s: %s", reader->where, error);
 }
 
@@ -235,6 +249,10 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_pull(reader, text);
     case SETTING_PULL_FILE:
         return set_pull_file(reader, setting, text);
+    case SETTING_FORWARD:
+        return add_forward(reader, text);
+    case SETTING_FORWARD_FILE:
+        return set_forward_file(reader, setting, text);
     case SETTING_HOOK:
         return set_hook(reader, setting, text);
     case SETTING_ORIGIN:

@@ -96,6 +96,20 @@ static void put_pulls(const struct text *to, const struct options *options) {
     end_list(to, count);
 }
 
+/* Host and port alone: the path of a platform's URL is a key. */
+static void put_forwards(const struct text *to, const struct options *options) {
+    size_t count = 0;
+    for (size_t i = 0; i < forward_options_count(options->forwards); i++) {
+        const struct forward_option *forward = &options->forwards->list[i];
+        char text[PULL_PLACE + STREAM_NAME + 32];
+        if (forward->from_file)
+            continue;
+        snprintf(text, sizeof text, "%s=%s/...", forward->pattern, forward->target.place);
+        put_item(to, &count, text);
+    }
+    end_list(to, count);
+}
+
 /* Without the path: it may hold a password. */
 static void put_hook(const struct text *to, const struct hook_url *url) {
     bool is_v6 = strchr(url->host, ':');
@@ -192,7 +206,11 @@ static void put_value(const struct text *to, const struct options *options, cons
     case SETTING_PULL:
         put_pulls(to, options);
         break;
+    case SETTING_FORWARD:
+        put_forwards(to, options);
+        break;
     case SETTING_PULL_FILE:
+    case SETTING_FORWARD_FILE:
     case SETTING_KEYS:
     case SETTING_USERS:
         put_string(to, *(char *const *)field ? *(char *const *)field : "");

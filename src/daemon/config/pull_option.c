@@ -11,21 +11,6 @@
 
 static const char bad_name[] = "expected a stream's name such as live/cam";
 static const char too_long[] = "the URL, the host, the user's name or the password is too long";
-static const char not_plain[] = "a user's name has no colon, quote, backslash and control bytes, a password no control "
-                                "bytes";
-
-static const char *read_user(sluice_http_text text, struct pull_option *option) {
-    const char *colon = memchr(text.text, ':', text.length);
-    sluice_http_text user = {text.text, colon ? (size_t)(colon - text.text) : text.length};
-    sluice_http_text password = {colon ? colon + 1 : "", colon ? text.length - user.length - 1 : 0};
-    int error = text_decode(user, option->user, sizeof option->user);
-    if (!error)
-        error = text_decode(password, option->password, sizeof option->password);
-    if (!error && (!*option->user || strpbrk(option->user, ":\"\\")))
-        error = -EINVAL;
-    option->has_user = true;
-    return error == -EMSGSIZE ? too_long : error ? not_plain : NULL;
-}
 
 static const char *read_url(const char *url, size_t length, struct pull_option *option) {
     sluice_http_text user = {0};
@@ -33,7 +18,8 @@ static const char *read_url(const char *url, size_t length, struct pull_option *
     int error = option->type ? option->type->parse(url, length, &option->target, &user) : -EPROTO;
     if (error)
         return error == -EMSGSIZE ? too_long : pull_type_expected_url();
-    return user.length > 0 ? read_user(user, option) : NULL;
+    option->has_user = user.length > 0;
+    return option->has_user ? pull_target_read_user(user, option->user, option->password) : NULL;
 }
 
 const char *pull_option_read(struct pull_option *ret_option, const char *url, size_t url_length, const char *name,
@@ -137,26 +123,16 @@ bool pull_options_equal(const struct pull_options *a, const struct pull_options 
     return a->count == b->count;
 }
 
+static const char *add_line(const char *line, void *user) {
+    struct pull_options *options = user;
+    const char *wrong = pull_options_add(options, line);
+    if (!wrong)
+        options->list[options->count - 1].from_file = true;
+    return wrong;
+}
+
 int pull_options_load(struct pull_options *options, const char *path, char error[SECRET_FILE_ERROR]) {
-    char *text = malloc(SECRET_FILE_MAX + 1);
-    if (!text) {
-        snprintf(error, SECRET_FILE_ERROR, "%s: out of memory", path);
-        return -ENOMEM;
-    }
-    int result = secret_file_read(path, text, error);
-    unsigned number = 0;
-    for (char *rest = text, *line; result == 0 && (line = strsep(&rest, "\n"));) {
-        number++;
-        line[strcspn(line, "\r")] = '\0';
-        const char *wrong = *line && *line != '#' ? pull_options_add(options, line) : NULL;
-        if (wrong) {
-            snprintf(error, SECRET_FILE_ERROR, "%s:%u: %s", path, number, wrong);
-            result = -EINVAL;
-        }
-    }
-    explicit_bzero(text, SECRET_FILE_MAX + 1);
-    free(text);
-    return result;
+    return secret_file_each_line(path, add_line, options, error);
 }
 
 void pull_options_clear(struct pull_options *options) {

@@ -78,3 +78,19 @@ int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t 
         *ret_user = user;
     return 0;
 }
+
+const char *pull_target_read_user(sluice_http_text text, char user[RTSP_LOGIN_USER + 1],
+                                  char password[RTSP_LOGIN_USER + 1]) {
+    const char *colon = memchr(text.text, ':', text.length);
+    sluice_http_text name = {text.text, colon ? (size_t)(colon - text.text) : text.length};
+    sluice_http_text secret = {colon ? colon + 1 : "", colon ? text.length - name.length - 1 : 0};
+    int error = text_decode(name, user, RTSP_LOGIN_USER + 1);
+    if (!error)
+        error = text_decode(secret, password, RTSP_LOGIN_USER + 1);
+    if (!error && (!*user || strpbrk(user, ":\"\\")))
+        error = -EINVAL;
+    return error == -EMSGSIZE ? "the URL, the host, the user's name or the password is too long"
+           : error            ? "a user's name has no colon, quote, backslash and control bytes, a password no control "
+                                "bytes"
+                              : NULL;
+}

@@ -1,10 +1,11 @@
-/* The URLs of a pull: the address to connect to, and the URL to request there. */
+/* The URLs of pulls and forwards: the address to connect to, and the URL to request there. */
 #ifndef SLUICED_PULL_TARGET_H
 #define SLUICED_PULL_TARGET_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/rtsp_login.h"
 #include "shared/rtsp_url.h"
 
 enum { PULL_URL = RTSP_URL, PULL_HOST = 255, PULL_PLACE = PULL_HOST + 16 };
@@ -25,5 +26,9 @@ struct pull_target {
  */
 int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t length, struct pull_target *ret_target,
                      sluice_http_text *ret_user);
+
+/* Percent-decodes USER or USER:PASSWORD. NULL, or what is wrong in a few words. */
+const char *pull_target_read_user(sluice_http_text text, char user[RTSP_LOGIN_USER + 1],
+                                  char password[RTSP_LOGIN_USER + 1]);
 
 #endif

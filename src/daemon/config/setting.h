@@ -22,6 +22,8 @@ enum setting_kind {
     SETTING_RECORD,       /* PATTERN=DIR */
     SETTING_PULL,         /* URL=NAME */
     SETTING_PULL_FILE,    /* a file of them */
+    SETTING_FORWARD,      /* STREAM=URL */
+    SETTING_FORWARD_FILE, /* a file of them */
     SETTING_USERS,        /* a file of names and passwords */
     SETTING_KEYS,         /* a file of names and keys */
     SETTING_RULE,         /* see rule.h */
@@ -49,6 +51,7 @@ enum setting_effect {
 enum setting_group_id {
     GROUP_LISTENERS,
     GROUP_PULLS,
+    GROUP_FORWARDS,
     GROUP_ACCESS,
     GROUP_HOOKS,
     GROUP_PUBLISHERS,

@@ -30,6 +30,7 @@ const struct setting_group setting_groups[] = {
              "An address that is not loopback requires access control: rules, or for --rtsp users; for --admin a "
              "token. --allow-remote lifts this for the first three."},
     [GROUP_PULLS] = {"Pulls", .note = "streams fetched from cameras and other servers"},
+    [GROUP_FORWARDS] = {"Forwards", .note = "streams sent to other servers"},
     [GROUP_ACCESS] = {"Access", .note = "without rules and users, any client may publish and play",
                       .text =
                           "Without rules, any client may publish and play; if --rtsp-users is set, only those users "
@@ -108,6 +109,26 @@ static const struct setting settings[] = {
     {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .group = GROUP_PULLS, .value = "FILE", .expected = "a file name",
      .sample = "/etc/sluice/pulls", .help = "Read pulls from FILE, one in each line",
      .text = "Keeps passwords out of the output of ps. The file must not be readable by others."},
+
+    {"forward", SETTING_FORWARD, true, .group = GROUP_FORWARDS, .value = "STREAM=URL", .expected = "STREAM=URL",
+     .help = "Send the streams that match STREAM to URL",
+     .text =
+         "STREAM is a name, in which * matches any characters. URL is http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
+         "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
+         "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
+         "that has a "
+         "publisher is sent, and when it ends another one; so without a * in the URL, one stream is sent.\n\n"
+         "A stream may be sent to several URLs. Each connection begins when the stream has a publisher and ends when "
+         "its players "
+         "end (--wait); a failed one is retried after 1 to 30 seconds while there is a publisher. A slow target loses "
+         "frames up to a key "
+         "frame, as a slow player does. At most 1000 connections are used. Forwards are not subject to rules. Paths "
+         "and queries are not shown "
+         "or logged, since they may be keys. A configuration file with passwords must not be readable by others.",
+     .examples = {"live/*=http://u:secret@backup/live/*.flv"}},
+    {"forward-file", SETTING_FORWARD_FILE, FIELD(forward_file), .group = GROUP_FORWARDS, .value = "FILE",
+     .expected = "a file name", .sample = "/etc/sluice/forwards", .help = "Read forwards from FILE, one in each line",
+     .text = "Keeps passwords and keys out of the output of ps. The file must not be readable by others."},
 
     {"rule", SETTING_RULE, true, .group = GROUP_ACCESS, .value = "RULE",
      .expected = "ACTIONS STREAM [from RANGES] WAYS", .effect = SETTING_LATER,

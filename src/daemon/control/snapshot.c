@@ -203,6 +203,39 @@ static void take_pull(const struct pull *pull, void *user) {
     memcpy(to->reason, pull->reason, sizeof to->reason);
 }
 
+static void count_forward(const struct forward *forward, void *user) {
+    size_t *count = user;
+    (void)forward;
+    ++*count;
+}
+
+static void take_forward(const struct forward *forward, void *user) {
+    const struct context *context = user;
+    const struct outgoing *machine = &forward->machine;
+    uint64_t now = worker_now(context->worker);
+    struct snapshot *snapshot = context->snapshot;
+    struct snapshot_forward *to = &snapshot->forwards[snapshot->forward_count++];
+    struct stream_totals totals;
+    forward_get_totals(forward, &totals);
+    *to = (struct snapshot_forward){
+        .id = forward->id,
+        .type = forward->option.type->scheme,
+        .position = forward->position + 1,
+        .step = machine->state == OUTGOING_NEGOTIATING ? forward->step : NULL,
+        .state = machine->state,
+        .state_ms = now - machine->since,
+        .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,
+        .failures = machine->failures,
+        .bytes_sent = totals.bytes_sent,
+        .frames_sent = totals.frames_sent,
+    };
+    for (size_t cause = 0; cause < DROP_CAUSES; cause++)
+        to->frames_dropped += totals.dropped[cause];
+    memcpy(to->stream, forward->stream->name, sizeof to->stream);
+    memcpy(to->place, forward->target.place, sizeof to->place);
+    memcpy(to->reason, forward->reason, sizeof to->reason);
+}
+
 /* Room for so many things, at least one. */
 static bool make_room(void *list, size_t *count, size_t size) {
     void **to = list;
@@ -309,6 +342,16 @@ static int take_pulls(struct context *context) {
     return 0;
 }
 
+static int take_forwards(struct context *context) {
+    struct snapshot *snapshot = context->snapshot;
+    forwards_each(context->worker, count_forward, &snapshot->forward_count);
+    if (!make_room(&snapshot->forwards, &snapshot->forward_count, sizeof *snapshot->forwards))
+        return -ENOMEM;
+    if (context->request->parts & SNAPSHOT_FORWARDS)
+        forwards_each(context->worker, take_forward, context);
+    return 0;
+}
+
 static int take_frames(const struct context *context) {
     const struct worker *worker = context->worker;
     const struct stream *stream = registry_find(worker->registry, context->request->stream);
@@ -329,6 +372,7 @@ static int take_lists(struct worker *worker, const struct snapshot_request *requ
     int error = take_streams(&context);
     error = error ? error : take_all_players(&context);
     error = error ? error : take_pulls(&context);
+    error = error ? error : take_forwards(&context);
     error = error ? error : take_frames(&context);
     if (!error && request->parts & SNAPSHOT_OVERRIDES)
         error = take_wishes(&worker->recorders.overrides, snapshot);
@@ -407,6 +451,7 @@ void snapshot_free(struct snapshot *snapshot) {
     free(snapshot->players);
     free(snapshot->pulls);
     free(snapshot->frames);
+    free(snapshot->forwards);
     free(snapshot->overrides);
     free(snapshot);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/config/options.h"
 #include "daemon/control/stream_page.h"
+#include "daemon/forward/forward.h"
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
 #include "daemon/recording/recovery.h"
@@ -34,7 +35,8 @@ enum snapshot_part {
     SNAPSHOT_PLAYERS = 2,
     SNAPSHOT_PULLS = 4,
     SNAPSHOT_OVERRIDES = 8, /* what is to be recorded, or not */
-    SNAPSHOT_ALL = 15,
+    SNAPSHOT_FORWARDS = 16,
+    SNAPSHOT_ALL = 31,
     /* for single documents: */
     SNAPSHOT_SUMS = 64,    /* of all streams and players, whatever else is copied */
     SNAPSHOT_FRAMES = 128, /* the last minute of the one stream */
@@ -122,6 +124,20 @@ struct snapshot_pull {
     uint64_t ttl_ms;
 };
 
+struct snapshot_forward {
+    uint64_t id;
+    char stream[STREAM_NAME + 1];
+    char place[sizeof(((struct pull_target *)0)->place)];
+    const char *type;
+    size_t position; /* of its option, from 1 */
+    enum outgoing_state state;
+    const char *step; /* of the type's, while it negotiates; or NULL */
+    uint64_t state_ms, retry_ms;
+    unsigned failures;
+    char reason[FORWARD_REASON];
+    uint64_t bytes_sent, frames_sent, frames_dropped; /* over all its connections */
+};
+
 /* Replicas are no streams, but their players count. */
 struct snapshot_sums {
     uint64_t live, waiting, players, slow, bits_per_second;
@@ -151,6 +167,8 @@ struct snapshot {
     size_t player_count;
     struct snapshot_pull *pulls;
     size_t pull_count;
+    struct snapshot_forward *forwards;
+    size_t forward_count;
     struct record_override_entry *overrides;
     size_t override_count;
 };

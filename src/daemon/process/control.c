@@ -20,6 +20,7 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/control/worker_query.h"
+#include "daemon/forward/forward.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/pull/pull.h"
 
@@ -314,6 +315,8 @@ int control_new(struct server *server, const struct command_line *line, const st
     int error = open_control(control, line, options);
     if (!error)
         error = pulls_register(server, connector_take, control->connector);
+    if (!error)
+        error = forwards_register(server, connector_take, control->connector);
     if (error) {
         control_free(control);
         return error;

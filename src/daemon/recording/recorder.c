@@ -537,8 +537,7 @@ struct recorder *recorder_of(const struct stream *stream) {
 }
 
 /* If it is to be recorded: begins with the group, which may be empty. */
-static void start(struct stream *stream, void *user) {
-    struct recorders *recorders = user;
+void recorders_opened(struct recorders *recorders, struct stream *stream) {
     enum record_override override = record_overrides_find(&recorders->overrides, stream->name);
     if (override == RECORD_OFF || !recorders->records || recorder_of(stream))
         return;
@@ -562,10 +561,6 @@ static void start(struct stream *stream, void *user) {
     }
 }
 
-void recorders_watch(struct recorders *recorders, struct registry *registry) {
-    registry_on_opened(registry, start, recorders);
-}
-
 int recorders_wish(struct recorders *recorders, struct registry *registry, const char *name,
                    enum record_override override) {
     struct stream *stream = registry_find(registry, name);
@@ -579,7 +574,7 @@ int recorders_wish(struct recorders *recorders, struct registry *registry, const
         if (recorder)
             stop(&recorder->sink, stream);
     } else if (stream_is_known(stream)) {
-        start(stream, recorders);
+        recorders_opened(recorders, stream);
     }
     return 0;
 }

@@ -77,9 +77,8 @@ void recorders_tick(struct recorders *recorders);
 /* The server stops: those that cannot be ended now are left for the next start. */
 void recorders_give_up(struct recorders *recorders);
 
-/* Records the registry's streams: each from when its tracks are known until its publisher
- * leaves. */
-void recorders_watch(struct recorders *recorders, struct registry *registry);
+/* The tracks of a stream are known: records it, if it is to be, until its publisher leaves. */
+void recorders_opened(struct recorders *recorders, struct stream *stream);
 
 /* The stream's, while it is recorded; or NULL. */
 struct recorder *recorder_of(const struct stream *stream);

@@ -203,6 +203,11 @@ struct stream_sink *stream_find_sink(const struct stream *stream, const struct s
 struct stream_sink *stream_first_sink(struct stream *stream, struct stream_sink_walk *walk);
 struct stream_sink *stream_next_sink(struct stream *stream, struct stream_sink_walk *walk);
 
+static inline struct stream *stream_ref(struct stream *stream) {
+    stream->references++;
+    return stream;
+}
+
 void stream_unref(struct stream *stream);
 
 /* Keeps the name and what belongs to it until then; 0: no longer than it is kept already. */

@@ -58,7 +58,14 @@ void components_discard(const struct components_prepared *prepared) {
 
 void components_wanted(const struct components *components, const struct stream *stream) {
     for (size_t i = 0; i < components->count; i++)
-        components->list[i].type->wanted(components->list[i].state, stream);
+        if (components->list[i].type->wanted)
+            components->list[i].type->wanted(components->list[i].state, stream);
+}
+
+void components_opened(const struct components *components, struct stream *stream) {
+    for (size_t i = 0; i < components->count; i++)
+        if (components->list[i].type->opened)
+            components->list[i].type->opened(components->list[i].state, stream);
 }
 
 void components_tick(const struct components *components, uint64_t now) {

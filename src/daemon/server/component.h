@@ -1,6 +1,6 @@
 /*
  * Components of a worker that the server does not know: the process registers their types, and each
- * worker has an instance of each, called on the worker's thread. Pulls are one.
+ * worker has an instance of each, called on the worker's thread, such as pulls.
  */
 #ifndef SLUICED_COMPONENT_H
 #define SLUICED_COMPONENT_H
@@ -27,8 +27,12 @@ struct component_type {
     void (*commit)(void *component, const struct options *options, void *prepared);
     void (*discard)(void *prepared);
 
-    /* A player has come to a stream without a publisher. */
+    /* A player has come to a stream without a publisher. NULL: that is of no interest */
     void (*wanted)(void *component, const struct stream *stream);
+
+    /* The tracks of a stream, not of a replica, are known; it may add players and sinks. NULL
+     * likewise */
+    void (*opened)(void *component, struct stream *stream);
 
     /* Twice a second. */
     void (*tick)(void *component, uint64_t now);
@@ -74,6 +78,7 @@ void components_commit(const struct components *components, const struct options
 void components_discard(const struct components_prepared *prepared);
 
 void components_wanted(const struct components *components, const struct stream *stream);
+void components_opened(const struct components *components, struct stream *stream);
 void components_tick(const struct components *components, uint64_t now);
 void components_stop(const struct components *components);
 void components_resume(const struct components *components);

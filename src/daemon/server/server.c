@@ -256,12 +256,17 @@ static bool is_proxy(const struct worker *first, const struct sockaddr_storage *
     return proxies_has(&first->options->proxies, &address);
 }
 
+void server_tune_socket(int fd) {
+    const int on = 1, unsent = UNSENT_BYTES;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
 static void accepted(struct worker *first, const struct listener_option *option, int fd) {
     struct server *server = first->server;
     /* Nothing has been received, and there is no end to report. */
     struct handover handover = {.connection = {.fd = fd, .told = true}, .listener = *option};
     socklen_t length = sizeof handover.peer;
-    const int on = 1, unsent = UNSENT_BYTES;
 
     if (first->draining || getpeername(fd, (struct sockaddr *)&handover.peer, &length) < 0) {
         close(fd);
@@ -271,8 +276,7 @@ static void accepted(struct worker *first, const struct listener_option *option,
     if (!has_room(first, option, fd) || (!proxied && !admit(first, &handover)))
         return;
     server_add_connection(server);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    server_tune_socket(fd);
     if (!proxied) {
         hand_over(first, &handover);
         return;

@@ -119,6 +119,9 @@ void server_release(struct server *server);
 void server_add_connection(struct server *server);
 void server_release_connection(struct server *server, const struct cidr_address *peer);
 
+/* Options of a connection's socket: small sends leave at once, and little waits in the kernel. */
+void server_tune_socket(int fd);
+
 /* The workers do not run any more, and are being freed: nothing is to be sent to one. */
 bool server_is_over(const struct server *server);
 

@@ -311,6 +311,12 @@ static void want(struct stream *stream, void *user) {
     components_wanted(&worker->components, stream);
 }
 
+static void opened(struct stream *stream, void *user) {
+    struct worker *worker = user;
+    recorders_opened(&worker->recorders, stream);
+    components_opened(&worker->components, stream);
+}
+
 static int make_rest(struct worker *worker) {
     struct stream_limits limits = limits_of(worker->server, worker->options);
     limits.packet_bytes = packet_bytes(worker);
@@ -321,13 +327,13 @@ static int make_rest(struct worker *worker) {
         worker->site.index = worker->index;
         worker->site.over = server_over(worker->server);
         recorders_init(&worker->recorders, worker->records, worker->loop, worker->options->streams.all.player_buffer);
-        recorders_watch(&worker->recorders, worker->registry);
         error = sluice_timer_new(worker->loop, tick, worker, &worker->ticker);
     }
     if (error)
         return error;
     holdings_watch(worker);
     registry_on_wanted(worker->registry, want, worker);
+    registry_on_opened(worker->registry, opened, worker);
     return 0;
 }
 

@@ -1,0 +1,169 @@
+#include "daemon/forward/forward_http.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/flv.h>
+#include <sluice/http.h>
+#include <sluice/sdp.h>
+
+#include "daemon/forward/forward.h"
+#include "daemon/forward/forward_session.h"
+#include "shared/writer_text.h"
+
+enum {
+    HEAD = PULL_URL + 8 * RTSP_LOGIN_USER + 512, /* longest request */
+    ANSWER_MOST = 64 * 1024,                     /* bytes that the target may send, ever */
+};
+
+struct forward_http_session {
+    struct forward_session base;
+    sluice_http *framer;
+    bool is_answered; /* with 2xx */
+    bool is_finished; /* the body has been sent */
+};
+
+static struct forward_http_session *of(struct forward_session *base) {
+    return (struct forward_http_session *)base;
+}
+
+/* Authorization, or nothing. */
+static int write_login(const struct forward_option *option, char *text, size_t size) {
+    char plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8];
+    *text = '\0';
+    if (!option->has_user)
+        return 0;
+    int length = snprintf(plain, sizeof plain, "%s:%s", option->user, option->password);
+    int error = sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0 ? -EMSGSIZE
+                                                                                                          : 0;
+    if (!error)
+        snprintf(text, size, "Authorization: Basic %s\r\n", login);
+    explicit_bzero(plain, sizeof plain);
+    explicit_bzero(login, sizeof login);
+    return error;
+}
+
+static int write_head(const struct forward *forward, char *head) {
+    const char *host = strstr(forward->target.url, "://") + 3, *path = host + strcspn(host, "/?");
+    char login[4 * RTSP_LOGIN_USER];
+    int error = write_login(&forward->option, login, sizeof login);
+    int length = snprintf(head, HEAD,
+                          "POST %s%.*s HTTP/1.1\r\n"
+                          "Host: %.*s\r\n"
+                          "User-Agent: sluiced\r\n"
+                          "%s"
+                          "Content-Type: video/x-flv\r\n"
+                          "Transfer-Encoding: chunked\r\n"
+                          "Connection: close\r\n"
+                          "\r\n",
+                          *path == '/' ? "" : "/", (int)strcspn(path, "#"), path, (int)(path - host), host, login);
+    explicit_bzero(login, sizeof login);
+    return error ? error : length < HEAD ? length : -EMSGSIZE;
+}
+
+static int send_head(struct forward_http_session *session) {
+    char *head = malloc(HEAD);
+    if (!head)
+        return -ENOMEM;
+    int length = write_head(session->base.forward, head);
+    int error = length < 0 ? length : writer_text(session->base.writer, head, (size_t)length);
+    explicit_bzero(head, HEAD);
+    free(head);
+    return error;
+}
+
+/* The FLV header as a chunk of its own. */
+static size_t begin(struct player *player, uint8_t flags, uint8_t *buffer) {
+    static const char last_chunk[] = "0\r\n\r\n";
+    static const char line[] = "d\r\n", end[] = "\r\n";
+    _Static_assert(SLUICE_FLV_HEADER_SIZE == 0xd, "the chunk line names the size");
+    size_t at = sizeof line - 1;
+    memcpy(buffer, line, at);
+    sluice_flv_write_header(buffer + at, flags);
+    at += SLUICE_FLV_HEADER_SIZE;
+    memcpy(buffer + at, end, sizeof end - 1);
+    player->tail = last_chunk;
+    player->tail_size = sizeof last_chunk - 1;
+    return at + sizeof end - 1;
+}
+
+/* The answer to a body that is whole, or to one that is not. */
+static void done(struct forward_session *base, bool is_whole) {
+    struct forward_http_session *session = of(base);
+    session->is_finished = is_whole;
+    if (!is_whole)
+        forward_session_close(base);
+    else if (session->is_answered)
+        (void)sluice_conn_finish(base->base.conn);
+}
+
+static void take_answer(struct forward_http_session *session, sluice_chain *chain) {
+    sluice_http_response response;
+    int result;
+    do
+        result = sluice_http_next_response(session->framer, chain, "POST", &response);
+    while (result > 0 && response.interim);
+    if (result == 0)
+        return;
+    session->is_answered = true;
+    if (session->is_finished)
+        forward_session_close(&session->base);
+    else if (result < 0)
+        forward_session_fail(&session->base, -EPROTO, "the target does not speak HTTP");
+    else if (response.status >= 300)
+        forward_session_fail(&session->base, -ECONNREFUSED, "POST answered %u%s", response.status,
+                             response.status == 401   ? ": wrong user or password, or none"
+                             : response.status == 409 ? ": the target has a publisher of that name"
+                                                      : "");
+    sluice_http_release(session->framer);
+}
+
+/* Some answer before the body ends. What they send behind the head is of no interest. */
+static void received(struct forward_session *base, sluice_chain *chain) {
+    struct forward_http_session *session = of(base);
+    if (sluice_chain_consumed(chain) + sluice_chain_length(chain) > ANSWER_MOST) {
+        forward_session_fail(base, -EMSGSIZE, "the target sends too much");
+        forward_session_close(base);
+        return;
+    }
+    if (!session->is_answered)
+        take_answer(session, chain);
+    if (session->is_answered)
+        (void)sluice_chain_skip(chain, sluice_chain_length(chain));
+}
+
+static void clear(struct forward_session *base) {
+    sluice_http_free(of(base)->framer);
+}
+
+static const struct forward_session_type session_type = {
+    .base = FORWARD_SESSION_TYPE("http", struct forward_http_session),
+    .done = done,
+    .received = received,
+    .clear = clear,
+};
+
+/* The target is not waited for: many answer when the body has ended. */
+static int start(struct forward *forward, int fd) {
+    struct forward_session *base;
+    int error = forward_session_start(&session_type, forward, fd, HEAD, &base);
+    if (error || !base->forward)
+        return error;
+    struct forward_http_session *session = of(base);
+    forward_begin_step(forward, "POST");
+    error = sluice_http_new(&session->framer);
+    if (!error)
+        error = send_head(session);
+    if (!error)
+        error = forward_session_make_player(base, &wire_flv_chunked, begin);
+    if (error)
+        forward_session_fail(base, error, "%s", strerror(-error));
+    else
+        forward_session_play(base);
+    return 0;
+}
+
+const struct forward_type forward_http = {
+    .scheme = "http", .form = "http://[USER:PASSWORD@]HOST[:PORT]/PATH", .port = 80, .start = start};

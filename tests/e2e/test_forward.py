@@ -1,0 +1,271 @@
+"""Streams forwarded by HTTP: to another sluiced, to ffmpeg, to servers that refuse, and to one that does not read."""
+
+import signal
+import socket
+import tempfile
+import unittest
+
+import flv
+import harness
+from harness import Daemon, Player, Publisher, Steady
+
+SECRET = "geheim"
+LISTEN = ("--flv", "127.0.0.1:0=live/x", "--http", "127.0.0.1:0")
+
+
+def forwards(daemon):
+    return daemon.api("/api/v1/forwards")["forwards"]
+
+
+def forward_of(daemon, stream):
+    return next((forward for forward in forwards(daemon) if forward["stream"] == stream), None)
+
+
+def wait_state(daemon, state, count=1, **fields):
+    return daemon.wait_log("forward", count, state=state, **fields)
+
+
+class Target:
+    """A server that takes connections, and shows what they send."""
+
+    def __init__(self, test):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(harness.PATIENCE)
+        self.port = self.listener.getsockname()[1]
+        test.addCleanup(self.listener.close)
+
+    def url(self, path=""):
+        return "http://127.0.0.1:%d/%s" % (self.port, path)
+
+    def accept(self):
+        """(the connection, a request's head)"""
+        peer, _ = self.listener.accept()
+        peer.settimeout(harness.PATIENCE)
+        head = b""
+        while b"\r\n\r\n" not in head:
+            byte = peer.recv(1)
+            if not byte:
+                raise AssertionError("no request: %r" % head)
+            head += byte
+        return peer, head.decode()
+
+
+class ForwardTest(unittest.TestCase):
+    def daemon(self, *forward, options=()):
+        arguments = [word for one in forward for word in ("--forward", one)]
+        daemon = Daemon("--log-level", "debug", *options, *arguments, listen=LISTEN)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def target(self, *options):
+        target = Daemon("--wait", "60", *options)
+        self.addCleanup(target.stop)
+        return target
+
+    def url(self, target, path):
+        return "http://%s:%d/%s" % (*target.address("http"), path)
+
+    def test_same_frames(self):
+        """Two targets get what a player gets, tag by tag, whatever the number of workers."""
+        first, second = self.target(), self.target()
+        daemon = self.daemon("live/*=" + self.url(first, "copy/*.flv"), "live/x=" + self.url(second, "live/x.flv"),
+                             options=("--workers", "3"))
+        with Player(first, "copy/x") as one, Player(second, "live/x") as other, Steady(daemon, name="live/x") as steady:
+            for target in (first, second):
+                wait_state(daemon, "sending", to="http://%s:%d" % target.address("http"))
+            steady.go_on(40)
+            for player in (one, other):
+                player.wait_tags(40)
+            listed = forwards(daemon)
+            self.assertEqual([(one["stream"], one["state"], one["failures"], one["frames_dropped"]) for one in listed],
+                             [("live/x", "sending", 0, 0)] * 2)
+            self.assertEqual(sorted(one["target"] for one in listed), [1, 2])
+            for player in (one, other):
+                begin = steady.sent.index(player.frames[0])
+                got = player.frames[:30]
+                harness.check_same(got, [tag for tag in steady.sent[begin:] if tag.is_frame][:30])
+        self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+        daemon.stop()
+        for target in (first, second):
+            target.blocks_settled()
+
+    def test_ffmpeg_receives(self):
+        """A whole stream, to its end: ffmpeg gets each packet of the file."""
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("no ffmpeg")
+        media = harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 4", harness.H264,
+                                                     harness.AAC]))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        lines = {}
+        receiver = harness.Ffmpeg(ffmpeg, "-copyts", "-f", "flv", "-listen", "1", "-i", "http://127.0.0.1:%d/in" % port,
+                                  "-map", "0", "-c", "copy", "-f", "framemd5", folder.name + "/got")
+        self.addCleanup(receiver.kill)
+        # It is tried again until ffmpeg listens.
+        daemon = self.daemon("live/x=http://127.0.0.1:%d/in" % port, options=("--wait", "0"))
+        publisher = Publisher(daemon, "live/x", "http")
+        with open(media, "rb") as file:
+            tags = flv.parse(file.read())
+        # Both tracks, so that it begins.
+        begun = next(at for at, tag in enumerate(tags) if tag.is_frame and tag.timestamp > 0)
+        publisher.send(flv.header() + b"".join(tag.pack() for tag in tags[:begun]))
+        wait_state(daemon, "sending", stream="live/x")
+        for tag in tags[begun:]:
+            publisher.send(tag)
+        publisher.finish()
+        receiver.wait()
+        sent = harness.frame_hashes(ffmpeg, media, folder.name + "/sent")
+        self.addCleanup(sent.kill)
+        sent.wait()
+        for name in ("sent", "got"):
+            with open(folder.name + "/" + name, encoding="ascii") as file:
+                lines[name] = [(kind, line.split(",")[-1]) for kind, _, line in harness.packets(file.read())]
+        for kind in ("video", "audio"):
+            harness.check_same([line for line in lines["got"] if line[0] == kind],
+                               [line for line in lines["sent"] if line[0] == kind], kind)
+
+    def test_publisher_returns(self):
+        """The connection stays, as players do, and times rise; with the stream it ends, as the body does."""
+        target = self.target()
+        daemon = self.daemon("live/*=" + self.url(target, "copy/*.flv"), options=("--wait", "30"))
+        with Player(target, "copy/x") as player:
+            for count in (1, 2):
+                with Publisher(daemon, "live/x", "http") as publisher:
+                    publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+                    source = flv.frames()
+                    before = len(player.tags)
+                    for _ in range(30):
+                        publisher.send(next(source))
+                    player.wait_tags(before + 30)
+                    publisher.finish()
+                daemon.wait_log("publisher ended", count)
+            times = [tag.timestamp for tag in player.frames]
+            self.assertEqual(times, sorted(times))
+            daemon.check_log(1, "forward", state="sending")
+            daemon.stop()
+            target.wait_log("publisher ended", stream="copy/x", reason="end of stream")
+
+    def test_one_stream_for_a_url(self):
+        """Without * in the URL the first stream is sent; when it ends, another one that has waited."""
+        target = self.target()
+        daemon = self.daemon("live/*=" + self.url(target, "live/key.flv"), options=("--wait", "0", "--workers", "2"))
+        with Publisher(daemon, "live/b", "http") as second:
+            with Publisher(daemon, "live/a", "http") as first:
+                for publisher in (first, second):
+                    publisher.send(self.begin())
+                    wait_state(daemon, "sending", stream="live/a")
+                daemon.wait_log("stream not forwarded", stream="live/b", reason="another stream is sent to that URL")
+                self.assertEqual([forward["stream"] for forward in forwards(daemon)], ["live/a"])
+                first.finish()
+            wait_state(daemon, "sending", stream="live/b")
+
+    def test_reload(self):
+        """Those that are new begin at once, those that are gone end, the others are not touched."""
+        first, second = self.target(), self.target()
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            line = 'forward = ["live/*=%s"%%s];' % self.url(first, "copy/*.flv")
+            self.write(file, line % "")
+            daemon = self.daemon(options=("--config", file.name))
+            with Publisher(daemon, "live/a", "http") as publisher:
+                publisher.send(self.begin())
+                first.wait_stream("copy/a")
+                self.write(file, line % (', "live/a=%s"' % self.url(second, "x.flv")))
+                daemon.process.send_signal(signal.SIGHUP)
+                second.wait_stream("x")
+                self.assertEqual(sorted(forward["target"] for forward in forwards(daemon)), [1, 2])
+                self.write(file, 'forward = ["live/a=%s"];' % self.url(second, "x.flv"))
+                daemon.process.send_signal(signal.SIGHUP)
+                first.wait_log("publisher ended", stream="copy/a", reason="end of stream")
+                daemon.wait_log("forward removed", reason="the configuration is without it")
+                self.assertEqual([(forward["target"], forward["state"]) for forward in forwards(daemon)],
+                                 [(1, "sending")])
+            daemon.check_log(2, "forward", state="sending")
+
+    def write(self, file, text):
+        file.seek(0)
+        file.truncate()
+        file.write(text)
+        file.flush()
+
+    def begin(self, count=30):
+        """What a publisher sends first."""
+        source = flv.frames()
+        return b"".join([flv.header(), *(tag.pack() for tag in flv.first_tags()),
+                         *(next(source).pack() for _ in range(count))])
+
+    def test_retried(self):
+        """A target that refuses is asked again; each reason is shown, and no secret."""
+        target = Target(self)
+        secret = target.url(SECRET + "/*?key=" + SECRET).replace("//", "//user%s:%s@" % (SECRET, SECRET))
+        file = tempfile.NamedTemporaryFile("w", suffix=".forwards")
+        self.addCleanup(file.close)
+        file.write("# two\n\nlive/*=%s\n" % secret)
+        file.flush()
+        daemon = self.daemon(options=("--forward-file", file.name))
+        source = flv.frames()
+        with Publisher(daemon, "live/x", "http") as publisher:
+            publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+            for _ in range(30):
+                publisher.send(next(source))
+            peer, head = target.accept()
+            self.assertRegex(head, r"\APOST /geheim/x\?key=geheim HTTP/1\.1\r\n")
+            self.assertIn("\r\nHost: 127.0.0.1:%d\r\n" % target.port, head)
+            self.assertIn("\r\nAuthorization: Basic ", head)
+            self.assertIn("\r\nTransfer-Encoding: chunked\r\n", head)
+            with peer:
+                peer.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+                wait_state(daemon, "waiting", stream="live/x", reason="POST answered 403")
+            forward = forward_of(daemon, "live/x")
+            self.assertEqual((forward["to"], forward["type"], forward["state"], forward["reason"]),
+                             ("http://127.0.0.1:%d" % target.port, "http", "waiting", "POST answered 403"))
+            self.assertGreaterEqual(forward["retry_seconds"], 0)
+            target.accept()[0].close()
+            wait_state(daemon, "waiting", 2, stream="live/x")
+            self.assertEqual(forward_of(daemon, "live/x")["failures"], 2)
+            peer, _ = target.accept()
+            with peer:
+                # Some answer at once. It may be asked to wait, and is sent on.
+                peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                while forward_of(daemon, "live/x")["state"] != "sending":
+                    publisher.send(next(source))
+                metrics = daemon.admin("GET", "/metrics")[2].decode()
+                self.assertIn('sluice_forward_sending{stream="live/x",target="1"} 1\n', metrics)
+                self.check_secrets(daemon, metrics)
+
+    def check_secrets(self, daemon, metrics):
+        with open("/proc/%d/cmdline" % daemon.process.pid, "rb") as file:
+            title = file.read().decode()
+        shown = str(daemon.api()) + str(daemon.api("/api/v1/config")) + metrics + title + str(daemon.log())
+        self.assertNotIn(SECRET, shown)
+
+    def test_slow(self):
+        """A target that does not read loses frames up to a key frame, and another player none."""
+        target = Target(self)
+        daemon = self.daemon("live/x=" + target.url("x"), options=("--player-buffer", "1M", "--gop-size", "512K",
+                                                                    "--frame-limit", "512K", "--stall", "60"))
+        with Steady(daemon, name="live/x", pause=0.002, size=20000) as steady:
+            peer, _ = target.accept()
+            with peer:
+                harness.wait_until(lambda: (steady.go_on(10), forward_of(daemon, "live/x")["frames_dropped"])[1],
+                                   "frames are dropped")
+                body = peer.makefile("rb")
+                parser, frames = flv.Parser(), []
+                while not self.has_gap(frames[-2:], [tag for tag in list(steady.sent) if tag.is_frame]):
+                    frames += [tag for tag in parser.feed(self.read_chunk(body)) if tag.is_frame]
+                self.assertTrue(frames[-1].is_key_frame, frames[-1])
+
+    def read_chunk(self, body):
+        data = body.read(int(body.readline(), 16))
+        self.assertEqual(body.readline(), b"\r\n")
+        return data
+
+    def has_gap(self, last, sent):
+        """Whether the second of two frames does not follow the first."""
+        return len(last) == 2 and sent.index(last[1]) != sent.index(last[0]) + 1
+
+
+if __name__ == "__main__":
+    harness.main()
