@@ -335,9 +335,10 @@ static int on_error(struct rtmp_client *client, const sluice_rtmp_command *comma
 
 static int on_command(struct rtmp_client *client, const sluice_rtmp_message *message) {
     sluice_rtmp_command command;
-    int error = sluice_rtmp_read_command(message, NULL, &command);
-    if (error)
-        return error;
+    /* What cannot be read is no answer, and no reason to end: ffmpeg's onFCPublish is a name
+     * alone. */
+    if (sluice_rtmp_read_command(message, NULL, &command) < 0)
+        return 0;
     if (sluice_amf_equals(&command.name, "onStatus"))
         return on_status(client, &command);
     if (sluice_amf_equals(&command.name, "_error"))

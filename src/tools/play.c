@@ -1,10 +1,13 @@
 #include "tools/play.h"
 
+/* By the target's kind; NULL: it cannot be played. */
+static const struct play_type *const types[] = {
+    [TARGET_HTTP] = &play_http, [TARGET_RTSP] = &play_rtsp, [TARGET_RTMP] = &play_rtmp};
+
 int play_new(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, const struct play_events *events,
              void *user, struct play **ret_play) {
-    const struct play_type *type = target->kind == TARGET_RTSP ? &play_rtsp : &play_http;
     struct play *play;
-    int error = type->create(conn, target, timeout_ms, &play);
+    int error = types[target->kind]->create(conn, target, timeout_ms, &play);
     if (error)
         return error;
     /* Nothing is called before the loop's next turn. */

@@ -1,6 +1,6 @@
 /*
- * A player: one connection to a server that sends a stream, by HTTP-FLV or RTSP; it delivers FLV
- * tags.
+ * A player: one connection to a server that sends a stream, by HTTP-FLV, RTSP or RTMP; it
+ * delivers FLV tags.
  */
 #ifndef TOOLS_PLAY_H
 #define TOOLS_PLAY_H
@@ -55,7 +55,7 @@ void play_tick(struct play *play, uint64_t now);
 
 void play_get_counts(const struct play *play, struct play_counts *ret_counts);
 
-/* The rest is between play.c and the two kinds of players. */
+/* The rest is between play.c and the kinds of players. */
 struct play_type {
     int (*create)(sluice_conn *conn, const struct target *target, uint32_t timeout_ms, struct play **ret_play);
     void (*stop)(struct play *play);
@@ -71,7 +71,7 @@ struct play {
     bool ended;
 };
 
-extern const struct play_type play_http, play_rtsp;
+extern const struct play_type play_http, play_rtsp, play_rtmp;
 
 /* Tells the end once. */
 void play_ended(struct play *play, int error, const char *reason);

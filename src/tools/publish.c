@@ -1,11 +1,16 @@
 #include "tools/publish.h"
 
+/* By the target's kind. */
+static const struct publish_type *const types[] = {[TARGET_FLV] = &publish_flv,
+                                                   [TARGET_HTTP] = &publish_flv,
+                                                   [TARGET_RTSP] = &publish_rtsp,
+                                                   [TARGET_RTMP] = &publish_rtmp};
+
 int publish_new(sluice_conn *conn, const struct target *target, const struct media *media,
                 const struct publish_events *events, void *user, struct publish **ret_publish, bool *ret_ready) {
-    const struct publish_type *type = target->kind == TARGET_RTSP ? &publish_rtsp : &publish_flv;
     struct publish *publish;
     bool ready = false;
-    int error = type->create(conn, target, media, &publish, &ready);
+    int error = types[target->kind]->create(conn, target, media, &publish, &ready);
     if (error)
         return error;
     /* Nothing is called before the loop's next turn. */

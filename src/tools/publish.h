@@ -1,5 +1,7 @@
-/* A publisher: one connection that sends the tags of a file, as raw FLV, by HTTP (POST, chunked) or
- * by RTSP. */
+/*
+ * A publisher: one connection that sends the tags of a file, as raw FLV, by HTTP (POST, chunked),
+ * by RTSP or by RTMP.
+ */
 #ifndef TOOLS_PUBLISH_H
 #define TOOLS_PUBLISH_H
 
@@ -70,7 +72,7 @@ struct publish {
     bool ended;
 };
 
-extern const struct publish_type publish_flv, publish_rtsp;
+extern const struct publish_type publish_flv, publish_rtsp, publish_rtmp;
 
 /* Tells the end once. */
 void publish_ended(struct publish *publish, int error, const char *reason);

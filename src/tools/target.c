@@ -17,6 +17,7 @@ static const struct {
     {"flv", TARGET_FLV, 9000},
     {"http", TARGET_HTTP, 80},
     {"rtsp", TARGET_RTSP, 554},
+    {"rtmp", TARGET_RTMP, RTMP_PORT},
 };
 
 static int hex_digit(char c) {
@@ -157,6 +158,12 @@ int target_url(const struct target *target, char url[RTSP_URL + 1]) {
             scheme = schemes[i].name;
     target_place(target, place, sizeof place);
     return snprintf(url, RTSP_URL + 1, "%s://%s%s", scheme, place, target->path) <= RTSP_URL ? 0 : -EMSGSIZE;
+}
+
+int target_rtmp_url(const struct target *target, struct rtmp_url *ret_url) {
+    char url[RTSP_URL + 1];
+    int error = target_url(target, url);
+    return error ? error : rtmp_url_read(url, strlen(url), ret_url);
 }
 
 int target_number(struct target *target, unsigned number, int always) {

@@ -5,12 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shared/rtmp_url.h"
 #include "shared/rtsp_login.h"
 #include "shared/rtsp_url.h"
 
 enum { TARGET_HOST = 255, TARGET_PATH = 1024 };
 
-enum target_kind { TARGET_FILE, TARGET_INPUT, TARGET_FLV, TARGET_HTTP, TARGET_RTSP };
+enum target_kind { TARGET_FILE, TARGET_INPUT, TARGET_FLV, TARGET_HTTP, TARGET_RTSP, TARGET_RTMP };
 
 struct target {
     enum target_kind kind;
@@ -23,8 +24,8 @@ struct target {
 };
 
 /*
- * Reads "-", a URL (flv://, http://, rtsp://), or else the name of a file. 0, -EPROTO (malformed,
- * or a scheme that is not known), -EMSGSIZE (too long)
+ * Reads "-", a URL (flv://, http://, rtsp://, rtmp://), or else the name of a file. 0, -EPROTO
+ * (malformed, or a scheme that is not known), -EMSGSIZE (too long)
  */
 int target_read(const char *text, struct target *ret_target);
 
@@ -39,6 +40,10 @@ int target_http_head(const struct target *target, const char *method, const char
 
 /* The URL without name and password. 0, -EMSGSIZE */
 int target_url(const struct target *target, char url[RTSP_URL + 1]);
+
+/* What an RTMP client names: app and name of the path. 0, -EPROTO (it has no app and name),
+ * -EMSGSIZE */
+int target_rtmp_url(const struct target *target, struct rtmp_url *ret_url);
 
 /*
  * Puts a number where "%d" is in the path. Without one, and with @always, "-N" comes behind the

@@ -27,6 +27,7 @@ static void urls(void **state) {
         {"rtsp://[::1]/a", TARGET_RTSP, "::1", 554, "", "", "/a", "rtsp://[::1]:554/a"},
         {"rtsp://eve:s%3ac%40@h/a", TARGET_RTSP, "h", 554, "eve", "s:c@", "/a", "rtsp://h:554/a"},
         {"rtsp://eve@h/a@b", TARGET_RTSP, "h", 554, "eve", "", "/a@b", "rtsp://h:554/a@b"},
+        {"rtmp://eve:s@h/live/a?k=v", TARGET_RTMP, "h", 1935, "eve", "s", "/live/a?k=v", "rtmp://h:1935/live/a?k=v"},
         {"-", TARGET_INPUT, "", 0, "", "", "", NULL},
         {"a.flv", TARGET_FILE, "", 0, "", "", "", NULL},
         {"/tmp/x://y", TARGET_FILE, "", 0, "", "", "", NULL},
@@ -52,7 +53,7 @@ static void urls(void **state) {
 static void what_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "ftp://h/a",    "rtmp://h/a",      "http://",       "http:///a",     "http://:80/a",     "http://h:/a",
+        "ftp://h/a",    "srt://h/a",       "http://",       "http:///a",     "http://:80/a",     "http://h:/a",
         "http://h:0/a", "http://h:65536/", "http://h:8x/",  "http://[::1/a", "http://[::1]8/a",  "http://a b/",
         "http://h/a b", "http://h/\n",     "rtsp://u%4@h/", "rtsp://u%zz@h", "rtsp://u:%00@h/a", "://h/a",
     };

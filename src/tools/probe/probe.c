@@ -209,20 +209,21 @@ static void on_ended(int error, const char *reason, void *user) {
 }
 
 static const struct play_events http_events = {.begun = on_begun, .tag = on_tag, .body = on_body, .ended = on_ended};
-static const struct play_events rtsp_events = {.begun = on_begun, .tag = on_tag, .ended = on_ended};
+static const struct play_events tag_events = {.begun = on_begun, .tag = on_tag, .ended = on_ended};
 
 static void on_connected(struct connector_job *job, sluice_conn *conn, int error) {
     struct probe *probe = job->user;
     if (!error)
         error = play_new(conn, &options.target, options.timeout_ms,
-                         options.target.kind == TARGET_RTSP ? &rtsp_events : &http_events, probe, &probe->play);
+                         options.target.kind == TARGET_HTTP ? &http_events : &tag_events, probe, &probe->play);
     if (!error)
         return;
     sluice_conn_close(conn);
     fail(probe, error, strerror(-error));
 }
 
-/* Turns need not wait for long: an interrupt is looked for, and what RTSP needs each second. */
+/* Turns need not wait for long: an interrupt is looked for, and what RTSP and RTMP need each
+ * second. */
 static void on_tick(sluice_timer *timer, void *user) {
     struct probe *probe = user;
     sluice_timer_start(timer, LOOK_MS);
@@ -259,9 +260,9 @@ static void read_server(struct probe *probe) {
 }
 
 static int run(struct probe *probe) {
-    static const char *const containers[] = {"FLV", "FLV", "FLV", "HTTP-FLV", "RTSP"};
+    static const char *const containers[] = {"FLV", "FLV", "FLV", "HTTP-FLV", "RTSP", "RTMP"};
     struct probe_end end = {.container = containers[options.target.kind]};
-    bool remote = options.target.kind == TARGET_HTTP || options.target.kind == TARGET_RTSP;
+    bool remote = options.target.kind != TARGET_FILE && options.target.kind != TARGET_INPUT;
     /* For a live stream, each tag is shown when it arrives. */
     if (remote && options.frames)
         setvbuf(stdout, NULL, _IOLBF, 0);

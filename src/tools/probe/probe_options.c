@@ -15,9 +15,10 @@ static const char help[] = "Usage: sluice-probe [OPTION]... INPUT\n"
                            "Show what a stream or a file contains: tracks, times, sizes and errors.\n"
                            "\n"
                            "INPUT is an FLV file, \"-\" for standard input, http://HOST[:PORT]/NAME.flv\n"
-                           "(HTTP-FLV), or rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over TCP). A live\n"
-                           "stream is read until it ends, until --duration or --count, or until an interrupt\n"
-                           "(Ctrl-C); then the summary is printed.\n"
+                           "(HTTP-FLV), rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over TCP), or\n"
+                           "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME. A live stream is read until it\n"
+                           "ends, until --duration or --count, or until an interrupt (Ctrl-C); then the\n"
+                           "summary is printed.\n"
                            "\n"
                            "Options:\n"
                            "  --frames          Print a line per tag: offset, kind, dts, pts, size, key and\n"
@@ -114,10 +115,13 @@ enum probe_options_result probe_options_parse(int argc, char **argv, struct prob
         return PROBE_WRONG;
     }
     options.input = argv[optind];
+    struct rtmp_url url;
     int error = target_read(options.input, &options.target);
+    if (!error && options.target.kind == TARGET_RTMP)
+        error = target_rtmp_url(&options.target, &url);
     if (error || options.target.kind == TARGET_FLV) {
         say("%s: %s", options.input,
-            error == -EMSGSIZE ? "too long" : "neither a file nor an http:// or rtsp:// URL that can be read");
+            error == -EMSGSIZE ? "too long" : "neither a file nor an http://, rtsp:// or rtmp:// URL that can be read");
         return PROBE_WRONG;
     }
     *ret_options = options;

@@ -268,7 +268,7 @@ void probe_print_summary(const struct probe_options *options, const struct stats
     }
     char place[TARGET_HOST + 16];
     target_place(&options->target, place, sizeof place);
-    bool remote = options->target.kind == TARGET_HTTP || options->target.kind == TARGET_RTSP;
+    bool remote = options->target.kind != TARGET_FILE && options->target.kind != TARGET_INPUT;
     foreign_print(stdout, remote ? place : options->input);
     foreign_print(stdout, remote ? options->target.path : "");
     printf(": %s, %.3f s, %" PRIu64 " tags", end->container, (double)stats_duration(stats) / 1000, stats->tags);

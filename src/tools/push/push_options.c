@@ -17,9 +17,10 @@ static const char help[] = "Usage: sluice-push [OPTION]... FILE URL\n"
                            "streams, and check what arrives. A report is printed each second and at the end.\n"
                            "\n"
                            "URL is flv://HOST[:PORT] (raw FLV over TCP), http://HOST[:PORT]/NAME.flv (POST,\n"
-                           "chunked; played by GET), or rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over\n"
-                           "TCP). \"%d\" in it is the number of the stream, from 1; with several streams and\n"
-                           "no \"%d\", \"-%d\" is appended to the name.\n"
+                           "chunked; played by GET), rtsp://[USER:PASSWORD@]HOST[:PORT]/NAME (RTSP over\n"
+                           "TCP), or rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME. \"%d\" in it is the number\n"
+                           "of the stream, from 1; with several streams and no \"%d\", \"-%d\" is appended to\n"
+                           "the name.\n"
                            "\n"
                            "Publishers:\n"
                            "  -n, --publishers N  Set the number of publishers (0 to 100000; default 1)\n"
@@ -178,7 +179,7 @@ static bool read_target(const char *text, struct target *target) {
     int error = target_read(text, target);
     if (!error && target->kind != TARGET_FILE && target->kind != TARGET_INPUT)
         return true;
-    say("%s: %s", text, error == -EMSGSIZE ? "too long" : "not a URL of flv://, http:// or rtsp://");
+    say("%s: %s", text, error == -EMSGSIZE ? "too long" : "not a URL of flv://, http://, rtsp:// or rtmp://");
     return false;
 }
 
@@ -195,6 +196,15 @@ static bool set_name(const char *name, struct target *target) {
     if (snprintf(target->path, sizeof target->path, "/%s%s", name, ending) < (int)sizeof target->path)
         return true;
     say("--name: too long");
+    return false;
+}
+
+/* An RTMP client names an app, too. */
+static bool has_app(const struct target *target) {
+    struct rtmp_url url;
+    if (target->kind != TARGET_RTMP || target_rtmp_url(target, &url) == 0)
+        return true;
+    say("%s: not a path of RTMP such as /live/NAME", target->path);
     return false;
 }
 
@@ -216,6 +226,8 @@ static bool take_words(int count, char **words, struct push_options *options, co
     if (texts->play && !read_target(texts->play, &options->play))
         return false;
     if (texts->play && texts->name && !set_name(texts->name, &options->play))
+        return false;
+    if (!has_app(&options->target) || !has_app(&options->play))
         return false;
     if (plays && options->play.kind == TARGET_FLV) {
         say("flv:// is for publishing: say with --play where the players play");
