@@ -29,6 +29,7 @@ VALUES = {
     "pull": ('["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"]',
              ["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"],
              '["rtsp://h:1/...=live/a", "rtsp://i:554/...=live/b,on-demand"]'),
+    "backup": ('["live/a=live/b", "tv=slate"]', ["live/a=live/b", "tv=slate"], None),
     "pull-file": ('"PULLS"', ["PULLS"], None),
     "forward": ('["live/*=http://h:1/x", "a=http://i/y"]', ["live/*=http://h:1/x", "a=http://i/y"],
                 '["live/*=http://h:1/...", "a=http://i:80/..."]'),

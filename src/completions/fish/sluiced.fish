@@ -10,6 +10,7 @@ complete -c sluiced -l proxy-from -x -d 'Require the PROXY protocol from these a
 complete -c sluiced -l allow-remote -d 'Allow non-loopback listeners without access control'
 complete -c sluiced -l pull -x -d 'Fetch URL by RTSP or HTTP-FLV and publish it as NAME'
 complete -c sluiced -l pull-file -r -F -d 'Read pulls from FILE, one in each line'
+complete -c sluiced -l backup -x -d 'Let the stream OTHER stand in for NAME while it has no publisher'
 complete -c sluiced -l forward -x -d 'Send the streams that match STREAM to URL'
 complete -c sluiced -l forward-file -r -F -d 'Read forwards from FILE, one in each line'
 complete -c sluiced -l rule -x -d 'Add an access rule: ACTIONS STREAM [from RANGES] WAYS'

@@ -100,10 +100,11 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
     json_put_string(json, "name", stream->name);
     json_put_unsigned(json, "worker", stream->worker);
     json_put_string(json, "state", stream->live ? "live" : "waiting");
-    if (stream->live)
+    if (stream->live && !*stream->backup)
         add_publisher(stream, "publisher", json);
     else
         json_put_null(json, "publisher");
+    json_put_optional(json, "backup", stream->backup);
     json_put_optional(json, "previous_end", stream->left_why);
     json_put_real(json, "kept_seconds", seconds(stream->kept_ms));
     json_put_real(json, "uptime_seconds", seconds(stream->state_ms));
@@ -283,7 +284,7 @@ void admin_publishers(const struct admin_view *view, struct json *json) {
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; i < snapshot->stream_count; i++)
-            if (snapshot->streams[i].live)
+            if (snapshot->streams[i].live && !*snapshot->streams[i].backup)
                 add_publisher(&snapshot->streams[i], NULL, json);
     }
     json_close(json, ']');
@@ -549,7 +550,7 @@ bool admin_publisher(const struct admin_view *view, uint64_t id, struct json *js
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         for (size_t i = 0; i < snapshot->stream_count; i++) {
-            if (!snapshot->streams[i].live || snapshot->streams[i].publisher_id != id)
+            if (!snapshot->streams[i].live || *snapshot->streams[i].backup || snapshot->streams[i].publisher_id != id)
                 continue;
             add_publisher(&snapshot->streams[i], NULL, json);
             return true;

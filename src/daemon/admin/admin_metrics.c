@@ -11,7 +11,7 @@
 /* All streams and players of all workers, added up. */
 struct sums {
     struct stream_totals totals;
-    uint64_t live, waiting, players, slow;
+    uint64_t live, waiting, on_backup, players, slow;
     uint64_t queued_bytes, queued_ms_most;
     uint64_t refused[REJECT_CAUSES], repairs[RECOVERY_RESULTS], uptime_ms, workers;
 };
@@ -20,6 +20,7 @@ static void add_stream_sums(struct sums *sums, const struct snapshot *snapshot) 
     for (size_t i = 0; i < snapshot->stream_count; i++) {
         sums->live += snapshot->streams[i].live;
         sums->waiting += !snapshot->streams[i].live;
+        sums->on_backup += *snapshot->streams[i].backup != '\0';
     }
     sums->players += snapshot->player_count;
     for (size_t i = 0; i < snapshot->player_count; i++) {
@@ -88,6 +89,8 @@ static void write_sums(FILE *out, const struct sums *sums) {
     head(out, "sluice_streams", "gauge", "Streams, with a publisher (live) or with players only (waiting).");
     fprintf(out, "sluice_streams{state=\"live\"} %" PRIu64 "\nsluice_streams{state=\"waiting\"} %" PRIu64 "\n",
             sums->live, sums->waiting);
+    gauge(out, "sluice_streams_on_backup", "Of the live ones, those that another stream stands in for.",
+          (double)sums->on_backup);
     gauge(out, "sluice_players", "Players that are connected.", (double)sums->players);
     gauge(out, "sluice_slow_players", "Players that are behind, or take nothing.", (double)sums->slow);
     gauge(out, "sluice_player_queue_bytes", "Payload that is queued for all players together.",

@@ -27,6 +27,7 @@ void options_unref(const struct options *options) {
     pull_options_clear(&mine->pulls);
     forward_options_free(mine->forwards);
     free(mine->forward_file);
+    backup_options_clear(&mine->backups);
     record_options_clear(&mine->record);
     users_free(mine->users);
     users_free(mine->keys);

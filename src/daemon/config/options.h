@@ -23,6 +23,7 @@
 #include "daemon/base/hook_url.h"
 #include "daemon/base/stream_name.h"
 #include "daemon/config/admin_option.h"
+#include "daemon/config/backup_option.h"
 #include "daemon/config/forward_option.h"
 #include "daemon/config/pull_option.h"
 #include "daemon/config/setting.h"
@@ -51,8 +52,9 @@ struct options {
     atomic_uint references;
     struct listener_option listeners[OPTIONS_MAX_LISTENERS];
     size_t listener_count;
-    struct pull_options pulls;        /* of pull and of pull-file */
-    char *pull_file;                  /* or NULL */
+    struct pull_options pulls; /* of pull and of pull-file */
+    char *pull_file;           /* or NULL */
+    struct backup_options backups;
     struct forward_options *forwards; /* of forward and of forward-file; NULL: there are none */
     char *forward_file;               /* or NULL */
     char *rtsp_users;                 /* a file's name, or NULL */

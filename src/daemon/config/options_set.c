@@ -157,6 +157,11 @@ static bool add_forward(const struct setting_reader *reader, const char *text) {
     return !error || config_errors_add(reader->errors, "%s: %s", reader->where, error);
 }
 
+static bool add_backup(const struct setting_reader *reader, const char *text) {
+    const char *error = backup_options_add(&reader->options->backups, text);
+    return !error || config_errors_add(reader->errors, "%s: %s, got \"%s\"", reader->where, error, text);
+}
+
 static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
     const struct setting window = {.kind = SETTING_COUNT, .most = COALESCE_WINDOW_MOST};
     uint64_t value;
@@ -247,6 +252,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_record(reader, text);
     case SETTING_PULL:
         return add_pull(reader, text);
+    case SETTING_BACKUP:
+        return add_backup(reader, text);
     case SETTING_PULL_FILE:
         return set_pull_file(reader, setting, text);
     case SETTING_FORWARD:

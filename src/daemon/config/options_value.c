@@ -110,6 +110,16 @@ static void put_forwards(const struct text *to, const struct options *options) {
     end_list(to, count);
 }
 
+static void put_backups(const struct text *to, const struct backup_options *backups) {
+    size_t count = 0;
+    for (size_t i = 0; i < backups->count; i++) {
+        char text[2 * STREAM_NAME + 2];
+        snprintf(text, sizeof text, "%s=%s", backups->list[i].name, backups->list[i].other);
+        put_item(to, &count, text);
+    }
+    end_list(to, count);
+}
+
 /* Without the path: it may hold a password. */
 static void put_hook(const struct text *to, const struct hook_url *url) {
     bool is_v6 = strchr(url->host, ':');
@@ -208,6 +218,9 @@ static void put_value(const struct text *to, const struct options *options, cons
         break;
     case SETTING_FORWARD:
         put_forwards(to, options);
+        break;
+    case SETTING_BACKUP:
+        put_backups(to, &options->backups);
         break;
     case SETTING_PULL_FILE:
     case SETTING_FORWARD_FILE:

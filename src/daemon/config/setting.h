@@ -24,6 +24,7 @@ enum setting_kind {
     SETTING_PULL_FILE,    /* a file of them */
     SETTING_FORWARD,      /* STREAM=URL */
     SETTING_FORWARD_FILE, /* a file of them */
+    SETTING_BACKUP,       /* NAME=OTHER */
     SETTING_USERS,        /* a file of names and passwords */
     SETTING_KEYS,         /* a file of names and keys */
     SETTING_RULE,         /* see rule.h */

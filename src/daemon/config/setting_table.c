@@ -109,6 +109,15 @@ static const struct setting settings[] = {
     {"pull-file", SETTING_PULL_FILE, FIELD(pull_file), .group = GROUP_PULLS, .value = "FILE", .expected = "a file name",
      .sample = "/etc/sluice/pulls", .help = "Read pulls from FILE, one in each line",
      .text = "Keeps passwords out of the output of ps. The file must not be readable by others."},
+    {"backup", SETTING_BACKUP, true, .group = GROUP_PULLS, .value = "NAME=OTHER", .expected = "NAME=OTHER",
+     .help = "Let the stream OTHER stand in for NAME while it has no publisher",
+     .text =
+         "When the publisher of NAME ends, its players continue from OTHER at a key frame, with rising timestamps; "
+         "when a publisher of NAME comes, they return to it. Players that arrive meanwhile get OTHER, too. OTHER must "
+         "have a publisher; if it has none, players wait as without a backup. A stream that another one stands in for "
+         "is no backup itself: a loop (A=B and B=A) is two backups. While NAME has players only; recordings of NAME "
+         "contain what its players get, hooks are not called.",
+     .examples = {"live/main=live/spare", "tv/news=slate"}},
 
     {"forward", SETTING_FORWARD, true, .group = GROUP_FORWARDS, .value = "STREAM=URL", .expected = "STREAM=URL",
      .help = "Send the streams that match STREAM to URL",

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "daemon/relay/slow_player.h"
+#include "daemon/relay/stand_in.h"
 #include "daemon/relay/video_size.h"
 #include "daemon/server/server.h"
 
@@ -116,6 +117,8 @@ static void take_stream(struct stream *stream, void *user) {
     if (!stream->live || stream->fed_by)
         return;
     to->publisher_id = stream->publisher_id;
+    if (stream->stand_in)
+        memcpy(to->backup, stream->stand_in->source->name, sizeof to->backup);
     to->protocol = stream->source.protocol;
     to->silent_ms = now - stream->received_at;
     memcpy(to->address, stream->source.peer, sizeof to->address);

@@ -64,7 +64,8 @@ struct snapshot_stream {
     uint64_t publisher_id;
     char address[ADDRESS_TEXT];
     const char *protocol;
-    uint64_t silent_ms; /* since the last tag */
+    char backup[STREAM_NAME + 1]; /* the stream that stands in for it; empty: none */
+    uint64_t silent_ms;           /* since the last tag */
     bool has_video, has_audio;
     char ignored[STREAM_IGNORED]; /* media that are not taken, with ", " between their names */
     char video_codec[CODEC_NAME], audio_codec[CODEC_NAME];

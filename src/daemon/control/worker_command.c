@@ -15,7 +15,7 @@ struct search {
 
 static void look(struct stream *stream, void *user) {
     struct search *search = user;
-    if (stream->live && !stream->fed_by && stream->publisher_id == search->id)
+    if (stream->live && !stream->fed_by && !stream->stand_in && stream->publisher_id == search->id)
         search->published = stream;
     for (struct player *player = stream->players; player; player = player->next)
         if (player->id == search->id)
@@ -41,7 +41,7 @@ static int kick_stream(struct worker *worker, struct stream *stream, uint64_t ba
     /* Without players, the stream goes with its publisher; and not before the last player's
      * connection. */
     uint32_t players = stream->player_count;
-    int error = stream->live && !stream->fed_by ? kick_publisher(worker, stream, ban_ms) : 0;
+    int error = stream->live && !stream->fed_by && !stream->stand_in ? kick_publisher(worker, stream, ban_ms) : 0;
     for (; players > 0; players--)
         kick(stream->players->user);
     return error;

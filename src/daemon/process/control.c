@@ -11,6 +11,7 @@
 #include <sluice/version.h>
 
 #include "daemon/admin/admin.h"
+#include "daemon/backup/backup.h"
 #include "daemon/base/log.h"
 #include "daemon/base/systemd.h"
 #include "daemon/control/connector.h"
@@ -317,6 +318,8 @@ int control_new(struct server *server, const struct command_line *line, const st
         error = pulls_register(server, connector_take, control->connector);
     if (!error)
         error = forwards_register(server, connector_take, control->connector);
+    if (!error)
+        error = backups_register(server);
     if (error) {
         control_free(control);
         return error;

@@ -66,7 +66,7 @@ static bool is_ending(const struct stream_source *source) {
 }
 
 bool publish_lock_is_held(const struct stream *stream) {
-    return stream->live && !is_ending(&stream->source);
+    return stream->live && !stream->stand_in && !is_ending(&stream->source);
 }
 
 /* Takes a place among those that wait: 0, -EEXIST (there is none), -ENOMEM */
@@ -171,7 +171,7 @@ static int judge(struct publish_waiter *waiter, uint64_t now, enum holder *holde
     /* It would be a publisher for no time at all, and keep others from the name. */
     if (is_closing(waiter->source))
         return -ECONNRESET;
-    if (!stream->live || displaces(waiter, now))
+    if (!stream->live || stream->stand_in || displaces(waiter, now))
         return 0;
     if (waited < PUBLISH_LOCK_MS || waited >= PUBLISH_LOCK_ENDING_MS)
         return waited < PUBLISH_LOCK_MS ? 1 : -EEXIST;

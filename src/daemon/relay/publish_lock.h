@@ -126,7 +126,8 @@ void publish_lock_reserve(struct stream *stream, int error, uint64_t now);
 bool publish_lock_is_reserved(const struct stream *stream, uint64_t now);
 void publish_lock_unreserve(struct stream *stream);
 
-/* Whether the stream has a publisher with a connection that is not ending. */
+/* Whether the stream has a publisher with a connection that is not ending. Another stream that
+ * stands in is none. */
 bool publish_lock_is_held(const struct stream *stream);
 
 #endif

@@ -99,6 +99,11 @@ void registry_on_shortage(struct registry *registry, registry_shortage_fn *call,
     registry->shortage_user = user;
 }
 
+void registry_on_left(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
+    registry->left = call;
+    registry->left_user = user;
+}
+
 void registry_on_opened(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user) {
     registry->opened = call;
     registry->opened_user = user;
@@ -154,7 +159,7 @@ int registry_get(struct registry *registry, const char *name, size_t length, uin
 }
 
 int registry_add_replica(struct registry *registry, const struct stream_state *state, struct replica *fed_by,
-                         const struct replica_site *lender, struct stream **ret_replica) {
+                         struct replica_site *lender, struct stream **ret_replica) {
     size_t length = strlen(state->name);
     struct stream *made = add_stream(registry, &registry->buckets[bucket_of(state->name, length)], state->name, length);
     if (!made)

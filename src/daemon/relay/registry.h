@@ -35,6 +35,9 @@ void registry_on_shortage(struct registry *registry, registry_shortage_fn *call,
 /* @call: the tracks of a stream, not of a replica, are known now; it may add sinks. */
 void registry_on_opened(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
 
+/* @call: a stream, not a replica, has no publisher any more; it attaches none. */
+void registry_on_left(struct registry *registry, void (*call)(struct stream *stream, void *user), void *user);
+
 void registry_get_totals(struct registry *registry, struct stream_totals *ret_totals);
 
 /* Whether one of its streams has players on other workers, or the registry has a replica. */
@@ -51,6 +54,6 @@ void registry_tick(struct registry *registry, uint64_t elapsed_ms);
  * as long as the replica. 0, -ENOMEM
  */
 int registry_add_replica(struct registry *registry, const struct stream_state *state, struct replica *fed_by,
-                         const struct replica_site *lender, struct stream **ret_replica);
+                         struct replica_site *lender, struct stream **ret_replica);
 
 #endif

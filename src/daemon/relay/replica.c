@@ -250,6 +250,12 @@ static void lose(struct replica *feed) {
     feed->told = true;
 }
 
+/* The account of the worker whose blocks they are: this one's, or that of one that lends them. */
+static _Atomic uint64_t *lender_of(const struct replica *feed) {
+    struct replica_site *lender = feed->stream->lender;
+    return lender ? &lender->lent : &feed->here->lent;
+}
+
 /* False where it is lost. */
 static bool hand_over(struct replica *feed, enum parcel_kind kind, const struct packet *packet, uint8_t flags) {
     struct parcel *parcel = add_parcel(feed);
@@ -269,7 +275,7 @@ static bool hand_over(struct replica *feed, enum parcel_kind kind, const struct 
             .version = packet->version,
             .blocks = packet->blocks,
             .received_at = packet->received_at,
-            .loan = packet_loan(&feed->here->lent, bytes)}};
+            .loan = packet_loan(lender_of(feed), bytes)}};
     sluice_slice_ref(&packet->payload, &parcel->tag.tag.payload);
     return true;
 }

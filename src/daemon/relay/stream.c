@@ -8,6 +8,8 @@
 #include "daemon/base/address.h"
 #include "daemon/base/log.h"
 #include "daemon/base/object_id.h"
+#include "daemon/relay/replica.h"
+#include "daemon/relay/stand_in.h"
 
 enum {
     /* of the stream's time: a claimed track that has not come by then is not coming */
@@ -141,7 +143,8 @@ void stream_unref(struct stream *stream) {
 /* Another publisher's: nothing of it has come yet. */
 static void begin(struct stream *stream) {
     stream->live = true;
-    publish_lock_unreserve(stream);
+    if (!stream->stand_in)
+        publish_lock_unreserve(stream);
     stream->received_at = sluice_loop_now(stream->registry->loop);
     stream->seen = stream->claimed = 0;
     stream->has_metadata = stream->settled = stream->opened = false;
@@ -157,32 +160,55 @@ static void begin(struct stream *stream) {
             sink->type->begun(sink, stream);
 }
 
-int stream_attach(struct stream *stream, const struct stream_source *source) {
-    struct registry *registry = stream->registry;
-    /* Not @source's time: it may have waited, and what holds now is what counts. */
-    uint64_t now = sluice_loop_now(registry->loop);
-    if (stream->live)
-        return -EEXIST;
-    if (publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
-        return -EBUSY;
-    if (bans_hold(&registry->bans, stream->name, source->peer, now))
-        return -EKEYREJECTED;
-    /* Its counts begin anew. */
-    stream_add_totals(stream, &registry->gone);
-    registry->gone.publishers++;
+/* One that may attach. */
+static void attach(struct stream *stream, const struct stream_source *source) {
     bool goes_on = false;
+    /* Its counts begin anew. */
+    stream_add_totals(stream, &stream->registry->gone);
     for (const struct stream_sink *sink = stream->sinks; sink && !goes_on; sink = sink->next)
         goes_on = sink->type->has_begun && sink->type->has_begun(sink, stream);
     stream->source = *source;
     stream->publisher_id = object_id_new();
     timeline_begin(&stream->timeline, goes_on);
     begin(stream);
+}
+
+int stream_attach(struct stream *stream, const struct stream_source *source) {
+    struct registry *registry = stream->registry;
+    /* Not @source's time: it may have waited, and what holds now is what counts. */
+    uint64_t now = sluice_loop_now(registry->loop);
+    if (stream->live && !stream->stand_in)
+        return -EEXIST;
+    if (publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
+        return -EBUSY;
+    if (bans_hold(&registry->bans, stream->name, source->peer, now))
+        return -EKEYREJECTED;
+    if (stream->stand_in)
+        stand_in_yield(stream->stand_in);
+    registry->gone.publishers++;
+    attach(stream, source);
+    return 0;
+}
+
+int stream_attach_stand_in(struct stream *stream, struct stand_in *stand_in, struct replica_site *lender,
+                           const char *peer) {
+    struct stream_source source = {.protocol = "backup", .since = sluice_loop_now(stream->registry->loop)};
+    if (stream->live)
+        return -EEXIST;
+    snprintf(source.peer, sizeof source.peer, "%s", peer);
+    stream->stand_in = stand_in;
+    stream->lender = lender;
+    attach(stream, &source);
     return 0;
 }
 
 void stream_detach(struct stream *stream, uint64_t now) {
     stream->live = false;
     stream->source.session = NULL;
+    if (stream->stand_in) {
+        stream->stand_in = NULL;
+        stream->lender = NULL;
+    }
     stream->left_at = now;
     stream->bits_per_second = 0;
     forget_media(stream);
@@ -192,6 +218,8 @@ void stream_detach(struct stream *stream, uint64_t now) {
         if (sink->type->ended)
             sink->type->ended(sink, stream);
     publish_lock_released(stream);
+    if (stream->registry->left && !stream->fed_by)
+        stream->registry->left(stream, stream->registry->left_user);
 }
 
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {
@@ -252,7 +280,14 @@ static uint32_t stream_time(struct stream *stream, const sluice_flv_tag *tag, en
     return time;
 }
 
-static int keep(struct registry *registry, sluice_slice *payload, sluice_slice *ret_kept) {
+/* What another worker lends is not this one's to be short of. */
+static int keep(const struct stream *stream, sluice_slice *payload, sluice_slice *ret_kept) {
+    struct registry *registry = stream->registry;
+    if (stream->lender) {
+        *ret_kept = *payload;
+        *payload = (sluice_slice){0};
+        return 0;
+    }
     int error = sluice_slice_take(payload, ret_kept);
     for (int round = 0; error == -ENOBUFS && round < SHED_ROUNDS && registry->make_room(registry, RECLAIM_FOR_BLOCKS);
          round++)
@@ -300,7 +335,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     sluice_slice kept;
     bool is_main = tag->type == SLUICE_FLV_SCRIPT || place == stream_tracks(stream, tag->type)->main;
     uint32_t time = stream_time(stream, tag, role, is_main);
-    if (keep(stream->registry, &tag->payload, &kept) < 0)
+    if (keep(stream, &tag->payload, &kept) < 0)
         return NULL;
     struct packet *packet = new_packet(stream->registry, tag, role, time, &kept);
     if (!packet) {
@@ -311,6 +346,8 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     packet->track = (uint8_t)place;
     packet->version = header_version(stream, packet);
     packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
+    if (stream->lender)
+        packet->loan = packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size);
     remember(stream, &packet->payload);
     return packet;
 }

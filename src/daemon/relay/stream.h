@@ -30,6 +30,7 @@ struct replica;
 struct replica_site;
 struct rtp_packetizer;
 struct session;
+struct stand_in;
 struct stream;
 
 /* What is set for a registry's streams. */
@@ -89,6 +90,8 @@ struct registry {
     void *shortage_user;
     void (*opened)(struct stream *stream, void *user); /* see registry_on_opened() */
     void *opened_user;
+    void (*left)(struct stream *stream, void *user); /* see registry_on_left() */
+    void *left_user;
 };
 
 enum { STREAM_IGNORED = 96 }; /* bytes */
@@ -128,9 +131,12 @@ struct stream {
     uint32_t player_count;
     /* a replica of another worker's stream, for some of its players; NULL: it is none */
     struct replica *fed_by;
-    const struct replica_site *lender; /* of a replica: the worker that its packets' memory is of */
-    uint32_t rtp_players;              /* of those, the ones that are sent RTP */
-    struct rtp_packetizer *rtp;        /* made for the first of them; or NULL */
+    /* of a replica, and of a stream that one stands in for: the worker that its packets' memory is
+     * of; or NULL */
+    struct replica_site *lender;
+    struct stand_in *stand_in;  /* that is live in place of a publisher; or NULL */
+    uint32_t rtp_players;       /* of those, the ones that are sent RTP */
+    struct rtp_packetizer *rtp; /* made for the first of them; or NULL */
     /* those that are sent the main tracks alone, as tags that name no track */
     uint32_t alone_players;
     struct coalesce_group *merges; /* players with a merge window, by window */
@@ -227,6 +233,14 @@ void stream_add_totals(const struct stream *stream, struct stream_totals *totals
  * is kept for another one, -EKEYREJECTED when this one is banned.
  */
 int stream_attach(struct stream *stream, const struct stream_source *source);
+
+/*
+ * The same for another stream that stands in, until a publisher attaches: also where the stream is
+ * kept for one. @lender: of the packets' memory, or NULL. @peer: of the other stream's publisher.
+ * 0, -EEXIST
+ */
+int stream_attach_stand_in(struct stream *stream, struct stand_in *stand_in, struct replica_site *lender,
+                           const char *peer);
 
 void stream_detach(struct stream *stream, uint64_t now);
 

@@ -20,6 +20,7 @@ enum stream_sink_rank {
     SINK_PACKETIZER, /* before the players, which are sent what it makes */
     SINK_PLAYERS,
     SINK_RECORDER,
+    SINK_STAND_IN, /* last: what it passes on to another stream comes behind this stream's own */
 };
 
 /*

@@ -68,6 +68,12 @@ void components_opened(const struct components *components, struct stream *strea
             components->list[i].type->opened(components->list[i].state, stream);
 }
 
+void components_left(const struct components *components, const struct stream *stream) {
+    for (size_t i = 0; i < components->count; i++)
+        if (components->list[i].type->left)
+            components->list[i].type->left(components->list[i].state, stream);
+}
+
 void components_tick(const struct components *components, uint64_t now) {
     for (size_t i = 0; i < components->count; i++)
         components->list[i].type->tick(components->list[i].state, now);

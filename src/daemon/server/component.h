@@ -34,6 +34,9 @@ struct component_type {
      * likewise */
     void (*opened)(void *component, struct stream *stream);
 
+    /* A stream has no publisher any more; none may be attached. NULL: it does not matter */
+    void (*left)(void *component, const struct stream *stream);
+
     /* Twice a second. */
     void (*tick)(void *component, uint64_t now);
 
@@ -79,6 +82,7 @@ void components_discard(const struct components_prepared *prepared);
 
 void components_wanted(const struct components *components, const struct stream *stream);
 void components_opened(const struct components *components, struct stream *stream);
+void components_left(const struct components *components, const struct stream *stream);
 void components_tick(const struct components *components, uint64_t now);
 void components_stop(const struct components *components);
 void components_resume(const struct components *components);

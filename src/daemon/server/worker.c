@@ -317,6 +317,11 @@ static void opened(struct stream *stream, void *user) {
     components_opened(&worker->components, stream);
 }
 
+static void leave(struct stream *stream, void *user) {
+    const struct worker *worker = user;
+    components_left(&worker->components, stream);
+}
+
 static int make_rest(struct worker *worker) {
     struct stream_limits limits = limits_of(worker->server, worker->options);
     limits.packet_bytes = packet_bytes(worker);
@@ -334,6 +339,7 @@ static int make_rest(struct worker *worker) {
     holdings_watch(worker);
     registry_on_wanted(worker->registry, want, worker);
     registry_on_opened(worker->registry, opened, worker);
+    registry_on_left(worker->registry, leave, worker);
     return 0;
 }
 
@@ -360,6 +366,7 @@ void worker_close(struct worker *worker) {
     worker->listeners = NULL;
     components_stop(&worker->components);
     sluice_loop_free(worker->loop);
+    registry_on_left(worker->registry, NULL, NULL);
     components_close(&worker->components);
     registry_free(worker->registry);
     recorders_clear(&worker->recorders);

@@ -151,7 +151,7 @@ function showStream(row, stream) {
   setCells(row, [
     stream.name,
     silent ? "silent for " + duration(publisher.silent_seconds) : stream.state,
-    publisher ? publisher.protocol + " " + publisher.address : "",
+    publisher ? publisher.protocol + " " + publisher.address : stream.backup ? "backup " + stream.backup : "",
     media(stream), recording(stream), bits(stream.bits_per_second), null, String(stream.subscribers), String(stream.frames_dropped)]);
   row.dataset.recording = stream.recording ? "yes" : "";
   row.querySelectorAll("button")[1].textContent = stream.recording ? "stop recording" : "record";
