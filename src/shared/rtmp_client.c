@@ -666,6 +666,10 @@ enum rtmp_client_state rtmp_client_get_state(const struct rtmp_client *client) {
     return client->state;
 }
 
+uint32_t rtmp_client_stream(const struct rtmp_client *client) {
+    return client->stream;
+}
+
 const char *rtmp_client_step(const struct rtmp_client *client) {
     switch (client->state) {
     case RTMP_CLIENT_SHAKING:

@@ -129,6 +129,9 @@ int rtmp_client_finish(struct rtmp_client *client);
 
 enum rtmp_client_state rtmp_client_get_state(const struct rtmp_client *client);
 
+/* The message stream that the server has given it; 0 before. */
+uint32_t rtmp_client_stream(const struct rtmp_client *client);
+
 /* The step that it waits for: "handshake", "connect", "createStream", "publish", "play"; static. */
 const char *rtmp_client_step(const struct rtmp_client *client);
 

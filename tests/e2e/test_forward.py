@@ -1,5 +1,8 @@
-"""Streams forwarded by HTTP: to another sluiced, to ffmpeg, to servers that refuse, and to one that does not read."""
+"""Streams forwarded by HTTP and RTMP: to another sluiced, to ffmpeg and nginx, to servers that refuse, and to one that does
+not read."""
 
+import contextlib
+import os
 import signal
 import socket
 import tempfile
@@ -7,6 +10,7 @@ import unittest
 
 import flv
 import harness
+import rtmp_servers
 from harness import Daemon, Player, Publisher, Steady
 
 SECRET = "geheim"
@@ -89,28 +93,32 @@ class ForwardTest(unittest.TestCase):
         for target in (first, second):
             target.blocks_settled()
 
-    def test_ffmpeg_receives(self):
-        """A whole stream, to its end: ffmpeg gets each packet of the file."""
+    def test_ffmpeg_receives_http(self):
+        self.check_ffmpeg("http")
+
+    def test_ffmpeg_receives_rtmp(self):
+        self.check_ffmpeg("rtmp")
+
+    def check_ffmpeg(self, scheme):
+        """A whole stream, to its end: ffmpeg gets each packet of the file, and the metadata."""
         ffmpeg = harness.find_ffmpeg()
         if not ffmpeg:
             self.skipTest("no ffmpeg")
         media = harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 4", harness.H264,
                                                      harness.AAC]))
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        lines = {}
-        receiver = harness.Ffmpeg(ffmpeg, "-copyts", "-f", "flv", "-listen", "1", "-i", "http://127.0.0.1:%d/in" % port,
-                                  "-map", "0", "-c", "copy", "-f", "framemd5", folder.name + "/got")
-        self.addCleanup(receiver.kill)
-        # It is tried again until ffmpeg listens.
-        daemon = self.daemon("live/x=http://127.0.0.1:%d/in" % port, options=("--wait", "0"))
-        publisher = Publisher(daemon, "live/x", "http")
         with open(media, "rb") as file:
-            tags = flv.parse(file.read())
+            tags = [flv.metadata(videocodecid=7.0, audiocodecid=10.0, mark=1234.0), *flv.parse(file.read())[1:]]
         # Both tracks, so that it begins.
         begun = next(at for at, tag in enumerate(tags) if tag.is_frame and tag.timestamp > 0)
+        url = "%s://127.0.0.1:%d/app/in" % (scheme, rtmp_servers.free_port())
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        receiver = harness.Ffmpeg(ffmpeg, "-copyts", "-f", "flv", "-listen", "1", "-i", url, "-map", "0", "-c", "copy", "-f",
+                                  "framemd5", folder.name + "/got", "-f", "ffmetadata", folder.name + "/metadata")
+        self.addCleanup(receiver.kill)
+        # It is tried again until ffmpeg listens.
+        daemon = self.daemon("live/x=" + url, options=("--wait", "0"))
+        publisher = Publisher(daemon, "live/x", "http")
         publisher.send(flv.header() + b"".join(tag.pack() for tag in tags[:begun]))
         wait_state(daemon, "sending", stream="live/x")
         for tag in tags[begun:]:
@@ -120,12 +128,65 @@ class ForwardTest(unittest.TestCase):
         sent = harness.frame_hashes(ffmpeg, media, folder.name + "/sent")
         self.addCleanup(sent.kill)
         sent.wait()
+        lines = {}
         for name in ("sent", "got"):
             with open(folder.name + "/" + name, encoding="ascii") as file:
                 lines[name] = [(kind, line.split(",")[-1]) for kind, _, line in harness.packets(file.read())]
         for kind in ("video", "audio"):
             harness.check_same([line for line in lines["got"] if line[0] == kind],
                                [line for line in lines["sent"] if line[0] == kind], kind)
+        with open(folder.name + "/metadata", encoding="utf-8") as file:
+            self.assertIn("\nmark=1234\n", file.read())
+        self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+
+    @unittest.skipUnless(rtmp_servers.has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
+    def test_nginx_records(self):
+        """nginx records what it gets: each frame, also one that is larger than the chunks were before."""
+        source = flv.frames()
+        large = [flv.video_frame(2000, True, 1, 1500000), flv.video_frame(2040, False, 2, 3000000)]
+        frames = [next(source) for _ in range(60)] + large + [flv.video_frame(2080, False, 3, 100)]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o777)
+        recording = "max_message 16M; application rec { live on; record all; record_path %s; }" % folder.name
+        with rtmp_servers.nginx(recording) as url:
+            daemon = self.daemon("live/*=" + url.replace("/live/", "/rec/") + "*?key=geheim", options=("--wait", "0"))
+            with Publisher(daemon, "live/x", "http") as publisher:
+                publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags() + frames[:40]))
+                wait_state(daemon, "sending", stream="live/x")
+                for tag in frames[40:]:
+                    publisher.send(tag)
+                publisher.finish()
+            daemon.wait_log("forward ended", reason="end of stream", frames_dropped="0")
+            path = os.path.join(folder.name, "x.flv")
+            sent = [tag.payload for tag in frames]
+
+            def recorded():
+                with contextlib.suppress(OSError, flv.Broken), open(path, "rb") as file:
+                    tags = flv.parse(file.read())
+                    return len(tags) > len(sent) and tags
+                return None
+            tags = harness.wait_until(recorded, "a whole recording")
+        harness.check_same([tag.payload for tag in tags if tag.is_frame], sent)
+        for header in (flv.VIDEO_HEADER, flv.AUDIO_HEADER):
+            self.assertIn(header.payload, [tag.payload for tag in tags])
+        self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+        self.assertNotIn(SECRET, str(daemon.log()))
+
+    @unittest.skipUnless(rtmp_servers.has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
+    def test_nginx_refuses(self):
+        """A name that has a publisher, and an application that is not there."""
+        with rtmp_servers.nginx() as url:
+            daemon = self.daemon("live/*=%sx" % url, "live/*=%sx" % url.replace("/live/", "/none/"),
+                                 "live/*=%sx" % url.replace("127.0.0.1", "localhost"))
+            with Publisher(daemon, "live/x", "http") as publisher:
+                publisher.send(self.begin())
+                wait_state(daemon, "sending", stream="live/x")
+                daemon.wait_log("forward", 2, state="waiting")
+                self.assertEqual([forward["state"] for forward in forwards(daemon)].count("sending"), 1)
+                reasons = [line.fields["reason"] for line in daemon.log() if line.fields.get("state") == "waiting"]
+                self.assertIn("publish refused", reasons)
+                self.assertIn("the target has ended the connection", reasons)
 
     def test_publisher_returns(self):
         """The connection stays, as players do, and times rise; with the stream it ends, as the body does."""

@@ -21,6 +21,7 @@ static void options_are_read(void **state) {
          "a:b=c", 81},
         {"a/*/b=HTTP://h", "a/*/b", "h", "http://h:80", "http://h", "", "", 80},
         {"*/*=http://h/p", "*/*", "h", "http://h:80", "http://h/p", "", "", 80},
+        {"live/*=rtmp://HOST/APP/KEY", "live/*", "HOST", "rtmp://HOST:1935", "rtmp://HOST/APP/KEY", "", "", 1935},
         {"x*=http://us*er@h/", "x*", "h", "http://h:80", "http://h/", "us*er", "", 80},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -60,6 +61,9 @@ static void wrong_ones_are_refused(void **state) {
         "*=http://*/geheim",
         "*=http://h:*/geheim",
         "*=http://%0a:geheim@h/p",
+        "*=rtmp://h/geheim",
+        "*=rtmp://h/*",
+        "live/x=rtmps://h/app/geheim",
     };
     struct forward_options *options = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -112,6 +116,8 @@ static void stars_become_names(void **state) {
         /* Not a parent folder. */
         {"a*=http://h/p/*", "a..", "", -EINVAL},
         {"a*=http://h/p", "a..", "http://h/p", 0},
+        {"a*=rtmp://h/app/*?k=1", "ab/c", "rtmp://h/app/b/c?k=1", 0},
+        {"a*=rtmp://h/app/*", "a", "", -EINVAL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct pull_target got = {.url = ""};

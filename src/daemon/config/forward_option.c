@@ -19,6 +19,10 @@ static size_t count_stars(const char *text) {
     return count;
 }
 
+static bool is_valid(const struct forward_option *option, const struct pull_target *target) {
+    return !option->type->is_valid || option->type->is_valid(target->url);
+}
+
 static const char *read_option(struct forward_option *option, const char *text) {
     const char *equals = strchr(text, '='), *url = equals ? equals + 1 : NULL;
     sluice_http_text user = {0};
@@ -29,7 +33,9 @@ static const char *read_option(struct forward_option *option, const char *text) 
     int error = !option->type ? -EPROTO
                               : pull_target_read(option->type->scheme, option->type->port, url, strlen(url),
                                                  &option->target, &user);
-    if (error || option->target.port == 0)
+    if (!error && (option->target.port == 0 || !is_valid(option, &option->target)))
+        error = -EPROTO;
+    if (error)
         return error == -EMSGSIZE ? too_long : forward_type_expected();
     size_t stars = count_stars(option->target.url);
     if (count_stars(path_of(option->target.url)) != stars)
@@ -95,6 +101,8 @@ int forward_option_target(const struct forward_option *option, const char *strea
         at += piece.length;
     }
     target.url[at] = '\0';
+    if (!is_valid(option, &target))
+        return -EINVAL;
     *ret_target = target;
     return 0;
 }

@@ -46,7 +46,8 @@ static inline size_t forward_options_count(const struct forward_options *options
 
 /*
  * Where a stream goes. 0, -ENOENT (the option is not about that stream), -EINVAL (the text for "*"
- * begins with a dot: it could name a parent folder), -EMSGSIZE (the URL becomes too long)
+ * begins with a dot, so that it could name a parent folder, or the URL becomes invalid), -EMSGSIZE
+ * (it becomes too long)
  */
 int forward_option_target(const struct forward_option *option, const char *stream, struct pull_target *ret_target);
 

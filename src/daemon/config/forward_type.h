@@ -5,6 +5,7 @@
 #ifndef SLUICED_FORWARD_TYPE_H
 #define SLUICED_FORWARD_TYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,10 @@ struct forward_type {
     const char *scheme; /* which is the type's name, too */
     const char *form;   /* of its URLs, "http://[USER:PASSWORD@]HOST[:PORT]/PATH" */
     uint16_t port;      /* of URLs without one */
+
+    /* Whether it is one that the type can forward to, as written or with its "*" replaced. NULL:
+     * any */
+    bool (*is_valid)(const char *url);
 
     /*
      * Begins a session on the connected socket, which is the session's on success: see

@@ -122,7 +122,8 @@ static const struct setting settings[] = {
     {"forward", SETTING_FORWARD, true, .group = GROUP_FORWARDS, .value = "STREAM=URL", .expected = "STREAM=URL",
      .help = "Send the streams that match STREAM to URL",
      .text =
-         "STREAM is a name, in which * matches any characters. URL is http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
+         "STREAM is a name, in which * matches any characters. URL is "
+         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, or http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
          "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
          "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
          "that has a "
@@ -134,7 +135,7 @@ static const struct setting settings[] = {
          "frame, as a slow player does. At most 1000 connections are used. Forwards are not subject to rules. Paths "
          "and queries are not shown "
          "or logged, since they may be keys. A configuration file with passwords must not be readable by others.",
-     .examples = {"live/*=http://u:secret@backup/live/*.flv"}},
+     .examples = {"live/*=http://u:secret@backup/live/*.flv", "live/main=rtmp://platform/app/key"}},
     {"forward-file", SETTING_FORWARD_FILE, FIELD(forward_file), .group = GROUP_FORWARDS, .value = "FILE",
      .expected = "a file name", .sample = "/etc/sluice/forwards", .help = "Read forwards from FILE, one in each line",
      .text = "Keeps passwords and keys out of the output of ps. The file must not be readable by others."},

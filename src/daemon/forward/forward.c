@@ -153,6 +153,23 @@ static void begin(struct forward *forward) {
     shared->connect(shared->connector, &forward->job);
 }
 
+void forward_again(struct forward *forward) {
+    forward->session = NULL;
+    if (outgoing_redirected(&forward->machine, worker_now(forward->worker)) < 0)
+        forward_fail(forward, "the target refuses the connection again and again");
+    else
+        begin(forward);
+}
+
+/* A login begins anew with each attempt, and lasts for its connections. */
+static void begin_attempt(struct forward *forward) {
+    const struct forward_option *option = &forward->option;
+    explicit_bzero(&forward->login, sizeof forward->login);
+    if (option->has_user)
+        forward->login = (struct rtmp_login){.user = option->user, .password = option->password};
+    begin(forward);
+}
+
 static void start_session(struct forward *forward, int fd) {
     server_tune_socket(fd);
     int error = forward->option.type->start(forward, fd);
@@ -206,7 +223,7 @@ static void give_up(struct forward *forward) {
 
 static void obey(struct forward *forward, enum outgoing_order order) {
     if (order == OUTGOING_CONNECT)
-        begin(forward);
+        begin_attempt(forward);
     else if (order == OUTGOING_GIVE_UP)
         give_up(forward);
 }
@@ -235,7 +252,7 @@ static const char *refusal(int error) {
     case -EMSGSIZE:
         return "the URL becomes too long";
     case -EINVAL:
-        return "the text for * begins with a dot";
+        return "the text for * may not be in the URL";
     default:
         return "out of memory";
     }

@@ -14,6 +14,7 @@
 #include "daemon/relay/stream.h"
 #include "daemon/server/connect.h"
 #include "daemon/server/outgoing.h"
+#include "shared/rtmp_login.h"
 
 enum {
     FORWARD_REASON = 128,
@@ -38,6 +39,7 @@ struct forward {
     bool job_is_out;                 /* with the connector */
     bool is_removed;                 /* it only waits for its job */
     struct forward_session *session; /* NULL without a connection */
+    struct rtmp_login login;         /* RTMP: of the attempt */
     const char *step;                /* of the type's, static, while it negotiates; or NULL */
     struct stream_totals totals;     /* what was sent over earlier connections */
     char reason[FORWARD_REASON];     /* why it failed last; empty before that, and when it sends */
@@ -61,6 +63,10 @@ void forward_get_totals(const struct forward *forward, struct stream_totals *ret
 /* For its session, which has let go of the forward: something went wrong. @reason: in a few
  * words */
 void forward_fail(struct forward *forward, const char *reason);
+
+/* For its session, which has let go of the forward: another connection is needed, in the same
+ * attempt. */
+void forward_again(struct forward *forward);
 
 /* For its session, while it negotiates: what it waits for now. @step: one word; static */
 void forward_begin_step(struct forward *forward, const char *step);

@@ -33,6 +33,18 @@ void forward_session_close(struct forward_session *session) {
     sluice_conn_close(session->base.conn);
 }
 
+static void check_end(struct forward_session *session) {
+    if (session->ends && !session->base.closing && sluice_writer_queued(session->writer) == 0) {
+        session->ends = false;
+        (void)sluice_conn_finish(session->base.conn);
+    }
+}
+
+void forward_session_end(struct forward_session *session) {
+    session->ends = true;
+    check_end(session);
+}
+
 void forward_session_add_totals(const struct forward_session *session, struct stream_totals *totals) {
     if (session->joined)
         player_list_add_totals(session->player, totals);
@@ -89,6 +101,12 @@ void forward_session_fail(struct forward_session *session, int error, const char
         return;
     let_go(session, error, reason);
     forward_fail(forward, reason);
+}
+
+void forward_session_repeat(struct forward_session *session) {
+    struct forward *forward = session->forward;
+    let_go(session, -ERESTART, "the target wants a login");
+    forward_again(forward);
 }
 
 /* Playing */
@@ -151,6 +169,8 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     struct player *player = session->player;
     (void)conn;
     session->is_writing = false;
+    if (session->joined && player->count > 0 && type_of(session)->gathering)
+        type_of(session)->gathering(session);
     bool has_text = sluice_writer_queued(session->writer) > 0;
     size_t count = has_text && player ? player_gather_rest(player, iov, max) : 0;
     if (count > 0)
@@ -174,6 +194,7 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         player_sent(player, bytes);
     }
     check_done(session);
+    check_end(session);
 }
 
 static void free_session(struct forward_session *session) {

@@ -29,6 +29,10 @@ struct forward_session_type {
      */
     void (*done)(struct forward_session *session, bool is_whole);
 
+    /* Packets are about to be sent: what goes before them is queued in the writer now. NULL: there
+     * is nothing */
+    void (*gathering)(struct forward_session *session);
+
     /* What has been received, or a part of it. */
     void (*received)(struct forward_session *session, sluice_chain *chain);
 
@@ -47,6 +51,7 @@ struct forward_session {
     bool joined;             /* the player is in the stream's list */
     bool is_writing;         /* what the kernel has been given is the writer's */
     bool peer_ended;
+    bool ends;        /* when all has been sent that is in the writer */
     uint64_t left_at; /* loop time at which they have let go */
 };
 
@@ -97,7 +102,13 @@ void forward_session_fail(struct forward_session *session, int error, const char
 /* The forward lets go. @error: 0: what is queued is sent first */
 void forward_session_leave(struct forward_session *session, int error);
 
+/* The forward has let go, but another connection is needed at once. */
+void forward_session_repeat(struct forward_session *session);
+
 void forward_session_close(struct forward_session *session);
+
+/* Sends what is in the writer, and says that nothing more comes; then the target closes. */
+void forward_session_end(struct forward_session *session);
 
 /* Adds what its player has been sent. */
 void forward_session_add_totals(const struct forward_session *session, struct stream_totals *totals);

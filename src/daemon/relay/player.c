@@ -145,6 +145,16 @@ static size_t kept_count(const struct player *player) {
     return player->gathered == 0 && player->sent_of_first > 0 ? 1 : player->gathered;
 }
 
+uint32_t player_largest(const struct player *player, uint32_t least) {
+    uint32_t largest = 0;
+    if (player->queued_bytes <= least)
+        return 0;
+    for (size_t i = 0; i < player->count; i++)
+        if (at(player, i)->size > largest)
+            largest = at(player, i)->size;
+    return largest;
+}
+
 size_t player_spare(const struct player *player) {
     size_t kept = kept_count(player);
     return player->count > kept ? player->count - kept : 0;

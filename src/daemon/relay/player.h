@@ -120,6 +120,9 @@ void player_start(struct player *player, uint64_t now, uint8_t flags, const stru
 /* What is queued is due now. */
 void player_flush(struct player *player);
 
+/* Payload of the largest packet that is queued; may be 0 where all are of at most @least bytes. */
+uint32_t player_largest(const struct player *player, uint32_t least);
+
 /* Packets that are queued and not being sent: those that would be taken back. */
 size_t player_spare(const struct player *player);
 

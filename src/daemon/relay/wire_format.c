@@ -60,6 +60,10 @@ static bool rtmp_has(const struct packet *packet, const struct packet_form *form
     return packet->rtmp_header > 0 && packet->size <= form->chunk_size;
 }
 
+static bool rtmp_media_has(const struct packet *packet, const struct packet_form *form) {
+    return packet->type != SLUICE_FLV_SCRIPT && rtmp_has(packet, form);
+}
+
 static size_t rtmp_size(const struct packet *packet) {
     return packet->rtmp_header + packet->size;
 }
@@ -145,3 +149,4 @@ const struct wire_format wire_flv_chunked = {.size = chunk_size, .pieces = chunk
 const struct wire_format wire_flv_websocket = {.size = message_size, .pieces = message_pieces};
 const struct wire_format wire_rtp = {.is_packetized = true, .has = rtp_has, .size = rtp_size, .pieces = rtp_pieces};
 const struct wire_format wire_rtmp = {.has = rtmp_has, .size = rtmp_size, .pieces = rtmp_pieces};
+const struct wire_format wire_rtmp_media = {.has = rtmp_media_has, .size = rtmp_size, .pieces = rtmp_pieces};

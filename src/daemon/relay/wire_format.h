@@ -41,5 +41,6 @@ extern const struct wire_format wire_flv_chunked;   /* the tag as a chunk */
 extern const struct wire_format wire_flv_websocket; /* the tag as a message */
 extern const struct wire_format wire_rtp;           /* the interleaved frames */
 extern const struct wire_format wire_rtmp;          /* the tag as a message in one chunk */
+extern const struct wire_format wire_rtmp_media;    /* likewise, without script tags */
 
 #endif

@@ -1,0 +1,159 @@
+#include "daemon/forward/forward_rtmp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <sluice/flv.h>
+
+#include "daemon/forward/forward.h"
+#include "daemon/forward/forward_session.h"
+#include "daemon/server/worker.h"
+#include "shared/rtmp_client.h"
+#include "shared/rtmp_peer.h"
+
+enum { WRITER = 256 * 1024 }; /* most that waits to be sent, besides packets */
+
+struct forward_rtmp_session {
+    struct forward_session base;
+    struct rtmp_client *client;
+    uint32_t chunk_size; /* that has been announced */
+    uint32_t metadata;   /* version of what was sent last; 0: none */
+};
+
+static struct forward_rtmp_session *of(struct forward_session *base) {
+    return (struct forward_rtmp_session *)base;
+}
+
+static void fail(struct forward_rtmp_session *session, int error) {
+    if (error == -ERESTART && session->base.forward)
+        forward_session_repeat(&session->base);
+    else
+        forward_session_fail(&session->base, error, "%s", rtmp_client_reason(session->client));
+    forward_session_close(&session->base);
+}
+
+/* What servers keep for players who come later. It goes with their "@setDataFrame", for which the
+ * packet has no room. */
+static void send_metadata(struct forward_rtmp_session *session) {
+    const struct packet *metadata = session->base.player->stream->headers.list[0];
+    if (!metadata || metadata->version == session->metadata)
+        return;
+    if (rtmp_client_send(session->client, SLUICE_FLV_SCRIPT, 0, &metadata->payload) != -EAGAIN)
+        session->metadata = metadata->version;
+}
+
+/*
+ * A packet is one chunk. Servers may allocate buffers of the chunk size, so it is raised only for a
+ * stream that has larger frames.
+ */
+static void raise_chunk_size(struct forward_rtmp_session *session) {
+    uint32_t largest = player_largest(session->base.player, session->chunk_size), size = session->chunk_size;
+    while (size < largest)
+        size *= 2;
+    const sluice_rtmp_control control = {.type = SLUICE_RTMP_SET_CHUNK_SIZE, .value = size};
+    if (size > session->chunk_size && rtmp_send_control(session->base.writer, &control) == 0)
+        session->chunk_size = size;
+}
+
+static void gathering(struct forward_session *base) {
+    struct forward_rtmp_session *session = of(base);
+    send_metadata(session);
+    raise_chunk_size(session);
+}
+
+/* The server takes the stream. */
+static void running(void *user) {
+    struct forward_rtmp_session *session = user;
+    uint32_t stream = rtmp_client_stream(session->client);
+    int error = session->base.forward ? forward_session_make_player(&session->base, &wire_rtmp_media, NULL)
+                                      : -ESHUTDOWN;
+    if (error) {
+        forward_session_fail(&session->base, error, "%s", strerror(-error));
+        return;
+    }
+    struct player *player = session->base.player;
+    /* Servers know no tracks but the main ones, unless they say so. */
+    player->alone = true;
+    player->form.chunk_size = UINT32_MAX;
+    for (size_t i = 0; i < sizeof player->form.message_stream; i++)
+        player->form.message_stream[i] = (uint8_t)(stream >> 8 * i);
+    forward_session_play(&session->base);
+}
+
+static void received(struct forward_session *base, sluice_chain *chain) {
+    struct forward_rtmp_session *session = of(base);
+    const char *before = rtmp_client_step(session->client);
+    int result = rtmp_client_feed(session->client, chain, worker_now(base->base.worker));
+    if (base->base.closing)
+        return;
+    if (result < 0) {
+        fail(session, result);
+        return;
+    }
+    const char *step = rtmp_client_step(session->client);
+    if (base->forward && base->forward->machine.state == OUTGOING_NEGOTIATING && strcmp(step, before) != 0)
+        forward_begin_step(base->forward, step);
+    if (result > 0)
+        sluice_conn_again(base->base.conn);
+    sluice_conn_set_need(base->base.conn, rtmp_client_need(session->client));
+}
+
+static void done(struct forward_session *base, bool is_whole) {
+    struct forward_rtmp_session *session = of(base);
+    if (is_whole && session->client && rtmp_client_finish(session->client) == 0)
+        forward_session_end(base);
+    else
+        forward_session_close(base);
+}
+
+static void clear(struct forward_session *base) {
+    rtmp_client_free(of(base)->client);
+}
+
+static const struct forward_session_type session_type = {
+    .base = FORWARD_SESSION_TYPE("rtmp", struct forward_rtmp_session),
+    .done = done,
+    .gathering = gathering,
+    .received = received,
+    .clear = clear,
+};
+
+static bool is_valid(const char *text) {
+    struct rtmp_url url;
+    return rtmp_url_read(text, strlen(text), &url) == 0;
+}
+
+static int start(struct forward *forward, int fd) {
+    static const struct rtmp_client_events events = {.running = running};
+    struct rtmp_url url;
+    struct forward_session *base;
+    int error = rtmp_url_read(forward->target.url, strlen(forward->target.url), &url);
+    if (!error)
+        error = forward_session_start(&session_type, forward, fd, WRITER, &base);
+    if (error || !base->forward)
+        return error;
+    struct forward_rtmp_session *session = of(base);
+    const struct rtmp_client_options options = {
+        .mode = RTMP_CLIENT_PUBLISH,
+        .url = &url,
+        .login = &forward->login,
+        .writer = base->writer,
+        .events = &events,
+        .user = session,
+        .now = worker_now(forward->worker),
+    };
+    session->chunk_size = RTMP_CLIENT_CHUNK;
+    error = rtmp_client_new(&options, &session->client);
+    explicit_bzero(&url, sizeof url);
+    if (error)
+        forward_session_fail(base, error, "%s", strerror(-error));
+    else
+        forward_begin_step(forward, rtmp_client_step(session->client));
+    return 0;
+}
+
+const struct forward_type forward_rtmp = {.scheme = "rtmp",
+                                          .form = "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY",
+                                          .port = RTMP_PORT,
+                                          .is_valid = is_valid,
+                                          .start = start};
