@@ -96,9 +96,9 @@ static const struct setting settings[] = {
          "all public addresses without credentials. Any client that reaches the address may then publish and play."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
-     .help = "Fetch URL by RTSP or HTTP-FLV and publish it as NAME",
-     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, or "
-             "http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
+     .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",
+     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, "
+             "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME, or http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
              "whose response is FLV. With on-demand, the stream is fetched only while it has "
              "players. "
              "The last \"=\" ends the URL; on the command line the name may be a word of its own: URL =NAME. A failed "
