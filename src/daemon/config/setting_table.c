@@ -123,7 +123,8 @@ static const struct setting settings[] = {
      .help = "Send the streams that match STREAM to URL",
      .text =
          "STREAM is a name, in which * matches any characters. URL is "
-         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, or http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
+         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH (over TCP), or "
+         "http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
          "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
          "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
          "that has a "
