@@ -22,6 +22,7 @@ SAMPLE = os.path.join(harness.SOURCE_DIR, "src", "daemon", "sluiced.conf")
 VALUES = {
     "flv": ('["127.0.0.1:1", "[::1]:2=live/a"]', ["127.0.0.1:1", "[::1]:2=live/a"], None),
     "http": ('"[::1]:8081,merge-window=20"', ["[::1]:8081,merge-window=20"], '["[::1]:8081,merge-window=20"]'),
+    "rtmp": ('["127.0.0.2:1936"]', ["127.0.0.2:1936"], None),
     "rtsp": ('["127.0.0.2:554"]', ["127.0.0.2:554"], None),
     "admin": ('["127.0.0.1:1", "unix:/run/x"]', ["127.0.0.1:1", "unix:/run/x"], None),
     "admin-token-file": ('"/token"', ["/token"], None),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/access/authorize.h"
 #include "daemon/access/rule.h"
 #include "daemon/access/token.h"
 #include "daemon/base/cidr.h"
@@ -185,11 +186,56 @@ static void test_token(void **state) {
     assert_false(token_is_valid("v1.99999999999999999999999.a", "secret", "play", "live/cam", 0));
 }
 
+/* Whether a user's password is wanted before the name of the stream is known. */
+static void test_users_by_path(void **state) {
+    static const struct {
+        const char *rules[3], *path;
+        bool wanted;
+    } cases[] = {
+        {{"publish live/* user"}, "live", true},
+        {{"publish * user=a"}, "live", true},
+        {{"publish live/* user"}, "other", false},
+        {{"publish live/* user"}, "live/x", true},
+        {{"publish live/cam user"}, "live", true},
+        {{"publish live/cam user"}, "live/cam", true},
+        {{"publish live/cam user"}, "live/camera", false},
+        {{"publish live/cam user"}, "li", false},
+        {{"publish liv* user"}, "live", true},
+        {{"publish */cam user"}, "live", true},
+        {{"play live/* user"}, "live", false},
+        {{"publish live/* user,token=k"}, "live", false},
+        {{"publish live/* from 10.0.0.0/8 user"}, "live", false},
+        {{"publish live/* deny"}, "live", false},
+        {{"publish live/cam deny", "publish live/* user"}, "live", true},
+        {{"publish live/cam token=k", "publish live/* user"}, "live", false},
+        {{"publish other/* token=k", "publish live/* user"}, "live", true},
+        {{"publish live/* user", "publish live/* allow"}, "live", true},
+        {{"publish live/cam user", "publish * allow"}, "live", false},
+        {{"publish live/* user"}, "", true},
+    };
+    const struct cidr_address peer = address_of("127.0.0.1");
+    const struct users *users = (const struct users *)&peer; /* it is not looked into */
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rules rules = {0};
+        for (size_t j = 0; j < 3 && cases[i].rules[j]; j++)
+            assert_null(rules_add(&rules, cases[i].rules[j], "here"));
+        const struct authorize access = {.by = {&rules, users, NULL},
+                                         .action = RULE_PUBLISH,
+                                         .stream = {cases[i].path, strlen(cases[i].path)},
+                                         .peer = &peer};
+        assert_int_equal(authorize_wants_user(&access), cases[i].wanted);
+        const struct authorize nobody = {{&rules, NULL, NULL}, RULE_PUBLISH, access.stream, &peer};
+        assert_false(authorize_wants_user(&nobody));
+        rules_clear(&rules);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_prefix), cmocka_unit_test(test_families),      cmocka_unit_test(test_wrong_ranges),
         cmocka_unit_test(test_patterns),    cmocka_unit_test(test_first_decides), cmocka_unit_test(test_wrong_rules),
-        cmocka_unit_test(test_token),
+        cmocka_unit_test(test_token),       cmocka_unit_test(test_users_by_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

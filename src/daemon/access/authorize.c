@@ -35,6 +35,24 @@ enum authorize_verdict authorize_client(const struct authorize *access, const st
     return AUTHORIZE_ASK;
 }
 
+bool authorize_wants_user(const struct authorize *access) {
+    const struct rules *rules = access->by.rules;
+    const struct rule *rule = NULL;
+    bool wants = false, certain = false;
+    if (!access->by.users)
+        return false;
+    if (rules->count == 0)
+        return true;
+    while (!certain && (rule = rules_find_below(rules, rule, access->action, access->stream.text, access->stream.length,
+                                                access->peer, &certain))) {
+        if (rule->ways & ~(unsigned)(RULE_USER | RULE_DENY))
+            return false;
+        wants |= rule->ways & RULE_USER;
+        rule++;
+    }
+    return wants;
+}
+
 bool authorize_query_token(sluice_http_text query, char ret_token[AUTHORIZE_TOKEN]) {
     sluice_http_text value;
     return text_parameter(query, "token", &value) && value.length > 0 &&

@@ -36,6 +36,13 @@ enum authorize_verdict {
 /* @ret_rule: for AUTHORIZE_ASK */
 enum authorize_verdict authorize_client(const struct authorize *access, const struct rule **ret_rule);
 
+/*
+ * Whether a client has to show a user's name and password for whatever stream, where only the path
+ * is known that its name begins with: that of @access. False where a rule that may decide grants
+ * access, or accepts something else.
+ */
+bool authorize_wants_user(const struct authorize *access);
+
 /* The value of "token" in a query, percent-decoded. False where there is none, or one that is too
  * long. */
 bool authorize_query_token(sluice_http_text query, char ret_token[AUTHORIZE_TOKEN]);

@@ -147,6 +147,33 @@ const struct rule *rules_find(const struct rules *rules, enum rule_action action
     return NULL;
 }
 
+/* Whether @pattern may fit names that are @path, or begin with it and a slash. @ret_all: it fits
+ * all of these */
+static bool may_fit(const char *pattern, const char *path, size_t length, bool *ret_all) {
+    size_t begin = strcspn(pattern, "*"), common = begin < length ? begin : length;
+    bool is_whole = pattern[begin] == '\0';
+    *ret_all = strcmp(pattern + begin, "*") == 0 && begin <= length;
+    if (memcmp(pattern, path, common) != 0)
+        return false;
+    if (is_whole && begin == length)
+        return true;
+    if (length == 0 || (!is_whole && begin <= length))
+        return true;
+    if (begin <= length || pattern[length] != '/')
+        return false;
+    *ret_all = strcmp(pattern + length, "/*") == 0;
+    return true;
+}
+
+const struct rule *rules_find_below(const struct rules *rules, const struct rule *from, enum rule_action action,
+                                    const char *path, size_t length, const struct cidr_address *peer,
+                                    bool *ret_certain) {
+    for (const struct rule *rule = from ? from : rules->list; rule < rules->list + rules->count; rule++)
+        if (rule->actions & action && is_from(rule, peer) && may_fit(rule->pattern, path, length, ret_certain))
+            return rule;
+    return NULL;
+}
+
 /* Whether a rule fits all addresses that another one fits. */
 static bool has_addresses(const struct rule *rule, const struct rule *other) {
     struct cidr ranges[RULE_RANGES];

@@ -56,6 +56,14 @@ const struct rule *rules_find(const struct rules *rules, enum rule_action action
                               const struct cidr_address *peer);
 
 /*
+ * The same before the name is known: the first rule that may decide for a stream below @path, from
+ * @from on. @ret_certain: it decides for all of them that no earlier rule has. NULL: none fits
+ */
+const struct rule *rules_find_below(const struct rules *rules, const struct rule *from, enum rule_action action,
+                                    const char *path, size_t length, const struct cidr_address *peer,
+                                    bool *ret_certain);
+
+/*
  * The rules that never decide, since for each action an earlier one fits whatever they fit: calls
  * for each, with the earlier rule of one of its actions.
  */

@@ -78,6 +78,8 @@ static struct json write_body(const struct hook_query *job) {
     json_put_string(&json, "stream", job->stream);
     json_put_string(&json, "protocol", job->protocol);
     json_put_string(&json, "address", job->peer);
+    if (job->query)
+        json_put_string(&json, "query", job->query);
     if (job->event == HOOK_PLAY && job->of_recording)
         json_put_string(&json, "recording", job->recording);
     else if (job->event == HOOK_PLAY)

@@ -2,11 +2,9 @@
 #include "daemon/config/protocol.h"
 #include "daemon/protocols/flv/flv_session.h"
 #include "daemon/protocols/http/http_session.h"
+#include "daemon/protocols/rtmp/rtmp_session.h"
 #include "daemon/protocols/rtsp/rtsp_session.h"
 
 const struct protocol *const protocol_table[] = {
-    &flv_protocol,
-    &http_protocol,
-    &rtsp_protocol,
-    NULL,
+    &flv_protocol, &http_protocol, &rtmp_protocol, &rtsp_protocol, NULL,
 };

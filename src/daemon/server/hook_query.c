@@ -17,11 +17,18 @@ static void answer(struct hook_query *job, bool granted) {
     job->answered(session, granted);
 }
 
+static void free_job(struct hook_query *job) {
+    if (job->query)
+        explicit_bzero(job->query, strlen(job->query));
+    free(job->query);
+    free(job);
+}
+
 /* On the session's thread. */
 static void come_back(struct hook_query *job) {
     if (job->session)
         answer(job, job->granted);
-    free(job);
+    free_job(job);
 }
 
 void hook_query_tick(struct session *session, uint64_t now) {
@@ -51,6 +58,10 @@ int hook_query_start(struct session *session, const struct hook_query_about *que
                                .session = session,
                                .answered = answered};
     memcpy(job->stream, question->stream.text, question->stream.length);
+    if (question->query && *question->query && !(job->query = strdup(question->query))) {
+        free_job(job);
+        return -ENOMEM;
+    }
     if (question->recording)
         snprintf(job->recording, sizeof job->recording, "%s", question->recording);
     memcpy(job->peer, session->peer, sizeof job->peer);
@@ -58,7 +69,7 @@ int hook_query_start(struct session *session, const struct hook_query_about *que
     if (server_ask_hook(worker->server, job))
         return 1;
     session->hook = NULL;
-    free(job);
+    free_job(job);
     return -ESHUTDOWN;
 }
 

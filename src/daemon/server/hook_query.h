@@ -34,6 +34,7 @@ struct hook_query {
     char peer[ADDRESS_TEXT];
     struct cidr_address host; /* the address that is charged for it in the queue */
     const char *protocol;
+    char *query; /* of the client's URL, which may hold a password; NULL: there is none */
     /* of play: not the stream itself, but what was recorded of it: */
     bool of_recording;
     char recording[RECORD_FILE];          /* a file; empty: which there are */
@@ -55,6 +56,7 @@ struct hook_query_about {
     sluice_http_text stream;
     const char *protocol;
     const char *recording; /* one of the stream, empty: which there are; NULL: the stream itself */
+    const char *query;     /* of the client's URL; NULL or empty: there is none */
 };
 
 /*

@@ -153,6 +153,8 @@ const char *publisher_error_text(int error) {
         return "not FLV";
     case -EBADMSG:
         return "malformed RTSP";
+    case -EILSEQ:
+        return "malformed RTMP";
     case -EOPNOTSUPP:
         return "no supported media";
     case -EPROTONOSUPPORT:

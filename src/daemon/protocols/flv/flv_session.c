@@ -208,7 +208,7 @@ static int prepare(struct session *base, const struct handover *handover) {
 
 static void begin(struct session *base) {
     const char *name = publisher_stream_name(of(base)->source.publisher);
-    const struct hook_query_about question = {HOOK_PUBLISH, {name, strlen(name)}, "flv", NULL};
+    const struct hook_query_about question = {HOOK_PUBLISH, {name, strlen(name)}, "flv", NULL, NULL};
     if (hook_query_start(base, &question, on_answered) < 0)
         end(of(base), -ENOMEM);
 }

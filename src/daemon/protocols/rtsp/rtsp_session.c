@@ -341,7 +341,7 @@ static bool ask_hook(struct rtsp_session *session, const sluice_rtsp_message *re
         !stream_name_is_valid(target.name.text, target.name.length) || is_hooked(session, request, target.name))
         return false;
     const struct hook_query_about question = {action_of(request) == RULE_PUBLISH ? HOOK_PUBLISH : HOOK_PLAY,
-                                              target.name, "rtsp", NULL};
+                                              target.name, "rtsp", NULL, NULL};
     int asks = hook_query_start(&session->base, &question, on_answered);
     if (asks < 0)
         rtsp_refuse(session, 503, request->cseq, "out of memory");

@@ -274,7 +274,7 @@ static int give_text(sluice_amf_reader *reader, sluice_cursor *cursor, sluice_am
 }
 
 int amf3_read_value(sluice_amf_reader *reader, sluice_cursor *cursor, sluice_amf_value *value) {
-    uint8_t marker;
+    uint8_t marker = 0;
     if (!cursor_u8(cursor, &marker))
         return -EPROTO;
     switch (marker) {

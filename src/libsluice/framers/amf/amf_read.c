@@ -140,7 +140,7 @@ static int read_empty(sluice_amf_value *value, sluice_amf_type type) {
 }
 
 static int read_value(sluice_amf_reader *reader, sluice_cursor *cursor, sluice_amf_value *value) {
-    uint8_t marker;
+    uint8_t marker = 0;
     if (!cursor_u8(cursor, &marker))
         return -EPROTO;
     switch (marker) {

@@ -1,0 +1,446 @@
+#include "daemon/protocols/rtmp/rtmp_session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/protocols/rtmp/rtmp_session_internal.h"
+#include "daemon/server/hook_query.h"
+#include "daemon/server/server.h"
+#include "shared/rtmp_peer.h"
+
+enum {
+    STEP_MS = 10000,      /* for the handshake, for connect, and then for publish or play */
+    ENDING_MS = 2000,     /* for the last answer to be taken, and the peer to close */
+    WAITING_MOST = 65536, /* bytes that wait while a request is decided */
+    CHUNKS = 256,         /* that one call of the framer reads */
+};
+
+static struct rtmp_session *of(struct session *session) {
+    return (struct rtmp_session *)session;
+}
+
+void rtmp_close(struct rtmp_session *session) {
+    if (session->base.closing)
+        return;
+    session->base.closing = true;
+    hook_query_cancel(&session->base);
+    rtmp_publish_end(session, -ECONNRESET, false);
+    rtmp_play_leave(session, "connection lost");
+    sluice_conn_close(session->base.conn);
+}
+
+/* Everything is sent: the peer sees the end, and may read what came before. */
+static void finish(struct rtmp_session *session) {
+    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0)
+        rtmp_close(session);
+}
+
+static bool has_sent_all(const struct rtmp_session *session) {
+    return sluice_writer_queued(session->writer) == 0 && (!session->player || session->player->count == 0);
+}
+
+void rtmp_end(struct rtmp_session *session) {
+    if (session->base.closing || session->state == RTMP_ENDING)
+        return;
+    hook_query_cancel(&session->base);
+    session->state = RTMP_ENDING;
+    session->active_at = worker_now(session->base.worker);
+    budget_rest(&session->base);
+    sluice_conn_set_need(session->base.conn, 0);
+    sluice_conn_resume(session->base.conn);
+    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    if (has_sent_all(session))
+        finish(session);
+}
+
+/* Whether it takes what comes; else something is decided first. */
+static bool is_reading(const struct rtmp_session *session) {
+    switch (session->state) {
+    case RTMP_HANDSHAKE:
+    case RTMP_CONNECTING:
+    case RTMP_CONNECTED:
+    case RTMP_PUBLISHING:
+    case RTMP_PLAYING:
+        return !session->base.closing;
+    case RTMP_MOVING:
+    case RTMP_ASKING:
+    case RTMP_CLAIMING:
+    case RTMP_ENDING:
+        break;
+    }
+    return false;
+}
+
+/* 1: it is complete, 0, -errno */
+static int take_handshake(struct rtmp_session *session, sluice_chain *chain) {
+    int result = sluice_rtmp_handshake_next(session->handshake, chain);
+    if (result >= 0 && rtmp_handshake_send(session->handshake, session->writer) < 0)
+        result = -ENOMEM;
+    if (result <= 0)
+        return result;
+    sluice_rtmp_handshake_free(session->handshake);
+    session->handshake = NULL;
+    session->state = RTMP_CONNECTING;
+    session->active_at = worker_now(session->base.worker);
+    return 1;
+}
+
+static void take_control(struct rtmp_session *session, const sluice_rtmp_message *message) {
+    sluice_rtmp_control control;
+    if (sluice_rtmp_read_control(message, &control) == 0 && control.event == SLUICE_RTMP_PING_REQUEST)
+        rtmp_answer_event(session, SLUICE_RTMP_PING_RESPONSE, control.value);
+}
+
+static void take_message(struct rtmp_session *session, sluice_rtmp_message *message) {
+    switch (message->type) {
+    case SLUICE_RTMP_COMMAND:
+    case SLUICE_RTMP_COMMAND3:
+        budget_charge_request(&session->base.budget);
+        rtmp_command_handle(session, message);
+        break;
+    case SLUICE_RTMP_USER_CONTROL:
+        take_control(session, message);
+        break;
+    default:
+        if (session->state == RTMP_PUBLISHING)
+            rtmp_publish_message(session, message);
+        break;
+    }
+}
+
+/* 1: something has been taken, 0: there is nothing whole, -errno */
+static int take_one(struct rtmp_session *session, sluice_chain *chain) {
+    sluice_rtmp_message *message;
+    uint32_t sequence;
+    if (session->state == RTMP_HANDSHAKE)
+        return take_handshake(session, chain);
+    if (session->aggregate) {
+        rtmp_publish_go_on(session);
+        return 1;
+    }
+    int result = sluice_rtmp_next(session->framer, chain, &message);
+    if (sluice_rtmp_must_acknowledge(session->framer, &sequence))
+        rtmp_answer_control(session, SLUICE_RTMP_ACKNOWLEDGEMENT, sequence);
+    if (result == 2)
+        budget_charge_request(&session->base.budget);
+    if (result != 1 || session->base.closing)
+        return result;
+    session->messages++;
+    budget_charge(&session->base.budget);
+    take_message(session, message);
+    return 1;
+}
+
+/* The bytes are no RTMP, or more than there may be. */
+static void fail(struct rtmp_session *session, int error) {
+    /* What the framer calls a protocol error would be said of FLV. */
+    error = error == -EPROTO || error == -EPROTONOSUPPORT ? -EILSEQ : error;
+    if (!session->publisher)
+        session_log_refusal(&session->base, 400, publisher_error_text(error));
+    rtmp_play_leave(session, publisher_error_text(error));
+    rtmp_publish_end(session, error, true);
+    rtmp_end(session);
+}
+
+/* What came before a regular end has been taken. */
+static void end_by_peer(struct rtmp_session *session) {
+    bool is_cut = sluice_chain_length(sluice_conn_chain(session->base.conn)) > 0 ||
+                  (session->framer && sluice_rtmp_footprint(session->framer) > 0);
+    rtmp_play_leave(session, "closed by player");
+    rtmp_publish_end(session, is_cut ? -EPIPE : 0, false);
+    rtmp_close(session);
+}
+
+static void set_need(struct rtmp_session *session) {
+    bool in_handshake = session->state == RTMP_HANDSHAKE;
+    sluice_conn_set_need(session->base.conn, in_handshake ? sluice_rtmp_handshake_need(session->handshake)
+                                                          : sluice_rtmp_need(session->framer));
+}
+
+void rtmp_read(struct rtmp_session *session) {
+    struct session *base = &session->base;
+    if (!is_reading(session))
+        return;
+    sluice_chain *chain = sluice_conn_chain(base->conn);
+    int result = 0;
+    budget_begin(base);
+    while (is_reading(session) && !budget_is_spent(&base->budget) && (result = take_one(session, chain)) > 0)
+        ;
+    if (base->closing || session->state == RTMP_ENDING)
+        return;
+    if (result < 0) {
+        fail(session, result);
+    } else if (!is_reading(session)) {
+        budget_rest(base);
+        sluice_conn_set_need(base->conn, 0);
+    } else if (!budget_end(base, chain)) {
+        if (session->peer_ended)
+            end_by_peer(session);
+        else
+            set_need(session);
+    }
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct rtmp_session *session = user;
+    sluice_chain *chain = sluice_conn_chain(conn);
+    if (is_reading(session))
+        rtmp_read(session);
+    else if (session->state == RTMP_ENDING)
+        sluice_chain_skip(chain, SIZE_MAX);
+    else if (sluice_chain_length(chain) > WAITING_MOST)
+        sluice_conn_pause(conn);
+    session_account(&session->base);
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct rtmp_session *session = user;
+    (void)conn;
+    session->peer_ended = true;
+    if (error) {
+        rtmp_close(session);
+        return;
+    }
+    /* A short stream, which may all be there. */
+    if (session->state == RTMP_CLAIMING || (session->state == RTMP_ASKING && session->asked->action == RULE_PUBLISH))
+        return;
+    end_by_peer(session);
+}
+
+static size_t bytes_of(const struct iovec *iov, size_t count) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += iov[i].iov_len;
+    return bytes;
+}
+
+/* Between a player's messages, never inside one, go answers. */
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct rtmp_session *session = user;
+    struct player *player = session->player;
+    (void)conn;
+    size_t rest = player ? player_gather_rest(player, iov, max) : 0;
+    session->gathered_rest = bytes_of(iov, rest);
+    size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
+    session->gathered_text = bytes_of(iov + rest, text);
+    size_t count = rest + text;
+    bool due = player && session->joined && (count > 0 || player->due > 0);
+    if (due && sluice_writer_queued(session->writer) == session->gathered_text)
+        count += player_gather_more(player, iov + count, max - count);
+    return count;
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct rtmp_session *session = user;
+    (void)conn;
+    size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
+    size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
+    /* Also of nothing: the kernel is done with what it gave. */
+    sluice_writer_sent(session->writer, text);
+    /* To the player, what came before the text and behind it is one. */
+    if (session->player)
+        rtmp_play_sent(session, bytes - text);
+    if (session->state == RTMP_ENDING && has_sent_all(session))
+        finish(session);
+    if (session->state == RTMP_MOVING)
+        rtmp_try_migrate(session);
+}
+
+static void discard(struct session *base) {
+    struct rtmp_session *session = of(base);
+    sluice_writer_free(session->writer);
+    sluice_rtmp_handshake_free(session->handshake);
+    sluice_rtmp_free(session->framer);
+    if (session->asked)
+        explicit_bzero(session->asked, sizeof *session->asked);
+    free(session->asked);
+    free(session);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct rtmp_session *session = user;
+    (void)conn;
+    rtmp_publish_end(session, -ESHUTDOWN, false);
+    rtmp_play_leave(session, "server shutting down");
+    rtmp_play_free(session);
+    worker_end_session(&session->base);
+    discard(&session->base);
+}
+
+static const sluice_conn_events events = {
+    .size = sizeof events,
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};
+
+/* A message of a session that does not publish must be whole in time. */
+static bool is_slow(struct rtmp_session *session, uint64_t now) {
+    struct session *base = &session->base;
+    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const struct pace_look look = {
+        .mark = session->messages,
+        .is_open = (sluice_chain_length(chain) > 0 || sluice_rtmp_footprint(session->framer) > 0) &&
+                   is_reading(session) && !budget_has_more(base) && !base->held_up,
+        .most_ms = PACE_MESSAGE_MS,
+    };
+    return pace_is_late(&base->pace, &look, now);
+}
+
+static void give_up(struct rtmp_session *session, const char *reason) {
+    session_log_refusal(&session->base, 408, reason);
+    rtmp_play_leave(session, reason);
+    rtmp_end(session);
+}
+
+static void tick(struct session *base, uint64_t now) {
+    struct rtmp_session *session = of(base);
+    if (base->held_up && session->state != RTMP_ENDING)
+        session->active_at = now;
+    if (base->worker->leaving && (session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING))
+        rtmp_answer_reconnect(session);
+    if (base->closing)
+        return;
+    switch (session->state) {
+    case RTMP_HANDSHAKE:
+    case RTMP_CONNECTING:
+    case RTMP_CONNECTED:
+        if (now - session->active_at >= STEP_MS || session_is_overdue(base) || is_slow(session, now))
+            give_up(session, "request timeout");
+        break;
+    case RTMP_ASKING:
+    case RTMP_CLAIMING:
+        break;
+    case RTMP_PUBLISHING:
+        rtmp_publish_tick(session, now);
+        break;
+    case RTMP_PLAYING:
+        if (is_slow(session, now))
+            give_up(session, "request timeout");
+        else
+            rtmp_play_tick(session, now);
+        break;
+    case RTMP_MOVING:
+    case RTMP_ENDING:
+        if (now - session->active_at >= (session->state == RTMP_MOVING ? STEP_MS : ENDING_MS))
+            rtmp_close(session);
+        break;
+    }
+}
+
+static bool publishes(const struct session *base) {
+    return ((const struct rtmp_session *)base)->publisher;
+}
+
+/* What a message under way holds, and what the stream has pinned. */
+static size_t held(const struct session *base) {
+    const struct rtmp_session *session = (const struct rtmp_session *)base;
+    size_t aggregate = session->aggregate ? session->aggregate->size : 0;
+    return aggregate + sluice_rtmp_footprint(session->framer) + publisher_held(session->publisher);
+}
+
+static void end_all(struct rtmp_session *session, int error) {
+    rtmp_play_leave(session, publisher_error_text(error));
+    rtmp_publish_end(session, error, true);
+    rtmp_end(session);
+}
+
+static void drain(struct session *base) {
+    struct rtmp_session *session = of(base);
+    bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
+    if (session->state == RTMP_MOVING || session->state == RTMP_HANDSHAKE) {
+        rtmp_close(session);
+        return;
+    }
+    if (is_served)
+        rtmp_answer_reconnect(session);
+    if (base->closing)
+        return;
+    if (session->state == RTMP_PLAYING)
+        rtmp_play_drain(session);
+    else
+        end_all(session, -ESHUTDOWN);
+}
+
+/* The framer is not needed any more, and may hold a message. */
+static void evict(struct session *base) {
+    struct rtmp_session *session = of(base);
+    if (session->state == RTMP_MOVING || session->state == RTMP_HANDSHAKE) {
+        rtmp_close(session);
+        return;
+    }
+    if (session->state == RTMP_ENDING)
+        return;
+    if (!session->publisher)
+        session_log_refusal(base, 503, reject_reason(REJECT_MEMORY));
+    end_all(session, -ENOBUFS);
+    sluice_rtmp_free(session->framer);
+    session->framer = NULL;
+}
+
+static void kick(struct session *base, int error) {
+    struct rtmp_session *session = of(base);
+    if (session->state == RTMP_MOVING || session->state == RTMP_HANDSHAKE)
+        rtmp_close(session);
+    else
+        end_all(session, error);
+}
+
+/* The largest tag that any stream may have: which one it is about is not known yet. */
+static uint32_t largest_tag(const struct options *options) {
+    const struct stream_policies *streams = &options->streams;
+    uint64_t most = streams->all.frame_limit;
+    for (size_t i = 0; i < streams->count; i++)
+        if (streams->list[i].field == offsetof(struct stream_policy, frame_limit) &&
+            streams->list[i].value.number > most)
+            most = streams->list[i].value.number;
+    return most < SLUICE_RTMP_MAX_MESSAGE ? (uint32_t)most : SLUICE_RTMP_MAX_MESSAGE;
+}
+
+static int prepare(struct session *base, const struct handover *handover) {
+    struct rtmp_session *session = of(base);
+    const sluice_rtmp_limits limits = {
+        .size = sizeof limits, .message = largest_tag(base->worker->options), .work = CHUNKS};
+    (void)handover;
+    session->state = RTMP_HANDSHAKE;
+    session->active_at = worker_now(base->worker);
+    session->chunk_size = SLUICE_RTMP_DEFAULT_CHUNK;
+    int error = rtmp_handshake_begin(SLUICE_RTMP_SERVER, SLUICE_RTMP_SIMPLE, &session->handshake);
+    return error ? error : sluice_rtmp_new(&limits, &session->framer);
+}
+
+static void begin(struct session *base) {
+    int error = sluice_writer_new(base->conn, RTMP_WRITER, &of(base)->writer);
+    if (!error)
+        return;
+    LOG(LOG_ERROR, "connection refused", {"proto", "rtmp"}, {"reason", strerror(-error)});
+    rtmp_close(of(base));
+}
+
+static const struct session_type rtmp_session_type = {.protocol = "rtmp",
+                                                      .events = &events,
+                                                      .size = sizeof(struct rtmp_session),
+                                                      .prepare = prepare,
+                                                      .begin = begin,
+                                                      .tick = tick,
+                                                      .drain = drain,
+                                                      .kick = kick,
+                                                      .publishes = publishes,
+                                                      .held = held,
+                                                      .evict = evict,
+                                                      .moved = rtmp_migrated,
+                                                      .discard = discard};
+
+const struct protocol rtmp_protocol = {
+    .option = {"rtmp", SETTING_LISTENER, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:1935",
+               .value = "ADDR:PORT[,merge-window=MS]", .expected = "ADDR:PORT, such as 127.0.0.1:1935 or [::1]:1935",
+               .help = "Accept RTMP: publish and play rtmp://HOST/APP/NAME",
+               .text = "The stream is APP/NAME. The merge window (see --merge-window) applies to the "
+                       "players of this listener."},
+    .serves_players = true,
+    .session = &rtmp_session_type,
+};
