@@ -10,6 +10,7 @@
 #include <sluice/http.h>
 #include <sluice/reader.h>
 #include <sluice/resp.h>
+#include <sluice/rtmp.h>
 #include <sluice/rtp_flv.h>
 #include <sluice/rtsp.h>
 #include <sluice/websocket.h>
@@ -286,6 +287,84 @@ static int websocket(torture *t) {
     return through_framer(t, bytes, n, 40, websocket_frames);
 }
 
+/* One end of a handshake sends what it has to send to the other. */
+static int shake(torture *t, store *s, sluice_rtmp_handshake *from, sluice_rtmp_handshake *to) {
+    const uint8_t *bytes;
+    const size_t n = sluice_rtmp_handshake_output(from, &bytes);
+    int error = torture_feed(s->pool, s->chain, bytes, n, 700);
+    sluice_rtmp_handshake_sent(from, n);
+    const int result = error ? error : sluice_rtmp_handshake_next(to, s->chain);
+    torture_show(t, &result, sizeof result);
+    return result;
+}
+
+static int rtmp_handshake(torture *t, store *s) {
+    static const uint8_t random[SLUICE_RTMP_RANDOM_SIZE];
+    const sluice_rtmp_handshake_options options = {.size = sizeof options, .random = random};
+    sluice_rtmp_handshake *client = NULL, *server = NULL;
+    int result = sluice_rtmp_handshake_new(SLUICE_RTMP_CLIENT, &options, &client);
+    if (!result)
+        result = sluice_rtmp_handshake_new(SLUICE_RTMP_SERVER, &options, &server);
+    if (!result)
+        result = shake(t, s, client, server);
+    if (result >= 0)
+        result = shake(t, s, server, client);
+    if (result >= 0)
+        result = shake(t, s, client, server);
+    sluice_rtmp_handshake_free(client);
+    sluice_rtmp_handshake_free(server);
+    return result < 0 ? result : result == 1 ? 0 : -EPROTO;
+}
+
+/* Messages on many chunk streams, in chunks of that size: what the framer keeps has to grow. */
+static int feed_messages(store *s, uint32_t chunk_size, uint32_t first, uint32_t count) {
+    int error = 0;
+    for (uint32_t i = 0; i < count && !error; i++) {
+        const sluice_rtmp_message message = {.type = i % 2 ? SLUICE_RTMP_AUDIO : SLUICE_RTMP_VIDEO,
+                                             .chunk_stream = first + 70 * i,
+                                             .stream = 1,
+                                             .timestamp = i << 24,
+                                             .size = 300 + 400 * i};
+        sluice_rtmp_chunking chunking;
+        sluice_rtmp_chunk chunk;
+        error = sluice_rtmp_chunk_begin(&chunking, &message, chunk_size);
+        while (!error && sluice_rtmp_chunk_next(&chunking, &chunk) == 1) {
+            uint8_t bytes[SLUICE_RTMP_MAX_HEADER + SLUICE_RTMP_DEFAULT_CHUNK] = {0};
+            memcpy(bytes, chunk.header, chunk.header_size);
+            error = torture_feed(s->pool, s->chain, bytes, chunk.header_size + chunk.length, 50);
+        }
+    }
+    return error;
+}
+
+static int rtmp(torture *t) {
+    const sluice_rtmp_limits limits = {.size = sizeof limits, .pieces = 20};
+    store s;
+    sluice_rtmp *rtmp = NULL;
+    sluice_rtmp_message *message;
+    sluice_slice kept = {0};
+    int result = store_open(&s), count = 0;
+    if (!result)
+        result = rtmp_handshake(t, &s);
+    if (!result)
+        result = sluice_rtmp_new(&limits, &rtmp);
+    if (!result)
+        result = feed_messages(&s, SLUICE_RTMP_DEFAULT_CHUNK, 3, 12);
+    while (result >= 0 && (result = sluice_rtmp_next(rtmp, s.chain, &message)) > 0) {
+        if (result == 2)
+            continue;
+        count++;
+        torture_show(t, &message->timestamp, sizeof message->timestamp);
+        torture_show_slice(t, &message->payload);
+        if (count == 1)
+            result = sluice_slice_take(&message->payload, &kept);
+    }
+    torture_show_slice(t, &kept);
+    sluice_slice_release(&kept);
+    sluice_rtmp_free(rtmp);
+    return store_close(&s, result < 0 ? result : count == 12 ? 0 : -EPROTO);
+}
+
 /* ---- FLV to RTP and back ---- */
 
 typedef struct relay {
@@ -379,7 +458,9 @@ static int conversions(torture *t) {
 }
 
 const scenario scenarios_of_memory[] = {
-    {"chains", chains, false},       {"classes", classes, false}, {"reader", reader, false},
-    {"http", http, false},           {"rtsp", rtsp, false},       {"resp", resp, false},
-    {"websocket", websocket, false}, {"flv", conversions, false}, {NULL, NULL, false},
+    {"chains", chains, false},       {"classes", classes, false},
+    {"reader", reader, false},       {"http", http, false},
+    {"rtsp", rtsp, false},           {"resp", resp, false},
+    {"websocket", websocket, false}, {"flv", conversions, false},
+    {"rtmp", rtmp, false},           {NULL, NULL, false},
 };

@@ -20,6 +20,7 @@
 #include <sluice/loop.h>
 #include <sluice/reader.h>
 #include <sluice/resp.h>
+#include <sluice/rtmp.h>
 #include <sluice/rtsp.h>
 #include <sluice/websocket.h>
 
@@ -86,6 +87,7 @@ typedef struct journey {
         sluice_flv *flv;
         sluice_http *http;
         sluice_rtsp *rtsp;
+        sluice_rtmp *rtmp;
         sluice_resp *resp;
         sluice_websocket *websocket;
         sluice_reader *reader;
@@ -340,6 +342,72 @@ static void rtsp_close(journey *j) {
 static void rtsp_goes_anywhere(void **state) {
     (void)state;
     goes_anywhere(&(subject){"RTSP", rtsp_bytes, sizeof rtsp_bytes - 1, rtsp_open, rtsp_read, NULL, NULL, rtsp_close});
+}
+
+/* RTMP: a sound inside a picture, another chunk size, a message that is aborted. */
+
+enum { RTMP_MOST = 1024 };
+
+static size_t rtmp_chunks(sluice_rtmp_chunking *chunking, uint8_t *to, size_t count, uint8_t fill) {
+    sluice_rtmp_chunk chunk;
+    size_t n = 0;
+    for (; count > 0 && sluice_rtmp_chunk_next(chunking, &chunk) == 1; count--) {
+        memcpy(to + n, chunk.header, chunk.header_size);
+        for (uint32_t i = 0; i < chunk.length; i++)
+            to[n + chunk.header_size + i] = (uint8_t)(fill + chunk.offset + i);
+        n += chunk.header_size + chunk.length;
+    }
+    return n;
+}
+
+static size_t rtmp_control(uint8_t *to, uint8_t type, uint32_t value) {
+    const sluice_rtmp_control control = {.type = type, .value = value};
+    return (size_t)sluice_rtmp_write_control(to, &control);
+}
+
+static size_t rtmp_make(uint8_t bytes[RTMP_MOST]) {
+    const sluice_rtmp_message video = {
+        .type = SLUICE_RTMP_VIDEO, .chunk_stream = 6, .stream = 1, .timestamp = 0x1000000, .size = 300};
+    const sluice_rtmp_message audio = {
+        .type = SLUICE_RTMP_AUDIO, .chunk_stream = 400, .stream = 1, .timestamp = 40, .size = 20};
+    sluice_rtmp_chunking picture, sound;
+    assert_int_equal(sluice_rtmp_chunk_begin(&picture, &video, 128), 0);
+    assert_int_equal(sluice_rtmp_chunk_begin(&sound, &audio, 128), 0);
+    size_t n = rtmp_chunks(&picture, bytes, 2, 1);
+    n += rtmp_chunks(&sound, bytes + n, 1, 2);
+    n += rtmp_chunks(&picture, bytes + n, 1, 1);
+    assert_int_equal(sluice_rtmp_chunk_begin(&picture, &video, 128), 0);
+    n += rtmp_chunks(&picture, bytes + n, 1, 3);
+    n += rtmp_control(bytes + n, SLUICE_RTMP_ABORT, 6);
+    n += rtmp_control(bytes + n, SLUICE_RTMP_SET_CHUNK_SIZE, 4096);
+    assert_int_equal(sluice_rtmp_chunk_begin(&picture, &video, 4096), 0);
+    return n + rtmp_chunks(&picture, bytes + n, 1, 4);
+}
+
+static void rtmp_open(journey *j) {
+    assert_int_equal(sluice_rtmp_new(NULL, &j->rtmp), 0);
+}
+
+static void rtmp_read(journey *j) {
+    sluice_rtmp_message *message;
+    int result;
+    while ((result = sluice_rtmp_next(j->rtmp, chain_of(j), &message)) > 0) {
+        say(&j->said, "%u on %u at %u:", message->type, message->chunk_stream, message->timestamp);
+        say_slice(&j->said, &message->payload);
+        say(&j->said, "\n");
+    }
+    assert_int_equal(result, 0);
+}
+
+static void rtmp_close(journey *j) {
+    sluice_rtmp_free(j->rtmp);
+}
+
+static void rtmp_goes_anywhere(void **state) {
+    static uint8_t bytes[RTMP_MOST];
+    const size_t size = rtmp_make(bytes);
+    (void)state;
+    goes_anywhere(&(subject){"RTMP", bytes, size, rtmp_open, rtmp_read, NULL, NULL, rtmp_close});
 }
 
 /* RESP, whole replies. */
@@ -628,10 +696,15 @@ static void readers_may_outlive_their_connection(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flv_goes_anywhere),        cmocka_unit_test(http_goes_anywhere),
-        cmocka_unit_test(rtsp_goes_anywhere),       cmocka_unit_test(resp_goes_anywhere),
-        cmocka_unit_test(bulk_strings_go_anywhere), cmocka_unit_test(websocket_goes_anywhere),
-        cmocka_unit_test(a_reader_goes_anywhere),   cmocka_unit_test(readers_may_outlive_their_connection),
+        cmocka_unit_test(flv_goes_anywhere),
+        cmocka_unit_test(http_goes_anywhere),
+        cmocka_unit_test(rtsp_goes_anywhere),
+        cmocka_unit_test(resp_goes_anywhere),
+        cmocka_unit_test(bulk_strings_go_anywhere),
+        cmocka_unit_test(websocket_goes_anywhere),
+        cmocka_unit_test(rtmp_goes_anywhere),
+        cmocka_unit_test(a_reader_goes_anywhere),
+        cmocka_unit_test(readers_may_outlive_their_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include <sluice/headers.h>
 #include <sluice/reader.h>
 #include <sluice/resp.h>
+#include <sluice/rtmp.h>
 #include <sluice/rtsp.h>
 #include <sluice/websocket.h>
 
@@ -249,6 +250,35 @@ static void websocket_text(void **state) {
     sluice_websocket_free(ws);
 }
 
+static int next_rtmp(run *r, void *framer) {
+    sluice_rtmp_message *message;
+    return sluice_rtmp_next(framer, r->chain, &message);
+}
+
+/* A message of hundreds of chunks, each of which comes in pieces. */
+static void rtmp_chunks(void **state) {
+    run *r = *state;
+    enum { SIZE = 60000, CHUNK = 200 };
+    const sluice_rtmp_message message = {.type = SLUICE_RTMP_VIDEO, .chunk_stream = 6, .stream = 1, .size = SIZE};
+    const sluice_rtmp_control control = {.type = SLUICE_RTMP_SET_CHUNK_SIZE, .value = CHUNK};
+    sluice_rtmp *rtmp;
+    sluice_rtmp_message *set;
+    sluice_rtmp_chunking chunking;
+    sluice_rtmp_chunk chunk;
+    assert_int_equal(sluice_rtmp_new(NULL, &rtmp), 0);
+    const int size = sluice_rtmp_write_control((uint8_t *)r->bytes, &control);
+    http_feed_bytes(r->pool, r->chain, r->bytes, (size_t)size);
+    assert_int_equal(sluice_rtmp_next(rtmp, r->chain, &set), 1);
+    assert_int_equal(sluice_rtmp_chunk_begin(&chunking, &message, CHUNK), 0);
+    while (sluice_rtmp_chunk_next(&chunking, &chunk) == 1) {
+        memcpy(r->bytes + r->length, chunk.header, chunk.header_size);
+        memset(r->bytes + r->length + chunk.header_size, 'x', chunk.length);
+        r->length += chunk.header_size + chunk.length;
+    }
+    feed_all(r, next_rtmp, rtmp);
+    sluice_rtmp_free(rtmp);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(http_heads, set_up, tear_down),
@@ -260,6 +290,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(header_blocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(websocket_text, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rtmp_chunks, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
