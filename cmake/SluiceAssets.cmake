@@ -45,8 +45,7 @@ if(SLUICE_CONSOLE_PLAYER)
 endif()
 
 set(sources "${PROJECT_SOURCE_DIR}/src/daemon/admin")
-set(assets "${sources}/openapi.json" "${sources}/console/console.html" "${sources}/console/console.js"
-    "${sources}/console/console.css")
+file(GLOB assets CONFIGURE_DEPENDS "${sources}/openapi.json" "${sources}/console/*")
 set(definitions "SLUICED_SOURCES=\"${sources}\"")
 if(mpegts_js)
     list(APPEND assets "${mpegts_js}")

@@ -1,5 +1,4 @@
 #include "tools/rtsp_client.h"
-#include "shared/writer_text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -9,28 +8,10 @@
 #include <strings.h>
 
 enum {
-    HEAD_MOST = 8192,
     ALIVE_MS = 25000, /* a session lasts a minute where nothing else is said */
     /* bytes between two messages that belong to none, as some cameras put there */
     SKIP_MOST = 16 * 1024
 };
-
-static const struct {
-    sluice_rtsp_method method;
-    const char *name;
-} methods[] = {
-    {SLUICE_RTSP_OPTIONS, "OPTIONS"},   {SLUICE_RTSP_DESCRIBE, "DESCRIBE"},
-    {SLUICE_RTSP_ANNOUNCE, "ANNOUNCE"}, {SLUICE_RTSP_SETUP, "SETUP"},
-    {SLUICE_RTSP_PLAY, "PLAY"},         {SLUICE_RTSP_RECORD, "RECORD"},
-    {SLUICE_RTSP_TEARDOWN, "TEARDOWN"}, {SLUICE_RTSP_GET_PARAMETER, "GET_PARAMETER"},
-};
-
-static const char *method_name(sluice_rtsp_method method) {
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (methods[i].method == method)
-            return methods[i].name;
-    return "OPTIONS";
-}
 
 void rtsp_client_end(struct rtsp_client *client, int error, const char *reason) {
     if (client->ended)
@@ -38,36 +19,6 @@ void rtsp_client_end(struct rtsp_client *client, int error, const char *reason) 
     client->ended = true;
     client->events->ended(client, error, reason, client->user);
     sluice_conn_close(client->conn);
-}
-
-static int send_request(struct rtsp_client *client) {
-    const struct rtsp_request *asked = &client->asked;
-    const char *method = method_name(asked->method);
-    char buffer[HEAD_MOST];
-    sluice_rtsp_writer request;
-    sluice_rtsp_write_request(&request, buffer, sizeof buffer, method, client->asked_url, ++client->cseq);
-    sluice_rtsp_write_header(&request, "User-Agent", "sluice");
-    if (*client->id)
-        sluice_rtsp_write_header(&request, "Session", "%s", client->id);
-    int error = rtsp_login_write(&client->login, &request, method, client->asked_url);
-    if (asked->method == SLUICE_RTSP_DESCRIBE)
-        sluice_rtsp_write_header(&request, "Accept", "application/sdp");
-    else if (asked->method == SLUICE_RTSP_PLAY || asked->method == SLUICE_RTSP_RECORD)
-        sluice_rtsp_write_header(&request, "Range", "npt=0.000-");
-    else if (asked->method == SLUICE_RTSP_SETUP)
-        sluice_rtsp_write_transport(&request,
-                                    &(sluice_rtsp_transport){.tcp = true,
-                                                             .record = asked->record,
-                                                             .interleaved = {asked->channel, asked->channel + 1},
-                                                             .client_port = {-1, -1},
-                                                             .server_port = {-1, -1}});
-    int length = sluice_rtsp_write_end(&request, asked->body ? "application/sdp" : NULL, asked->body_size);
-    if (!error)
-        error = length < 0 ? length : writer_text(client->writer, buffer, (size_t)length);
-    if (!error && asked->body)
-        error = writer_text(client->writer, asked->body, asked->body_size);
-    explicit_bzero(buffer, sizeof buffer);
-    return error;
 }
 
 __attribute__((format(printf, 3, 4))) static void fail(struct rtsp_client *client, int error, const char *format, ...) {
@@ -79,30 +30,18 @@ __attribute__((format(printf, 3, 4))) static void fail(struct rtsp_client *clien
     rtsp_client_end(client, error, reason);
 }
 
-/* 0, or why it cannot be asked. */
-static int ask(struct rtsp_client *client, const struct rtsp_request *request) {
-    client->asked = *request;
-    client->alive_at = sluice_loop_now(sluice_conn_loop(client->conn));
-    if (snprintf(client->asked_url, sizeof client->asked_url, "%s", request->url) > RTSP_URL)
-        return -EMSGSIZE;
-    client->asked.url = client->asked_url;
-    rtsp_login_begin(&client->login);
-    return send_request(client);
-}
-
 void rtsp_client_ask(struct rtsp_client *client, const struct rtsp_request *request) {
-    int error = ask(client, request);
+    client->alive_at = sluice_loop_now(sluice_conn_loop(client->conn));
+    int error = rtsp_requests_ask(&client->requests, request);
     if (error == -EMSGSIZE)
         rtsp_client_end(client, error, "a request is too long");
     else if (error)
-        fail(client, error, "%s cannot be sent: %s", method_name(request->method), strerror(-error));
+        fail(client, error, "%s cannot be sent: %s", rtsp_requests_method(request->method), strerror(-error));
 }
 
 static void on_challenge(struct rtsp_client *client, const sluice_rtsp_message *reply) {
-    const char *method = method_name(client->asked.method);
-    int error = rtsp_login_take(&client->login, reply);
-    if (!error)
-        error = send_request(client);
+    const char *method = rtsp_requests_method(client->requests.asked.method);
+    int error = rtsp_requests_log_in(&client->requests, reply);
     if (error == -ENOKEY)
         fail(client, error, "%s answered 401: the URL needs a name and a password", method);
     else if (error == -EACCES)
@@ -111,31 +50,17 @@ static void on_challenge(struct rtsp_client *client, const sluice_rtsp_message *
         fail(client, error, "%s answered 401: %s", method, strerror(-error));
 }
 
-/* The session's id. False where it cannot be taken. */
-static bool take_session(struct rtsp_client *client, const sluice_rtsp_message *reply) {
-    sluice_rtsp_session session;
-    int error = sluice_rtsp_read_session(reply, &session);
-    if (error == -ENOENT)
-        return true;
-    if (error || session.id.length >= sizeof client->id)
-        return false;
-    memcpy(client->id, session.id.text, session.id.length);
-    client->id[session.id.length] = '\0';
-    if (session.timeout > 1 && session.timeout * 500u < client->alive_ms)
-        client->alive_ms = session.timeout * 500u;
-    return true;
-}
-
 static void on_good_reply(struct rtsp_client *client, const sluice_rtsp_message *reply) {
-    sluice_rtsp_method asked = client->asked.method;
-    bool keeps = *client->id && (asked == SLUICE_RTSP_GET_PARAMETER || asked == SLUICE_RTSP_OPTIONS);
-    client->asked.method = SLUICE_RTSP_OTHER;
+    sluice_rtsp_method asked = client->requests.asked.method;
+    bool keeps = *client->requests.session && (asked == SLUICE_RTSP_GET_PARAMETER || asked == SLUICE_RTSP_OPTIONS);
     if (asked == SLUICE_RTSP_OPTIONS)
         client->has_get_parameter = sluice_rtsp_public(reply) & SLUICE_RTSP_GET_PARAMETER;
-    if (!take_session(client, reply)) {
+    if (rtsp_requests_answered(&client->requests, reply) < 0) {
         rtsp_client_end(client, -EBADMSG, "malformed Session");
         return;
     }
+    if (client->requests.timeout > 1 && client->requests.timeout * 500u < client->alive_ms)
+        client->alive_ms = client->requests.timeout * 500u;
     if (asked == SLUICE_RTSP_TEARDOWN)
         rtsp_client_end(client, 0, "ended");
     else if (!keeps)
@@ -143,28 +68,21 @@ static void on_good_reply(struct rtsp_client *client, const sluice_rtsp_message 
 }
 
 static void on_reply(struct rtsp_client *client, const sluice_rtsp_message *reply) {
-    /* Some servers forget CSeq. */
-    if (client->asked.method == SLUICE_RTSP_OTHER || (reply->cseq >= 0 && reply->cseq != client->cseq) ||
-        reply->status < 200)
+    if (!rtsp_requests_is_answer(&client->requests, reply))
         return;
-    bool keeps = client->asked.method == SLUICE_RTSP_OPTIONS || client->asked.method == SLUICE_RTSP_GET_PARAMETER;
+    sluice_rtsp_method asked = client->requests.asked.method;
+    bool keeps = asked == SLUICE_RTSP_OPTIONS || asked == SLUICE_RTSP_GET_PARAMETER;
     if (reply->status == 401)
         on_challenge(client, reply);
     else if (reply->status < 300 || (keeps && (reply->status == 405 || reply->status == 501)))
         on_good_reply(client, reply);
     else
-        fail(client, -ECONNREFUSED, "%s answered %u %s", method_name(client->asked.method), reply->status,
+        fail(client, -ECONNREFUSED, "%s answered %u %s", rtsp_requests_method(asked), reply->status,
              sluice_rtsp_reason(reply->status));
 }
 
-/* Servers may send requests, too, as keep-alives. */
-static void on_request(struct rtsp_client *client, const sluice_rtsp_message *request) {
-    sluice_rtsp_writer reply;
-    char buffer[256];
-    bool known = request->method_id == SLUICE_RTSP_OPTIONS || request->method_id == SLUICE_RTSP_GET_PARAMETER;
-    sluice_rtsp_write_reply(&reply, buffer, sizeof buffer, request->cseq < 0 ? 400 : known ? 200 : 501, request->cseq);
-    int length = sluice_rtsp_write_end(&reply, NULL, 0);
-    int error = length < 0 ? length : writer_text(client->writer, buffer, (size_t)length);
+static void answer(struct rtsp_client *client, const sluice_rtsp_message *request) {
+    int error = rtsp_requests_reply(&client->requests, request);
     if (error)
         rtsp_client_end(client, error, "the server asks on and takes no answers");
 }
@@ -177,7 +95,7 @@ static void on_data(sluice_conn *conn, void *user) {
         if (message->kind == SLUICE_RTSP_REPLY)
             on_reply(client, message);
         else if (message->kind == SLUICE_RTSP_REQUEST)
-            on_request(client, message);
+            answer(client, message);
         else
             client->events->frame(client, message, client->user);
     }
@@ -192,7 +110,7 @@ static void on_data(sluice_conn *conn, void *user) {
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct rtsp_client *client = user;
     (void)conn;
-    bool leaving = client->asked.method == SLUICE_RTSP_TEARDOWN;
+    bool leaving = client->requests.asked.method == SLUICE_RTSP_TEARDOWN;
     if (error == -ETIMEDOUT)
         rtsp_client_end(client, leaving ? 0 : error, "nothing has come from the server for too long");
     else
@@ -247,7 +165,7 @@ int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit
     *client = (struct rtsp_client){
         .events = client_events, .user = user, .target = *target, .alive_ms = ALIVE_MS, .ended = true};
     if (*client->target.user)
-        client->login = (struct rtsp_login){.user = client->target.user, .password = client->target.password};
+        client->requests.login = (struct rtsp_login){.user = client->target.user, .password = client->target.password};
     int error = target_url(target, client->url);
     if (!error)
         error = sluice_rtsp_new(&limits, &client->framer);
@@ -261,15 +179,19 @@ int rtsp_client_new(sluice_conn *conn, const struct target *target, size_t limit
     client->ended = false;
     *ret_client = client;
     error = sluice_writer_new(client->conn, limit, &client->writer);
+    client->requests.writer = client->writer;
+    client->requests.agent = "sluice";
+    client->alive_at = sluice_loop_now(sluice_conn_loop(client->conn));
     if (!error)
-        error = ask(client, &(struct rtsp_request){.method = SLUICE_RTSP_OPTIONS, .url = client->url});
+        error = rtsp_requests_ask(&client->requests,
+                                  &(struct rtsp_request){.method = SLUICE_RTSP_OPTIONS, .url = client->url});
     if (error)
         sluice_conn_close(client->conn);
     return 0;
 }
 
 void rtsp_client_tick(struct rtsp_client *client, uint64_t now) {
-    if (client->ended || !*client->id || client->asked.method != SLUICE_RTSP_OTHER ||
+    if (client->ended || !*client->requests.session || client->requests.asked.method != SLUICE_RTSP_OTHER ||
         now - client->alive_at < client->alive_ms)
         return;
     sluice_rtsp_method method = client->has_get_parameter ? SLUICE_RTSP_GET_PARAMETER : SLUICE_RTSP_OPTIONS;
@@ -277,10 +199,5 @@ void rtsp_client_tick(struct rtsp_client *client, uint64_t now) {
 }
 
 void rtsp_client_send_rtcp(struct rtsp_client *client, uint8_t channel, const uint8_t *packet, size_t size) {
-    char frame[SLUICE_RTSP_INTERLEAVED_SIZE + 512];
-    if (size == 0 || size > 512)
-        return;
-    sluice_rtsp_write_interleaved((uint8_t *)frame, channel, (uint16_t)size);
-    memcpy(frame + SLUICE_RTSP_INTERLEAVED_SIZE, packet, size);
-    (void)writer_text(client->writer, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
+    rtsp_requests_send_rtcp(&client->requests, channel, packet, size);
 }

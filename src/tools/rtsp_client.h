@@ -13,8 +13,7 @@
 #include <sluice/sdp.h>
 #include <sluice/writer.h>
 
-#include "shared/rtsp_login.h"
-#include "shared/rtsp_url.h"
+#include "shared/rtsp_requests.h"
 #include "tools/target.h"
 
 struct rtsp_client;
@@ -33,16 +32,6 @@ struct rtsp_client_events {
     void (*closed)(void *user);
 };
 
-/* A request; texts belong to the caller until the answer. */
-struct rtsp_request {
-    sluice_rtsp_method method;
-    const char *url;
-    bool record;      /* SETUP: to publish */
-    uint8_t channel;  /* SETUP: of RTP; the next is RTCP's */
-    const char *body; /* ANNOUNCE: SDP; or NULL */
-    size_t body_size;
-};
-
 struct rtsp_client {
     const struct rtsp_client_events *events;
     void *user;
@@ -50,12 +39,8 @@ struct rtsp_client {
     sluice_rtsp *framer;
     sluice_writer *writer;
     struct target target;
-    struct rtsp_login login;
-    struct rtsp_request asked; /* method SLUICE_RTSP_OTHER: an answer is due to nothing */
-    char asked_url[RTSP_URL + 1];
+    struct rtsp_requests requests;
     char url[RTSP_URL + 1]; /* of the stream */
-    char id[256];           /* of the session; empty before the first SETUP */
-    uint32_t cseq;
     bool has_get_parameter;
     bool ended;
     uint64_t alive_at; /* of the last request */

@@ -111,6 +111,35 @@ class Browser:
         return [entry["message"] for entry in self._command("POST", "/se/log", {"type": "browser"})
                 if entry["level"] in ("SEVERE", "WARNING")]
 
+    def _devtools(self, command, **parameters):
+        return self._command("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def size(self, width=0, height=0, touch=False):
+        """Has the page that size, on a screen that is touched; without a size, the window's."""
+        if width:
+            self._devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        else:
+            self._devtools("Emulation.clearDeviceMetricsOverride")
+        self._devtools("Emulation.setTouchEmulationEnabled", enabled=touch)
+
+    def prefer(self, scheme):
+        """The user's colours: "dark", "light"."""
+        self._devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def allow(self, *permissions):
+        """Pages may do that, and nothing else of what has to be allowed."""
+        self._devtools("Browser.grantPermissions", permissions=permissions)
+
+    def accessible(self):
+        """The nodes of the page as a screen reader has them: (role, name)."""
+        nodes = self._devtools("Accessibility.getFullAXTree")["nodes"]
+        return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+
+    def press(self, keys):
+        """Presses these keys, one after the other, wherever the focus is."""
+        actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._command("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
     def screenshot(self):
         """A PNG, in base64."""
         return self._command("GET", "/screenshot")

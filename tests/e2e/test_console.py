@@ -1,13 +1,15 @@
-"""The console, in a headless Chromium: the table shows what there is, kick works, and the preview plays."""
+"""The console, in a headless Chromium: it shows what there is, kick works, the preview plays; on screens of all sizes."""
 
 import base64
 import json
 import os
 import re
+import shlex
 import tempfile
 import unittest
 
 import browser
+import console_server
 import flv
 import harness
 from camera import Camera
@@ -39,6 +41,24 @@ class ConsoleTest(unittest.TestCase):
     def rows(self, selector):
         return self.browser.run(TEXTS, selector)
 
+    def visible(self, selector):
+        return self.browser.run("return document.querySelector(arguments[0]).offsetParent !== null", selector)
+
+    def attribute(self, selector, name):
+        return self.browser.run("return document.querySelector(arguments[0]).getAttribute(arguments[1])", selector, name)
+
+    def go(self, route):
+        self.browser.run("location.hash = arguments[0]", route)
+
+    def type(self, selector, text):
+        """As if it had been typed there."""
+        self.browser.run("const field = document.querySelector(arguments[0]); field.value = arguments[1];"
+                         "field.dispatchEvent(new Event('input'))", selector, text)
+
+    def choose(self, form):
+        """How the URLs are shown."""
+        self.browser.click("//fieldset[@id='url-forms']//input[@value='%s']" % form)
+
     def test_table(self):
         data, _ = flv.stream(40)
         with Daemon("--player-buffer", "256K", "--gop-size", "64K", "--frame-limit", "64K") as daemon:
@@ -49,7 +69,7 @@ class ConsoleTest(unittest.TestCase):
                 harness.wait_until(lambda: self.rows(stream), "the stream's row")
                 for word in (steady.name, "live", "h264 320x180", "aac", steady.publisher.address):
                     self.assertIn(word, self.text(stream))
-                path = "return document.querySelector(arguments[0] + ' path').getAttribute('d')"
+                path = "return document.querySelector(arguments[0] + ' .spark path').getAttribute('d')"
                 harness.wait_until(lambda: self.browser.run(path, stream).count("L") >= 2, "a plot of some seconds")
                 self.assertEqual(self.text("#players"), "1")
                 harness.wait_until(lambda: any("silent" in row for row in self.rows("#stream-rows tr")),
@@ -92,7 +112,7 @@ class ConsoleTest(unittest.TestCase):
                 body = json.dumps({"url": url, "stream": "live/" + name, **more}).encode()
                 self.assertEqual(daemon.admin("POST", "/api/v1/pulls", body, {"Content-Type": "application/json"})[0], 201)
             harness.wait_until(lambda: self.rows(row % "cam") and "playing" in self.text(row % "cam"), "the API's pull")
-            cells = lambda name: self.rows(row % name + " td")
+            cells = lambda name: self.rows(row % name + " > *")
             self.assertEqual(cells("cam")[:5], ["live/cam", "rtsp", "rtsp://127.0.0.1:%d" % camera.port, "playing", "0"])
             self.assertRegex(cells("cam")[5], r"\A5\d min\Z")
             self.assertEqual(cells("cam")[6:], ["api", "", "remove"])
@@ -117,13 +137,365 @@ class ConsoleTest(unittest.TestCase):
                 self.open(daemon)
                 row = "#stream-rows tr[data-stream='%s']" % steady.name
                 harness.wait_until(lambda: self.rows(row), "the stream's row")
-                for word, wish in (("record", "on"), ("stop recording", "off"), ("record", "on")):
-                    self.browser.click("//tbody[@id='stream-rows']/tr//button[text()='%s']" % word)
+                for wish in ("on", "off", "on"):
+                    self.browser.click("//tbody[@id='stream-rows']/tr//button[text()='record']")
                     harness.wait_until(lambda: daemon.stream(steady.name)["record"] == wish, wish)
                     harness.wait_until(lambda: re.search(r"\b%s\b" % wish, self.text(row + " td:nth-child(5)")),
                                        "the row: " + wish)
+                    pressed = row + " button[aria-pressed=%s]" % ("true" if wish == "on" else "false")
+                    harness.wait_until(lambda: self.rows(pressed) == ["record"], "the button: " + wish)
                 self.assertEqual(self.browser.complaints(), [])
                 steady.go_on()
+
+    def test_urls(self):
+        """There is a URL for each listener, at the host of the page; the commands that are shown work as they are."""
+        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--flv", "127.0.0.1:0")
+        with Daemon(listen=listen) as daemon:
+            self.open(daemon)
+            port = {name: daemon.address(name)[1] for name in ("http", "rtsp", "flv")}
+            cells = lambda name, at: self.rows("#urls tr[data-protocol=%s] td:nth-child(%d) code" % (name, at))
+            harness.wait_until(lambda: cells("http", 2), "the table")
+            self.assertEqual(self.rows("#urls tbody th"), ["HTTP-FLV", "RTSP", "FLV over TCP"])
+            self.type("#url-name", "cameras/door")
+            flv_url = "127.0.0.1:%d/cameras/door.flv" % port["http"]
+            rtsp_url = "rtsp://127.0.0.1:%d/cameras/door" % port["rtsp"]
+            harness.wait_until(lambda: cells("http", 2) == ["http://" + flv_url], "the name")
+            self.assertEqual(cells("http", 3), ["http://" + flv_url, "ws://" + flv_url])
+            self.assertEqual((cells("rtsp", 2), cells("rtsp", 3)), ([rtsp_url], [rtsp_url]))
+            self.assertEqual((cells("flv", 2), cells("flv", 3)), (["tcp://127.0.0.1:%d" % port["flv"]], []))
+            # What is copied is what is shown.
+            self.browser.allow("clipboardReadWrite", "clipboardSanitizedWrite")
+            self.browser.run("window.kept = navigator.clipboard")
+            self.check_copy("rtsp", rtsp_url)
+            # A page by plain HTTP from another host is without it.
+            self.browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+            self.check_copy("http", "http://" + flv_url)
+            self.choose("obs")
+            harness.wait_until(lambda: "Media Source" in self.text("#urls tr[data-protocol=http] td:nth-child(3)"), "the hints")
+            self.choose("ffmpeg")
+            harness.wait_until(lambda: cells("http", 2)[0].startswith("ffmpeg "), "the commands")
+            self.assertEqual(cells("rtsp", 3), ["ffplay -rtsp_transport tcp " + rtsp_url])
+            for name in ("http", "rtsp"):
+                self.run_command(daemon, cells(name, 2)[0])
+            self.assertEqual(self.browser.complaints(), [])
+
+    def check_copy(self, protocol, text):
+        self.browser.click("//tr[@data-protocol='%s']/td[1]//button" % protocol)
+        button = "#urls tr[data-protocol=%s] td:nth-child(2) button" % protocol
+        harness.wait_until(lambda: self.rows(button) == ["copied"], "the copy")
+        paste = "const done = arguments[0]; window.kept.readText().then(done, (error) => done(String(error)))"
+        self.assertEqual(self.browser.run_async(paste), text)
+
+    def run_command(self, daemon, command):
+        """A command that publishes, with a file in the place of FILE."""
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            return
+        media = harness.make_media(ffmpeg, "%s %s -t 60 %s -g 25 %s" % (
+            harness.VIDEO, harness.tone(44100), harness.H264.replace("-g 50", ""), harness.AAC))
+        words = [media if word == "FILE" else word for word in shlex.split(command)]
+        encoder = harness.Ffmpeg(ffmpeg, *words[1:])
+        try:
+            daemon.wait_stream("cameras/door")
+        finally:
+            encoder.kill()
+        harness.wait_until(lambda: not daemon.stream("cameras/door"), "the end of it")
+
+    def test_stream_page(self):
+        """What there is about one stream, and what can be done to it."""
+        with tempfile.TemporaryDirectory() as folder, Daemon("--record", "live/*=" + folder) as daemon:
+            with Steady(daemon) as steady, Player(daemon, steady.name) as player:
+                daemon.wait_player(steady.name, 2)
+                self.open(daemon)
+                harness.wait_until(lambda: self.rows("#stream-rows a"), "the stream's row")
+                self.browser.click("//tbody[@id='stream-rows']//a[text()='%s']" % steady.name)
+                harness.wait_until(lambda: self.visible("#stream-content") and self.rows("#track-rows tr"), "the page")
+                self.assertFalse(self.visible("#overview"))
+                self.assertEqual((self.text("#stream-name"), self.text("#stream-state")), (steady.name, "live"))
+                self.assertIn(steady.publisher.address, self.text("#stream-facts"))
+                tracks = lambda: [row.split("\t") for row in self.rows("#track-rows tr")]
+                self.assertEqual([row[:3] for row in tracks()],
+                                 [["video 0, default", "h264", "320x180, 25 fps"], ["audio 0, default", "aac", ""]])
+                harness.wait_until(lambda: all(re.match(r"[\d.]+\Z", row[3]) and "bit/s" in row[4] for row in tracks()), "rates")
+                # The plot, and what it says.
+                count = lambda name: sum(map(int, self.browser.run(
+                    "return [...document.querySelectorAll('#stream-plots g')].map((bar) => bar.dataset[arguments[0]])", name)))
+                harness.wait_until(lambda: count("frames") > 50 and count("keys") > 1, "bars")
+                self.assertEqual(len(self.rows("#stream-plots g title")), 60)
+                said = self.attribute("#stream-plots svg", "aria-label")
+                self.assertRegex(said, r"\AFrame sizes of the last minute: \d+ frames, mean [\d.]+ \w+, largest 1.5 KiB, \d+ key")
+                # Players with their queues; one of them is kicked.
+                harness.wait_until(lambda: len(self.rows("#stream-player-rows tr")) == 2, "the players")
+                row, = [row for row in self.rows("#stream-player-rows tr") if player.address in row]
+                self.assertRegex(row, r"\d B, \d\.\d s")
+                self.browser.click("//tbody[@id='stream-player-rows']/tr[contains(., '%s')]//button" % player.address)
+                self.browser.accept()
+                player.wait_end()
+                self.assertRegex(self.text("#stream-urls"), re.escape("/%s.flv" % steady.name))
+                steady.go_on()
+                self.check_recordings(daemon, steady)
+                self.browser.click("//div[@id='stream-actions']/button[text()='kick publisher']")
+                self.browser.accept()
+                daemon.wait_log("publisher ended", reason="kicked")
+                steady.abandon()
+            harness.wait_until(lambda: self.visible("#stream-gone"), "the end of the stream")
+            # It is not there, and the page shows it as soon as it is. (That there is none yet is a 404.)
+            self.go("#/streams/live%2Flater")
+            harness.wait_until(lambda: self.text("#stream-name") == "live/later" and self.visible("#stream-gone"), "no stream")
+            with Publisher(daemon, "live/later", "http") as publisher:
+                publisher.send(flv.stream(40)[0])
+                harness.wait_until(lambda: self.visible("#stream-content") and self.text("#stream-state") == "live", "the stream")
+            self.assertEqual([text for text in self.browser.complaints() if "404" not in text], [])
+
+    def check_recordings(self, daemon, steady):
+        """What is recorded is said; a file that is complete has a link, behind which it is."""
+        self.assertRegex(self.text("#recording-state"), r"\Arecording, 1 file, ")
+        self.browser.click("//div[@id='stream-actions']/button[text()='record']")
+        harness.wait_until(lambda: self.rows("#recording-files a"), "the file")
+        self.assertIn("Not recorded: off.", self.text("#recording-state"))
+        link, = self.browser.run("return [...document.querySelectorAll('#recording-files a')].map((link) => link.href)")
+        self.assertTrue(link.startswith("http://127.0.0.1:%d/recordings/%s/" % (daemon.address()[1], steady.name)), link)
+        status, _, body = daemon.request("GET", link[link.index("/recordings"):])
+        self.assertEqual((status, body[:3]), (200, b"FLV"))
+
+    def serve(self, *options):
+        """A daemon, and a server that shows many streams in its place."""
+        daemon = self.enterContext(Daemon(*options))
+        publisher = self.enterContext(Publisher(daemon, "live/one", "http"))
+        publisher.send(flv.stream(40)[0])
+        daemon.wait_stream("live/one", lambda stream: stream["video"] and stream["audio"], "media")
+        return self.enterContext(console_server.Server(daemon))
+
+    def test_many_streams(self):
+        """10,000 streams, of which the page asks for one page: sorted, searched, and turned."""
+        server = self.serve()
+        self.open(server)
+        names = lambda: self.rows("#stream-rows th")
+        harness.wait_until(lambda: len(names()) == 50, "a page")
+        self.assertEqual((names()[0], self.text("#range")), ("live/00000", "1\N{EN DASH}50 of 10,000"))
+        self.assertTrue(self.browser.run("return document.getElementById('previous').disabled"))
+        self.browser.click("//button[@id='next']")
+        harness.wait_until(lambda: names()[0] == "live/00050" and len(names()) == 50, "the next page")
+        self.assertTrue(self.text("#range").startswith("51"))
+        self.browser.click("//button[@id='previous']")
+        harness.wait_until(lambda: names()[0] == "live/00000", "the page before")
+        # Each column, in both directions; what counts most comes first.
+        heads = self.rows("#stream-heads button")
+        self.assertEqual(len(heads), len(console_server.SORTS))
+        for title, sort in (("in", "rate"), ("players", "players"), ("lost", "lost"), ("up", "uptime"), ("media", "media"),
+                            ("state", "state"), ("publisher", "publisher"), ("recording", "recording"), ("stream", "name")):
+            for _ in range(2):
+                self.browser.click("//tr[@id='stream-heads']//button[text()='%s']" % title)
+                order, = self.browser.run("return [...document.querySelectorAll('#stream-heads th')].map((head) =>"
+                                          "head.getAttribute('aria-sort')).filter((order) => order && order !== 'none')")
+                direction = {"ascending": "asc", "descending": "desc"}[order]
+                harness.wait_until(lambda: (server.asked[-1]["sort"], server.asked[-1]["order"]) == (sort, direction), title)
+                if sort in ("rate", "players", "lost"):
+                    best = sorted(server.streams, key=console_server.SORTS[sort], reverse=direction == "desc")
+                    harness.wait_until(lambda: names()[:3] == [one["name"] for one in best[:3]], "the order of " + title)
+        self.type("#search", "live/0999")
+        harness.wait_until(lambda: self.text("#range") == "1\N{EN DASH}10 of 10" and len(names()) == 10, "what was searched")
+        self.type("#search", "none")
+        harness.wait_until(lambda: self.visible("#no-streams"), "nothing")
+        self.assertIn("none", self.text("#no-streams"))
+        # The last page, when there are fewer streams.
+        self.type("#search", "")
+        harness.wait_until(lambda: len(names()) == 50, "all")
+        for _ in range(3):
+            self.browser.click("//button[@id='next']")
+        harness.wait_until(lambda: self.text("#range").startswith("151"), "the fourth page")
+        server.streams = server.streams[:60]
+        harness.wait_until(lambda: len(names()) == 10 and self.text("#range") == "51\N{EN DASH}60 of 60", "the last page")
+        self.assertEqual({query["limit"] for query in server.asked}, {"50"})
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_history(self):
+        """Plots of an hour, with a gap where a worker has not answered, and texts that say the same."""
+        server = self.serve()
+        self.open(server)
+        harness.wait_until(lambda: len(self.rows("#history figure")) == 4, "the plots")
+        self.assertEqual(self.rows("#history figcaption > span:first-child"),
+                         ["Input", "Output", "CPU per worker", "Dropped frames"])
+        said = self.browser.run("return [...document.querySelectorAll('#history svg')].map((svg) => svg.getAttribute('aria-label'))")
+        self.assertEqual(said[0], "Input, 1 h 0 min ago until now: now 4.59 Mbit/s, least 1.00 Mbit/s, most 4.59 Mbit/s")
+        self.assertIn("most 22.95 Mbit/s", said[1])
+        self.assertIn("worker 5 now 60 %", said[2])
+        self.assertIn("of players now 0, least 0, most 7; of publishers now 0", said[3])
+        lines = self.browser.run("return [...document.querySelectorAll('#history svg')].map((svg) =>"
+                                 "[...svg.querySelectorAll('.line')].map((line) => line.getAttribute('d')))")
+        self.assertEqual([len(one) for one in lines], [1, 1, 6, 2])
+        self.assertEqual((lines[0][0].count("M"), lines[0][0].count("L")), (2, 357))
+        self.assertEqual(self.rows("#history .now")[:2], ["4.59 Mbit/s", "22.95 Mbit/s"])
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_other_protocols(self):
+        """RTMP's URLs and what OBS asks for; a protocol that the page does not know; a listener that the page's host is not."""
+        server = self.serve()
+        listener = lambda protocol, address: {"protocol": protocol, "address": address, "stream": None, "merge_window_ms": None}
+        server.config["listeners"] = [listener("srt", "[::]:9999"), listener("rtmp", "0.0.0.0:1935")]
+        server.config["settings"]["rule"] = ["publish live/* allow"]
+        self.open(server)
+        cells = lambda name, at: self.rows("#urls tr[data-protocol=%s] td:nth-child(%d) code" % (name, at))
+        url = "rtmp://127.0.0.1:1935/live/stream"
+        harness.wait_until(lambda: (cells("rtmp", 2), cells("rtmp", 3)) == ([url], [url]), "RTMP")
+        self.assertEqual(self.rows("#urls tbody th"), ["RTMP", "srt"])
+        self.assertEqual(cells("srt", 2), ["srt://127.0.0.1:9999"])
+        self.assertIn("?token=", self.text("#urls"))
+        self.choose("obs")
+        harness.wait_until(lambda: cells("rtmp", 2) == ["rtmp://127.0.0.1:1935/live", "stream"], "server and key")
+        self.choose("ffmpeg")
+        harness.wait_until(lambda: cells("rtmp", 3) == ["ffplay " + url], "a command")
+        self.assertEqual(cells("rtmp", 2), ["ffmpeg -re -i FILE -c copy -f flv " + url])
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_forwards(self):
+        """Those that fail come first, and there are not too many rows."""
+        server = self.serve("--forward", "live/*=http://127.0.0.1:1/copy/*.flv")
+        self.open(server.daemon)
+        harness.wait_until(lambda: self.rows("#forward-rows tr.failing"), "the forward that fails")
+        row = self.rows("#forward-rows tr > *")
+        self.assertEqual(row[:3] + row[4:6] + row[7:], ["live/one", "http://127.0.0.1:1", "http", "0 B", "0", "Connection refused"])
+        one, = server.daemon.api("/api/v1/forwards")["forwards"]
+        forward = dict(one, to="rtmp://127.0.0.1:1935", type="rtmp", state="sending", step=None, failures=0, reason=None,
+                       retry_seconds=None, bytes_sent=2048, frames_dropped=3)
+        server.forwards = [forward] + [dict(forward, id=one["id"] + number, stream="live/two", state="waiting", retry_seconds=1.5,
+                                            failures=4, reason="Connection refused") for number in range(2, 203)]
+        self.open(server)
+        rows = lambda: [row.split("\t") for row in self.rows("#forward-rows tr")]
+        harness.wait_until(lambda: len(rows()) == 200, "the rows, as many as there may be")
+        self.assertEqual(self.text("#more-forwards"), "and 2 more")
+        self.assertEqual(rows()[0], ["live/two", "rtmp://127.0.0.1:1935", "rtmp", "waiting, again in 2 s", "2.0 KiB", "3", "4",
+                                     "Connection refused"])
+        server.forwards = [forward]
+        harness.wait_until(lambda: rows() == [["live/one", "rtmp://127.0.0.1:1935", "rtmp", "sending", "2.0 KiB", "3", "0", ""]],
+                           "one forward")
+        server.forwards = []
+        harness.wait_until(lambda: not self.visible("#forwards"), "none")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def check_narrow(self, page):
+        """Nothing is wider than the screen, and what is touched is large enough for a finger."""
+        self.assertEqual(self.browser.run("return [document.documentElement.scrollWidth, innerWidth]"), [390, 390], page)
+        small = self.browser.run("""
+            return [...document.querySelectorAll('button, a, input:not([type=radio]), fieldset label')]
+              .filter((one) => one.offsetParent !== null && !one.classList.contains('skip'))
+              .map((one) => [one.outerHTML, one.getBoundingClientRect()])
+              .filter(([, box]) => box.width < 44 || box.height < 44).map(([text, box]) => text + ' ' + box.width + 'x' + box.height)""")
+        self.assertEqual(small, [], page)
+
+    def check_sticky(self, rows):
+        """A table that is scrolled shows its first column."""
+        moved = self.browser.run("""
+            const row = document.querySelector(arguments[0]), scroll = row.closest('.scroll');
+            scroll.scrollLeft = 200;
+            const left = (one) => one.getBoundingClientRect().left;
+            return [scroll.scrollLeft, left(row.cells[0]) - left(scroll), left(row.cells[2]) < left(row.cells[0]) +
+                row.cells[0].getBoundingClientRect().width]""", rows)
+        self.assertEqual(moved, [200, 0, True], rows)
+
+    def test_narrow(self):
+        """A telephone of 390 pixels."""
+        with tempfile.TemporaryDirectory() as folder, Daemon("--record", "live/*=" + folder) as daemon:
+            with Publisher(daemon, "live/a-long-name-of-a-camera/behind-the-house", "http") as publisher:
+                publisher.send(flv.stream(40)[0])
+                daemon.wait_stream(publisher.name)
+                with Player(daemon, publisher.name):
+                    daemon.wait_player(publisher.name)
+                    body = json.dumps({"url": "rtsp://127.0.0.1:1/", "stream": "live/pulled"}).encode()
+                    daemon.admin("POST", "/api/v1/pulls", body, {"Content-Type": "application/json"})
+                    self.browser.size(390, 844, touch=True)
+                    self.addCleanup(self.browser.size)
+                    self.open(daemon)
+                    harness.wait_until(lambda: self.rows("#pull-rows tr") and self.rows("#urls code") and
+                                       self.rows("#player-rows tr"), "the page")
+                    self.check_narrow("overview")
+                    for rows in ("#stream-rows tr", "#player-rows tr", "#pull-rows tr"):
+                        self.check_sticky(rows)
+                    # The name of the stream does not fit into a line.
+                    line, high = self.browser.run("const head = document.querySelector('#stream-rows th');"
+                                                  "return [parseFloat(getComputedStyle(head).lineHeight), head.clientHeight]")
+                    self.assertGreater(high, 2 * line)
+                    self.keep_picture("console-phone")
+                    self.choose("ffmpeg")
+                    self.check_narrow("commands")
+                    self.browser.click("//tbody[@id='stream-rows']//a")
+                    harness.wait_until(lambda: self.visible("#stream-content") and self.rows("#stream-player-rows tr"), "the stream")
+                    self.check_narrow("stream")
+                    self.check_sticky("#stream-player-rows tr")
+                    self.assertEqual(self.browser.complaints(), [])
+
+    def test_colours(self):
+        """Dark and light as the user has it; in both, texts can be read (WCAG: a contrast of 4.5)."""
+        self.addCleanup(self.browser.prefer, "light")
+        contrasts = """
+            const parse = (color) => color.match(/[\\d.]+/g).map(Number);
+            const light = (rgb) => rgb.slice(0, 3).map((part) => part / 255)
+              .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+              .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+            const behind = (one) => {
+              for (let at = one; at; at = at.parentElement) {
+                const color = parse(getComputedStyle(at).backgroundColor);
+                if (color.length === 3 || color[3] === 1) return color;
+              }
+              return [255, 255, 255];
+            };
+            const page = light(behind(document.body)), found = [];
+            for (const one of document.querySelectorAll('main *, header *')) {
+              const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+              if (!own || one.offsetParent === null || one.disabled) continue;
+              const [low, high] = [light(parse(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => a - b);
+              if ((high + 0.05) / (low + 0.05) < 4.5) found.push(one.outerHTML);
+            }
+            return [page, found]"""
+        with Daemon("--pull", "rtsp://127.0.0.1:1/x=live/pulled") as daemon, Steady(daemon) as steady:
+            self.open(daemon)
+            harness.wait_until(lambda: self.rows("#stream-rows tr") and self.rows("#pull-rows tr.failing"), "the page")
+            for page in ("#/", "#/streams/" + steady.name.replace("/", "%2F")):
+                self.go(page)
+                harness.wait_until(lambda: self.visible("#stream-content") or self.visible("#stream-rows"), page)
+                for scheme, is_right in (("dark", lambda light: light < 0.1), ("light", lambda light: light > 0.8)):
+                    self.browser.prefer(scheme)
+                    light, unreadable = self.browser.run(contrasts)
+                    self.assertTrue(is_right(light), (scheme, light))
+                    self.assertEqual(unreadable, [], (page, scheme))
+            steady.go_on()
+
+    def test_keyboard_and_screen_reader(self):
+        """Everything that can be used has a name, and can be used by keys."""
+        with Daemon() as daemon, Steady(daemon) as steady:
+            self.open(daemon)
+            harness.wait_until(lambda: self.rows("#stream-rows tr") and self.rows("#urls code"), "the page")
+            for page, what in (("#/", "#stream-rows"), ("#/streams/" + steady.name.replace("/", "%2F"), "#stream-content")):
+                self.go(page)
+                harness.wait_until(lambda: self.visible(what), page)
+                nodes = self.browser.accessible()
+                roles = {role for role, _ in nodes}
+                self.assertLessEqual({"button", "link", "image", "table", "columnheader", "rowheader", "heading", "main"},
+                                     {"image" if role == "img" else role for role in roles}, page)
+                used = ("button", "link", "textbox", "searchbox", "radio", "img", "image", "region", "navigation")
+                self.assertEqual([(role, name) for role, name in nodes if role in used and not name.strip()], [], page)
+                # Those of a table are told from each other.
+                names = [name for role, name in nodes if role == "button"]
+                self.assertEqual(sorted(names), sorted(set(names)), page)
+            self.go("#/")
+            harness.wait_until(lambda: self.visible("#stream-rows"), "the overview")
+            focus = "return [document.activeElement.className, document.activeElement.textContent]"
+            self.browser.run("document.activeElement.blur(); window.getSelection().removeAllRanges(); window.scrollTo(0, 0)")
+            self.browser.run("document.querySelector('#stream-heads th:nth-child(6) button').focus()")
+            self.assertEqual(self.browser.run(focus)[1], "in")
+            self.browser.press("\ue007")
+            harness.wait_until(lambda: self.attribute("#stream-heads th:nth-child(6)", "aria-sort") == "descending", "the order")
+            self.browser.press("\ue004")
+            self.assertEqual(self.browser.run(focus)[1], "players")
+            self.assertNotEqual(self.browser.run("return getComputedStyle(document.activeElement).outlineStyle"), "none")
+            steady.go_on()
+            self.assertEqual(self.browser.complaints(), [])
+
+    def keep_picture(self, name):
+        folder = os.environ.get("SLUICE_TEST_PICTURES")
+        if folder:
+            with open(os.path.join(folder, name + ".png"), "wb") as file:
+                file.write(base64.b64decode(self.browser.screenshot()))
 
     def test_policy(self):
         """Nothing runs in the page but its own scripts, and no other page may frame it."""
@@ -173,10 +545,7 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual((player["protocol"], player["state"], player["frames_dropped"]), ("websocket", "playing", 0))
         # Where a busy machine is late with the first picture, mpegts.js helps it along, and says so.
         self.assertEqual([text for text in self.browser.complaints() if "[StartupStallJumper]" not in text], [])
-        folder = os.environ.get("SLUICE_TEST_PICTURES")
-        if folder:
-            with open(os.path.join(folder, "console.png"), "wb") as file:
-                file.write(base64.b64decode(self.browser.screenshot()))
+        self.keep_picture("console")
         self.browser.click("//button[@id='preview-close']")
         harness.wait_until(lambda: not daemon.api()["players"], "the preview's end")
 

@@ -1,4 +1,4 @@
-"""Streams forwarded by HTTP and RTMP: to another sluiced, to ffmpeg and nginx, to servers that refuse, and to one that does
+"""Streams forwarded by HTTP, RTMP and RTSP: to another sluiced, to ffmpeg and nginx, to servers that refuse, and to one that does
 not read."""
 
 import contextlib
@@ -99,6 +99,9 @@ class ForwardTest(unittest.TestCase):
     def test_ffmpeg_receives_rtmp(self):
         self.check_ffmpeg("rtmp")
 
+    def test_ffmpeg_receives_rtsp(self):
+        self.check_ffmpeg("rtsp")
+
     def check_ffmpeg(self, scheme):
         """A whole stream, to its end: ffmpeg gets each packet of the file, and the metadata."""
         ffmpeg = harness.find_ffmpeg()
@@ -113,8 +116,10 @@ class ForwardTest(unittest.TestCase):
         url = "%s://127.0.0.1:%d/app/in" % (scheme, rtmp_servers.free_port())
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        receiver = harness.Ffmpeg(ffmpeg, "-copyts", "-f", "flv", "-listen", "1", "-i", url, "-map", "0", "-c", "copy", "-f",
-                                  "framemd5", folder.name + "/got", "-f", "ffmetadata", folder.name + "/metadata")
+        self.addCleanup(folder.cleanup)
+        listen = ["-rtsp_flags", "listen"] if scheme == "rtsp" else ["-f", "flv", "-listen", "1"]
+        receiver = harness.Ffmpeg(ffmpeg, *listen, "-i", url, *self.hashes(scheme, folder.name + "/got"), "-f", "ffmetadata",
+                                  folder.name + "/metadata")
         self.addCleanup(receiver.kill)
         # It is tried again until ffmpeg listens.
         daemon = self.daemon("live/x=" + url, options=("--wait", "0"))
@@ -125,19 +130,55 @@ class ForwardTest(unittest.TestCase):
             publisher.send(tag)
         publisher.finish()
         receiver.wait()
-        sent = harness.frame_hashes(ffmpeg, media, folder.name + "/sent")
-        self.addCleanup(sent.kill)
-        sent.wait()
-        lines = {}
-        for name in ("sent", "got"):
-            with open(folder.name + "/" + name, encoding="ascii") as file:
-                lines[name] = [(kind, line.split(",")[-1]) for kind, _, line in harness.packets(file.read())]
+        reader = harness.Ffmpeg(ffmpeg, "-i", media, *self.hashes(scheme, folder.name + "/sent"))
+        self.addCleanup(reader.kill)
+        reader.wait()
         for kind in ("video", "audio"):
-            harness.check_same([line for line in lines["got"] if line[0] == kind],
-                               [line for line in lines["sent"] if line[0] == kind], kind)
+            lines = []
+            for name in ("got", "sent"):
+                with open("%s/%s.%s" % (folder.name, name, kind), encoding="ascii") as file:
+                    lines.append([line.split(",")[4].strip() for _, _, line in harness.packets(file.read())])
+            self.assertGreater(len(lines[0]), 90)
+            harness.check_same(*lines, kind)
         with open(folder.name + "/metadata", encoding="utf-8") as file:
-            self.assertIn("\nmark=1234\n", file.read())
+            self.assertEqual("\nmark=1234\n" in file.read(), scheme != "rtsp")
         self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+
+    def hashes(self, scheme, path):
+        """Of each packet; by RTSP of each picture, since packets differ in form."""
+        form = ["-fps_mode", "passthrough"] if scheme == "rtsp" else ["-c", "copy"]
+        return ["-map", "0:v", *form, "-f", "framemd5", path + ".video", "-map", "0:a", "-c", "copy", "-f", "framemd5",
+                path + ".audio"]
+
+    def test_rtsp_with_a_login(self):
+        """Another sluiced that wants a user, by Digest; a publisher that returns goes on over the same connection."""
+        with open(os.path.join(harness.SOURCE_DIR, "tests", "vectors", "flv-h264-aac.flv"), "rb") as file:
+            tags = flv.parse(file.read())
+        frames = [tag for tag in tags if tag.is_frame]
+        with tempfile.NamedTemporaryFile("w", suffix=".users") as users:
+            self.write(users, "keeper:%s\n" % SECRET)
+            target = Daemon("--wait", "60", "--rtsp-users", users.name, "--rule", "publish * user", "--rule", "play * allow",
+                            listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+        self.addCleanup(target.stop)
+        place = "%s:%d" % target.address("rtsp")
+        with tempfile.NamedTemporaryFile("w", suffix=".forwards") as file:
+            self.write(file, "live/*=rtsp://keeper:%s@%s/copy/*\nlive/*=rtsp://keeper:wrong@%s/another/*\n" % (
+                SECRET, place, place))
+            daemon = self.daemon(options=("--forward-file", file.name, "--wait", "30"))
+        with Player(target, "copy/x") as player:
+            for count in (1, 2):
+                with Publisher(daemon, "live/x", "http") as publisher:
+                    publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
+                    wait_state(daemon, "sending", to="rtsp://" + place)
+                    # A picture is known to be whole when the next one begins.
+                    player.wait(lambda player, most=(len(frames) - 1) * count: len(player.frames) >= most, "the frames")
+                    publisher.finish()
+                daemon.wait_log("publisher ended", count)
+            times = [[tag.timestamp for tag in player.frames if tag.type == kind] for kind in (flv.VIDEO, flv.AUDIO)]
+            self.assertEqual(times, [sorted(one) for one in times])
+        daemon.check_log(1, "forward", state="sending")
+        wait_state(daemon, "waiting", reason="ANNOUNCE answered 401", detail="wrong user or password")
+        self.check_secrets(daemon, daemon.admin("GET", "/metrics")[2].decode())
 
     @unittest.skipUnless(rtmp_servers.has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
     def test_nginx_records(self):
@@ -146,6 +187,7 @@ class ForwardTest(unittest.TestCase):
         large = [flv.video_frame(2000, True, 1, 1500000), flv.video_frame(2040, False, 2, 3000000)]
         frames = [next(source) for _ in range(60)] + large + [flv.video_frame(2080, False, 3, 100)]
         folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
         self.addCleanup(folder.cleanup)
         os.chmod(folder.name, 0o777)
         recording = "max_message 16M; application rec { live on; record all; record_path %s; }" % folder.name

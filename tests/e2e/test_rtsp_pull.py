@@ -594,7 +594,7 @@ class OptionTest(unittest.TestCase):
 
     def test_wrong(self):
         good = "rtsp://u:geheim@127.0.0.1:1/cam=live/x"
-        for arguments in (["--pull", good[:-7]], ["--pull", good.replace("rtsp:", "http:")], ["--pull", good + ",now"],
+        for arguments in (["--pull", good[:-7]], ["--pull", good.replace("rtsp:", "srt:")], ["--pull", good + ",now"],
                           ["--pull", good, "--pull", good], ["--pull-file", self.write(good, 0o644)],
                           ["--pull-file", self.write("\n" + good + "?\n")], ["--pull-file", "/nowhere"]):
             status, _, err = harness.run_daemon(*arguments)

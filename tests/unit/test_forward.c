@@ -22,6 +22,7 @@ static void options_are_read(void **state) {
         {"a/*/b=HTTP://h", "a/*/b", "h", "http://h:80", "http://h", "", "", 80},
         {"*/*=http://h/p", "*/*", "h", "http://h:80", "http://h/p", "", "", 80},
         {"live/*=rtmp://HOST/APP/KEY", "live/*", "HOST", "rtmp://HOST:1935", "rtmp://HOST/APP/KEY", "", "", 1935},
+        {"live/*=rtsp://h/*", "live/*", "h", "rtsp://h:554", "rtsp://h/*", "", "", 554},
         {"x*=http://us*er@h/", "x*", "h", "http://h:80", "http://h/", "us*er", "", 80},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {

@@ -13,6 +13,7 @@
 
 #include "daemon/config/pull_option.h"
 #include "daemon/pull/pull_http.h"
+#include "daemon/pull/pull_rtmp.h"
 #include "daemon/pull/pull_rtsp.h"
 #include "daemon/server/outgoing.h"
 #include "shared/rtsp_login.h"
@@ -176,6 +177,7 @@ static void options_are_read(void **state) {
         {"rtsp://h=x", "rtsp://h", "h", "rtsp://h:554", "", "", "x", 554, false},
         {"HTTP://u:p%3Ap@h/a.flv?b=c=live/x,on-demand", "http://h/a.flv?b=c", "h", "http://h:80", "u", "p:p", "live/x",
          80, true},
+        {"rtmp://u:p@h/app/a/b?c=d=x", "rtmp://h/app/a/b?c=d", "h", "rtmp://h:1935", "u", "p", "x", 1935, false},
         {"http://[::1]:8080?b=x", "http://[::1]:8080?b", "::1", "http://[::1]:8080", "", "", "x", 8080, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -213,6 +215,9 @@ static void wrong_options_are_refused(void **state) {
         "/a=x",
         "https://h/a=x",
         "http:h/a=x",
+        "rtmps://h/a/b=x",
+        "rtmp://h/a=x",
+        "rtmp://h/a/=x",
         "http://h:70000/a=x",
         "rtsps://h/a=x",
         "rtspu://h/a=x",
@@ -408,11 +413,17 @@ static void types_by_scheme(void **state) {
     static const struct {
         const char *url;
         const struct pull_type *type;
-    } rows[] = {{"rtsp://h/x", &pull_rtsp}, {"RtSp:", &pull_rtsp},
-                {"Http:", &pull_http},      {"https://h/x", NULL},
-                {"rtsps://h/x", NULL},      {"rts://h/x", NULL},
-                {"rtmp://h/x", NULL},       {"://h/x", NULL},
-                {"rtsp", &pull_rtsp},       {"", NULL}};
+    } rows[] = {{"rtsp://h/x", &pull_rtsp},
+                {"RtSp:", &pull_rtsp},
+                {"Http:", &pull_http},
+                {"https://h/x", NULL},
+                {"rtmps://h/x", NULL},
+                {"rtsps://h/x", NULL},
+                {"rts://h/x", NULL},
+                {"rtmp://h/x", &pull_rtmp},
+                {"://h/x", NULL},
+                {"rtsp", &pull_rtsp},
+                {"", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_ptr_equal(pull_type_find(rows[i].url, strlen(rows[i].url)), rows[i].type);
 }

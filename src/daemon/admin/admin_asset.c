@@ -14,10 +14,16 @@
             ".hidden asset_" #name "_end\n.global asset_" #name "_end\nasset_" #name "_end:\n"                         \
             ".byte 0\n.popsection\n")
 
+/* The console's scripts, which are modules of the language: one for each concern. */
+#define EACH_SCRIPT(call)                                                                                              \
+    call(api) call(dom) call(format) call(forwards) call(history) call(listeners) call(main) call(players) call(plot)  \
+        call(preview) call(pulls) call(stream_page) call(streams) call(urls)
+
+#define SCRIPT_ASSET(name) ASSET(script_##name, SLUICED_SOURCES "/console/" #name ".js");
 ASSET(openapi, SLUICED_SOURCES "/openapi.json");
 ASSET(page, SLUICED_SOURCES "/console/console.html");
-ASSET(script, SLUICED_SOURCES "/console/console.js");
 ASSET(style, SLUICED_SOURCES "/console/console.css");
+EACH_SCRIPT(SCRIPT_ASSET)
 #ifdef SLUICED_MPEGTS_JS
 ASSET(mpegts, SLUICED_MPEGTS_JS);
 #endif
@@ -30,21 +36,25 @@ static const char policy[] = "default-src 'none'; script-src 'self'; style-src '
                              "media-src 'self' blob:; worker-src 'self' blob:; connect-src 'self' http: ws:; "
                              "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-enum { ASSETS = 5 };
+#define SCRIPT_COUNT(name) +1
+enum { ASSETS = 4 EACH_SCRIPT(SCRIPT_COUNT) };
+
+#define FILE_ROW(path, type, policy, name)                                                                             \
+    { path, type "; charset=utf-8", policy, asset_##name, (size_t)(asset_##name##_end - asset_##name) }
+#define SCRIPT_ROW(name) FILE_ROW("/console/" #name ".js", "text/javascript", NULL, script_##name),
 
 /* The sizes are not constants to the compiler. */
 static const struct admin_asset *all(void) {
     static struct admin_asset assets[ASSETS];
     const struct admin_asset list[ASSETS] = {
         {"/api/v1/openapi.json", "application/json", NULL, asset_openapi, (size_t)(asset_openapi_end - asset_openapi)},
-        {"/", "text/html; charset=utf-8", policy, asset_page, (size_t)(asset_page_end - asset_page)},
-        {"/console.js", "text/javascript; charset=utf-8", NULL, asset_script,
-         (size_t)(asset_script_end - asset_script)},
-        {"/console.css", "text/css; charset=utf-8", NULL, asset_style, (size_t)(asset_style_end - asset_style)},
+        FILE_ROW("/", "text/html", policy, page),
+        FILE_ROW("/console/console.css", "text/css", NULL, style),
+        EACH_SCRIPT(SCRIPT_ROW)
 #ifdef SLUICED_MPEGTS_JS
-        {"/mpegts.js", "text/javascript; charset=utf-8", NULL, asset_mpegts, (size_t)(asset_mpegts_end - asset_mpegts)},
+            FILE_ROW("/mpegts.js", "text/javascript", NULL, mpegts),
 #else
-        {"/mpegts.js", "text/javascript; charset=utf-8", NULL, NULL, 0},
+            {"/mpegts.js", "text/javascript; charset=utf-8", NULL, NULL, 0},
 #endif
     };
     memcpy(assets, list, sizeof list);

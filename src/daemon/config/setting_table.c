@@ -96,9 +96,9 @@ static const struct setting settings[] = {
          "all public addresses without credentials. Any client that reaches the address may then publish and play."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
-     .help = "Fetch URL by RTSP or HTTP-FLV and publish it as NAME",
-     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, or "
-             "http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
+     .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",
+     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, "
+             "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME, or http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
              "whose response is FLV. With on-demand, the stream is fetched only while it has "
              "players. "
              "The last \"=\" ends the URL; on the command line the name may be a word of its own: URL =NAME. A failed "
@@ -123,7 +123,8 @@ static const struct setting settings[] = {
      .help = "Send the streams that match STREAM to URL",
      .text =
          "STREAM is a name, in which * matches any characters. URL is "
-         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, or http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
+         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH (over TCP), or "
+         "http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
          "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
          "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
          "that has a "

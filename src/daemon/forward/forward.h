@@ -40,9 +40,11 @@ struct forward {
     bool is_removed;                 /* it only waits for its job */
     struct forward_session *session; /* NULL without a connection */
     struct rtmp_login login;         /* RTMP: of the attempt */
-    const char *step;                /* of the type's, static, while it negotiates; or NULL */
-    struct stream_totals totals;     /* what was sent over earlier connections */
-    char reason[FORWARD_REASON];     /* why it failed last; empty before that, and when it sends */
+    /* RTSP: the target has offered Digest once: it is not shown the password itself */
+    bool has_digest;
+    const char *step;            /* of the type's, static, while it negotiates; or NULL */
+    struct stream_totals totals; /* what was sent over earlier connections */
+    char reason[FORWARD_REASON]; /* why it failed last; empty before that, and when it sends */
 };
 
 /*

@@ -56,10 +56,11 @@ static void stop_playing(struct forward_session *session, const char *reason) {
     if (!session->joined)
         return;
     session->joined = false;
-    LOG(LOG_INFO, "forward ended", {"stream", player->stream->name}, {"proto", player->protocol},
-        {"peer", session->base.peer}, {"reason", reason}, {"bytes", log_unsigned(player->bytes_sent).text},
-        {"frames", log_unsigned(player->packets_sent).text}, {"sends", log_unsigned(player->sends).text},
-        {"frames_dropped", log_unsigned(player_dropped(player)).text});
+    if (player->begun)
+        LOG(LOG_INFO, "forward ended", {"stream", player->stream->name}, {"proto", player->protocol},
+            {"peer", session->base.peer}, {"reason", reason}, {"bytes", log_unsigned(player->bytes_sent).text},
+            {"frames", log_unsigned(player->packets_sent).text}, {"sends", log_unsigned(player->sends).text},
+            {"frames_dropped", log_unsigned(player_dropped(player)).text});
     stream_remove_player(player->stream, player);
     player_drop(player, DROP_PAUSED);
     player->state = PLAYER_ENDING;
@@ -247,6 +248,8 @@ void forward_session_tick(struct session *base, uint64_t now) {
                              : NULL;
     if (reason)
         forward_session_fail(session, -ETIMEDOUT, "%s", reason);
+    else if (session->joined && session->player->state == PLAYER_ENDING)
+        forward_session_fail(session, -ESTALE, "the tracks have changed");
     else if (type_of(session)->tick)
         type_of(session)->tick(session, now);
 }

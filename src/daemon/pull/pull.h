@@ -13,6 +13,7 @@
 #include "daemon/config/pull_option.h"
 #include "daemon/server/connect.h"
 #include "daemon/server/outgoing.h"
+#include "shared/rtmp_login.h"
 
 enum {
     PULL_REASON = 128,
@@ -46,6 +47,7 @@ struct pull {
     const char *step;        /* of the type's, static, while it negotiates; or NULL */
     /* the camera has offered Digest once: it is not shown the password itself */
     bool has_digest;
+    struct rtmp_login login;  /* of an attempt by RTMP, which takes several connections for it */
     char reason[PULL_REASON]; /* why it failed last; empty before that, and when it plays */
 };
 

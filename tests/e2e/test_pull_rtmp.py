@@ -1,0 +1,260 @@
+"""Streams pulled by RTMP: from nginx, from ffmpeg as a server, and from one by script, which asks for a login or misbehaves."""
+
+import base64
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+import unittest
+
+import flv
+import harness
+from harness import Player
+from rtmp_servers import ffmpeg_server, has_nginx, nginx
+
+LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+REJECT = "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason="
+
+
+def text(value):
+    return struct.pack(">BH", 2, len(value)) + value.encode()
+
+
+def number(value):
+    return struct.pack(">Bd", 0, value)
+
+
+def status(**members):
+    return b"\x03" + b"".join(struct.pack(">H", len(name)) + name.encode() + text(value)
+                              for name, value in members.items()) + b"\0\0\x09"
+
+
+def chunk(kind, payload, stream=0, timestamp=0):
+    """A message of up to 128 bytes in one chunk, of others in several."""
+    parts = [payload[at:at + 128] for at in range(0, len(payload), 128)] or [b""]
+    return (struct.pack(">BI", 3, timestamp << 8)[:4] + struct.pack(">I", len(payload))[1:] + bytes([kind]) +
+            struct.pack("<I", stream) + b"\xc3".join(parts))
+
+
+def command(name, transaction, *values):
+    return chunk(20, text(name) + number(transaction) + b"".join(values))
+
+
+def refusal(description, code="NetConnection.Connect.Rejected"):
+    return command("_error", 1, b"\x05", status(level="error", code=code, description=description))
+
+
+class Script:
+    """A server with the simple handshake. What it answers to connect, and then to each name of a command that it sees, is
+    the test's; the apps that clients named are kept."""
+
+    def __init__(self, test, answer):
+        self.apps, self._answer = [], answer
+        self._peers, self._threads = [], []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.place = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        self._start(self._accept)
+        test.addCleanup(self.close)
+
+    def _start(self, work, *arguments):
+        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._listener.accept()
+                self._peers.append(peer)
+                self._start(self._serve, peer)
+
+    def _read(self, peer, size):
+        data = b""
+        while len(data) < size:
+            part = peer.recv(size - len(data))
+            if not part:
+                raise OSError("ended")
+            data += part
+        return data
+
+    def _serve(self, peer):
+        with peer, contextlib.suppress(OSError):
+            first = self._read(peer, 1537)
+            peer.sendall(b"\x03" + bytes(1536) + first[1:])
+            self._read(peer, 1536)
+            seen = b""
+            for name in (b"connect", b"createStream", b"play"):
+                while text(name.decode()) not in seen or len(seen) < 40:
+                    part = peer.recv(65536)
+                    if not part:
+                        return
+                    seen += part
+                if name == b"connect":
+                    # The headers of further chunks are in it.
+                    app = re.search(rb"app\x02..([^\0]*?)\x00\x08flashVer", seen.replace(b"\xc3", b""), re.DOTALL)
+                    self.apps.append(app.group(1).decode())
+                    answer = self._answer(self.apps[-1])
+                elif name == b"createStream":
+                    answer = command("_result", 4, b"\x05", number(1))
+                else:
+                    answer = command("onStatus", 0, b"\x05", status(level="status", code="NetStream.Play.Start")) + self.media()
+                peer.sendall(answer)
+            while peer.recv(65536):
+                pass
+
+    @staticmethod
+    def media():
+        """A group of pictures, and audio."""
+        tags = [*flv.first_tags(), *(tag for tag, _ in zip(flv.frames(size=1000), range(50)))]
+        return b"".join(chunk(tag.type, tag.payload, 1, tag.timestamp) for tag in tags)
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for peer in list(self._peers):
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+        for thread in list(self._threads):
+            thread.join()
+        for peer in (self._listener, *self._peers):
+            peer.close()
+
+
+def login(user, password):
+    """A server's part of "adobe", as ffmpeg computes a client's."""
+    def encoded(value):
+        return base64.b64encode(hashlib.md5(value.encode()).digest()).decode()
+
+    def answer(app):
+        query = dict(part.split("=", 1) for part in app.partition("?")[2].split("&")) if "?" in app else {}
+        if "authmod" not in query:
+            return refusal("[ AccessManager.Reject ] : [ code=403 need auth; authmod=adobe ] : ")
+        if "response" not in query:
+            return refusal(REJECT + "needauth&user=%s&salt=ab12&challenge=cd34&opaque=cd34" % user)
+        if (query["user"], query["opaque"]) == (user, "cd34") and query["response"] == encoded(
+                encoded(user + "ab12" + password) + "cd34" + query["challenge"]):
+            return command("_result", 1, b"\x05", status(level="status", code="NetConnection.Connect.Success"))
+        return refusal(REJECT + "authfailed&opaque=cd34")
+    return answer
+
+
+class PullRtmpTest(harness.SettledTest):
+    def puller(self, pulls, *options):
+        arguments = [word for name, url in pulls.items() for word in ("--pull", "%s=%s" % (url, name))]
+        return self.start("--wait", "60", "--log-level", "debug", *options, *arguments, listen=LISTEN)
+
+    def folder(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        return folder
+
+    def check_secrets(self, daemon, *secrets):
+        shown = str(daemon.api()) + str(daemon.log()) + str(daemon.admin("GET", "/metrics"))
+        for secret in secrets:
+            self.assertNotIn(secret, shown)
+
+    def ffmpeg(self):
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("no ffmpeg")
+        return ffmpeg, harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 2", harness.H264,
+                                                            harness.AAC]))
+
+    def test_from_ffmpeg(self):
+        """Every packet of a file, by its hash."""
+        ffmpeg, media = self.ffmpeg()
+        folder = self.folder()
+        target = os.path.join(folder, "got")
+        with ffmpeg_server(ffmpeg, "-re", "-i", media, "-c", "copy", target=True, name="live/a?key=quiet") as (url, server):
+            daemon = self.puller({"live/x": url + ",on-demand"})
+            with Player(daemon, "live/x") as player:
+                player.wait(lambda player: player.frames, "frames")
+                server.wait()
+                daemon.wait_log("pull", stream="live/x", state="waiting")
+                with open(target, "wb") as file:
+                    file.write(flv.header() + b"".join(tag.pack() for tag in player.tags))
+        texts = []
+        for name, source in (("sent", media), ("got", target)):
+            reader = harness.Ffmpeg(ffmpeg, "-i", source, "-map", "0", "-c", "copy", "-f", "framemd5",
+                                    os.path.join(folder, name + ".md5"))
+            self.addCleanup(reader.kill)
+            reader.wait()
+            with open(os.path.join(folder, name + ".md5"), encoding="ascii") as file:
+                texts.append(sorted((kind, line.split(",")[-1]) for kind, _, line in harness.packets(file.read())))
+        harness.check_same(texts[1], texts[0])
+        self.check_secrets(daemon, "quiet")
+
+    @unittest.skipUnless(has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
+    def test_from_nginx(self):
+        """Messages in parts of 4096 bytes, none of which is copied; and a server that ends."""
+        ffmpeg, media = self.ffmpeg()
+        with nginx() as url:
+            daemon = self.puller({"live/x": url + "a?key=quiet", "live/none": url.replace("/live/", "/none/") + "a"})
+            publisher = harness.Ffmpeg(ffmpeg, "-re", "-stream_loop", "-1", "-i", media, "-c", "copy", "-f", "flv", url + "a")
+            self.addCleanup(publisher.kill)
+            with Player(daemon, "live/x") as player:
+                player.wait(lambda player: len(player.frames) > 100, "100 frames")
+                times = [frame.timestamp for frame in player.frames]
+                self.assertEqual(times, sorted(times))
+            pull = next(pull for pull in daemon.api()["pulls"] if pull["stream"] == "live/x")
+            place = url.split("/live/")[0]
+            self.assertEqual((pull["type"], pull["from"], pull["state"]), ("rtmp", place, "playing"))
+            source = daemon.stream("live/x")["publisher"]
+            self.assertEqual((source["protocol"], source["address"]), ("rtmp", place.split("//")[1]))
+            self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+            daemon.wait_log("pull", stream="live/none", state="waiting")
+            publisher.kill()
+        daemon.wait_log("pull", stream="live/x", state="waiting")
+        self.check_secrets(daemon, "quiet")
+
+    def test_login(self):
+        """Three connections for one attempt; a wrong password, and none."""
+        server = Script(self, login("viewer", "ge:heim"))
+        daemon = self.puller({"live/x": "rtmp://viewer:ge%%3Aheim@%s/live/a" % server.place,
+                              "live/y": "rtmp://viewer:falsch@%s/live/a" % server.place,
+                              "live/z": "rtmp://%s/live/a" % server.place})
+        with Player(daemon, "live/x") as player:
+            player.wait(lambda player: player.frames, "frames")
+        for name, reason in (("live/y", "the user or the password is wrong"), ("live/z", "a user and a password are required")):
+            line = daemon.wait_log("pull", stream=name, state="waiting")
+            self.assertEqual((line.fields["reason"], line.fields["failures"]), (reason, "1"))
+        self.assertEqual(daemon.log("pull", stream="live/x", state="waiting"), [])
+        self.assertIn("live?authmod=adobe&user=viewer", server.apps)
+        self.check_secrets(daemon, "viewer", "ge:heim", "ge%3Aheim", "falsch", "response=")
+        server.close()
+
+    def test_failures(self):
+        """What a server answers in place of a stream is a state with a reason, and is tried again. None of its text is
+        shown, which may contain the key."""
+        frame = chunk(9, b"\x17\x01\0\0\0" + bytes(200 * 1024), 1)
+        good = command("_result", 1, b"\x05", status(level="status", code="NetConnection.Connect.Success"))
+        answers = {"app": (refusal("no app of live/key", "NetConnection.Connect.InvalidApp"),
+                           "connect refused: NetConnection.Connect.InvalidApp"),
+                   "key": (refusal("", "live/app?quiet"), "connect refused"),
+                   "other": (refusal("[ authmod=llnw ]"), "unknown kind of authentication"),
+                   "again": (refusal(REJECT + "needauth&user=u"), "malformed challenge"),
+                   "loop": (refusal("[ code=403 need auth; authmod=adobe ]"), "the user or the password is wrong"),
+                   "garbage": (b"\xc7" * 3000, "not valid RTMP"),
+                   "missing": (good + command("onStatus", 0, b"\x05", status(level="error", code="NetStream.Play.StreamNotFound")),
+                               "no such stream: NetStream.Play.StreamNotFound"),
+                   "large": (good + frame, "a message is too long"),
+                   "ended": (good + command("onStatus", 0, b"\x05", status(level="status", code="NetStream.Play.Stop")),
+                             "the server has ended the stream")}
+        server = Script(self, lambda app: answers[app.partition("?")[0]][0])
+        daemon = self.puller({"live/" + name: "rtmp://u:geheim@%s/%s/quiet" % (server.place, name) for name in answers},
+                             "--frame-limit", "128K")
+        for name, (_, reason) in answers.items():
+            with self.subTest(name):
+                line = daemon.wait_log("pull", stream="live/" + name, state="waiting")
+                self.assertEqual(": ".join(filter(None, (line.fields["reason"], line.fields.get("detail")))), reason)
+                self.assertEqual(line.fields["failures"], "1")
+        self.check_secrets(daemon, "geheim", "quiet")
+        server.close()
+
+
+if __name__ == "__main__":
+    harness.main()
