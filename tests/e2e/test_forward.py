@@ -12,6 +12,7 @@ import flv
 import harness
 import rtmp_servers
 from harness import Daemon, Player, Publisher, Steady
+from test_upgrade import Upgraded
 
 SECRET = "geheim"
 LISTEN = ("--flv", "127.0.0.1:0=live/x", "--http", "127.0.0.1:0")
@@ -286,6 +287,47 @@ class ForwardTest(unittest.TestCase):
                 self.assertEqual([(forward["target"], forward["state"]) for forward in forwards(daemon)],
                                  [(1, "sending")])
             daemon.check_log(2, "forward", state="sending")
+
+    def test_kicked(self):
+        """A forward is a player: kicked, it comes back after a while; with its stream, too, and it takes no other with it."""
+        target = self.target()
+        daemon = self.daemon("live/*=" + self.url(target, "copy/*.flv"), options=("--wait", "60"))
+        with Player(daemon, "live/x") as player, Publisher(daemon, "live/x", "http") as publisher:
+            publisher.send(self.begin())
+            wait_state(daemon, "sending")
+            target.wait_stream("copy/x")
+            forward, = [one for one in daemon.api()["players"] if one["address"].endswith(":%d" % target.address("http")[1])]
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % forward["id"])[0], 204)
+            wait_state(daemon, "waiting", reason="kicked")
+            wait_state(daemon, "sending", 2)
+            self.assertEqual(daemon.admin("DELETE", "/api/v1/streams/live%2Fx")[0], 204)
+            wait_state(daemon, "waiting", 2, reason="kicked")
+            player.wait_end()
+            daemon.wait_log("publisher ended", reason="kicked")
+
+    def test_upgrade(self):
+        """A publisher that stays with the old process is forwarded by it, one that comes back by the new one."""
+        target = self.target()
+        source = flv.frames(start=2000)
+        with Upgraded("--wait", "60", "--forward", "live/*=" + self.url(target, "copy/*.flv"), listen=LISTEN) as upgraded:
+            daemon = upgraded.daemon
+            with Player(target, "copy/x") as player, Publisher(daemon, "live/x", "http") as publisher:
+                publisher.send(self.begin())
+                player.wait_tags(20)
+                upgraded.upgrade()
+                self.assertEqual(forwards(daemon), [])
+                for _ in range(30):
+                    last = next(source)
+                    publisher.send(last)
+                player.wait_frame(last)
+                publisher.finish()
+                daemon.wait_log("forward removed", reason="end of stream")
+                target.wait_log("publisher ended", stream="copy/x", reason="end of stream")
+                count = len(player.tags)
+                with Publisher(daemon, "live/x", "http") as publisher:
+                    publisher.send(self.begin())
+                    player.wait_tags(count + 20)
+                    self.assertEqual(forward_of(daemon, "live/x")["state"], "sending")
 
     def write(self, file, text):
         file.seek(0)

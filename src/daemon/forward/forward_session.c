@@ -262,10 +262,10 @@ void forward_session_drain(struct session *base) {
 /* As with any other failure, the forward tries again after a while. */
 void forward_session_kick(struct session *base, int error) {
     struct forward_session *session = of(base);
-    if (session->forward)
-        forward_session_fail(session, error, "%s", publisher_error_text(error));
-    else
-        forward_session_close(session);
+    forward_session_fail(session, error, "%s", publisher_error_text(error));
+    /* A stream that is kicked expects its players to leave. */
+    stop_playing(session, publisher_error_text(error));
+    forward_session_close(session);
 }
 
 void forward_session_evict(struct session *base) {
