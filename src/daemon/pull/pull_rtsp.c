@@ -14,16 +14,13 @@
 #include "daemon/pull/pull.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
-#include "shared/rtsp_login.h"
-#include "shared/writer_text.h"
+#include "shared/rtsp_requests.h"
 
 enum {
-    ENDING_MS = 1000,    /* for TEARDOWN to be answered */
-    REPORT_MS = 5000,    /* between receiver reports */
-    WRITER = 64 * 1024,  /* most that waits to be sent */
-    REQUEST = 12 * 1024, /* longest request: the URL comes in it twice */
-    BLOCK = 4096,        /* bytes of those that are received into */
-    SESSION_ID = 255,    /* longest that is taken */
+    ENDING_MS = 1000,   /* for TEARDOWN to be answered */
+    REPORT_MS = 5000,   /* between receiver reports */
+    WRITER = 64 * 1024, /* most that waits to be sent */
+    BLOCK = 4096,       /* bytes of those that are received into */
     /* bytes between two messages that belong to none, as some cameras put there */
     SKIP_MOST = 16 * 1024,
     RTSP_PORT = 554,
@@ -34,16 +31,12 @@ struct pull_rtsp_session {
     struct pull *pull; /* NULL when one has let go of the other: the end */
     sluice_rtsp *framer;
     sluice_writer *writer;
-    struct rtsp_login login;
+    struct rtsp_requests requests;
     struct rtsp_source source;
     struct rtsp_channel channels[SLUICE_SDP_MAX_MEDIA];
-    uint32_t track;           /* that is being set up */
-    sluice_rtsp_method asked; /* what an answer is due to; SLUICE_RTSP_OTHER: to nothing */
-    uint32_t cseq;            /* of the last request */
-    char url[PULL_URL + 1];   /* of that */
+    uint32_t track; /* that is being set up */
     char base_url[PULL_URL + 1];
     char control[PULL_URL + 1]; /* of all media together */
-    char id[SESSION_ID + 1];    /* the camera's; empty before the first SETUP */
     bool has_get_parameter, has_skipped, peer_ended;
     uint64_t reported_at;
     uint64_t left_at; /* when the pull had let go */
@@ -64,65 +57,10 @@ static void close_session(struct pull_rtsp_session *session) {
     sluice_conn_close(session->base.conn);
 }
 
-static const char *method_name(sluice_rtsp_method method) {
-    switch (method) {
-    case SLUICE_RTSP_OPTIONS:
-        return "OPTIONS";
-    case SLUICE_RTSP_DESCRIBE:
-        return "DESCRIBE";
-    case SLUICE_RTSP_SETUP:
-        return "SETUP";
-    case SLUICE_RTSP_PLAY:
-        return "PLAY";
-    case SLUICE_RTSP_TEARDOWN:
-        return "TEARDOWN";
-    default:
-        return "GET_PARAMETER";
-    }
-}
-
-static void write_transport(const struct pull_rtsp_session *session, sluice_rtsp_writer *request) {
-    const struct rtsp_channel *channel = &session->channels[session->track];
-    const sluice_rtsp_transport transport = {
-        .tcp = true,
-        .interleaved = {channel->rtp, channel->rtcp},
-        .client_port = {-1, -1},
-        .server_port = {-1, -1},
-    };
-    sluice_rtsp_write_transport(request, &transport);
-}
-
-/* Sends the request that session->asked and session->url say. */
-static int send_request(struct pull_rtsp_session *session) {
-    char *buffer = malloc(REQUEST);
-    const char *method = method_name(session->asked);
-    sluice_rtsp_writer request;
-    if (!buffer)
-        return -ENOMEM;
-    sluice_rtsp_write_request(&request, buffer, REQUEST, method, session->url, ++session->cseq);
-    sluice_rtsp_write_header(&request, "User-Agent", "sluiced");
-    if (*session->id)
-        sluice_rtsp_write_header(&request, "Session", "%s", session->id);
-    int error = rtsp_login_write(&session->login, &request, method, session->url);
-    if (session->asked == SLUICE_RTSP_DESCRIBE)
-        sluice_rtsp_write_header(&request, "Accept", "application/sdp");
-    else if (session->asked == SLUICE_RTSP_SETUP)
-        write_transport(session, &request);
-    else if (session->asked == SLUICE_RTSP_PLAY)
-        sluice_rtsp_write_header(&request, "Range", "npt=0.000-");
-    int length = sluice_rtsp_write_end(&request, NULL, 0);
-    if (!error)
-        error = length < 0 ? length : writer_text(session->writer, buffer, (size_t)length);
-    explicit_bzero(buffer, REQUEST);
-    free(buffer);
-    return error;
-}
-
 static int ask(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {
-    session->asked = method;
-    snprintf(session->url, sizeof session->url, "%s", url);
-    rtsp_login_begin(&session->login);
-    return send_request(session);
+    const struct rtsp_request request = {
+        .method = method, .url = url, .channel = session->channels[session->track].rtp};
+    return rtsp_requests_ask(&session->requests, &request);
 }
 
 static void let_go(struct pull_rtsp_session *session, int error) {
@@ -130,7 +68,7 @@ static void let_go(struct pull_rtsp_session *session, int error) {
     session->left_at = now_of(session);
     rtsp_source_end(&session->source, error, now_of(session));
     sluice_conn_set_need(session->base.conn, 0);
-    if (session->peer_ended || !*session->id || ask(session, SLUICE_RTSP_TEARDOWN, session->control) < 0)
+    if (session->peer_ended || !*session->requests.session || ask(session, SLUICE_RTSP_TEARDOWN, session->control) < 0)
         close_session(session);
 }
 
@@ -152,7 +90,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct pull_rtsp_session 
 static void ask_or_fail(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {
     int error = ask(session, method, url);
     if (error)
-        fail(session, error, "%s cannot be sent: %s", method_name(method), strerror(-error));
+        fail(session, error, "%s cannot be sent: %s", rtsp_requests_method(method), strerror(-error));
 }
 
 static void leave(struct session *base, int error) {
@@ -170,7 +108,7 @@ static void keep_alive(struct session *base) {
  * channels (SETUP, once for each media), and, when the stream's name is taken, media (PLAY).
  */
 static void ask_next(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {
-    pull_begin_step(session->pull, method_name(method));
+    pull_begin_step(session->pull, rtsp_requests_method(method));
     ask_or_fail(session, method, url);
 }
 
@@ -205,7 +143,7 @@ static void take_base(struct pull_rtsp_session *session, const sluice_rtsp_messa
     if (!base)
         base = sluice_rtsp_find(reply, "Content-Location");
     bool usable = base && read_url(base->value, &target) == 0;
-    snprintf(session->base_url, sizeof session->base_url, "%s", usable ? target.url : session->url);
+    snprintf(session->base_url, sizeof session->base_url, "%s", usable ? target.url : session->requests.asked_url);
 }
 
 static void on_described(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
@@ -224,20 +162,6 @@ static void on_described(struct pull_rtsp_session *session, const sluice_rtsp_me
         fail(session, -EMSGSIZE, "a control URL is too long");
     else
         set_up_track(session);
-}
-
-/* The session's id, and how long it lasts. False where it cannot be taken. */
-static bool take_session(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
-    sluice_rtsp_session header;
-    int error = sluice_rtsp_read_session(reply, &header);
-    if (error == -ENOENT)
-        return true;
-    if (error || header.id.length > SESSION_ID)
-        return false;
-    memcpy(session->id, header.id.text, header.id.length);
-    session->id[header.id.length] = '\0';
-    outgoing_set_timeout(&session->pull->machine, header.timeout);
-    return true;
 }
 
 /* The channels that the camera has chosen; as asked, where it does not say. False where it does not
@@ -271,10 +195,8 @@ static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_messa
     struct pull *pull = session->pull;
     const sluice_http_text name = {pull->option.name, strlen(pull->option.name)};
     uint32_t most = 0;
-    if (!take_session(session, reply)) {
-        fail(session, -EBADMSG, "malformed Session");
-        return;
-    }
+    if (session->requests.timeout > 0)
+        outgoing_set_timeout(&session->pull->machine, session->requests.timeout);
     if (!take_channels(session, reply)) {
         fail(session, -EBADMSG, "the camera does not send over the connection");
         return;
@@ -298,28 +220,28 @@ static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_messa
 }
 
 static void on_challenge(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
-    int error = rtsp_login_take(&session->login, reply);
-    session->pull->has_digest = session->login.has_digest;
-    if (!error) {
+    int error = rtsp_requests_log_in(&session->requests, reply);
+    session->pull->has_digest = session->requests.login.has_digest;
+    if (!error)
         outgoing_step_begun(&session->pull->machine, now_of(session));
-        error = send_request(session);
-    }
     switch (error) {
     case 0:
         break;
     case -ENOKEY:
         fail(session, error, "%s answered 401: the camera needs credentials, and the pull has none for that host",
-             method_name(session->asked));
+             rtsp_requests_method(session->requests.asked.method));
         break;
     case -EACCES:
-        fail(session, error, "%s answered 401: wrong user or password", method_name(session->asked));
+        fail(session, error, "%s answered 401: wrong user or password",
+             rtsp_requests_method(session->requests.asked.method));
         break;
     case -EPROTO:
         fail(session, error, "%s answered 401 with Basic in place of Digest: the password is not shown",
-             method_name(session->asked));
+             rtsp_requests_method(session->requests.asked.method));
         break;
     case -EOPNOTSUPP:
-        fail(session, error, "%s answered 401 without a challenge that is known", method_name(session->asked));
+        fail(session, error, "%s answered 401 without a challenge that is known",
+             rtsp_requests_method(session->requests.asked.method));
         break;
     default:
         fail(session, error, "%s", strerror(-error));
@@ -347,16 +269,19 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
 
 /* The answer to what keeps the session. */
 static void on_alive(struct pull_rtsp_session *session, unsigned status) {
-    if (status >= 400 && session->asked == SLUICE_RTSP_GET_PARAMETER)
+    if (status >= 400 && session->requests.asked.method == SLUICE_RTSP_GET_PARAMETER)
         session->has_get_parameter = false;
-    session->asked = SLUICE_RTSP_OTHER;
+    session->requests.asked.method = SLUICE_RTSP_OTHER;
     if (status == 454)
         fail(session, -ECONNRESET, "the camera has forgotten the session");
 }
 
 static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
-    sluice_rtsp_method asked = session->asked;
-    session->asked = SLUICE_RTSP_OTHER;
+    sluice_rtsp_method asked = session->requests.asked.method;
+    if (rtsp_requests_answered(&session->requests, reply) < 0) {
+        fail(session, -EBADMSG, "malformed Session");
+        return;
+    }
     switch (asked) {
     case SLUICE_RTSP_OPTIONS:
         session->has_get_parameter = sluice_rtsp_public(reply) & SLUICE_RTSP_GET_PARAMETER;
@@ -377,13 +302,12 @@ static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_m
 /* Whether the request that is under way has been repeated with credentials, which the camera has
  * not accepted yet. */
 static bool is_login(const struct pull_rtsp_session *session) {
-    return session->asked != SLUICE_RTSP_OTHER && session->login.answered > 0;
+    return session->requests.asked.method != SLUICE_RTSP_OTHER && session->requests.login.answered > 0;
 }
 
 static void on_reply(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     unsigned status = reply->status;
-    /* Some servers forget CSeq. */
-    if (session->asked == SLUICE_RTSP_OTHER || (reply->cseq >= 0 && reply->cseq != session->cseq) || status < 200)
+    if (!rtsp_requests_is_answer(&session->requests, reply))
         return;
     if (!session->pull)
         close_session(session);
@@ -393,24 +317,18 @@ static void on_reply(struct pull_rtsp_session *session, const sluice_rtsp_messag
         on_alive(session, status);
     else if (status == 301 || status == 302)
         on_redirect(session, reply);
-    else if (status < 300 || (session->asked == SLUICE_RTSP_OPTIONS && (status == 405 || status == 501)))
+    else if (status < 300 ||
+             (session->requests.asked.method == SLUICE_RTSP_OPTIONS && (status == 405 || status == 501)))
         on_good_reply(session, reply);
     else
-        fail(session, -ECONNREFUSED, "%s answered %u %s%s", method_name(session->asked), status,
-             sluice_rtsp_reason(status),
+        fail(session, -ECONNREFUSED, "%s answered %u %s%s", rtsp_requests_method(session->requests.asked.method),
+             status, sluice_rtsp_reason(status),
              status == 403 && is_login(session) ? ": wrong user or password, or no right to that path" : "");
 }
 
 /* Cameras may ask, too: whether somebody is there. */
 static void on_request(struct pull_rtsp_session *session, const sluice_rtsp_message *request) {
-    sluice_rtsp_writer reply;
-    char buffer[256];
-    bool known = request->method_id == SLUICE_RTSP_OPTIONS || request->method_id == SLUICE_RTSP_GET_PARAMETER;
-    unsigned status = request->cseq < 0 ? 400 : known ? 200 : 501;
-    sluice_rtsp_write_reply(&reply, buffer, sizeof buffer, status, request->cseq);
-    sluice_rtsp_write_header(&reply, "Public", "OPTIONS, GET_PARAMETER");
-    int length = sluice_rtsp_write_end(&reply, NULL, 0);
-    int error = length < 0 ? length : writer_text(session->writer, buffer, (size_t)length);
+    int error = rtsp_requests_reply(&session->requests, request);
     if (error)
         fail(session, error, "asks on and takes no answers");
 }
@@ -545,17 +463,13 @@ static const sluice_conn_events events = {
 
 /* Receiver reports of all media. Where there is no room they are lost. */
 static void send_reports(struct pull_rtsp_session *session) {
-    char frame[SLUICE_RTSP_INTERLEAVED_SIZE + RTP_MAX_RECEIVER_REPORT];
-    uint8_t *report = (uint8_t *)frame + SLUICE_RTSP_INTERLEAVED_SIZE;
+    uint8_t report[RTP_MAX_RECEIVER_REPORT];
+    _Static_assert(sizeof report <= RTSP_REQUESTS_RTCP, "a report is one packet");
     for (uint32_t i = 0; i < session->source.media_count; i++) {
         const struct rtsp_channel *channel = &session->channels[i];
-        if (!channel->set_up || !channel->has_rtcp)
-            continue;
-        size_t size = rtp_input_write_report(session->source.input, i, report);
-        if (size == 0)
-            continue;
-        sluice_rtsp_write_interleaved((uint8_t *)frame, channel->rtcp, (uint16_t)size);
-        (void)writer_text(session->writer, frame, SLUICE_RTSP_INTERLEAVED_SIZE + size);
+        if (channel->set_up && channel->has_rtcp)
+            rtsp_requests_send_rtcp(&session->requests, channel->rtcp, report,
+                                    rtp_input_write_report(session->source.input, i, report));
     }
 }
 
@@ -671,10 +585,12 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
      * itself. */
     server_add_connection(pull->worker->server);
     struct pull_rtsp_session *session = of(*ret_session);
-    session->login = login_of(pull);
+    session->requests = (struct rtsp_requests){
+        .agent = "sluiced", .login = login_of(pull), .asked.method = SLUICE_RTSP_OTHER};
     session->pull = pull;
     outgoing_connected(&pull->machine, session->reported_at);
     error = sluice_writer_new(session->base.conn, WRITER, &session->writer);
+    session->requests.writer = session->writer;
     if (error)
         fail(session, error, "%s", strerror(-error));
     else
