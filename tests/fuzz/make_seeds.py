@@ -521,6 +521,48 @@ def rtmp():
         seed("rtmp", name, data, 2 if "chunk-size" in name else 0)
 
 
+def rtmp_client():
+    """What servers answer to a publisher and to a player: in order, refused, asking for a login, and on without end."""
+    def text(value):
+        return b"\2" + struct.pack(">H", len(value)) + value
+
+    def number(value):
+        return b"\0" + struct.pack(">d", value)
+
+    def info(level, code, description=b""):
+        return (b"\5\3\0\5level" + text(level) + b"\0\4code" + text(code) + b"\0\x0bdescription" + text(description)
+                + b"\0\0\x09")
+
+    def command(name, transaction, *values):
+        return rtmp_message(3, 0, 20, text(name) + number(transaction) + b"".join(values), number=0)
+
+    def control(kind, value):
+        return rtmp_message(2, 0, kind, value, number=0)
+
+    connected = (control(5, b"\0\0\0\x40") + control(6, b"\0\0\0\x40\2")
+                 + command(b"_result", 1, info(b"status", b"NetConnection.Connect.Success")) + control(1, b"\0\0\x10\0"))
+    created = command(b"_result", 4, b"\5", number(1))
+    started = {0: command(b"onStatus", 0, info(b"status", b"NetStream.Play.Start")),
+               1: command(b"onStatus", 0, info(b"status", b"NetStream.Publish.Start"))}
+    media = (rtmp_message(5, 0, 18, text(b"|RtmpSampleAccess") + b"\1\0\1\0") + rtmp_message(5, 0, 18, text(b"onMetaData") + b"\5")
+             + rtmp_message(5, 0, 15, b"\0" + text(b"onMetaData") + b"\5") + rtmp_message(6, 40, 9, b"\x17\1\0\0\0frame")
+             + rtmp_message(4, 40, 8, b"\xaf\1abc") + rtmp_message(4, 50, 8, b"")
+             + rtmp_message(6, 60, 22, b"\x08\0\0\3\0\0\5\0\0\0\0\xaf\1a\0\0\0\x0e\x09\0\0\2\0\0\7\0\0\0\0\x17\1\0\0\0\x0d"))
+    ping = control(4, b"\0\6\0\0\0\1")
+    for how in (0, 1):
+        seed("rtmp_client", "runs-%d" % how, connected + created + started[how] + media + ping, how)
+    seed("rtmp_client", "stops", connected + created + media + command(b"onStatus", 0, info(b"status", b"NetStream.Play.Stop")))
+    seed("rtmp_client", "pings", connected + 500 * ping)
+    for name, code, description in (("app", b"NetConnection.Connect.InvalidApp", b""), ("key", b"rtmp://host/live/name?key=1", b""),
+                                    ("name", b"", b"[ code=403 need auth; authmod=adobe ]"),
+                                    ("challenge", b"", b"authmod=adobe : ?reason=needauth&user=u&salt=a&challenge=b&opaque=c"),
+                                    ("long", b"", b"authmod=adobe" + bytes(1100))):
+        seed("rtmp_client", "refused-" + name, command(b"_error", 1, info(b"error", code, description)), 2)
+    seed("rtmp_client", "not-found", connected + created + command(b"onStatus", 0, info(b"error", b"NetStream.Play.StreamNotFound")))
+    seed("rtmp_client", "no-transaction", connected + rtmp_message(3, 0, 20, text(b"onFCPublish")) + created, 1)
+    seed("rtmp_client", "too-long", connected + created + rtmp_message(6, 0, 9, bytes(5000), chunk=4096), 4)
+
+
 def rtmp_handshake():
     """Blocks without digests, and with what the target takes for one, in both places."""
     def signed(key, base):
@@ -552,7 +594,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target
