@@ -295,12 +295,13 @@ class ServerTest(unittest.TestCase):
 
     def test_limits_and_interrupt(self):
         """A live stream ends when enough was seen, or when the user has seen enough."""
-        with Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
+        with Daemon(listen=("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp",
+                            "127.0.0.1:0")) as daemon:
             with harness.Steady(daemon) as steady:
-                host, port = daemon.address("rtsp")
                 # A name may have addresses at which nobody listens: "localhost" is ::1, too.
                 for url in (daemon.url(steady.name).replace("127.0.0.1", "localhost"),
-                            "rtsp://%s:%d/%s" % (host, port, steady.name)):
+                            "rtsp://%s:%d/%s" % (*daemon.address("rtsp"), steady.name),
+                            "rtmp://%s:%d/%s" % (*daemon.address("rtmp"), steady.name)):
                     status, said = summary("--count", 30, url)
                     self.assertEqual((status, sum(track["frames"] for track in said["tracks"])), (0, 30))
                     with tool.Running("sluice-probe", "--frames", "--json", url) as running:
@@ -379,7 +380,8 @@ class RefusalTest(unittest.TestCase):
     """What cannot be had, and wrong usage."""
 
     def test_not_to_be_had(self):
-        with Daemon("--wait", "0", listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
+        with Daemon("--wait", "0", listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp",
+                                           "127.0.0.1:0")) as daemon:
             host, port = daemon.address("rtsp")
             # A port that is taken, where nobody listens.
             nobody = harness.socket.socket()
@@ -388,6 +390,7 @@ class RefusalTest(unittest.TestCase):
             closed = nobody.getsockname()[1]
             for url, words in ((daemon.url("live/none"), "404"),
                                ("rtsp://%s:%d/live/none" % (host, port), "404"),
+                               ("rtmp://%s:%d/live/none" % daemon.address("rtmp"), "no such stream"),
                                ("http://127.0.0.1:%d/a.flv" % closed, "refused"),
                                ("http://%s:%d/a.flv" % (host, port), "501"),
                                ("/nowhere/none.flv", "No such file"),

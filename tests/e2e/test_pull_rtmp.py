@@ -14,7 +14,7 @@ import unittest
 
 import flv
 import harness
-from harness import Player
+from harness import Daemon, Player, Publisher
 from rtmp_servers import ffmpeg_server, has_nginx, nginx
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
@@ -163,6 +163,31 @@ class PullRtmpTest(harness.SettledTest):
             self.skipTest("no ffmpeg")
         return ffmpeg, harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 2", harness.H264,
                                                             harness.AAC]))
+
+    def test_from_another_sluiced(self):
+        """With a user, a password and a query, which nothing shows; the same tags, none of them copied; players stay when it
+        ends."""
+        users = os.path.join(self.folder(), "users")
+        with open(users, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("viewer:ge:heim\n")
+        origin = Daemon("--wait", "60", "--rtsp-users", users, "--rule", "publish * allow", "--rule", "play * user",
+                        listen=(*LISTEN, "--rtmp", "127.0.0.1:0"))
+        self.addCleanup(origin.kill)
+        place = "%s:%d" % origin.address("rtmp")
+        daemon = self.puller({"live/x": "rtmp://viewer:ge%%3Aheim@%s/live/a?key=quiet" % place,
+                              "live/y": "rtmp://viewer:falsch@%s/live/a" % place})
+        data, tags = flv.stream(200)
+        with Player(daemon, "live/x") as player, Publisher(origin, "live/a", "http") as publisher:
+            publisher.send(data)
+            player.wait_frame(tags[-1])
+            begin = tags.index(player.frames[0])
+            self.assertEqual(player.frames, [tag for tag in tags[begin:] if tag.is_frame])
+            daemon.wait_log("pull", stream="live/y", state="waiting", reason="the user or the password is wrong")
+            origin.kill()
+            daemon.wait_log("pull", stream="live/x", state="waiting")
+            self.assertEqual(daemon.log("player ended"), [])
+        self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+        self.check_secrets(daemon, "viewer", "ge:heim", "ge%3Aheim", "quiet", "falsch")
 
     def test_from_ffmpeg(self):
         """Every packet of a file, by its hash."""

@@ -1,5 +1,6 @@
 """sluice-push: what it publishes arrives, what it plays is checked, and what it says of both is true."""
 
+import itertools
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from harness import Daemon, Player
 
 # Of H.264 with B frames and AAC: RTP takes nothing made up.
 REAL = os.path.join(harness.SOURCE_DIR, "tests", "vectors", "flv-h264-aac.flv")
-ALL = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+ALL = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
 
 
 def push(*arguments, **options):
@@ -96,29 +97,34 @@ class PublishTest(Media):
                 harness.check_same(player.frames[:100], (frames + again)[:100], "frames")
             daemon.blocks_settled()
 
-    def test_rtsp(self):
-        """By RTSP, with a login; every frame is the file's."""
+    def test_logins(self):
+        """By RTSP and RTMP, with a login; every frame is the file's."""
         with tempfile.NamedTemporaryFile("w") as users:
             users.write("eve:secret\n")
             users.flush()
             with Daemon("--rtsp-users", users.name, "--rule", "publish * user", "--rule", "play * allow",
                         listen=ALL) as daemon:
-                url = url_of(daemon, "rtsp", "live/a").replace("rtsp://", "rtsp://eve:%s@")
-                with open(REAL, "rb") as file:
-                    tags = flv.parse(file.read())
-                with Player(daemon, "live/a") as player:
-                    self.served(push("--rate", 2, REAL, url % "secret"), 1)
-                    for kind, header in ((flv.VIDEO, 5), (flv.AUDIO, 2)):
-                        frames = [tag.payload[header:] for tag in tags if tag.is_frame and tag.type == kind]
-
-                        def played(player, kind=kind, header=header):
-                            return [tag.payload[header:] for tag in player.tags if tag.is_frame and tag.type == kind]
-                        player.wait(lambda player: len(played(player)) == len(frames), "the frames")
-                        harness.check_same(played(player), frames, "frames")
-                status, said = push("--retries", 0, REAL, url % "wrong")
-                self.assertEqual(status, 1)
-                self.assertIn("wrong name or password", said["failures"][0])
+                for protocol, refusal in (("rtsp", "wrong name or password"), ("rtmp", "the user or the password is wrong")):
+                    with self.subTest(protocol):
+                        self.log_in(daemon, protocol, refusal)
                 daemon.blocks_settled()
+
+    def log_in(self, daemon, protocol, refusal):
+        url = url_of(daemon, protocol, "live/" + protocol).replace("://", "://eve:%s@")
+        with open(REAL, "rb") as file:
+            tags = flv.parse(file.read())
+        with Player(daemon, "live/" + protocol) as player:
+            self.served(push("--rate", 2, REAL, url % "secret"), 1)
+            for kind, header in ((flv.VIDEO, 5), (flv.AUDIO, 2)):
+                frames = [tag.payload[header:] for tag in tags if tag.is_frame and tag.type == kind]
+
+                def played(player, kind=kind, header=header):
+                    return [tag.payload[header:] for tag in player.tags if tag.is_frame and tag.type == kind]
+                player.wait(lambda player: len(played(player)) == len(frames), "the frames")
+                harness.check_same(played(player), frames, "frames")
+        status, said = push("--retries", 0, REAL, url % "wrong")
+        self.assertEqual(status, 1)
+        self.assertIn(refusal, said["failures"][0])
 
     def test_names(self):
         """Streams are numbered, where it is said or behind the name."""
@@ -141,17 +147,16 @@ class PlayTest(Media):
 
     def test_all_pairs(self):
         with Daemon(listen=ALL) as daemon:
-            for publish in ("http", "rtsp"):
-                for protocol in ("http", "rtsp"):
-                    with self.subTest(publish=publish, play=protocol):
-                        name = "%s%s/%%d" % (publish, protocol)
-                        result = push_until(lambda: are_playing(daemon, 4, 80), "players", "-n", 2, "--players", 4,
-                                            "--rate", 3, "--loop", "--ramp", "0.2", "--play", url_of(daemon, protocol, name),
-                                            REAL, url_of(daemon, publish, name))
-                        said = self.served(result, 2, 4)
-                        self.assertEqual(said["players"]["startup_ms"]["samples"], 4)
-                        self.assertGreater(said["players"]["latency_ms"]["samples"], 100)
-                        self.assertGreater(said["publishers"]["tags"], 2 * 80)
+            for publish, protocol in itertools.product(("http", "rtsp", "rtmp"), repeat=2):
+                with self.subTest(publish=publish, play=protocol):
+                    name = "%s%s/%%d" % (publish, protocol)
+                    result = push_until(lambda: are_playing(daemon, 4, 80), "players", "-n", 2, "--players", 4,
+                                        "--rate", 3, "--loop", "--ramp", "0.2", "--play", url_of(daemon, protocol, name),
+                                        REAL, url_of(daemon, publish, name))
+                    said = self.served(result, 2, 4)
+                    self.assertEqual(said["players"]["startup_ms"]["samples"], 4)
+                    self.assertGreater(said["players"]["latency_ms"]["samples"], 100)
+                    self.assertGreater(said["publishers"]["tags"], 2 * 80)
             daemon.blocks_settled()
 
     def test_stalled(self):
@@ -172,7 +177,7 @@ class PlayTest(Media):
     def test_others_streams(self):
         """Without publishers of its own: -n 0."""
         with Daemon(listen=ALL) as daemon, harness.Steady(daemon) as steady:
-            for protocol in ("http", "rtsp"):
+            for protocol in ("http", "rtsp", "rtmp"):
                 # The one beside is there too.
                 status, said = push_until(lambda: are_playing(daemon, 4, 30), "players", "-n", 0, "--players", 3,
                                           "--ramp", "0", url_of(daemon, protocol, steady.name))
@@ -262,9 +267,9 @@ class FindingTest(Media):
 
     def test_taken_name(self):
         """A second publisher of a name is refused, and says by whom and how."""
-        with Daemon(listen=("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")) as daemon:
+        with Daemon(listen=("--flv", "127.0.0.1:0=live/a", *ALL[2:])) as daemon:
             with harness.Steady(daemon, name="live/a"):
-                for protocol, words in (("http", "409"), ("rtsp", "403")):
+                for protocol, words in (("http", "409"), ("rtsp", "403"), ("rtmp", "publish refused: NetStream.Publish.")):
                     status, said = push("--retries", 0, REAL, url_of(daemon, protocol, "live/a"))
                     self.assertEqual((status, said["publishers"]["failed"]), (1, 1))
                     self.assertIn(words, said["failures"][0])
@@ -307,9 +312,9 @@ class FindingTest(Media):
         # A port that is taken, where nobody listens.
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            for scheme in ("flv", "http", "rtsp"):
+            for scheme in ("flv", "http", "rtsp", "rtmp"):
                 status, said = push("-n", 2, "--retries", 0, "--ramp", 0, self.file,
-                                    "%s://127.0.0.1:%d/a" % (scheme, nobody.getsockname()[1]))
+                                    "%s://127.0.0.1:%d/live/a" % (scheme, nobody.getsockname()[1]))
                 self.assertEqual((status, said["publishers"]["failed"]), (1, 2))
                 self.assertIn("refused", said["failures"][0])
 
