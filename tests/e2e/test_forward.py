@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 import unittest
 
 import flv
@@ -41,6 +42,15 @@ class Target:
 
     def url(self, path=""):
         return "http://127.0.0.1:%d/%s" % (self.port, path)
+
+    def say_to_all(self, data):
+        """Whoever connects is sent this, and nothing more."""
+        def serve():
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                while True:
+                    peer, _ = self.listener.accept()
+                    stack.enter_context(peer).sendall(data)
+        threading.Thread(target=serve, daemon=True).start()
 
     def accept(self):
         """(the connection, a request's head)"""
@@ -152,33 +162,42 @@ class ForwardTest(unittest.TestCase):
                 path + ".audio"]
 
     def test_rtsp_with_a_login(self):
-        """Another sluiced that wants a user, by Digest; a publisher that returns goes on over the same connection."""
+        """Digest."""
+        self.check_login("rtsp", "ANNOUNCE answered 401: wrong user or password")
+
+    def test_rtmp_with_a_login(self):
+        """Adobe's, which takes three connections."""
+        self.check_login("rtmp", "the user or the password is wrong")
+
+    def check_login(self, scheme, refused):
+        """Another sluiced that wants a user; a publisher that returns goes on over the same connection."""
         with open(os.path.join(harness.SOURCE_DIR, "tests", "vectors", "flv-h264-aac.flv"), "rb") as file:
             tags = flv.parse(file.read())
         frames = [tag for tag in tags if tag.is_frame]
         with tempfile.NamedTemporaryFile("w", suffix=".users") as users:
             self.write(users, "keeper:%s\n" % SECRET)
             target = Daemon("--wait", "60", "--rtsp-users", users.name, "--rule", "publish * user", "--rule", "play * allow",
-                            listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+                            listen=("--http", "127.0.0.1:0", "--" + scheme, "127.0.0.1:0"))
         self.addCleanup(target.stop)
-        place = "%s:%d" % target.address("rtsp")
+        place = "%s:%d" % target.address(scheme)
         with tempfile.NamedTemporaryFile("w", suffix=".forwards") as file:
-            self.write(file, "live/*=rtsp://keeper:%s@%s/copy/*\nlive/*=rtsp://keeper:wrong@%s/another/*\n" % (
-                SECRET, place, place))
+            self.write(file, "live/*=%s://keeper:%s@%s/copy/*\nlive/*=%s://keeper:wrong@%s/another/*\n" % (
+                scheme, SECRET, place, scheme, place))
             daemon = self.daemon(options=("--forward-file", file.name, "--wait", "30"))
         with Player(target, "copy/x") as player:
             for count in (1, 2):
                 with Publisher(daemon, "live/x", "http") as publisher:
                     publisher.send(flv.header() + b"".join(tag.pack() for tag in tags))
-                    wait_state(daemon, "sending", to="rtsp://" + place)
-                    # A picture is known to be whole when the next one begins.
+                    wait_state(daemon, "sending", to="%s://%s" % (scheme, place))
+                    # By RTP a picture is known to be whole when the next one begins.
                     player.wait(lambda player, most=(len(frames) - 1) * count: len(player.frames) >= most, "the frames")
                     publisher.finish()
                 daemon.wait_log("publisher ended", count)
             times = [[tag.timestamp for tag in player.frames if tag.type == kind] for kind in (flv.VIDEO, flv.AUDIO)]
             self.assertEqual(times, [sorted(one) for one in times])
         daemon.check_log(1, "forward", state="sending")
-        wait_state(daemon, "waiting", reason="ANNOUNCE answered 401", detail="wrong user or password")
+        reason, _, detail = refused.partition(": ")
+        wait_state(daemon, "waiting", reason=reason, **({"detail": detail} if detail else {}))
         self.check_secrets(daemon, daemon.admin("GET", "/metrics")[2].decode())
 
     @unittest.skipUnless(rtmp_servers.has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
@@ -287,6 +306,38 @@ class ForwardTest(unittest.TestCase):
                 self.assertEqual([(forward["target"], forward["state"]) for forward in forwards(daemon)],
                                  [(1, "sending")])
             daemon.check_log(2, "forward", state="sending")
+
+    def test_hostile_targets(self):
+        """What a target may send is bounded, by each protocol, and the other ones go on."""
+        flood = b"HTTP/1.1 200 OK\r\n\r\n" + bytes(70000)
+        cases = [("http", b"SSH-2.0-x\r\n", "the target does not speak HTTP"), ("http", flood, "the target sends too much"),
+                 ("rtmp", b"HTTP/1.1 400 Bad Request\r\n\r\n", "not valid RTMP"),
+                 ("rtsp", bytes(70000), "malformed RTSP, or over a limit")]
+        targets = [Target(self) for _ in cases]
+        for target, (_, said, _) in zip(targets, cases):
+            target.say_to_all(said)
+        good = self.target()
+        daemon = self.daemon("live/*=" + self.url(good, "copy/*.flv"), *(
+            "live/x=%s://127.0.0.1:%d/app/x" % (case[0], target.port) for case, target in zip(cases, targets)))
+        with Player(good, "copy/x") as player, Publisher(daemon, "live/x", "http") as publisher:
+            publisher.send(self.begin())
+            for _, _, reason in cases:
+                wait_state(daemon, "waiting", reason=reason)
+            player.wait_tags(30)
+            self.assertEqual([one["state"] for one in forwards(daemon) if one["target"] == 1], ["sending"])
+
+    def test_bound(self):
+        """1000 forwards, and no more; when some end, others begin."""
+        options = ["live/*=http://127.0.0.1:1/%d/*" % number for number in range(64)]
+        daemon = self.daemon(*options, options=("--wait", "0", "--log-level", "info"))
+        with contextlib.ExitStack() as stack:
+            publishers = [stack.enter_context(Publisher(daemon, "live/%d" % number, "http")) for number in range(16)]
+            for publisher in publishers:
+                publisher.send(self.begin())
+            daemon.wait_log("stream not forwarded", reason="too many forwards")
+            harness.wait_until(lambda: len(forwards(daemon)) == 1000, "1000 forwards")
+            publishers.pop(0).finish()
+            harness.wait_until(lambda: len(forwards(daemon)) == 15 * 64, "those of all streams")
 
     def test_kicked(self):
         """A forward is a player: kicked, it comes back after a while; with its stream, too, and it takes no other with it."""
