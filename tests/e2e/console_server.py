@@ -90,8 +90,8 @@ class Server:
     def answer(self, target):
         path, _, query = target.partition("?")
         documents = {"/api/v1/overview": lambda: self.page(query), "/api/v1/history": lambda: self.history,
-                     "/api/v1/config": lambda: self.config, "/api/v1/pulls": lambda: {"pulls": []},
-                     "/api/v1/forwards": lambda: {"forwards": self.forwards}}
+                     "/api/v1/config": lambda: self.config, "/api/v1/pulls": lambda: {"pulls": [], "total": 0},
+                     "/api/v1/forwards": lambda: {"forwards": self.forwards[:200], "total": len(self.forwards)}}
         if path in documents:
             return 200, {"Content-Type": "application/json"}, json.dumps(documents[path]()).encode()
         status, headers, body = self.daemon.admin("GET", target)

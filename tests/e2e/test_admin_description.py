@@ -114,6 +114,9 @@ class DescriptionTest(unittest.TestCase):
                 for path in ("/api/v1/streams", "/api/v1/overview"):
                     self.check(daemon, "GET", path + "?limit=1&sort=players&order=desc", 200)
                     self.check(daemon, "GET", path + "?limit=0", 400)
+                for path in ("/api/v1/pulls", "/api/v1/forwards"):
+                    self.check(daemon, "GET", path + "?limit=1", 200)
+                    self.check(daemon, "GET", path + "?limit=0", 400)
                 self.check(daemon, "GET", "/api/v1/streams/live%2Fwaits?players=0", 400)
                 players = self.check(daemon, "GET", "/api/v1/players", 200)["players"]
                 self.assertEqual(len(players), 2)

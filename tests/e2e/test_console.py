@@ -149,19 +149,21 @@ class ConsoleTest(unittest.TestCase):
 
     def test_urls(self):
         """There is a URL for each listener, at the host of the page; the commands that are shown work as they are."""
-        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--flv", "127.0.0.1:0")
+        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--flv", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
         with Daemon(listen=listen) as daemon:
             self.open(daemon)
-            port = {name: daemon.address(name)[1] for name in ("http", "rtsp", "flv")}
+            port = {name: daemon.address(name)[1] for name in ("http", "rtsp", "flv", "rtmp")}
             cells = lambda name, at: self.rows("#urls tr[data-protocol=%s] td:nth-child(%d) code" % (name, at))
             harness.wait_until(lambda: cells("http", 2), "the table")
-            self.assertEqual(self.rows("#urls tbody th"), ["HTTP-FLV", "RTSP", "FLV over TCP"])
+            self.assertEqual(self.rows("#urls tbody th"), ["RTMP", "HTTP-FLV", "RTSP", "FLV over TCP"])
             self.type("#url-name", "cameras/door")
             flv_url = "127.0.0.1:%d/cameras/door.flv" % port["http"]
             rtsp_url = "rtsp://127.0.0.1:%d/cameras/door" % port["rtsp"]
             harness.wait_until(lambda: cells("http", 2) == ["http://" + flv_url], "the name")
             self.assertEqual(cells("http", 3), ["http://" + flv_url, "ws://" + flv_url])
             self.assertEqual((cells("rtsp", 2), cells("rtsp", 3)), ([rtsp_url], [rtsp_url]))
+            rtmp_url = "rtmp://127.0.0.1:%d/cameras/door" % port["rtmp"]
+            self.assertEqual((cells("rtmp", 2), cells("rtmp", 3)), ([rtmp_url], [rtmp_url]))
             self.assertEqual((cells("flv", 2), cells("flv", 3)), (["tcp://127.0.0.1:%d" % port["flv"]], []))
             # What is copied is what is shown.
             self.browser.allow("clipboardReadWrite", "clipboardSanitizedWrite")
@@ -175,7 +177,7 @@ class ConsoleTest(unittest.TestCase):
             self.choose("ffmpeg")
             harness.wait_until(lambda: cells("http", 2)[0].startswith("ffmpeg "), "the commands")
             self.assertEqual(cells("rtsp", 3), ["ffplay -rtsp_transport tcp " + rtsp_url])
-            for name in ("http", "rtsp"):
+            for name in ("rtmp", "http", "rtsp"):
                 self.run_command(daemon, cells(name, 2)[0])
             self.assertEqual(self.browser.complaints(), [])
 
@@ -227,7 +229,7 @@ class ConsoleTest(unittest.TestCase):
                 # Players with their queues; one of them is kicked.
                 harness.wait_until(lambda: len(self.rows("#stream-player-rows tr")) == 2, "the players")
                 row, = [row for row in self.rows("#stream-player-rows tr") if player.address in row]
-                self.assertRegex(row, r"\d B, \d\.\d s")
+                self.assertRegex(row, r"\d (Ki)?B, \d\.\d s")
                 self.browser.click("//tbody[@id='stream-player-rows']/tr[contains(., '%s')]//button" % player.address)
                 self.browser.accept()
                 player.wait_end()

@@ -108,6 +108,45 @@ class PagesTest(unittest.TestCase):
             self.assertEqual((len(stream["players"]), stream["subscribers"]), (count, 2))
 
 
+class SpreadTest(unittest.TestCase):
+    def test_spread(self):
+        """A stream whose players other workers serve is there once, with all of them, and sorted by all of them."""
+        with Daemon("--workers", "2", "--spread", "1", "--wait", "600") as daemon, contextlib.ExitStack() as stack:
+            with Steady(daemon) as steady:
+                for name, players in ((steady.name, 4), ("live/other", 3), ("live/third", 1)):
+                    for _ in range(players):
+                        stack.enter_context(Player(daemon, name))
+                harness.wait_until(lambda: daemon.api("/api/v1/overview")["counts"]["players"] == 9, "all players")
+                page = lambda: [(stream["name"], stream["subscribers"])
+                                for stream in daemon.api("/api/v1/streams?sort=players&order=desc&limit=2")["streams"]]
+                harness.wait_until(lambda: page() == [(steady.name, 5), ("live/other", 3)], lambda: "the order: %s" % page())
+                stream = daemon.api("/api/v1/streams/%s?players=500" % urllib.parse.quote(steady.name, ""))
+                self.assertEqual((len(stream["players"]), len({player["worker"] for player in stream["players"]})), (5, 2))
+                self.assertGreater(sum(second["frames"] for second in stream["last_minute"]), 0)
+                steady.go_on()
+
+
+class OutgoingTest(unittest.TestCase):
+    def test_failing_first(self):
+        """Of pulls and forwards, a list that is too short for all has those that fail."""
+        options = ("--workers", "2", "--pull", "rtsp://127.0.0.1:1/x=live/fails")
+        idle = [word for number in range(6) for word in ("--pull", "rtsp://127.0.0.1:1/x=live/idle%d,on-demand" % number)]
+        with Daemon(*options, *idle, "--forward", "live/*=http://127.0.0.1:1/*.flv") as daemon:
+            with Publisher(daemon, "live/a", "http") as publisher:
+                publisher.send(flv.stream(40)[0])
+                failing = lambda kind: [one["stream"] for one in daemon.api("/api/v1/%s?limit=1" % kind)[kind]
+                                        if one["state"] == "waiting"]
+                harness.wait_until(lambda: failing("pulls") == ["live/fails"], "the pull that fails")
+                harness.wait_until(lambda: failing("forwards") == ["live/a"], "the forward that fails")
+                for limit, count in ((1, 1), (6, 6), (7, 7), (500, 7)):
+                    answer = daemon.api("/api/v1/pulls?limit=%d" % limit)
+                    self.assertEqual((len(answer["pulls"]), answer["total"]), (count, 7))
+                self.assertEqual((len(daemon.api("/api/v1/pulls")["pulls"]), "total" in daemon.api("/api/v1/pulls")), (7, False))
+                for kind in ("pulls", "forwards"):
+                    for bad in ("limit=0", "limit=501", "limit=x", "offset=1"):
+                        self.assertEqual(daemon.admin("GET", "/api/v1/%s?%s" % (kind, bad))[0], 400, bad)
+
+
 class SlowFirstTest(unittest.TestCase):
     def test_slow_first(self):
         """A list that is too short for all has the slow players."""

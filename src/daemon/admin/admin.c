@@ -66,7 +66,7 @@ static const char list_path[] = "/api/v1/streams", overview_path[] = "/api/v1/ov
                   players_path[] = "/api/v1/players/", publishers_path[] = "/api/v1/publishers/",
                   metrics_path[] = "/metrics", reload_path[] = "/api/v1/reload",
                   recordings_path[] = "/api/v1/recordings/", upgrade_path[] = "/api/v1/upgrade",
-                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/";
+                  pulls_path[] = "/api/v1/pulls", pull_path[] = "/api/v1/pulls/", forwards_path[] = "/api/v1/forwards";
 
 static const struct route routes[] = {
     {list_path, "GET, HEAD", SNAPSHOT_STREAMS, admin_streams, 0},
@@ -76,7 +76,7 @@ static const struct route routes[] = {
     {"/api/v1/publishers", "GET, HEAD", SNAPSHOT_STREAMS, admin_publishers, 0},
     {pulls_path, "GET, HEAD, POST", SNAPSHOT_PULLS, admin_pulls, COMMAND_PULL_ADD},
     {pull_path, "GET, HEAD, DELETE", SNAPSHOT_PULLS, NULL, COMMAND_PULL_REMOVE},
-    {"/api/v1/forwards", "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0},
+    {forwards_path, "GET, HEAD", SNAPSHOT_FORWARDS, admin_forwards, 0},
     {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
     {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
     {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
@@ -102,7 +102,7 @@ struct pending {
     struct worker_command command; /* of GET: the requested object, in the same fields */
     struct stream_page page;       /* of GET, if has_page */
     bool has_page;
-    uint32_t most_players; /* of GET; 0: all */
+    uint32_t most_players, most_outgoing; /* of GET; 0: all */
 };
 
 static bool ends_with_slash(const char *path) {
@@ -212,6 +212,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         .snapshots = answer->snapshots,
         .page = pending->has_page ? &pending->page : NULL,
         .most_players = pending->most_players,
+        .most_outgoing = pending->most_outgoing,
         .options = reload_options(pending->admin->reload),
         .log_lost = log_lost(),
     };
@@ -335,6 +336,8 @@ static bool read_part(const struct admin_call *call, struct pending *pending) {
         pending->most_players = OVERVIEW_PLAYERS;
     if (route->path == streams_path)
         return admin_query_players(call->query, &pending->most_players);
+    if (route->path == pulls_path || route->path == forwards_path)
+        return admin_query_limit(call->query, &pending->most_outgoing);
     return !pending->has_page || admin_query_page(call->query, &pending->page);
 }
 
@@ -347,8 +350,8 @@ static void ask(struct admin *admin, struct exchange *exchange, const struct adm
         *pending = (struct pending){.admin = admin, .exchange = exchange, .route = route, .command = *command};
         if (!read_part(call, pending)) {
             admin_reply_problem(exchange, 400,
-                                "of a query, search, sort, order, offset and limit are known for lists of streams, and "
-                                "players=1 to 500 for a stream");
+                                "of a query, search, sort, order, offset and limit are known for lists of streams, "
+                                "limit=1 to 500 for pulls and forwards, and players=1 to 500 for a stream");
             free(pending);
             return;
         }

@@ -320,14 +320,46 @@ static void add_recordings(const struct snapshot *snapshot, struct json *json) {
     }
 }
 
-void admin_pulls(const struct admin_view *view, struct json *json) {
-    json_open(json, "pulls", '[');
+/* Pulls and forwards: all of them in their order, or first those that fail and then the others. */
+enum pick { PICK_ALL, PICK_FAILING, PICK_OTHERS, PICKS };
+
+static bool is_picked(enum pick pick, enum outgoing_state state) {
+    return pick == PICK_ALL || (state == OUTGOING_BACKOFF) == (pick == PICK_FAILING);
+}
+
+/* Writes those that are picked. What a list is: admin_pulls() and admin_forwards(). @room: for how
+ * many yet. How many there are in all. */
+typedef size_t add_picked_fn(const struct admin_view *view, enum pick pick, size_t *room, struct json *json);
+
+static void add_outgoing(const struct admin_view *view, const char *key, add_picked_fn *add, struct json *json) {
+    size_t room = view->most_outgoing ? view->most_outgoing : SIZE_MAX, total = 0;
+    json_open(json, key, '[');
+    if (!view->most_outgoing)
+        add(view, PICK_ALL, &room, json);
+    for (enum pick pick = PICK_FAILING; view->most_outgoing && pick < PICKS; pick++)
+        total = add(view, pick, &room, json);
+    json_close(json, ']');
+    if (view->most_outgoing)
+        json_put_unsigned(json, "total", total);
+}
+
+static size_t add_pulls(const struct admin_view *view, enum pick pick, size_t *room, struct json *json) {
+    size_t total = 0;
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
-        for (size_t i = 0; i < snapshot->pull_count; i++)
+        total += snapshot->pull_count;
+        for (size_t i = 0; i<snapshot->pull_count && * room> 0; i++) {
+            if (!is_picked(pick, snapshot->pulls[i].state))
+                continue;
             add_pull(&snapshot->pulls[i], json);
+            --*room;
+        }
     }
-    json_close(json, ']');
+    return total;
+}
+
+void admin_pulls(const struct admin_view *view, struct json *json) {
+    add_outgoing(view, "pulls", add_pulls, json);
 }
 
 static void add_forward(const struct snapshot_forward *forward, struct json *json) {
@@ -352,14 +384,23 @@ static void add_forward(const struct snapshot_forward *forward, struct json *jso
     json_close(json, '}');
 }
 
-void admin_forwards(const struct admin_view *view, struct json *json) {
-    json_open(json, "forwards", '[');
+static size_t add_forwards(const struct admin_view *view, enum pick pick, size_t *room, struct json *json) {
+    size_t total = 0;
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
-        for (size_t i = 0; i < snapshot->forward_count; i++)
+        total += snapshot->forward_count;
+        for (size_t i = 0; i<snapshot->forward_count && * room> 0; i++) {
+            if (!is_picked(pick, snapshot->forwards[i].state))
+                continue;
             add_forward(&snapshot->forwards[i], json);
+            --*room;
+        }
     }
-    json_close(json, ']');
+    return total;
+}
+
+void admin_forwards(const struct admin_view *view, struct json *json) {
+    add_outgoing(view, "forwards", add_forwards, json);
 }
 
 static void add_pool(const sluice_pool_stats *pool, struct json *json) {

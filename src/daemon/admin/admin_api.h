@@ -15,6 +15,7 @@ struct admin_view {
     struct snapshots snapshots;
     const struct stream_page *page; /* of streams; NULL: all */
     uint32_t most_players;          /* slow ones first; 0: all */
+    uint32_t most_outgoing;         /* pulls, or forwards: those that fail first; 0: all */
     const struct options *options;
     struct hook_event_counts notices[HOOK_KINDS];
     uint64_t notices_waiting;

@@ -44,7 +44,11 @@ static bool take_page(const char *key, const char *value, void *to) {
 }
 
 static bool take_players(const char *key, const char *value, void *to) {
-    return strcmp(key, "players") == 0 && read_number(value, 1, ADMIN_PLAYERS_MOST, to);
+    return strcmp(key, "players") == 0 && read_number(value, 1, ADMIN_LIST_MOST, to);
+}
+
+static bool take_limit(const char *key, const char *value, void *to) {
+    return strcmp(key, "limit") == 0 && read_number(value, 1, ADMIN_LIST_MOST, to);
 }
 
 static bool read_all(const char *query, take_fn *take, void *to) {
@@ -66,4 +70,8 @@ bool admin_query_page(const char *query, struct stream_page *page) {
 
 bool admin_query_players(const char *query, uint32_t *players) {
     return read_all(query, take_players, players);
+}
+
+bool admin_query_limit(const char *query, uint32_t *limit) {
+    return read_all(query, take_limit, limit);
 }

@@ -6,7 +6,7 @@
 
 #include "daemon/control/stream_page.h"
 
-enum { ADMIN_PLAYERS_MOST = 500 }; /* of ?players= */
+enum { ADMIN_LIST_MOST = 500 }; /* of players=, and of limit= for other lists than streams */
 
 /*
  * search=TEXT, sort=WORD, order=asc|desc, offset=N, limit=N. @page: the defaults, for what the
@@ -14,7 +14,8 @@ enum { ADMIN_PLAYERS_MOST = 500 }; /* of ?players= */
  */
 bool admin_query_page(const char *query, struct stream_page *page);
 
-/* players=N. False: it is something else, or out of range. */
+/* players=N, limit=N. False: it is something else, or out of range. */
 bool admin_query_players(const char *query, uint32_t *players);
+bool admin_query_limit(const char *query, uint32_t *limit);
 
 #endif

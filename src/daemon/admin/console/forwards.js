@@ -28,10 +28,10 @@ function showRow(row, forward) {
 const rows = new Rows(element("forward-rows"), createRow, showRow);
 
 export async function updateForwards() {
-  const { forwards } = await get("api/v1/forwards");
+  const { forwards, total } = await get("api/v1/forwards?limit=" + MOST);
   forwards.sort((a, b) => isFailing(b) - isFailing(a) || (a.stream < b.stream ? -1 : a.stream > b.stream ? 1 : a.id - b.id));
   setHidden(element("forwards"), forwards.length === 0);
-  rows.update(forwards.slice(0, MOST));
-  setHidden(element("more-forwards"), forwards.length <= MOST);
-  setText(element("more-forwards"), "and " + count(forwards.length - MOST) + " more");
+  rows.update(forwards);
+  setHidden(element("more-forwards"), total <= MOST);
+  setText(element("more-forwards"), "and " + count(total - MOST) + " more");
 }

@@ -36,11 +36,11 @@ function showRow(row, pull) {
 const rows = new Rows(element("pull-rows"), createRow, showRow);
 
 export async function updatePulls() {
-  const { pulls } = await get("api/v1/pulls");
+  const { pulls, total } = await get("api/v1/pulls?limit=" + MOST);
   const failing = (pull) => pull.state === "waiting";
   pulls.sort((a, b) => failing(b) - failing(a) || (a.stream < b.stream ? -1 : 1));
   setHidden(element("pulls"), pulls.length === 0);
-  rows.update(pulls.slice(0, MOST));
-  setHidden(element("more-pulls"), pulls.length <= MOST);
-  setText(element("more-pulls"), "and " + count(pulls.length - MOST) + " more");
+  rows.update(pulls);
+  setHidden(element("more-pulls"), total <= MOST);
+  setText(element("more-pulls"), "and " + count(total - MOST) + " more");
 }
