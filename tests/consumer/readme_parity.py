@@ -47,7 +47,7 @@ def check_daemon(root, wrong):
 
 
 # Options of other programs that the documents quote, and a prefix.
-OTHERS = {"gc-sections", "static", "no-demo", "seconds", "variants", "max-"}
+OTHERS = {"gc-sections", "static", "no-demo", "seconds", "variants", "max-", "config-url"}
 
 
 def check_options(root, wrong):

@@ -37,6 +37,8 @@ VALUES = {
     "forward-file": ('"FORWARDS"', ["FORWARDS"], None),
     "allow-remote": ("true", [], None),
     "proxy-from": ('["10.0.0.2", "fd00::/64"]', ["10.0.0.2,fd00::/64"], None),
+    "obs-tracks": ("5", ["5"], None),
+    "obs-bitrate": ("6000", ["6000"], None),
     "same-name": ('"take-over"', ["take-over"], None),
     "resume": ("2.5", ["2.5"], None),
     "allow-origin": ('["https://*.example.com", "http://[::1]:3000"]', ["https://*.example.com", "http://[::1]:3000"],

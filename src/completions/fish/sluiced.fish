@@ -30,6 +30,8 @@ complete -c sluiced -l first-data -x -d 'Disconnect publishers without a frame a
 complete -c sluiced -l idle -x -d 'Disconnect publishers that send nothing for this long'
 complete -c sluiced -l time-jump -x -d 'Repair timestamps that jump by more than this'
 complete -c sluiced -l frame-limit -x -d 'Limit the size of a frame'
+complete -c sluiced -l obs-tracks -x -d 'Limit the video tracks that OBS is told to send'
+complete -c sluiced -l obs-bitrate -x -d 'Limit the bit rate of all these tracks together, kbit/s'
 complete -c sluiced -l wait -x -d 'Let players wait this long for a publisher'
 complete -c sluiced -l stall -x -d 'Disconnect players that accept no data for this long'
 complete -c sluiced -l behind -x -d 'Disconnect players with queued data for this long'

@@ -69,6 +69,8 @@ struct options {
     struct hook_url hooks[HOOK_KINDS];
     uint64_t hook_ms;
     bool allow_remote;
+    uint64_t obs_tracks;      /* of video, in a configuration for OBS */
+    uint64_t obs_bitrate;     /* likewise: kbit/s of all of them */
     uint64_t workers;         /* threads */
     uint64_t memory;          /* bytes, of all workers together */
     uint64_t max_connections; /* at a time */

@@ -277,6 +277,14 @@ static const struct setting settings[] = {
          "--player-buffer and half of a worker's share of --memory. If the player buffer of a stream is smaller, so is "
          "this limit."},
 
+    {"obs-tracks", SETTING_COUNT, FIELD(obs_tracks), .group = GROUP_PUBLISHERS, RANGE(1, 10), .preset = "3",
+     .value = "N", .effect = SETTING_LATER, .help = "Limit the video tracks that OBS is told to send",
+     .text = "Of the configuration for OBS's multitrack video at http://HOST/obs/APP: it has each canvas at its own "
+             "size and "
+             "smaller renditions, within this limit, --obs-bitrate and the limits that the user has set in OBS."},
+    {"obs-bitrate", SETTING_COUNT, FIELD(obs_bitrate), .group = GROUP_PUBLISHERS, RANGE(500, 1000000),
+     .preset = "10000", .unit = "kbit/s", .value = "KBIT", .effect = SETTING_LATER,
+     .help = "Limit the bit rate of all these tracks together, kbit/s"},
     {"wait", SETTING_SECONDS, BY_STREAM(wait_ms), .group = GROUP_PLAYERS, RANGE(0, DAY), .preset = "30",
      .value = "SECONDS", .help = "Let players wait this long for a publisher"},
     {"stall", SETTING_SECONDS, BY_STREAM(stall_ms), .group = GROUP_PLAYERS, RANGE(1, DAY), .preset = "30",

@@ -62,10 +62,8 @@ static void begin(struct http_session *session) {
     session_authorize(&session->base);
     session->received = 0;
     session->received_at = worker_now(session->base.worker);
-    if (session->expects_continue) {
-        session->continue_left = strlen("HTTP/1.1 100 Continue\r\n\r\n");
-        sluice_conn_want_send(session->base.conn);
-    }
+    if (session->expects_continue)
+        http_continue(session);
 }
 
 /* All of it may have come meanwhile. */

@@ -147,6 +147,10 @@ static void go_on(struct http_session *session) {
     /* Its texts are needed still. */
     if (session->state == HTTP_ASKING || session->state == HTTP_MOVING)
         return;
+    if (session->state == HTTP_READING) {
+        http_obs_feed(session);
+        return;
+    }
     /* What comes of the request may last long: do not hold its block meanwhile. */
     sluice_http_release(session->http);
     if (session->state == HTTP_PLAYING || session->state == HTTP_PUBLISHING) {
@@ -157,6 +161,11 @@ static void go_on(struct http_session *session) {
         http_publish_feed(session);
     else if (session->state == HTTP_PLAYING && session->websocket && !session->base.closing)
         http_websocket_read(session);
+}
+
+void http_continue(struct http_session *session) {
+    session->continue_left = sizeof interim - 1;
+    sluice_conn_want_send(session->base.conn);
 }
 
 void http_move(struct http_session *session, const sluice_http_request *request, struct worker *owner) {
@@ -320,6 +329,9 @@ static void take_data(struct http_session *session, sluice_conn *conn) {
             sluice_conn_pause(conn);
         break;
     case HTTP_MOVING:
+        break;
+    case HTTP_READING:
+        http_obs_feed(session);
         break;
     case HTTP_LOOKING:
     case HTTP_RESPONDING:
@@ -486,6 +498,12 @@ static void tick(struct session *base, uint64_t now) {
     case HTTP_ASKING:
     case HTTP_CLAIMING:
         break;
+    case HTTP_READING:
+        if (late) {
+            http_obs_end(session);
+            http_refuse(session, 408, "request timeout");
+        }
+        break;
     case HTTP_PUBLISHING:
         http_publish_tick(session, now);
         break;
@@ -518,6 +536,10 @@ static void drain(struct session *base) {
         break;
     case HTTP_ASKING:
         forget_asked(session);
+        http_refuse(session, 503, "server shutting down");
+        break;
+    case HTTP_READING:
+        http_obs_end(session);
         http_refuse(session, 503, "server shutting down");
         break;
     case HTTP_CLAIMING:
@@ -579,6 +601,10 @@ static void evict(struct session *base) {
     switch (session->state) {
     case HTTP_ASKING:
         forget_asked(session);
+        http_respond(session, &reply);
+        break;
+    case HTTP_READING:
+        http_obs_end(session);
         http_respond(session, &reply);
         break;
     case HTTP_HEAD:

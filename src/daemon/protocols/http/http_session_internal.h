@@ -16,7 +16,9 @@ enum http_state {
     HTTP_HEAD,
     /* moves to the worker of the requested stream; set by the request, which waits */
     HTTP_MOVING,
-    HTTP_ASKING,     /* waits for a hook's answer; set if a request needs one */
+    HTTP_ASKING, /* waits for a hook's answer; set if a request needs one */
+    /* reads a body that is answered as a whole; set by http_obs_handle_post() */
+    HTTP_READING,
     HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
     HTTP_PUBLISHING, /* the request's body is FLV; set when the name is its own */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
@@ -52,7 +54,7 @@ struct http_session {
     /* HTTP_HEAD: the first bytes of a head are here, so the deadline is that head's */
     bool has_begun;
     bool peer_ended;
-    sluice_http_request *asked;     /* moving, asking: to go on with; its texts are the framer's */
+    sluice_http_request *asked;     /* moving, asking, reading; its texts are the framer's */
     const struct http_route *route; /* of the last request; NULL: none serves it */
 
     /* The response that is being sent, and the interim one before it. */
@@ -151,6 +153,13 @@ bool http_cors_forbids(struct http_session *session, const sluice_http_request *
 /* The headers for it, each with its end. Bytes. */
 int http_cors_write(const struct http_session *session, char *buffer, size_t size);
 bool http_cors_is_granted(const struct http_session *session);
+
+/* The client is told to send the body that it waits with. */
+void http_continue(struct http_session *session);
+
+/* http_obs.c: reads on in a body; and drops it. */
+void http_obs_feed(struct http_session *session);
+void http_obs_end(struct http_session *session);
 
 /*
  * http_authorize.c: whether the rules let the client do what it asks for; where they do not, it has
