@@ -5,6 +5,10 @@ import contextlib
 import os
 import socket
 import struct
+import threading
+
+import flv
+import harness
 
 CHUNK, ABORT, ACKNOWLEDGEMENT, USER, WINDOW, BANDWIDTH, AUDIO, VIDEO, DATA3, DATA, COMMAND, AGGREGATE = (
     1, 2, 3, 4, 5, 6, 8, 9, 15, 18, 20, 22)
@@ -88,7 +92,7 @@ class Client:
         self.peer = daemon.connect("rtmp", at, receive_buffer)
         self.address = daemon.address("rtmp", at)
         self.size = self.own_size = 128
-        self._data = b""
+        self._data, self._at = b"", 0
         self._part = {}
         if handshake:
             self.shake_hands()
@@ -106,16 +110,16 @@ class Client:
         self.peer.sendall(answer[1:1537])
 
     def _take(self, count):
-        while len(self._data) < count:
+        while len(self._data) - self._at < count:
             try:
-                data = self.peer.recv(1 << 20)
+                data = self.peer.recv(1 << 16)
             except ConnectionResetError:
                 data = b""
             if not data:
                 raise Ended()
-            self._data += data
-        taken, self._data = self._data[:count], self._data[count:]
-        return taken
+            self._data, self._at = self._data[self._at:] + data, 0
+        self._at += count
+        return self._data[self._at - count:self._at]
 
     # To the daemon
 
@@ -215,6 +219,74 @@ class Client:
         with contextlib.suppress(OSError):
             self.peer.shutdown(socket.SHUT_WR)
         self.wait_end()
+
+
+class Player:
+    """Plays in a thread, and keeps the tags."""
+
+    def __init__(self, daemon, name):
+        self.tags, self.error = [], None
+        self._client, self._news = Client(daemon), threading.Condition()
+        self.peer = self._client.peer
+        self.address = harness.address_text(self.peer)
+        app, _, key = name.rpartition("/")
+        self._client.connect(app, publish=False)
+        self._client.command("play", key, stream=self._client.create_stream(), transaction=3)
+        self.peer.settimeout(None)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            while True:
+                message = self._client.next()
+                if message.type in (AUDIO, VIDEO, DATA):
+                    with self._news:
+                        self.tags.append(flv.Tag(message.type, message.timestamp, message.payload))
+                        self._news.notify_all()
+        except (Ended, OSError) as error:
+            with self._news:
+                self.error = error
+                self._news.notify_all()
+
+    def _wait(self, condition, what):
+        with self._news:
+            if not self._news.wait_for(lambda: condition() or self.error, harness.PATIENCE) or not condition():
+                raise AssertionError("no %s: %d tags, %r" % (what, len(self.tags), self.error))
+
+    def wait_tags(self, count):
+        self._wait(lambda: len(self.tags) >= count, "%d tags" % count)
+
+    def wait_frame(self, frame):
+        self._wait(lambda: any(tag.payload == frame.payload for tag in self.tags[-400:]), "frame")
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self.peer.close()
+
+
+class Publisher:
+    """Publishes tags in chunks of that size."""
+
+    def __init__(self, daemon, name, size=65536):
+        self._client = Client(daemon)
+        app, _, key = name.rpartition("/")
+        status = self._client.begin("publish", key, app)
+        assert status["level"] == "status", status
+        self._client.set_chunk_size(size)
+        for tag in flv.first_tags():
+            self.send(tag)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._client.peer.close()
+
+    def send(self, tag):
+        self._client.send(tag.type, tag.payload, timestamp=tag.timestamp, channel=4 if tag.type == AUDIO else 6)
 
 
 def url(daemon, name, at=0, user=None):

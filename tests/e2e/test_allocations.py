@@ -13,6 +13,7 @@ import unittest
 import flv
 import harness
 import preload
+import rtmp
 import rtsp
 from harness import Daemon, Player, Publisher
 
@@ -86,6 +87,20 @@ class AllocationTest(unittest.TestCase):
                     self.relay(players, ending, lambda: self.publish(publisher, players, ending, stream))
             daemon.blocks_settled()
 
+    def measure_rtmp(self, publishes, chunk, **stream):
+        """One publisher, by either way, and players of both ways."""
+        listen = ("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
+        with Daemon(listen=listen, environment=self.environment) as daemon:
+            self.check_counter(daemon)
+            ending = threading.Event()
+            players = [Player(daemon, "live/a"), rtmp.Player(daemon, "live/a"), rtmp.Player(daemon, "live/a")]
+            daemon.wait_player("live/a", len(players))
+            with rtmp.Publisher(daemon, "live/a", chunk) if publishes == "rtmp" else \
+                    Publisher(daemon, "live/a", "http") as publisher:
+                publish = self.publish if publishes == "http" else self.publish_frames
+                self.relay(players, ending, lambda: publish(publisher, players, ending, stream))
+            daemon.blocks_settled()
+
     def check_counter(self, daemon):
         counted = self.allocations()
         self.assertGreater(counted, 0, "the start is not counted")
@@ -128,7 +143,7 @@ class AllocationTest(unittest.TestCase):
     def pause(players, ending, sent):
         """Between two frames. Players are slower than the daemon, and queues would grow without end where they are much."""
         def is_behind(player):
-            if isinstance(player, Player):
+            if isinstance(player, (Player, rtmp.Player)):
                 return len(player.tags) + AHEAD < sent
             return struct.unpack("=i", fcntl.ioctl(player.peer, termios.FIONREAD, bytes(4)))[0] > UNREAD
 
@@ -138,6 +153,9 @@ class AllocationTest(unittest.TestCase):
 
     def publish(self, publisher, players, ending, stream):
         publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+        self.publish_frames(publisher, players, ending, stream)
+
+    def publish_frames(self, publisher, players, ending, stream):
         for number, tag in enumerate(flv.frames(**stream)):
             publisher.send(tag)
             if ending.is_set():
@@ -181,6 +199,15 @@ class AllocationTest(unittest.TestCase):
 
     def test_rtsp_to_both(self):
         self.measure_rtsp("rtsp")
+
+    def test_flv_to_rtmp(self):
+        self.measure_rtmp("http", 0)
+
+    def test_rtmp(self):
+        self.measure_rtmp("rtmp", 65536)
+
+    def test_rtmp_in_pieces(self):
+        self.measure_rtmp("rtmp", 4096, size=20000)
 
     def test_rtsp_to_both_with_a_window(self):
         self.measure_rtsp("rtsp", "--merge-window", "20", size=6000)

@@ -15,11 +15,13 @@ import unittest
 import flv
 import harness
 import preload
+import rtmp
 import rtsp
 from harness import Daemon, Player, Publisher
 from test_spread import WebSocketPlayer
 
-LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+LISTEN = ("--flv", "127.0.0.1:0=live/a", "--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0",
+          "--rtsp", "127.0.0.1:0")
 NAME = "live/a"
 SIZE = 20000  # Bytes of a picture: headers are small beside it.
 WARM_UP = 40  # Frames.
@@ -40,6 +42,10 @@ def websocket(daemon):
 
 def by_rtsp(daemon):
     return contextlib.closing(rtsp.Player(daemon, NAME))
+
+
+def by_rtmp(daemon):
+    return contextlib.closing(rtmp.Player(daemon, NAME))
 
 
 def rtp_of(client, sequences, number, tag):
@@ -200,6 +206,14 @@ class CopyTest(unittest.TestCase):
 
     def test_rtsp_to_http(self):
         self.check(self.relay, RtspPublisher, [http("1.1"), http("1.0")])
+
+    def test_rtmp_to_rtmp(self):
+        """Whole messages, as ffmpeg sends them, and chunks of OBS."""
+        for size in (65536, 4096):
+            self.check(self.relay, lambda daemon, size=size: rtmp.Publisher(daemon, NAME, size), [by_rtmp, by_rtmp, http()])
+
+    def test_http_to_rtmp(self):
+        self.check(self.relay, lambda daemon: FlvPublisher(daemon, "http"), [by_rtmp, by_rtmp])
 
     def test_recorded(self):
         self.check(self.relay, lambda daemon: FlvPublisher(daemon, "http"), [http()], "--record", "*=" + self.folder)

@@ -12,6 +12,7 @@ import unittest
 import flv
 import harness
 import rtmp
+import rtmp_servers
 import settings
 from harness import AAC, H264, VIDEO, Daemon, tone
 from hook_server import Hook, reply
@@ -100,6 +101,38 @@ class FfmpegTest(unittest.TestCase):
         with open(path, "rb") as file:
             got = flv.parse(file.read())
         self.assertEqual([tag.payload for tag in got if tag.is_frame], [tag.payload for tag in tags if tag.is_frame])
+
+
+    @unittest.skipUnless(rtmp_servers.has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
+    def test_nginx(self):
+        """nginx sends on what it gets to this server, and plays a stream of this server; ffmpeg sees both."""
+        file = media("-t 4")
+        self.hashes(file, "file").wait()
+        wait = settings.long_wait(self.addCleanup)
+        with Daemon(*wait.options, listen=LISTEN) as daemon:
+            host, port = daemon.address("rtmp")
+            both = "application in {{ live on; push rtmp://%s:%d/out; }} application from {{ live on; " \
+                   "pull rtmp://%s:%d/live; }}" % (host, port, host, port)
+            with rtmp_servers.nginx(both.replace("{{", "{").replace("}}", "}")) as url:
+                player = self.hashes(rtmp.url(daemon, "out/a"), "pushed")
+                daemon.wait_player("out/a")
+                publishers = [harness.Ffmpeg(self.ffmpeg, "-re", "-copyts", "-i", file, "-c", "copy", "-f", "flv", target)
+                              for target in (url.replace("/live/", "/in/") + "a", rtmp.url(daemon, "live/b"))]
+                daemon.wait_stream("live/b")
+                pulled = self.hashes(url.replace("/live/", "/from/") + "b", "pulled")
+                for publisher in publishers:
+                    self.addCleanup(publisher.kill)
+                    publisher.wait()
+                settings.end_wait(wait, daemon)
+                player.wait()
+                pulled.process.wait(harness.PATIENCE)
+        for name in ("pushed", "pulled"):
+            for kind in ("video", "audio"):
+                sent, got = ([line.split(",")[-1].strip() for one, _, line in self.read(file) if one == kind]
+                             for file in ("file", name))
+                with self.subTest(name=name, kind=kind):
+                    self.assertGreater(len(got), len(sent) // 4)
+                    harness.check_same(got, sent[-len(got):])
 
 
 class MessagesTest(unittest.TestCase):

@@ -204,8 +204,8 @@ static const struct setting settings[] = {
      .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish",
      .sample = "http://127.0.0.1:8000/publish", .effect = SETTING_LATER, .help = "Ask URL before a client publishes",
      .text =
-         "The query is sent if the rules allow the client. The protocol is flv, http, websocket or rtsp. Pulls are not "
-         "subject to queries.\n\n"
+         "The query is sent if the rules allow the client. The protocol is flv, http, websocket, rtmp or rtsp. By RTMP "
+         "the member query is what the client's URL has behind the question mark. Pulls are not subject to queries.\n\n"
          "  {\"event\": \"publish\", \"stream\": \"live/cam\", \"protocol\": \"http\",\n"
          "   \"address\": \"192.0.2.1:5678\"}"},
     {"hook-play", SETTING_HOOK, FIELD(hooks[HOOK_PLAY]), .group = GROUP_HOOKS, .value = "URL",

@@ -186,6 +186,7 @@ static void on_close_stream(struct rtmp_session *session, uint32_t stream, sluic
     (void)command;
     if (session->state != RTMP_PUBLISHING && session->state != RTMP_PLAYING)
         return;
+    session->peer_ends = true;
     rtmp_play_leave(session, "closed by player");
     rtmp_publish_end(session, 0, true);
     rtmp_end(session);

@@ -31,8 +31,13 @@ void rtmp_close(struct rtmp_session *session) {
     sluice_conn_close(session->base.conn);
 }
 
-/* Everything is sent: the peer sees the end, and may read what came before. */
+/*
+ * Everything is sent: the peer sees the end, and may read what came before. One that closes the
+ * connection itself might take an earlier end for a failure.
+ */
 static void finish(struct rtmp_session *session) {
+    if (session->peer_ends && !session->peer_ended)
+        return;
     if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0)
         rtmp_close(session);
 }

@@ -65,6 +65,7 @@ struct rtmp_session {
     uint64_t messages;        /* ever */
     uint64_t active_at;       /* loop time of the last step */
     bool peer_ended;
+    bool peer_ends; /* it has ended the stream, and closes the connection itself */
     bool told_to_reconnect;
 
     /* What was gathered last, in the order in which it is sent. */
