@@ -28,12 +28,16 @@ class Server:
         self.history = self._history()
         self.config = daemon.api("/api/v1/config")
         self.forwards = []
+        self.refuses = False  # To answer.
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
+                if outer.refuses:
+                    self.close_connection = True
+                    return
                 status, headers, body = outer.answer(self.path)
                 self.send_response(status)
                 for name, value in headers.items():

@@ -375,6 +375,40 @@ class ConsoleTest(unittest.TestCase):
         harness.wait_until(lambda: not self.visible("#forwards"), "none")
         self.assertEqual(self.browser.complaints(), [])
 
+    def test_token(self):
+        """Without the token there is a form for it, and nothing else is shown; with it, all there is."""
+        with tempfile.TemporaryDirectory() as folder:
+            token = os.path.join(folder, "token")
+            with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
+                file.write("secret-of-the-test\n")
+            with Daemon("--admin", "127.0.0.1:0", "--admin-token-file", token) as daemon:
+                self.browser.open("http://127.0.0.1:%d/" % daemon.address("admin")[1])
+                harness.wait_until(lambda: self.visible("#login"), "the form")
+                self.assertEqual((self.text("#version"), self.rows("#urls code")), ("", []))
+                self.assertTrue(self.text("#message"))
+                for text in ("wrong", "secret-of-the-test"):
+                    self.type("#token", text)
+                    self.browser.click("//form[@id='login']/button")
+                harness.wait_until(lambda: self.text("#version") and self.rows("#urls code"), "the page")
+                harness.wait_until(lambda: not self.visible("#login") and not self.visible("#message"), "the end of the form")
+                self.assertEqual([text for text in self.browser.complaints() if "401" not in text], [])
+                self.browser.run("sessionStorage.clear()")
+
+    def test_no_answer(self):
+        """Workers that do not answer, and a server that does not, are said; the page goes on with what it has."""
+        server = self.serve()
+        self.open(server)
+        harness.wait_until(lambda: len(self.rows("#stream-rows tr")) == 50, "a page")
+        self.assertFalse(self.visible("#message"))
+        server.overview["counts"].update(workers=3, workers_answering=2)
+        harness.wait_until(lambda: self.text("#message") == "1 of 3 workers do not answer.", "the warning")
+        server.refuses = True
+        harness.wait_until(lambda: self.text("#message") == "The server does not answer.", "the failure")
+        self.assertEqual(len(self.rows("#stream-rows tr")), 50)
+        server.refuses = False
+        server.overview["counts"].update(workers_answering=3)
+        harness.wait_until(lambda: not self.visible("#message"), "an answer")
+
     def check_narrow(self, page):
         """Nothing is wider than the screen, and what is touched is large enough for a finger."""
         self.assertEqual(self.browser.run("return [document.documentElement.scrollWidth, innerWidth]"), [390, 390], page)
