@@ -7,10 +7,10 @@
 
 #include <sluice/flv.h>
 #include <sluice/http.h>
-#include <sluice/sdp.h>
 
 #include "daemon/forward/forward.h"
 #include "daemon/forward/forward_session.h"
+#include "shared/http_login.h"
 #include "shared/writer_text.h"
 
 enum {
@@ -29,26 +29,11 @@ static struct forward_http_session *of(struct forward_session *base) {
     return (struct forward_http_session *)base;
 }
 
-/* Authorization, or nothing. */
-static int write_login(const struct forward_option *option, char *text, size_t size) {
-    char plain[2 * RTSP_LOGIN_USER + 2], login[4 * sizeof plain / 3 + 8];
-    *text = '\0';
-    if (!option->has_user)
-        return 0;
-    int length = snprintf(plain, sizeof plain, "%s:%s", option->user, option->password);
-    int error = sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, login, sizeof login) < 0 ? -EMSGSIZE
-                                                                                                          : 0;
-    if (!error)
-        snprintf(text, size, "Authorization: Basic %s\r\n", login);
-    explicit_bzero(plain, sizeof plain);
-    explicit_bzero(login, sizeof login);
-    return error;
-}
-
 static int write_head(const struct forward *forward, char *head) {
     const char *host = strstr(forward->target.url, "://") + 3, *path = host + strcspn(host, "/?");
-    char login[4 * RTSP_LOGIN_USER];
-    int error = write_login(&forward->option, login, sizeof login);
+    const struct forward_option *option = &forward->option;
+    char login[HTTP_LOGIN_HEADER] = "";
+    int error = option->has_user ? http_login_write(option->user, option->password, login) : 0;
     int length = snprintf(head, HEAD,
                           "POST %s%.*s HTTP/1.1\r\n"
                           "Host: %.*s\r\n"

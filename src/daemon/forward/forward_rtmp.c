@@ -106,6 +106,11 @@ static void done(struct forward_session *base, bool is_whole) {
         forward_session_close(base);
 }
 
+static size_t held(const struct forward_session *base) {
+    const struct rtmp_client *client = ((const struct forward_rtmp_session *)base)->client;
+    return client ? rtmp_client_footprint(client) : 0;
+}
+
 static void clear(struct forward_session *base) {
     rtmp_client_free(of(base)->client);
 }
@@ -115,6 +120,7 @@ static const struct forward_session_type session_type = {
     .done = done,
     .gathering = gathering,
     .received = received,
+    .held = held,
     .clear = clear,
 };
 

@@ -278,6 +278,11 @@ void forward_session_discard(struct session *base) {
     free_session(of(base));
 }
 
+size_t forward_session_held(const struct session *base) {
+    const struct forward_session *session = (const struct forward_session *)base;
+    return type_of(session)->held ? type_of(session)->held(session) : 0;
+}
+
 int forward_session_start(const struct forward_session_type *type, struct forward *forward, int fd, size_t writer,
                           struct forward_session **ret_session) {
     struct handover handover = {.connection = {.fd = fd, .told = true},

@@ -20,7 +20,7 @@ struct forward_session;
 struct stream_totals;
 
 struct forward_session_type {
-    struct session_type base; /* made by FORWARD_SESSION_TYPE */
+    struct session_type base; /* FORWARD_SESSION_TYPE */
 
     /*
      * The forward and the session have let go of each other, and nothing more of the stream is to
@@ -39,6 +39,10 @@ struct forward_session_type {
     /* Twice a second, while it has the forward. NULL: nothing is to be done */
     void (*tick)(struct forward_session *session, uint64_t now);
 
+    /* Bytes of blocks that it holds with what it has received, besides the connection's chain.
+     * NULL: none */
+    size_t (*held)(const struct forward_session *session);
+
     /* Its own part, before the session is freed. NULL: there is none */
     void (*clear)(struct forward_session *session);
 };
@@ -55,13 +59,14 @@ struct forward_session {
     uint64_t left_at; /* loop time at which they have let go */
 };
 
-/* The session_type of a type: @name: its struct forward_session_type; @of: a struct of which struct
+/* What a type begins with. @scheme: as the API names the protocol; @of: a struct of which struct
  * forward_session is the first member */
 #define FORWARD_SESSION_TYPE(scheme, of)                                                                               \
     {                                                                                                                  \
         .protocol = (scheme), .events = &forward_session_events, .size = sizeof(of),                                   \
         .prepare = forward_session_prepare, .tick = forward_session_tick, .drain = forward_session_drain,              \
         .kick = forward_session_kick, .evict = forward_session_evict, .discard = forward_session_discard,              \
+        .held = forward_session_held,                                                                                  \
     }
 
 extern const sluice_conn_events forward_session_events;
@@ -71,6 +76,7 @@ void forward_session_drain(struct session *base);
 void forward_session_kick(struct session *base, int error);
 void forward_session_evict(struct session *base);
 void forward_session_discard(struct session *base);
+size_t forward_session_held(const struct session *base);
 
 /*
  * Begins a session on the socket, for the forward, which negotiates from now on. @writer: bytes

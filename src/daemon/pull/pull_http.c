@@ -7,11 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
-#include <sluice/sdp.h>
-
 #include "daemon/pull/pull.h"
 #include "daemon/server/flv_source.h"
 #include "daemon/server/server.h"
+#include "shared/http_login.h"
 #include "shared/text.h"
 
 enum {
@@ -88,19 +87,6 @@ static bool may_log_in(const struct pull *pull) {
            pull->target.port == option->target.port;
 }
 
-static int write_login(const struct pull_option *option, char *text, size_t size) {
-    char plain[2 * RTSP_LOGIN_USER + 2], code[4 * sizeof plain / 3 + 8];
-    int length = snprintf(plain, sizeof plain, "%s:%s", option->user, option->password);
-    int error = length < 0 || sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, code, sizeof code) < 0
-                    ? -EMSGSIZE
-                    : 0;
-    if (!error)
-        snprintf(text, size, "Authorization: Basic %s\r\n", code);
-    explicit_bzero(plain, sizeof plain);
-    explicit_bzero(code, sizeof code);
-    return error;
-}
-
 /* The parts of a URL: HOST:PORT and what is requested, without a fragment. */
 static sluice_http_text authority_of(const char *url) {
     const char *text = strstr(url, "://") + strlen("://");
@@ -116,11 +102,11 @@ static sluice_http_text path_of(const char *url) {
 static int make_request(struct pull_http_session *session) {
     const struct pull *pull = session->pull;
     const sluice_http_text host = authority_of(pull->target.url), path = path_of(pull->target.url);
-    char login[4 * RTSP_LOGIN_USER + 32] = "";
+    char login[HTTP_LOGIN_HEADER] = "";
     session->request = malloc(REQUEST);
     if (!session->request)
         return -ENOMEM;
-    int error = may_log_in(pull) ? write_login(&pull->option, login, sizeof login) : 0;
+    int error = may_log_in(pull) ? http_login_write(pull->option.user, pull->option.password, login) : 0;
     int length = snprintf(session->request, REQUEST,
                           "GET %s%.*s HTTP/1.1\r\nHost: %.*s\r\n%sUser-Agent: sluiced\r\nAccept: */*\r\n"
                           "Connection: close\r\n\r\n",
