@@ -11,13 +11,13 @@ from compare.measure import GRACE, SENDER_CPU, FanoutBench, cpu, memory_kib, pro
 from compare.processes import Program, RunError
 from compare.servers import Gortsplib, NginxRtmp, Sluiced
 
-PROTOCOLS = ("flv", "rtsp")
+PROTOCOLS = ("flv", "rtsp", "rtmp")
 OTHERS = {"nginx-rtmp": "rtmp", "gortsplib": "rtsp"}  # Other servers, and what they speak.
 PREROLL = 2  # Frames of a stream before anything is measured: the first of each track.
 
 
 class RtspBench(FanoutBench):
-    """Variants are as those of the fan-out; those with "+flv" or "+rtsp" have that on both sides, whatever the scenario
+    """Variants are as those of the fan-out; those with "+flv", "+rtsp" or "+rtmp" have that on both sides, whatever the scenario
     has; and there are other servers."""
 
     def __init__(self, folder, perf):

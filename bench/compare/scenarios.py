@@ -103,7 +103,7 @@ class Relay(Fanout):
 
 @dataclasses.dataclass(frozen=True)
 class Rtsp(Fanout):
-    """Media that comes and goes by RTSP or FLV; "+flv" in a variant: by FLV on both sides."""
+    """Media that comes and goes by RTSP, RTMP or FLV; "+flv" in a variant: by FLV on both sides."""
     publish: str = "rtsp"
     play: str = "rtsp"
     kbits: int = 1000  # of a stream
@@ -247,13 +247,18 @@ WAYS_AND_FLV = WAYS + tuple(f"{way}+flv" for way in WAYS)
 UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in WAYS)
 
 
-PEERS = ("uring", "epoll", "nginx-rtmp", "uring+rtsp", "gortsplib")
+RTMP_AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
+AS_FLV = tuple(target for way in ("uring", "epoll") for target in (
+    Target("payload_bytes_copied", way, None, 0), Target(PER_GBIT, way, way + "+flv", 1.05)))
+
+
+PEERS = ("uring", "epoll", "uring+rtmp", "nginx-rtmp", "uring+rtsp", "gortsplib")
 
 
 def peers(memory):
     """Half of what each takes that speaks a protocol of the same kind: tags or messages, or RTP."""
-    return tuple(Target(figure, ours, theirs, 0.5) for ours, theirs in (("uring", "nginx-rtmp"), ("uring+rtsp", "gortsplib"))
-                 for figure in (PER_GBIT, memory))
+    return tuple(Target(figure, ours, theirs, 0.5) for ours, theirs in (
+        ("uring", "nginx-rtmp"), ("uring+rtmp", "nginx-rtmp"), ("uring+rtsp", "gortsplib")) for figure in (PER_GBIT, memory))
 
 
 def half_of(best, figure, *ours):
@@ -321,6 +326,10 @@ SCENARIOS = (
          UNCOPIED, connections=10, players=20, kbits=4000, play="flv"),
     Rtsp("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", WAYS_AND_FLV, UNCOPIED,
          connections=10, players=20, kbits=4000, publish="flv"),
+    Rtsp("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", RTMP_AND_FLV, AS_FLV,
+         connections=100, players=0, publish="rtmp", play="rtmp", slow=True),
+    Rtsp("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", RTMP_AND_FLV, AS_FLV,
+         players=500, publish="rtmp", play="rtmp", slow=True),
     Peers("peers-publishers", "100 publishers of 1 Mbit/s and no players: sluiced, nginx-rtmp, gortsplib", PEERS,
           peers("private_bytes_per_publisher"), connections=100, players=0, slow=True),
     Peers("peers-players", "One publisher of 1 Mbit/s to 500 players: sluiced, nginx-rtmp, gortsplib",

@@ -63,7 +63,7 @@ class Server:
 class Sluiced(Server):
     """The daemon: the state of its administration."""
 
-    LISTENERS = ("flv", "http", "rtsp", "admin")
+    LISTENERS = ("flv", "http", "rtsp", "rtmp", "admin")
     is_late = False
 
     def __init__(self, stack, deadline, daemon, options, variant):
