@@ -21,8 +21,9 @@ const PROTOCOLS = {
     ffmpeg: (place, name) => ({
       publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f flv rtmp://" + place + "/" + name]],
       play: [["", "ffplay rtmp://" + place + "/" + name]] }),
-    obs: (place, name) => ({
-      publish: [["Settings > Stream > Custom: Server", rtmpParts(place, name).server], ["Stream Key", rtmpParts(place, name).key]],
+    obs: (place, name, listener, http) => ({
+      publish: [["Settings > Stream > Custom: Server", rtmpParts(place, name).server], ["Stream Key", rtmpParts(place, name).key],
+        ...(http ? [["Multitrack Video, Config Override (JSON): the output of", "curl http://" + http + "/obs/" + name]] : [])],
       play: [["Media Source, not a local file: Input", "rtmp://" + place + "/" + name]] }),
   },
   http: {
@@ -109,9 +110,10 @@ function isLoopback(host) {
   return host.startsWith("127.") || host === "[::1]" || host === "localhost";
 }
 
-function row(listener, name) {
+// http: the place of the first listener for HTTP, or null.
+function row(listener, name, http) {
   const protocol = PROTOCOLS[listener.protocol] || unknown(listener.protocol);
-  const texts = protocol[form](location.hostname + ":" + listener.port, streamUrlPath(name), listener);
+  const texts = protocol[form](location.hostname + ":" + listener.port, streamUrlPath(name), listener, http);
   const head = make("th", { scope: "row" }, protocol.title);
   if (isLoopback(listener.host) && !isLoopback(location.hostname))
     head.append(make("div", { class: "label" }, "on " + listener.host + " only"));
@@ -122,12 +124,14 @@ function row(listener, name) {
 
 function draw(view, all) {
   const name = view.name();
+  const http = all.find((one) => one.protocol === "http");
+  const httpPlace = http ? location.hostname + ":" + http.port : null;
   const place = (one) => (ORDER.indexOf(one.protocol) + 1 || ORDER.length + 1);
   const sorted = [...all].sort((a, b) => place(a) - place(b));
   const parts = [make("table", { class: "urls" },
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "protocol"), make("th", { scope: "col" }, "publish"),
       make("th", { scope: "col" }, "play"))),
-    make("tbody", {}, ...sorted.map((listener) => row(listener, name))))];
+    make("tbody", {}, ...sorted.map((listener) => row(listener, name, httpPlace))))];
   if (all.hasRules)
     parts.push(make("p", { class: "label" }, "Rules are set: a user or ?token=... may be needed."));
   view.target.replaceChildren(...parts);
