@@ -3,8 +3,8 @@
  * memory. An input is a conversation: records that say which connection (three bits), what happens
  * (three bits), and the bytes that come. After each of them the loops run until they come to rest,
  * and what was sent to each peer is shown; it must not depend on how the bytes were cut.
- * Connections 0, 1 and 5 speak HTTP (publish, play, WebSocket), 2 and 3 RTSP, 4 is raw FLV, 6 a
- * camera that is pulled from, and 7 is nobody: the operator, the hooks' server, and the clock.
+ * Connections 0, 1 and 5 speak HTTP (publish, play, WebSocket), 2 and 3 RTSP or RTMP, 4 is raw FLV,
+ * 6 a camera that is pulled from, and 7 is nobody: the operator, the hooks' server, and the clock.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,6 +18,7 @@
 #include "daemon/control/worker_command.h"
 #include "daemon/protocols/flv/flv_session.h"
 #include "daemon/protocols/http/http_session.h"
+#include "daemon/protocols/rtmp/rtmp_session.h"
 #include "daemon/protocols/rtsp/rtsp_session.h"
 #include "daemon/pull/pull.h"
 #include "daemon/server/server.h"
@@ -35,6 +36,8 @@ enum {
     LOSES = 0x20,
     /* memory is: who gives way for others depends on how many blocks pieces take */
     SCARCE = 0x40,
+    /* RTMP in place of RTSP: what is sent has random bytes, and answers at other times */
+    RTMP = 0x80,
 };
 
 /* What a record does besides its bytes. */
@@ -159,13 +162,19 @@ static void connect_camera(world *w, bool accepts) {
 
 /* ---- Connections ---- */
 
+/* Or RTMP. */
 static bool is_rtsp(unsigned which) {
     return which == 2 || which == 3;
 }
 
+static const struct protocol *protocol_of(const world *w, unsigned which) {
+    if (is_rtsp(which))
+        return w->run->settings[0] & RTMP ? &rtmp_protocol : &rtsp_protocol;
+    return which == 4 ? &flv_protocol : &http_protocol;
+}
+
 /* As the server does with one that it has accepted. */
-static int begin(struct worker *worker, int fd, unsigned which) {
-    const struct protocol *protocol = which == 4 ? &flv_protocol : is_rtsp(which) ? &rtsp_protocol : &http_protocol;
+static int begin(struct worker *worker, int fd, unsigned which, const struct protocol *protocol) {
     struct handover handover = {
         .connection = {.fd = fd, .told = true},
         .peer = address_of(which),
@@ -190,7 +199,7 @@ static wire_peer *peer_of(world *w, unsigned which) {
     struct worker *worker = which == 4 ? server_owner(w->server, "live/raw", 8)
                                        : server_worker(w->server, which % w->workers);
     server_add_connection(w->server);
-    if (begin(worker, wire_descriptor(peer), which) != 0) {
+    if (begin(worker, wire_descriptor(peer), which, protocol_of(w, which)) != 0) {
         close(wire_descriptor(peer));
         server_release_connection(w->server, &(struct cidr_address){0});
     }
@@ -410,7 +419,7 @@ static void open_world(world *w, fuzz_run *run) {
     *w = (world){.run = run,
                  .workers = (uint32_t)options->workers,
                  .merge_window_ms = options->streams.all.merge_window_ms,
-                 .comparing = !(run->settings[0] & (LOSES | SCARCE))};
+                 .comparing = !(run->settings[0] & (LOSES | SCARCE | RTMP))};
     log_set_format((enum log_format)options->log_format);
     wire_begin(run);
     FUZZ_CHECK(server_new(options, &w->server) == 0);

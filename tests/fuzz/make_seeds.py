@@ -389,6 +389,50 @@ def session():
          + say(NOBODY, b"", KICK_ALL) + say(1, get) + say(NOBODY, b"", DRAIN) + say(0, post), 1)
 
 
+def rtmp_session():
+    """A publisher and a player by RTMP, with and without what rules, hooks and several workers make of them."""
+    def text(value):
+        return b"\2" + struct.pack(">H", len(value)) + value
+
+    def number(value):
+        return b"\0" + struct.pack(">d", value)
+
+    def begin(app, command, name):
+        connect = (text(b"connect") + number(1) + b"\3\0\3app" + text(app) + b"\0\4type" + text(b"nonprivate")
+                   + b"\0\6capsEx" + number(3) + b"\0\0\x09")
+        return (rtmp_message(2, 0, 1, struct.pack(">I", 4096), number=0)
+                + rtmp_message(3, 0, 20, connect, chunk=4096, number=0)
+                + rtmp_message(3, 0, 20, text(b"createStream") + number(2) + b"\5", number=0)
+                + rtmp_message(8, 0, 20, text(command) + number(3) + b"\5" + text(name)))
+
+    shake = b"\3" + bytes(1536) + bytes(1536)
+    media = rtmp_message(4, 0, 18, text(b"@setDataFrame") + text(b"onMetaData") + b"\x08\0\0\0\0\0\0\x09")
+    media += rtmp_message(6, 0, 9, b"\x17\0\0\0\0" + AVC) + rtmp_message(4, 0, 8, b"\xaf\0\x12\x08\x56\xe5\0")
+    for i in range(16):
+        nal = (b"\x65" if i % 6 == 0 else b"\x41") + bytes(range(i, i + 8))
+        frame = (b"\x17" if i % 6 == 0 else b"\x27") + b"\1\0\0\0" + struct.pack(">I", len(nal)) + nal
+        media += rtmp_message(6, 40 * i, 9, frame) + rtmp_message(4, 40 * i, 8, b"\xaf\1" + bytes(range(i, i + 6)))
+    parts = b"".join(bytes([9, 0, 0, 9, 0, 3, i, 0, 0, 0, 0]) + b"\x27\1\0\0\0abcd" + struct.pack(">I", 20) for i in range(9))
+    pause, seek, over = (rtmp_message(8, 0, 20, text(name) + number(4) + b"\5" + more)
+                         for name, more in ((b"pause", b"\1\1"), (b"seek", number(9)), (b"deleteStream", number(1))))
+    for settings in (0, 1, 2, 4, 5, 8, 9, 0x20, 0x40):
+        query = b"?user=u&pass=p" if settings & 4 else b""
+        seed("session", f"rtmp-{settings}",
+             say(3, shake) + say(3, begin(b"live", b"play", b"a" + query)) + say(NOBODY, b"", GRANT) + say(2, shake)
+             + say(2, begin(b"live", b"publish", b"a" + query)) + say(NOBODY, b"", GRANT) + say(2, media[:700])
+             + say(NOBODY, b"", LOOK) + say(3, b"", STALL if settings == 0x20 else 0) + say(3, pause)
+             + say(2, media[700:] + rtmp_message(6, 900, 22, parts)) + say(3, pause[:-1] + b"\0" + seek)
+             + say(1, lines("GET /live/a.flv HTTP/1.1", "Host: x", "")) + say(2, over) + say(3, over, FINISH)
+             + say(2, shake + begin(b"live?authmod=adobe&user=u", b"publish", b"a")) + say(2, b"", BREAK)
+             + say(NOBODY, b"\x05", WAIT_LONG), settings | 0x80)
+    seed("session", "rtmp-operator",
+         say(2, shake + begin(b"live", b"publish", b"a") + media) + say(3, shake + begin(b"live", b"play", b"a"))
+         + say(NOBODY, b"live/a", KICK) + say(2, shake + begin(b"live/a", b"publish", b"?k=v")) + say(2, media[:500])
+         + say(NOBODY, b"1", KICK_ALL) + say(2, shake[:2000]) + say(3, shake) + say(NOBODY, b"1", KICK_ALL)
+         + say(2, shake + begin(b"live", b"play", b"a")) + say(3, shake + begin(b"live", b"publish", b"a") + media)
+         + say(NOBODY, b"", DRAIN), 0x81)
+
+
 def config():
     shipped = (HERE.parents[1] / "src/daemon/sluiced.conf").read_text()
     seed("config", "shipped", shipped[:2900], 0)
@@ -594,7 +638,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, rtmp_session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target

@@ -344,8 +344,9 @@ static bool publishes(const struct session *base) {
 /* What a message under way holds, and what the stream has pinned. */
 static size_t held(const struct session *base) {
     const struct rtmp_session *session = (const struct rtmp_session *)base;
+    size_t under_way = session->framer ? sluice_rtmp_footprint(session->framer) : 0;
     size_t aggregate = session->aggregate ? session->aggregate->size : 0;
-    return aggregate + sluice_rtmp_footprint(session->framer) + publisher_held(session->publisher);
+    return under_way + aggregate + publisher_held(session->publisher);
 }
 
 static void end_all(struct rtmp_session *session, int error) {
