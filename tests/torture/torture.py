@@ -36,11 +36,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 # pylint: disable=wrong-import-position
 import flv
 import harness
+import rtmp
 import rtsp
 from harness import Daemon, Publisher
 
 KINDS = {"allocations": 1, "system": 2}
-LISTEN = ("--flv", "127.0.0.1:0=live/raw", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+LISTEN = ("--flv", "127.0.0.1:0=live/raw", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0",
+          "--rtmp", "127.0.0.1:0")
 MEDIA = flv.header() + b"".join(tag.pack() for tag in flv.first_tags()) + b"".join(
     tag.pack() for tag in itertools.islice(flv.frames(), 12))
 TAGS = 10  # that a player waits for
@@ -115,7 +117,7 @@ def bearing():
     except TimeoutError:
         if harness.PATIENCE != IMPATIENCE:
             raise
-    except (OSError, rtsp.Ended, http.client.HTTPException):
+    except (OSError, rtsp.Ended, rtmp.Ended, http.client.HTTPException):
         pass
 
 
@@ -226,6 +228,33 @@ def publish_rtsp(daemon):
         client.ask("TEARDOWN")
 
 
+@contextlib.contextmanager
+def rtmp_client(daemon):
+    with rtmp.Client(daemon, handshake=False) as client:
+        client.peer.settimeout(harness.PATIENCE)
+        client.shake_hands()
+        yield client
+
+
+def play_rtmp(daemon):
+    with published(daemon), rtmp_client(daemon) as client:
+        if client.begin("play", "a")["code"] == "NetStream.Play.Start":
+            client.media(5)
+
+
+def publish_rtmp(daemon):
+    with bearing(), rtmp_client(daemon) as client:
+        if client.begin("publish", "a")["code"] != "NetStream.Publish.Start":
+            return
+        client.set_chunk_size(1000)
+        for tag in flv.stream(20)[1]:
+            client.send(tag.type, tag.payload, timestamp=tag.timestamp)
+        with connect(daemon) as player:
+            player.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n")
+            read_tags(player, 4)
+        client.finish()
+
+
 def record(daemon):
     with published(daemon, "rec/a"):
         pass
@@ -265,8 +294,8 @@ def reload(daemon):
     get(daemon, "/api/v1/reload", method="POST")
 
 
-RUNNING = {work.__name__: work for work in (play_http, play_raw, play_websocket, play_rtsp, publish_rtsp, record,
-                                            play_recordings, api, kick, reload)}
+RUNNING = {work.__name__: work for work in (play_http, play_raw, play_websocket, play_rtsp, publish_rtsp, play_rtmp,
+                                            publish_rtmp, record, play_recordings, api, kick, reload)}
 
 
 class Tortured(Daemon):
