@@ -191,7 +191,18 @@ class PullRtmpTest(harness.SettledTest):
 
     def test_from_ffmpeg(self):
         """Every packet of a file, by its hash."""
-        ffmpeg, media = self.ffmpeg()
+        self.pull_file(*self.ffmpeg())
+
+    def test_enhanced(self):
+        """HEVC and Opus, which a current ffmpeg sends as Enhanced RTMP."""
+        ffmpeg = harness.find_current_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("the Python package imageio-ffmpeg is not installed")
+        self.pull_file(ffmpeg, harness.make_media(ffmpeg, "%s %s -t 2 -pix_fmt yuv420p -c:v libx265 -preset ultrafast "
+                                                  "-x265-params keyint=25:log-level=none -c:a libopus" % (
+                                                      harness.VIDEO, harness.tone(48000))))
+
+    def pull_file(self, ffmpeg, media):
         folder = self.folder()
         target = os.path.join(folder, "got")
         with ffmpeg_server(ffmpeg, "-re", "-i", media, "-c", "copy", target=True, name="live/a?key=quiet") as (url, server):
