@@ -1,8 +1,8 @@
-"""FLV and RTSP in, FLV and RTSP out: what players decode is what was published, at the same times.
+"""FLV and RTSP in, FLV and RTSP out: what players decode is what was published, at the same times. B-frames by RTMP, too.
 
 All cases run at once through one daemon. Each is published twice by ffmpeg, in FLV by HTTP and by RTSP, in real time,
 since that is what RTSP's clocks are about; and each of the two streams is played in both ways, by players that came
-first, and for some cases by players that come in the middle.
+first, and for some cases by players that come in the middle. One case is published and played by RTMP as well.
 """
 
 import bisect
@@ -15,6 +15,7 @@ import time
 import unittest
 
 import harness
+import rtmp
 import settings
 from harness import AAC, H264, VIDEO, tone
 
@@ -31,6 +32,7 @@ GATHERED = 8
 # Audio frames that may pass while a player asks for one track after the other.
 JOINING = 25
 WAYS = ("flv", "rtsp")
+ALL_WAYS = (*WAYS, "rtmp")
 H265 = "-c:v libx265 -preset ultrafast -x265-params keyint=50:log-level=error -pix_fmt yuv420p"
 
 
@@ -39,8 +41,8 @@ def media(video, audio, rate=48000):
 
 
 class Case:
-    def __init__(self, name, arguments, current=False, late=False):
-        self.name, self.media, self.current, self.late = name, arguments, current, late
+    def __init__(self, name, arguments, current=False, late=False, ways=WAYS):
+        self.name, self.media, self.current, self.late, self.ways = name, arguments, current, late, ways
         self.ffmpeg = self.file = self.failure = None
         self.players, self.publishers = {}, {}
         self.joined = {}  # Of late players: how many pictures had come before one and when it was playing.
@@ -55,7 +57,7 @@ class Case:
 
 CASES = [
     Case("h264_aac", media(H264, AAC), late=True),
-    Case("b_frames", media(H264.replace("-bf 0", "-bf 2"), AAC, 44100), late=True),
+    Case("b_frames", media(H264.replace("-bf 0", "-bf 2"), AAC, 44100), late=True, ways=ALL_WAYS),
     Case("video_only", media(H264, "")),
     Case("audio_only", media("", AAC)),
     Case("g711", media(H264, "-c:a pcm_alaw", 8000)),
@@ -109,7 +111,7 @@ class IdentityTest(unittest.TestCase):
         cls.cases = [case for case in CASES if case.ffmpeg]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as workers:
             list(workers.map(cls.prepare, cls.cases))
-        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
         wait = settings.long_wait(cls.addClassCleanup)
         with harness.Daemon(*wait.options, "--idle", "60", listen=listen) as daemon:
             try:
@@ -136,15 +138,16 @@ class IdentityTest(unittest.TestCase):
     def run_cases(cls, daemon):
         # Those last that late players come to, which all begin before any is waited for: the streams do not wait for them.
         for case in sorted(cls.cases, key=lambda case: case.late):
-            for way in WAYS:
+            for way in case.ways:
                 urls = cls.urls(daemon, case, way)
-                for out in WAYS:
+                for out in case.ways:
                     case.players[way, out] = decode(case, urls[out], case.path(cls.folder, way + "-" + out))
-                daemon.wait_player(case.stream(way), 2)
-                target = {"flv": ["-f", "flv", "-method", "POST"], "rtsp": ["-f", "rtsp", "-rtsp_transport", "tcp"]}
+                daemon.wait_player(case.stream(way), len(case.ways))
+                target = {"flv": ["-f", "flv", "-method", "POST"], "rtsp": ["-f", "rtsp", "-rtsp_transport", "tcp"],
+                          "rtmp": ["-f", "flv"]}
                 case.publishers[way] = harness.Ffmpeg(case.ffmpeg, "-re", "-i", case.file, "-c", "copy", *target[way],
                                                       urls[way])
-        late = [(case, way) for case in cls.cases for way in WAYS if case.late]
+        late = [(case, way) for case in cls.cases for way in case.ways if case.late]
         for case, way in late:
             cls.join(daemon, case, way)
         for case, way in late:
@@ -169,12 +172,13 @@ class IdentityTest(unittest.TestCase):
     def urls(cls, daemon, case, way):
         """Of a case's stream, by each way out."""
         name = case.stream(way)
-        return {"flv": daemon.url(name), "rtsp": "rtsp://%s:%d/%s" % (*daemon.address("rtsp"), name)}
+        return {"flv": daemon.url(name), "rtsp": "rtsp://%s:%d/%s" % (*daemon.address("rtsp"), name),
+                "rtmp": rtmp.url(daemon, name)}
 
     @classmethod
     def join(cls, daemon, case, way):
         """Players that come when the second group is under way, one by each way out."""
-        for out in WAYS:
+        for out in case.ways:
             stream = daemon.wait_stream(case.stream(way), lambda stream: stream["frames"]["video"] > GROUP + 10)
             case.joined[way, out] = stream["frames"]["video"]
             case.players[way, out, "late"] = decode(case, cls.urls(daemon, case, way)[out],
@@ -185,9 +189,9 @@ class IdentityTest(unittest.TestCase):
         """Waits until both are playing, beside those that have been there before."""
         name = case.stream(way)
         harness.wait_until(lambda: sum(player["stream"] == name and player["frames_sent"] > 0 for player in
-                                       daemon.api()["players"]) == 2 * len(WAYS), "late players of " + name)
+                                       daemon.api()["players"]) == 2 * len(case.ways), "late players of " + name)
         now = daemon.stream(name)["frames"]["video"]
-        for out in WAYS:
+        for out in case.ways:
             case.joined[way, out] = case.joined[way, out], now
 
     @classmethod
@@ -195,11 +199,11 @@ class IdentityTest(unittest.TestCase):
         state = daemon.api()
         for case in cls.cases:
             for stream in state["streams"]:
-                if stream["name"] in map(case.stream, WAYS):
+                if stream["name"] in map(case.stream, case.ways):
                     case.dropped = max(case.dropped, stream["frames_dropped"])
                     case.copied = max(case.copied, state["pool"]["payload_bytes_copied"])
             for player in state["players"]:
-                if player["stream"] in map(case.stream, WAYS):
+                if player["stream"] in map(case.stream, case.ways):
                     case.dropped = max(case.dropped, player["frames_dropped"])
 
     def check(self, case):
@@ -208,8 +212,8 @@ class IdentityTest(unittest.TestCase):
         if case.failure:
             self.fail(case.failure)
         sent = case.path(self.folder, "sent")
-        for way in WAYS:
-            for out in WAYS:
+        for way in case.ways:
+            for out in case.ways:
                 with self.subTest(published=way, played=out):
                     got = case.path(self.folder, way + "-" + out)
                     self.check_frames(case, sent, got, way, out)
