@@ -28,6 +28,9 @@ WARM_UP = 40  # Frames.
 MEASURED = 200  # Frames.
 AHEAD = 20  # Frames that the publisher may be ahead of its players.
 MOST = 0.03  # Bytes copied for each of payload: headers, replies, messages between threads.
+# Pictures of some 20 KB.
+NOISE = ("-f lavfi -i testsrc=size=320x180:rate=25,noise=alls=30:allf=t -t 6 -c:v libx264 -preset ultrafast -g 25 -bf 2 "
+         "-pix_fmt yuv420p -b:v 4M")
 COPYING = os.environ.get("SLUICED_COPYING")
 ECHO = os.environ.get("WEBSOCKET_ECHO") or os.path.join(harness.BUILD_DIR, "tests", "websocket_echo")
 
@@ -155,6 +158,22 @@ class CopyTest(unittest.TestCase):
         self.stack.close()
         return copied / size
 
+    def by_ffmpeg(self, ffmpeg, media):
+        """A file that ffmpeg publishes by RTMP as fast as it can. Bytes copied, of its connection's begin and end as well."""
+        daemon = self.start()
+        players = self.join(daemon, [by_rtmp, http()])
+        with open(media, "rb") as file:
+            frames = [tag for tag in flv.parse(file.read()) if tag.is_frame]
+        before = self.copied()
+        publisher = harness.Ffmpeg(ffmpeg, "-i", media, "-c", "copy", "-f", "flv", rtmp.url(daemon, NAME))
+        self.stack.callback(publisher.kill)
+        publisher.wait()
+        self.wait_all(players, frames[-1])
+        copied = self.copied() - before
+        self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
+        self.stack.close()
+        return copied / sum(len(frame.payload) for frame in frames)
+
     def move(self, streams):
         """Connections that most arrive at another worker than their stream's, with bytes that have come already."""
         daemon = self.start("--workers", "3")
@@ -211,6 +230,12 @@ class CopyTest(unittest.TestCase):
         """Whole messages, as ffmpeg sends them, and chunks of OBS."""
         for size in (65536, 4096):
             self.check(self.relay, lambda daemon, size=size: rtmp.Publisher(daemon, NAME, size), [by_rtmp, by_rtmp, http()])
+
+    def test_rtmp_from_ffmpeg(self):
+        ffmpeg = harness.find_ffmpeg()
+        if not ffmpeg:
+            self.skipTest("no ffmpeg")
+        self.check(self.by_ffmpeg, ffmpeg, harness.make_media(ffmpeg, NOISE))
 
     def test_http_to_rtmp(self):
         self.check(self.relay, lambda daemon: FlvPublisher(daemon, "http"), [by_rtmp, by_rtmp])
