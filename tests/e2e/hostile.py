@@ -2,17 +2,21 @@
 
     python3 hostile.py JSON
 
-JSON: {"http": [HOST, PORT], "rtsp": ..., "flv": ..., "connections": of each kind, "seconds": at most, "key": the secret of
-streams hostile/*, "streams": how many load/N anybody may play, "part": bytes of an unfinished frame; "kinds": names of those
-that take part, all of KINDS by default; "recording": path of a recording}. It prints "up" when each connection has been opened
-once, and at SIGTERM or after `seconds` a JSON object: what became of each kind.
+JSON: {"http": [HOST, PORT], "rtsp": ..., "flv": ..., "rtmp": ..., "connections": of each kind, "seconds": at most, "key": the
+secret of streams hostile/*, "streams": how many load/N anybody may play, "part": bytes of an unfinished frame; "kinds": names of
+those that take part, all of KINDS by default, "rtmp" for those of RTMP_KINDS; "nice": as in nice(1); "recording": path of a
+recording}. It prints "up" when each connection has been opened once, and at SIGTERM or after `seconds` a JSON object: what became
+of each kind.
 """
 
 import collections
 import errno
+import functools
 import heapq
 import json
+import os
 import random
+import re
 import resource
 import select
 import signal
@@ -22,6 +26,7 @@ import sys
 import time
 
 import flv
+import rtmp
 
 PIECE = 16
 FRAME = 8 * 1048576 - 1024  # What an unfinished frame says that it will be; below the default --frame-limit.
@@ -70,6 +75,11 @@ class Peer:
     def received(self, data):
         """What is to be sent for that."""
         return b""
+
+    @staticmethod
+    def answers(data):
+        """Names of the answers in what has been received."""
+        return [data.split(b" ", 2)[1]] if data.startswith((b"HTTP/", b"RTSP/")) else []
 
     def publish_head(self, name):
         return b"POST /hostile/%s.flv?token=%s HTTP/1.1\r\nHost: h\r\nContent-Type: video/x-flv\r\n\r\n" % (
@@ -301,20 +311,212 @@ class Idle(Peer):
         self.protocol = ("flv", "http", "rtsp")[number % 3]
 
 
+class Rtmp(Peer):
+    """Sends all steps at once: nothing of what the daemon answers has to be known for them."""
+    protocol = "rtmp"
+    pause = 0.25
+    codes = re.compile(rb"Net(?:Stream|Connection)\.[A-Za-z.]+")
+
+    @classmethod
+    def answers(cls, data):
+        return cls.codes.findall(data)
+
+    # What is sent is made once, so that the attack costs the machine little besides.
+    @staticmethod
+    @functools.lru_cache(maxsize=256)
+    def message(kind, payload, size=128, **more):
+        return b"".join(rtmp.chunked(kind, payload, size, **more))
+
+    @classmethod
+    def command(cls, *arguments, stream=0):
+        return cls.message(rtmp.COMMAND, b"".join(map(rtmp.amf, arguments)), stream=stream, channel=3)
+
+    @classmethod
+    def control(cls, kind, value, size=128):
+        return cls.message(kind, struct.pack(">I", value), size, stream=0, channel=2)
+
+    @classmethod
+    def connecting(cls, app="hostile"):
+        info = {"app": app, "tcUrl": "rtmp://h/" + app, "type": "nonprivate"}
+        return b"\3" + bytes(1536) + bytes(1536) + cls.command("connect", 1, info) + cls.command("createStream", 2, None)
+
+    def publishing(self, name, key=None):
+        key = self.attack.key.decode() if key is None else key
+        return self.connecting() + self.command("publish", 3, None, "%s-%d?token=%s" % (name, self.number, key), "live",
+                                                stream=1)
+
+    def headers(self):
+        return b"".join(self.message(tag.type, tag.payload, channel=4 if tag.type == flv.AUDIO else 6)
+                        for tag in flv.first_tags())
+
+    def frame(self, key, size, chunk=128):
+        data = self.message(rtmp.VIDEO, flv.video_frame(0, key, 0, size).payload, chunk)
+        return data[:1] + (250 * self.times).to_bytes(3, "big") + data[4:]
+
+
+class RtmpChunksOfOneByte(Rtmp):
+    """With a right; frames in chunks of one byte."""
+
+    def opening(self):
+        return self.publishing("byte") + self.headers() + self.control(rtmp.CHUNK, 1)
+
+    def tick(self):
+        return self.frame(self.times % 10 == 0, 2500, 1)
+
+
+class RtmpChangingSizes(Rtmp):
+    """With a right; another chunk size for each message, and sizes from a byte to the largest message; every other one
+    changes the size of a message inside it."""
+
+    def opening(self):
+        return self.publishing("size") + self.headers()
+
+    def tick(self):
+        chunk = (1, 7, 128, 4096, 65536, 2 ** 31 - 1)[self.times % 6]
+        size = (5, 100, 1000, 60000)[self.times % 4]
+        data = (self.control(rtmp.CHUNK, chunk) + self.frame(self.times % 20 == 1, size, chunk) +
+                self.control(rtmp.CHUNK, 128, chunk))
+        if self.number % 2 and self.times % 4 == 3:
+            first, other = (rtmp.chunked(rtmp.VIDEO, bytes(count))[0] for count in (1000, 2000))
+            data += first + other
+        return data
+
+
+class RtmpChunkStreams(Rtmp):
+    """With a right; a message that does not end on each of 65,536 chunk streams. Every other one opens as many as the daemon
+    allows."""
+    pause = 1.0
+    allowed = 28  # Besides those of headers and commands: SLUICE_RTMP_DEFAULT_STREAMS less 4.
+
+    @staticmethod
+    def begun(number):
+        """The first byte of a message of 1000."""
+        return b"\1" + struct.pack("<H", number) + b"\0\0\0" + (1000).to_bytes(3, "big") + b"\x09\1\0\0\0" + b"\x27"
+
+    @classmethod
+    @functools.lru_cache
+    def all_begun(cls, count):
+        return b"".join(map(cls.begun, range(count)))
+
+    def opening(self):
+        return (self.publishing("streams") + self.headers() + self.control(rtmp.CHUNK, 1) +
+                self.all_begun(self.allowed if self.number % 2 else 65536))
+
+    def tick(self):
+        return b"".join(b"\xc1" + struct.pack("<H", number) + b"\0" for number in range(self.allowed))
+
+
+class RtmpDeepValues(Rtmp):
+    """Objects and arrays nested 10,000 deep: in connect, and, with a right, in metadata."""
+    depth = 10000
+    forms = (b"\3\0\1a" * depth, b"\n\0\0\0\1" * depth, b"\x11" + b"\x09\3\1" * depth)
+
+    def opening(self):
+        if self.number % 2:
+            return self.publishing("deep") + self.headers()
+        connect = b"".join(map(rtmp.amf, ("connect", 1))) + self.forms[self.number // 2 % 3]
+        return b"\3" + bytes(1536) + bytes(1536) + self.message(rtmp.COMMAND, connect[:(16 if self.number % 4 else 64) << 10],
+                                                               stream=0, channel=3)
+
+    def tick(self):
+        if not self.number % 2:
+            return b""
+        return self.message(rtmp.DATA, rtmp.amf("onMetaData") + self.forms[self.times % 3], channel=4) + self.frame(
+            self.times % 10 == 1, 100)
+
+
+class RtmpAcknowledgements(Rtmp):
+    """Half of them play and never acknowledge. The others publish, want each byte acknowledged, and read nothing."""
+    source = STALLED_ADDRESS
+
+    def __init__(self, attack, number):
+        super().__init__(attack, number)
+        self.reads = number % 2 == 0
+
+    def opening(self):
+        if self.reads:
+            return (self.connecting("load").replace(b"\0\4type\2\0\x0anonprivate", b"\0\4tipe\2\0\x0anonprivate") +
+                    self.control(rtmp.WINDOW, 1) +
+                    self.command("play", 3, None, str(self.number % self.attack.streams + 1), stream=1))
+        return self.publishing("window") + self.control(rtmp.WINDOW, 1) + self.headers()
+
+    def tick(self):
+        if self.reads:
+            return b""
+        return self.message(rtmp.AUDIO, b"\xaf\1\0", channel=4) * 500
+
+
+class RtmpWithoutKeyFrames(Rtmp):
+    """With a right."""
+
+    def opening(self):
+        return self.publishing("keyless") + self.headers()
+
+    def tick(self):
+        return self.frame(False, 5000)
+
+
+class RtmpCommands(Rtmp):
+    """Commands without end: before publish, and, with a right, behind it."""
+    many = (Rtmp.command("createStream", 9, None) + Rtmp.command("noSuchCommand", 10, None, "a" * 100) +
+            Rtmp.message(rtmp.USER, b"\0\6\0\0\0\1", stream=0, channel=2)) * 40
+
+    def opening(self):
+        return (self.publishing("commands") + self.headers() if self.number % 2 else self.connecting()) + self.many
+
+    def tick(self):
+        return self.many + self.frame(self.times % 10 == 0, 100)
+
+
+class RtmpTrickle(Rtmp):
+    """No right; a handshake that is never whole, or pings instead of a request."""
+    pause = 1.0
+
+    def opening(self):
+        return self.connecting() if self.number % 2 else b"\3" + bytes(1500)
+
+    def tick(self):
+        return self.message(rtmp.USER, b"\0\6\0\0\0\1", stream=0, channel=2) if self.number % 2 else b"\0"
+
+
+class RtmpRejected(Rtmp):
+    """A wrong token, again and again."""
+    again = 0.5
+
+    def opening(self):
+        return self.publishing("rejected", "wrong")
+
+
+class RtmpUnfinished(Rtmp):
+    """With a right; a large message that does not end, in chunks of 128 bytes."""
+    pause, again = 1.0, 5.0
+
+    def opening(self):
+        part = self.message(rtmp.VIDEO, b"\x27\1\0\0\0" + self.attack.part)
+        return self.publishing("unfinished") + self.headers() + part[:4] + FRAME.to_bytes(3, "big") + part[7:-128]
+
+    def tick(self):
+        return self.control(rtmp.ACKNOWLEDGEMENT, 1)
+
+
 KINDS = (RtspBodies, RtspHeads, HttpHeads, HttpPuts, WebSocketMessages, UnfinishedFrames, RtspOptions, HttpKeepAlive, Stalled,
          PiecesOfFrames, PiecesOfHeads, Rejected, SameName, ManyAacFrames, SmallTags, Idle)
 OTHERS = (TricklingFrames, Downloads)  # Those that have tests of their own.
+RTMP_KINDS = (RtmpChunksOfOneByte, RtmpChangingSizes, RtmpChunkStreams, RtmpDeepValues, RtmpAcknowledgements,
+              RtmpWithoutKeyFrames, RtmpCommands, RtmpTrickle, RtmpRejected, RtmpUnfinished)
 
 
 class Attack:
     """All of them, and what has become of them."""
 
     def __init__(self, options):
-        self.addresses = {name: tuple(options[name]) for name in ("http", "rtsp", "flv")}
+        self.addresses = {name: tuple(options[name]) for name in ("http", "rtsp", "flv", "rtmp") if name in options}
         self.key, self.streams = options["key"].encode(), options["streams"]
         self.part = bytes(min(options["part"], FRAME - 1024))
         self.recording = options.get("recording", "").encode()
-        kinds = [kind for kind in KINDS + OTHERS if kind.name() in options["kinds"]] if "kinds" in options else KINDS
+        names = options.get("kinds", [kind.name() for kind in KINDS])
+        kinds = [kind for kind in KINDS + OTHERS + RTMP_KINDS
+                 if kind.name() in names or (names == "rtmp" and kind in RTMP_KINDS)]
         self._until = time.monotonic() + options["seconds"]
         self._random = random.Random(1)
         self._epoll = select.epoll()
@@ -394,8 +596,8 @@ class Attack:
             return True
         if not data:
             return False
-        if data.startswith((b"HTTP/", b"RTSP/")):
-            self.told[peer.name()]["answers"][data.split(b" ", 2)[1].decode(errors="replace")] += 1
+        for answer in peer.answers(data):
+            self.told[peer.name()]["answers"][answer.decode(errors="replace")] += 1
         more = peer.received(data)
         if more and not len(peer.rest):
             self._send(peer, more)
@@ -458,7 +660,9 @@ class Attack:
 def main():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    attack = Attack(json.loads(sys.argv[1]))
+    options = json.loads(sys.argv[1])
+    os.nice(options.get("nice", 0))
+    attack = Attack(options)
     attack.run()
     print(json.dumps(attack.told), flush=True)
 

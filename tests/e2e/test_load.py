@@ -7,6 +7,9 @@ other options of the daemon. The figures are printed either way.
 HostileTest: the same beside clients of hostile.py. SLUICE_LOAD_HOSTILE="CONNECTIONS SECONDS PUBLISHERS PLAYERS" asks for
 another size (tools/load --hostile does); CONNECTIONS are those of each kind.
 
+RtmpTest: players and publishers by RTMP, alone in a long run, and beside hostile clients by RTMP. SLUICE_LOAD_RTMP in the same
+way (tools/load --rtmp).
+
 FramesTest, DownloadsTest: beside publishers whose frames trickle, and beside downloads that nobody takes. In the same way
 SLUICE_LOAD_FRAMES and SLUICE_LOAD_DOWNLOADS (tools/load --frames, --downloads).
 """
@@ -33,6 +36,7 @@ SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD", "50 200 20 6").split
 # Two workers for each core of the test's machine would prove nothing more; one would leave out what they share.
 OPTIONS = os.environ.get("SLUICE_LOAD_OPTIONS", "--workers 2 --memory 64M").split()
 HOSTILE_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_HOSTILE", "20 10 10 40").split()]
+RTMP_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_RTMP", "10 2 10 20").split()]
 FRAMES_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_FRAMES", "28 6 5 10").split()]
 DOWNLOADS_SIZE = [int(word) for word in os.environ.get("SLUICE_LOAD_DOWNLOADS", "200 6 5 10").split()]
 KEY = "hostile-key"
@@ -209,9 +213,10 @@ class HostileTest(Load):
             if drops and not player["address"].startswith(hostile.STALLED_ADDRESS + ":"):
                 self.dropped[player["id"]] = (player["stream"], drops)
 
-    def attack(self, daemon, connections, seconds, streams, memory):
+    def attack(self, daemon, connections, seconds, streams, memory, **more):
         """hostile.py, once all of it is there."""
         options = {protocol: daemon.address(protocol) for protocol in ("http", "rtsp", "flv")}
+        options.update(more)
         # Of unfinished frames twice as much as there is memory, as far as a frame may be so large.
         options.update(connections=connections, seconds=seconds, streams=streams, key=KEY, part=2 * memory // connections)
         process = subprocess.Popen([sys.executable, hostile.__file__, json.dumps(options)], stdin=subprocess.DEVNULL,
@@ -305,6 +310,77 @@ class HostileTest(Load):
         figures.update(kinds)
         print("\n".join("%-42s %s" % (name, json.dumps(value) if isinstance(value, dict) else value)
                         for name, value in figures.items()), flush=True)
+
+
+class RtmpTest(HostileTest):
+    """The same by RTMP."""
+
+    test_hostile = None
+
+    def healthy(self, daemon, size, memory):
+        """Publishers and players by RTMP, to their end."""
+        _, seconds, publishers, players = size
+        running = self.start("-n", publishers, "--players", players, "--loop", "--duration", seconds, "--ramp",
+                             min(RAMP, seconds / 4), self.media, "rtmp://%s:%d/load/%%d" % daemon.address("rtmp"))
+        said = self.finished(running, daemon, memory)
+        self.assertEqual((said["publishers"]["served"], said["players"]["served"]), (publishers, players))
+        return said
+
+    @staticmethod
+    def delays(said, usage):
+        return {"frames players got, lost": (said["players"]["frames"], said["players"]["lost"]),
+                "tags sent late by the load generator": said["publishers"]["late"],
+                "start-up ms": said["players"]["startup_ms"], "latency ms": said["players"]["latency_ms"],
+                "daemon, cores": round(usage.processor(), 3)}
+
+    def test_rtmp(self):
+        connections, seconds, publishers, players = RTMP_SIZE
+        rules = ("--token-keys", self.keys, "--rule=all load/* allow", "--rule=all * secret=k1", "--log-rate", "0")
+        with Daemon(*rules, *OPTIONS, listen=(*LISTEN, "--rtmp", "127.0.0.1:0")) as daemon:
+            fcntl.fcntl(daemon.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+            memory = daemon.api("/api/v1/config")["settings"]["memory"]
+            figures = {}
+            with daemon.unread_log():
+                if "SLUICE_LOAD_RTMP" in os.environ:
+                    usage = Usage(daemon)
+                    figures["without hostile connections"] = self.delays(self.healthy(daemon, RTMP_SIZE, memory), usage)
+                usage = Usage(daemon)
+                # They are to compete with the others for the daemon, not for the processor.
+                attack = self.attack(daemon, connections, 2 * seconds + 2 * harness.PATIENCE, publishers, memory,
+                                     rtmp=daemon.address("rtmp"), kinds="rtmp", nice=10)
+                figures["with them"] = self.delays(self.healthy(daemon, RTMP_SIZE, memory), usage)
+                self.assertIsNone(attack.poll())
+                attack.terminate()
+                kinds = json.loads(attack.communicate(timeout=harness.PATIENCE)[0])
+                lost_lines = daemon.api()["log_lines_lost"]
+            most = usage.most_memory()
+            figures.update({"hostile connections": connections * len(kinds),
+                            "publishers, players, seconds": (publishers, players, seconds),
+                            "most resident, idle, MiB": (round(most / MIB, 1), round(usage.idle_memory / MIB, 1)),
+                            "blocks: most mapped, most held; packets, MiB": [round(value / MIB, 1) for value in (
+                                self.most["blocks"], self.most["held"], self.most["described"])],
+                            "frames the daemon dropped of or for them": self.dropped, "rejected": daemon.api()["refused"],
+                            "log lines lost": lost_lines, "options": " ".join(OPTIONS), **kinds})
+            print("\n".join("%-46s %s" % (name, json.dumps(value)) for name, value in figures.items()), flush=True)
+            self.assertEqual(self.dropped, {})
+            self.check_rtmp_kinds(kinds, connections)
+            if not sanitized():
+                self.assertLessEqual(most - usage.idle_memory, memory * 1.05 + connections * len(kinds) * CONNECTION)
+            daemon.blocks_settled(may_copy=True)
+
+    def check_rtmp_kinds(self, kinds, connections):
+        """The attack was what it is meant to be."""
+        for name, kind in kinds.items():
+            self.assertGreaterEqual(kind["opened"], connections, name)
+            self.assertEqual(kind["failed"], 0, name)
+        for name, code in (("RtmpChunksOfOneByte", "Publish.Start"), ("RtmpChangingSizes", "Publish.Start"),
+                           ("RtmpChunkStreams", "Publish.Start"), ("RtmpDeepValues", "Publish.Start"),
+                           ("RtmpAcknowledgements", "Play.Start"), ("RtmpWithoutKeyFrames", "Publish.Start"),
+                           ("RtmpCommands", "Publish.Start"), ("RtmpRejected", "Publish.Denied"),
+                           ("RtmpUnfinished", "Publish.Start")):
+            self.assertGreater(kinds[name]["answers"].get("NetStream." + code, 0), 0, (name, kinds[name]))
+        for name in ("RtmpChangingSizes", "RtmpChunkStreams", "RtmpDeepValues", "RtmpCommands", "RtmpRejected"):
+            self.assertGreater(kinds[name]["ended"], 0, (name, kinds[name]))
 
 
 class AloneTest(HostileTest):
