@@ -1,7 +1,8 @@
-"""RTMP beside the other protocols: times that wrap, B-frames, several tracks, in both directions."""
+"""RTMP beside the other protocols: times that wrap, extended deltas, B-frames, several tracks, in both directions."""
 
 import contextlib
 import os
+import struct
 import tempfile
 import unittest
 
@@ -92,6 +93,43 @@ class WrapTest(unittest.TestCase):
                     self.assertEqual(times, sorted(set(times)))
                     times = [shown_at(tag) for tag in pictures(one)][:COUNT]
                     self.assertEqual([time - times[0] for time in times], [STEP * number for number in range(COUNT)])
+
+
+class DialectTest(unittest.TestCase):
+    """What clients write in the further chunks of a message whose header has an extended timestamp that is a delta."""
+
+    DELTA = 0x01020304  # As no bytes of the pictures are.
+    DIALECTS = {"nothing": lambda delta, timestamp: b"", "the header's": lambda delta, timestamp: struct.pack(">I", delta),
+                "the message's": lambda delta, timestamp: struct.pack(">I", timestamp)}
+
+    def chunks(self, tag, again):
+        """With a header of type 1, which has no message stream."""
+        parts = [tag.payload[at:at + 4096] for at in range(0, len(tag.payload), 4096)]
+        first = (b"\x46\xff\xff\xff" + len(tag.payload).to_bytes(3, "big") + bytes([tag.type]) +
+                 struct.pack(">I", self.DELTA))
+        return first + (b"\xc6" + again(self.DELTA, tag.timestamp)).join(parts)
+
+    def test_deltas(self):
+        start = 5 * 3600 * 1000
+        times = [start, start + self.DELTA, start + self.DELTA + STEP]
+        sent = [flv.video_frame(time, True, number, 20000) for number, time in enumerate(times)]
+        with Daemon("--time-jump", "0", listen=LISTEN) as daemon:
+            for number, (dialect, again) in enumerate(self.DIALECTS.items()):
+                name = "live/%d" % number
+                with self.subTest(dialect), contextlib.closing(rtmp.Player(daemon, name)) as player, \
+                        rtmp.Client(daemon) as publisher:
+                    daemon.wait_player(name)
+                    self.assertEqual(publisher.begin("publish", str(number))["code"], "NetStream.Publish.Start")
+                    publisher.set_chunk_size(4096)
+                    publisher.send(flv.VIDEO, flv.VIDEO_HEADER.payload, timestamp=start)
+                    publisher.send(flv.VIDEO, sent[0].payload, timestamp=start, repeat=dialect != "nothing")
+                    publisher.peer.sendall(self.chunks(sent[1], again))
+                    publisher.send(flv.VIDEO, sent[2].payload, timestamp=times[2], repeat=dialect != "nothing")
+                    wait_pictures(player, len(sent))
+                    got = pictures(player)
+                    self.assertEqual([tag.payload for tag in got], [tag.payload for tag in sent])
+                    self.assertEqual([tag.timestamp - got[0].timestamp for tag in got], [time - start for time in times])
+            self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
 
 
 def shown_at(tag):
