@@ -29,8 +29,9 @@ def read(path):
 
 
 def scenario_of(name):
-    """That of a recording; None for what is neither a scenario's nor a sweep's."""
+    """That of a recording; None for what is neither a scenario's, nor a sweep's, nor one on another kernel."""
     swept = {scenarios.swept(*one): one[1] for one in scenarios.SWEPT}
+    swept |= {scenarios.on_kernel(*one): one[1] for one in scenarios.ON_KERNELS}
     return scenarios.BY_NAME.get(swept.get(name, name))
 
 

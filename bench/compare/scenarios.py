@@ -379,6 +379,21 @@ SWEEPS = {
                       ("saturated", "fat", "network-good", "many")),
     "batch": (settings("batch", (500, 1000, 2000, 5000, 10000)), ("paced", "many", "network-worst")),
 }
+# On other kernels, by instructions (tools/kernels --accel icount): both backends, with the same window or none.
+KERNELS = ("6.1", "6.12", "7.3")
+KERNEL_WINDOWS = ("", "+batch=2000")
+KERNEL_SCENARIOS = {name: tuple(f"{backend}{window}" for window in KERNEL_WINDOWS for backend in ("uring", "epoll-pool"))
+                    for name in ("saturated", "fat", "paced", "many", "network-good", "network-normal", "network-worst")}
+KERNEL_SCENARIOS |= {name: tuple(f"{backend}{window}" for window in ("+batch=0", "") for backend in ("uring", "epoll"))
+                     for name in ("publishers", "fanout-100x10")}
+
+
+def on_kernel(kernel, name):
+    """What the recording of a scenario on a kernel is called."""
+    return f"kernel-{kernel}/{name}"
+
+
+ON_KERNELS = tuple((kernel, name) for kernel in KERNELS for name in KERNEL_SCENARIOS)
 SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 

@@ -68,6 +68,21 @@ def sweeps(recordings):
     return lines[1:]
 
 
+def kernels(recordings):
+    """Instructions of both backends on each kernel, and io_uring's divided by epoll's."""
+    rows = []
+    for name, variants in scenarios.KERNEL_SCENARIOS.items():
+        for ours, theirs in zip(variants[::2], variants[1::2]):
+            window = "2 ms" if ours == "uring+batch=2000" or ours == "uring" and theirs == "epoll" else "none"
+            row = [f"`{name}`", window]
+            for kernel in scenarios.KERNELS:
+                found = medians(recordings, scenarios.on_kernel(kernel, name))
+                one, other = (found[variant]["cpu_s_per_gb"] for variant in (ours, theirs))
+                row += [f"{figure(one)} / {figure(other)}", f"{one / other:.2f}"]
+            rows.append(row)
+    return table(("scenario", "window", *(text for kernel in scenarios.KERNELS for text in (kernel, "ratio"))), rows)
+
+
 def peers_publishers(recordings):
     """The daemon beside other servers, without players."""
     return table(("100 publishers, no players", "CPU-s/Gbit", "system calls a frame", "bytes of memory a publisher"),
@@ -160,7 +175,8 @@ def others(recordings):
 
 def sittings(recordings):
     """When and of what each scenario was recorded; those of sweeps by the name of the sweep."""
-    ordered = [*scenarios.BY_NAME, *(scenarios.swept(*one) for one in scenarios.SWEPT)]
+    ordered = [*scenarios.BY_NAME, *(scenarios.swept(*one) for one in scenarios.SWEPT),
+               *(scenarios.on_kernel(*one) for one in scenarios.ON_KERNELS)]
     found = {}
     for name in filter(recordings.get, ordered):
         machine = recordings[name].machine

@@ -81,6 +81,10 @@ static bool fits_state(const uring *u, const sluice_io *io) {
     case IO_RECV_MULTI:
     case IO_RECV_SINGLE:
         return io->wants_receive && !has_target && is_in_none(io);
+    case IO_RECV_POLLED:
+        return io->wants_receive && !has_target && io->polled && is_in_none(io);
+    case IO_RECV_UNREAD:
+        return io->wants_receive && !has_target && io->polled && is_in(&u->unread, io);
     case IO_RECV_AIMED:
         return io->wants_receive && !has_target && io->aim && is_in(&u->rings[io->group].aimed, io);
     case IO_RECV_TARGET:
@@ -135,6 +139,7 @@ void check_receive_queues(const sluice_loop *loop) {
         armed += check_queue(u, &ring->aimed, IO_RECV_AIMED, IO_RECV_AIMED);
     }
     armed += check_queue(u, &u->stopping, IO_RECV_STOPPING, IO_RECV_TARGET_STOPPING);
+    armed += check_queue(u, &u->unread, IO_RECV_UNREAD, IO_RECV_UNREAD);
     WORLD_CHECK(!u->promised.first, "a promise is not looked at before the wait");
     WORLD_CHECK(armed <= u->armed, "%u receives are in queues of armed ones, and %u are armed", armed, u->armed);
     for (const sluice_io *io = u->cancelled.first; io; io = io->queue_next) {

@@ -76,6 +76,7 @@ static void hang_up(struct file *file) {
     file->was_reset = file->received_length > 0;
     if (file->pair) {
         file->pair->peer_finished = true;
+        file->pair->came++;
         rings_touch(file->pair);
         file->pair->pair = NULL;
     }
@@ -153,6 +154,7 @@ void file_put_received(struct file *file, const void *bytes, size_t n) {
     memcpy(room_behind(&file->received, &file->received_first, file->received_length, &file->received_room, n), bytes,
            n);
     file->received_length += n;
+    file->came++;
     rings_touch(file);
 }
 
@@ -198,6 +200,7 @@ void peer_finish(struct file *file) {
     if (!file->peer_finished)
         world_trace("peer finishes", file->id, 0, 0);
     file->peer_finished = true;
+    file->came++;
     rings_touch(file);
 }
 
@@ -206,6 +209,7 @@ void peer_reset(struct file *file) {
         return;
     world_trace("peer resets", file->id, 0, 0);
     file->dead = true;
+    file->came++;
     file->error = -ECONNRESET;
     file->sent_length = 0;
     rings_touch(file);

@@ -30,13 +30,15 @@ struct file {
     /* FILE_STREAM, seen from the program */
     uint8_t *received; /* and not taken yet: from first on */
     size_t received_first, received_length, received_room;
+    uint64_t came; /* so often: bytes, the end, or an error */
     bool peer_finished;
     int error; /* told once to who asks next; negative */
     bool dead; /* there is no peer any more */
     uint32_t low_water;
-    size_t window; /* most bytes that wait to be received */
-    size_t stop;   /* no receive takes bytes from both sides of this many; 0: any may */
-    uint8_t *sent; /* and not taken by the peer yet: from first on */
+    bool tells_rest; /* TCP_INQ */
+    size_t window;   /* most bytes that wait to be received */
+    size_t stop;     /* no receive takes bytes from both sides of this many; 0: any may */
+    uint8_t *sent;   /* and not taken by the peer yet: from first on */
     size_t sent_first, sent_length, sent_room;
     size_t buffer;        /* most of them */
     bool finished;        /* nothing more will be sent */

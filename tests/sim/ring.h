@@ -27,6 +27,7 @@ struct op {
     uint64_t due;    /* not before: in the ring's list of delayed ones until then */
     bool is_fresh;   /* tried for the first time */
     bool is_late;    /* it was ready, and is worked on later */
+    uint64_t seen;   /* arrivals at its file, by a poll that goes on */
     bool is_running; /* it cannot be cancelled any more */
     struct iovec *pieces;
     uint32_t count;
@@ -94,6 +95,9 @@ void group_take(struct group *group);
 
 /* ring_receive.c: works on it if it is ready. True when it has done something. */
 bool ring_receive(struct ring *ring, struct op *op);
+
+/* A poll for what is to be received, that completes with each arrival. */
+bool ring_poll_arrivals(struct ring *ring, struct op *op);
 
 /* Ends it with what there is, as if that had happened before. False where there is nothing. */
 bool ring_receive_last(struct ring *ring, struct op *op);

@@ -189,7 +189,7 @@ bool ring_try_op(struct ring *ring, struct op *op) {
     case IORING_OP_SENDMSG:
         return try_send(ring, op);
     case IORING_OP_POLL_ADD:
-        return try_poll(ring, op);
+        return op->sqe.len & IORING_POLL_ADD_MULTI ? ring_poll_arrivals(ring, op) : try_poll(ring, op);
     case IORING_OP_READ:
         return try_read_event(ring, op);
     case IORING_OP_TIMEOUT:

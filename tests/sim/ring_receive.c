@@ -1,6 +1,10 @@
 /* Receiving, as tcp_recvmsg() and io_uring's io_recv() do it. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "sim/ring.h"
 #include "sim/world.h"
@@ -191,4 +195,67 @@ bool ring_receive_last(struct ring *ring, struct op *op) {
         return receive_blocks(ring, op, true);
     ring_finish(ring, op, receive_plain(op, (uint8_t *)(uintptr_t)op->sqe.addr, op->sqe.len), 0, 0);
     return true;
+}
+
+/* Once for what is there when it begins, then once for all that has come since. */
+bool ring_poll_arrivals(struct ring *ring, struct op *op) {
+    const struct file *file = op->file;
+    bool is_ready = file->received_length >= file->low_water || file->peer_finished || file->error || file->dead;
+    if (!is_ready || (!op->is_fresh && op->seen == file->came))
+        return false;
+    if (!op->is_fresh && !op->is_late && world_has(FAULT_LATE)) {
+        op->is_late = true;
+        ring_delay(op, world_between(1, 10000));
+        return false;
+    }
+    op->seen = file->came;
+    int events = POLLIN | (file->peer_finished ? POLLRDHUP : 0) | (file->dead || file->error ? POLLERR | POLLHUP : 0);
+    if (world_has(FAULT_MULTISHOT_ENDS) || !ring_post_more(ring, op, events, 0, 0))
+        ring_finish(ring, op, events, 0, 0);
+    return true;
+}
+
+/* TCP_INQ: what is left, or 1 where that is the end. */
+static void tell_rest(const struct file *file, struct msghdr *message) {
+    int left = file->received_length > 0 ? (int)file->received_length : file->peer_finished;
+    if (!message->msg_control)
+        return;
+    message->msg_controllen = file->tells_rest ? CMSG_SPACE(sizeof left) : 0;
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    if (!header)
+        return;
+    *header = (struct cmsghdr){CMSG_LEN(sizeof left), IPPROTO_TCP, TCP_CM_INQ};
+    memcpy(CMSG_DATA(header), &left, sizeof left);
+}
+
+/* As tcp_recvmsg() without a wait: all that is there, as far as there is room. */
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags) {
+    struct file *file = kernel_file(fd);
+    ssize_t done = 0;
+    WORLD_CHECK(file && flags == MSG_DONTWAIT, "recvmsg(%d) with flags %d", fd, flags);
+    world_trace("recvmsg", file->id, (int64_t)file->received_length, 0);
+    for (size_t i = 0; i < message->msg_iovlen && file->received_length > 0; i++) {
+        const struct iovec *piece = &message->msg_iov[i];
+        size_t n = file->received_length < piece->iov_len ? file->received_length : piece->iov_len;
+        file_take_received(file, piece->iov_base, n);
+        done += (ssize_t)n;
+    }
+    int error = done > 0 ? 0 : file->error || file->dead || file->peer_finished ? end_of(file) : -EAGAIN;
+    if (error) {
+        errno = -error;
+        return -1;
+    }
+    tell_rest(file, message);
+    return done;
+}
+
+/* Also of bytes that nobody wants: MSG_TRUNC. */
+ssize_t __wrap_recv(int fd, void *memory, size_t n, int flags);
+ssize_t __wrap_recv(int fd, void *memory, size_t n, int flags) {
+    uint8_t dropped[4096];
+    struct iovec piece = {flags & MSG_TRUNC ? dropped : memory, n};
+    if (flags & MSG_TRUNC && n > sizeof dropped)
+        piece.iov_len = sizeof dropped;
+    return __wrap_recvmsg(fd, &(struct msghdr){.msg_iov = &piece, .msg_iovlen = 1}, flags & ~MSG_TRUNC);
 }

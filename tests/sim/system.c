@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,10 @@ int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t 
             file->window = 2 * (size_t)file->low_water;
         rings_touch(file);
         world_trace("low-water mark", file->id, file->low_water, (int64_t)file->received_length);
+    }
+    if (level == IPPROTO_TCP && name == TCP_INQ && length == sizeof number) {
+        memcpy(&number, value, sizeof number);
+        file->tells_rest = number != 0;
     }
     return 0;
 }

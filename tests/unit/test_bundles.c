@@ -172,11 +172,145 @@ static void what_cannot_be_tried_is_not_used(void **state) {
     assert_false(has_bundles(NO_STOP));
 }
 
+/*
+ * Without bundles, a connection that fills several blocks at a time is polled, and read from by
+ * system calls that fill many.
+ */
+typedef struct flooded {
+    loop_rig rig;
+    stream s;
+    int fds[2];
+    uint64_t sent;
+} flooded;
+
+static void flooded_open(flooded *f) {
+    *f = (flooded){0};
+    fault = NO_STOP;
+    probed = NULL;
+    loop_rig_open(&f->rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
+    fault = NONE;
+    sockets_tcp_pair(f->fds);
+    assert_int_equal(sluice_conn_new(f->rig.loop, f->fds[0], &events, &f->s, &f->s.conn), 0);
+}
+
+static void flooded_close(flooded *f) {
+    assert_false(f->s.differs);
+    if (!f->s.ended)
+        sluice_conn_close(f->s.conn);
+    if (f->fds[1] >= 0)
+        close(f->fds[1]);
+    loop_rig_close(&f->rig);
+    hang_guard(0);
+}
+
+static void flooded_send(flooded *f, size_t n) {
+    pattern_write(f->fds[1], SEED, f->sent, n);
+    sockets_wait_delivered(f->fds[1]);
+    f->sent += n;
+}
+
+static void flooded_receive(flooded *f) {
+    for (unsigned turns = 0; turns < 10000 && f->s.place < f->sent; turns++)
+        assert_int_equal(sluice_loop_turn(f->rig.loop, 1000), 0);
+    assert_int_equal(f->s.place, f->sent);
+}
+
+static uint64_t flooded_receives(const flooded *f) {
+    sluice_conn_stats stats = {.size = sizeof stats};
+    assert_int_equal(sluice_conn_get_stats(f->s.conn, &stats), 0);
+    return stats.receives;
+}
+
+enum { FLOOD = 40000, FLOODS = 20 };
+
+/* In this state it is polled, and not by chance. */
+static void flood(flooded *f) {
+    for (unsigned i = 0; i < FLOODS; i++) {
+        flooded_send(f, FLOOD);
+        flooded_receive(f);
+    }
+}
+
+static void without_bundles_reads_take_many_blocks(void **state) {
+    (void)state;
+    flooded f;
+    flooded_open(&f);
+    flood(&f);
+    uint64_t before = flooded_receives(&f);
+    flood(&f);
+    uint64_t receives = flooded_receives(&f) - before;
+    print_message("%u receives for %u times %u bytes\n", (unsigned)receives, FLOODS, FLOOD);
+    assert_in_range(receives, 1, 3 * FLOODS);
+    /* Little at a time, for long, and much again. */
+    for (unsigned i = 0; i < 100; i++) {
+        flooded_send(&f, 100);
+        flooded_receive(&f);
+    }
+    flood(&f);
+    flooded_close(&f);
+}
+
+static void bytes_and_the_end_together_are_both_received(void **state) {
+    (void)state;
+    for (size_t last = 1; last < 70000; last = 7 * last + 1) {
+        flooded f;
+        flooded_open(&f);
+        flood(&f);
+        flooded_send(&f, last);
+        close(f.fds[1]);
+        f.fds[1] = -1;
+        turn_until(f.rig.loop, &f.s.ended);
+        assert_int_equal(f.s.place, f.sent);
+        flooded_close(&f);
+    }
+}
+
+static void bytes_behind_an_urgent_one_are_received(void **state) {
+    (void)state;
+    flooded f;
+    flooded_open(&f);
+    flood(&f);
+    for (unsigned i = 0; i < 10; i++) {
+        flooded_send(&f, FLOOD / 8);
+        assert_int_equal(send(f.fds[1], "!", 1, MSG_OOB), 1);
+        flooded_send(&f, FLOOD / 8);
+        flooded_receive(&f);
+    }
+    assert_int_equal(send(f.fds[1], "!", 1, MSG_OOB), 1);
+    flooded_send(&f, 3);
+    close(f.fds[1]);
+    f.fds[1] = -1;
+    turn_until(f.rig.loop, &f.s.ended);
+    assert_int_equal(f.s.place, f.sent);
+    flooded_close(&f);
+}
+
+static void a_pause_leaves_the_rest_to_the_kernel(void **state) {
+    (void)state;
+    flooded f;
+    flooded_open(&f);
+    flood(&f);
+    sluice_conn_pause(f.s.conn);
+    flooded_send(&f, FLOOD);
+    for (unsigned turns = 0; turns < 20; turns++)
+        assert_int_equal(sluice_loop_turn(f.rig.loop, 0), 0);
+    assert_int_equal(f.s.place, f.sent - FLOOD);
+    sluice_conn_resume(f.s.conn);
+    flooded_receive(&f);
+    flood(&f);
+    flooded_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_bundles),
         cmocka_unit_test(bytes_out_of_order_disable_bundles),
         cmocka_unit_test(what_cannot_be_tried_is_not_used),
+        cmocka_unit_test(without_bundles_reads_take_many_blocks),
+        cmocka_unit_test(bytes_and_the_end_together_are_both_received),
+        cmocka_unit_test(bytes_behind_an_urgent_one_are_received),
+        cmocka_unit_test(a_pause_leaves_the_rest_to_the_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

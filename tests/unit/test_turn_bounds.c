@@ -535,10 +535,8 @@ static void receive_from_floods(void **state, unsigned count) {
         receives += stats.receives;
     }
     sluice_loop_get_stats(rig.loop, &loop);
-    bool single = strstr(loop.features, "shot") &&
-                  (!strstr(loop.features, "bundle") || strstr(loop.features, "bundle-rejected"));
     print_message("%u floods: %u bytes a receive\n", count, (unsigned)(bytes / receives));
-    assert_in_range(bytes / receives, single ? 1 : LEAST, UINT32_MAX);
+    assert_in_range(bytes / receives, strstr(loop.features, "single-shot") ? 1 : LEAST, UINT32_MAX);
     floods_close(&f);
     rig_close(&rig);
 }

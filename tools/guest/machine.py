@@ -20,6 +20,13 @@ from guest.packages import Failed
 QEMU = "qemu-system-x86_64"
 # The host's programs run inside, so what they are told of their environment is what the host's programs are told.
 ENVIRONMENT = re.compile(r"(PATH|LANG|LC_\w+|TERM|SLUICE\w*|FUZZ\w*|PYTHON\w*|[ALTU]+SAN_OPTIONS)")
+CPU = {
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"],
+    # The guest's clock counts instructions, one a nanosecond, and waits are skipped: its processor time is a number of
+    # instructions, kernel's and program's, whatever else this machine does.
+    "icount": ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", "max,la57=off,-erms,-fsrm"],
+}
 STARTED = "guest: running"
 PROBED = "guest: probe"
 # A machine where a stock kernel starts takes a second for that.
@@ -33,8 +40,7 @@ def _end_with_parent():
 
 def _qemu(kernel, initramfs, acceleration, options, append=""):
     return [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35",
-            *(["-accel", "kvm", "-cpu", "host"] if acceleration == "kvm" else
-              ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]),
+            *CPU[acceleration],
             "-kernel", str(kernel.image), "-initrd", str(initramfs),
             # A processor that is not scheduled for a while is no defect of the guest. Nor is a timer that is late:
             # without no_timer_check an emulated kernel panicked at its start, on a machine with 13 times the load.

@@ -105,6 +105,15 @@ enum io_receiving {
     /* the same, and the newest completion says that more is there and will follow: in the queue of
      * the promised; set by set_promised() */
     IO_RECV_PROMISED,
+    /*
+     * The kernel has no bundles, and the connection fills several blocks at a time: a poll is armed
+     * that completes with each arrival, and a system call reads what has come. Set by arm_poll(),
+     * and by set_unread() from UNREAD
+     */
+    IO_RECV_POLLED,
+    /* the same, and the last read has left something: in the queue of the unread, and read again in
+     * the next turn; set by set_unread() */
+    IO_RECV_UNREAD,
     /* armed for one block: memory is short, or no more is wanted; set by arm_select() */
     IO_RECV_SINGLE,
     /* armed for the free end of io.aim, in the queue of the aimed; set by arm_aimed() */
@@ -121,7 +130,6 @@ enum io_receiving {
  * a descriptor. */
 struct io_readiness {
     uint32_t interest;    /* the events that it is registered for; 0: not registered */
-    uint8_t burst;        /* blocks for the next read; 0 before the first */
     bool blocked;         /* a send waits for room in the socket: the kernel has nothing of it */
     bool aiming;          /* in the queue of those with an aim */
     bool to_tell;         /* in the list of those to be told what follows */
@@ -170,7 +178,13 @@ struct sluice_io {
     uint32_t taken_at; /* when they were counted last, in some turns each */
     /* it waits among those that have taken few blocks lately; io_uring's alone */
     bool light;
-    bool served;     /* it has got a block since it was armed; io_uring's alone */
+    bool served; /* it has got a block since it was armed; io_uring's alone */
+    /* blocks for the next read of several; 0: before the first, or with io_uring none is tried */
+    uint8_t burst;
+    bool polled; /* what is armed is a poll; io_uring's alone */
+    /* blocks in a row that were filled up; if polled, reads in a row that filled no more than one;
+     * io_uring's alone */
+    uint8_t streak;
     bool fragmented; /* its chain's blocks are nearly empty: see backends/aim.h */
     /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
     size_t compacted;

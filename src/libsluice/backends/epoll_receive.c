@@ -6,24 +6,8 @@
 #include <sys/socket.h>
 
 #include "backends/aim.h"
+#include "backends/burst.h"
 #include "backends/target.h"
-
-enum {
-    MOST_PIECES = 64,       /* blocks of one read, at most */
-    BURST_BYTES = 64 << 10, /* and bytes, but for a block that is larger */
-    /* under pressure a read takes no more than one part in so many of what is left */
-    BLOCKS_PER_RECEIVE = 16,
-};
-
-/* Where a read goes: behind the data of the aim, then into fresh blocks. */
-struct room {
-    struct iovec pieces[1 + MOST_PIECES];
-    sluice_block *blocks[MOST_PIECES];
-    size_t count;   /* blocks */
-    uint32_t aimed; /* bytes of the first piece, where that is the aim; 0: it is a block's */
-    size_t bytes;
-    bool pressed;
-};
 
 uint8_t epoll_class_open(epoll *e, sluice_pool *pool) {
     uint8_t group = 0;
@@ -31,9 +15,7 @@ uint8_t epoll_class_open(epoll *e, sluice_pool *pool) {
         group++;
     if (group < e->class_count)
         return group;
-    uint32_t burst = BURST_BYTES / pool_block_size(pool);
-    burst = burst < 1 ? 1 : burst < MOST_PIECES ? burst : MOST_PIECES;
-    e->classes[group] = (block_class){.pool = pool, .most_burst = burst};
+    e->classes[group] = (block_class){.pool = pool, .most_burst = burst_most(pool_block_size(pool))};
     e->class_count++;
     return group;
 }
@@ -95,94 +77,26 @@ static bool has_block(epoll *e, const block_class *class) {
     return sluice_pool_available(class->pool) > 0;
 }
 
-/* The blocks that the io's next read may take. */
-static uint32_t burst_of(const block_class *class, const sluice_io *io, bool pressed) {
-    uint32_t most = io->one_block ? 1 : class->most_burst;
-    uint32_t burst = io->ready.burst ? io->ready.burst : 1;
-    if (pressed) {
-        uint32_t share = sluice_pool_available(class->pool) / BLOCKS_PER_RECEIVE;
-        if (most > share)
-            most = share > 0 ? share : 1;
-    }
-    return burst < most ? burst : most;
-}
-
 /* Blocks only when it is this io's turn to have some: those who wait come first. */
-static void find_room(epoll *e, sluice_io *io, bool in_turn, struct room *room) {
+static void find_room(epoll *e, sluice_io *io, bool in_turn, bool pressed, block_burst *ret_burst) {
     const block_class *class = class_of(e, io);
-    struct iovec *piece = room->pieces;
-    room->pressed = pool_is_pressed(class->pool);
-    if (!aim_is_wanted(io, room->pressed) || aim_is_spare(io))
+    if (!aim_is_wanted(io, pressed) || aim_is_spare(io))
         epoll_drop_aim(e, io);
-    room->aimed = io->aim ? block_tail(io->aim) : 0;
-    if (room->aimed > 0)
-        *piece++ = (struct iovec){block_tail_data(io->aim), room->aimed};
-    room->bytes = room->aimed;
-    room->count = 0;
-    uint32_t burst = in_turn && has_block(e, class) ? burst_of(class, io, room->pressed) : 0;
-    while (room->count < burst) {
-        sluice_block *block = pool_take(class->pool);
-        if (!block)
-            break;
-        room->blocks[room->count++] = block;
-        room->bytes += block->capacity;
-        *piece++ = (struct iovec){block->data, block->capacity};
-    }
+    burst_find_room(io, in_turn && has_block(e, class) ? burst_blocks(io, class->most_burst, pressed) : 0, ret_burst);
 }
 
-/* Bytes, or -errno. */
-static ssize_t read_into(const sluice_io *io, struct room *room) {
-    struct msghdr message = {.msg_iov = room->pieces, .msg_iovlen = room->count + (room->aimed > 0)};
-    ssize_t n;
-    if (message.msg_iovlen == 1)
-        n = recv(io->fd, room->pieces[0].iov_base, room->pieces[0].iov_len, MSG_DONTWAIT);
-    else
-        n = recvmsg(io->fd, &message, MSG_DONTWAIT);
-    return n < 0 ? -errno : n;
-}
-
-/* Twice as many blocks after a read that filled all; fewer when it filled few, with one to
- * spare. */
-static void set_burst(const block_class *class, sluice_io *io, const struct room *room, size_t used, bool full) {
-    uint32_t burst = (uint32_t)room->count;
-    if (burst == 0)
-        return;
-    burst = full ? 2 * burst : burst - (uint32_t)(room->count - used) / 2;
-    io->ready.burst = (uint8_t)(burst < class->most_burst ? burst : class->most_burst);
-}
-
-/* The bytes that came go to the chain, the blocks that they did not reach back. 0, or why the
- * stream cannot go on. */
-static int take_bytes(epoll *e, sluice_io *io, struct room *room, size_t n) {
-    size_t used = 0;
-    bool full = n == room->bytes;
-    int error = 0;
-    uint32_t came = (uint32_t)n;
-    if (room->aimed > 0 && n > 0) {
-        uint32_t here = n < room->aimed ? (uint32_t)n : room->aimed;
-        error = aim_filled(io, here);
-        e->stats.aimed++;
-        n -= here;
-    }
-    for (; n > 0 && !error; used++) {
-        sluice_block *block = room->blocks[used];
-        block->length = n < block->capacity ? (uint32_t)n : block->capacity;
-        n -= block->length;
-        aim_drop(io);
-        sluice_chain_append(&io->chain, block);
-    }
-    if (came > 0)
-        aim_judge(io, came);
-    if (aim_is_wanted(io, room->pressed))
+/* 0, or why the stream cannot go on. */
+static int take_bytes(epoll *e, sluice_io *io, block_burst *burst, bool pressed, size_t n) {
+    e->stats.aimed += burst->aimed > 0 && n > 0;
+    e->unread |= burst_is_full(burst, n);
+    int error = burst_take(io, burst, class_of(e, io)->most_burst, n);
+    if (n > 0)
+        aim_judge(io, (uint32_t)n);
+    if (aim_is_wanted(io, pressed))
         aim_take(io);
-    set_burst(class_of(e, io), io, room, used, full);
-    /* From the back: the block taken first is on top again. */
-    while (room->count > used)
-        sluice_block_release(room->blocks[--room->count]);
     queue_aim(e, io);
-    if (io->ready.aiming && came > 0)
+    if (io->ready.aiming && n > 0)
         note_fresh(e, io);
-    e->unread |= full;
     return error;
 }
 
@@ -200,14 +114,15 @@ static bool is_passing(ssize_t result) {
 }
 
 static void receive(epoll *e, sluice_io *io, bool in_turn) {
-    struct room room;
-    find_room(e, io, in_turn, &room);
-    if (room.bytes == 0) {
+    block_burst burst;
+    bool pressed = pool_is_pressed(class_of(e, io)->pool);
+    find_room(e, io, in_turn, pressed, &burst);
+    if (burst.bytes == 0) {
         wait_for_block(e, io);
         return;
     }
-    ssize_t result = read_into(io, &room);
-    int error = take_bytes(e, io, &room, result > 0 ? (size_t)result : 0);
+    ssize_t result = burst_read(io, &burst);
+    int error = take_bytes(e, io, &burst, pressed, result > 0 ? (size_t)result : 0);
     if (error || !is_passing(result))
         target_tell_ended(io, error ? error : (int)result);
     else if (result > 0)
@@ -307,5 +222,5 @@ void epoll_receive_change(epoll *e, sluice_io *io, sluice_pool *pool) {
     epoll_receive_leave_queue(e, io);
     io->chain.pool = pool;
     io->group = epoll_class_open(e, pool);
-    io->ready.burst = 0;
+    io->burst = 0;
 }

@@ -522,7 +522,7 @@ static int64_t may_wait(const sluice_backend *backend) {
         (u->overdue && u->window.length > 0))
         return 0;
     /* To be looked at, which the next turn does before it waits. */
-    if (u->promised.first)
+    if (u->promised.first || u->unread.first)
         return 0;
     int64_t wait = -1;
     for (uint32_t i = 0; i < u->ring_count; i++) {
@@ -564,6 +564,8 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
  * one. So where that was seen the window is slept through, and what is asked for afterwards is a
  * completion of each connection, beside those that are there since the submission: with enough of
  * them the kernel would not be entered, and nothing but what completes at once would ever be seen.
+ * A kernel that wakes the wait at each completion has done all that waits for it when it is entered
+ * once, without a wait.
  */
 static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     if (io_uring_sq_ready(&u->ring) > 0)
@@ -571,6 +573,8 @@ static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
     if (wait->tv_sec > 0 || wait->tv_nsec > 0)
         nanosleep(&(struct timespec){.tv_sec = wait->tv_sec, .tv_nsec = wait->tv_nsec}, NULL);
     *wait = (struct __kernel_timespec){0};
+    if (uring_is_piecemeal(u))
+        return 1;
     unsigned more = u->armed > 0 && u->armed < BATCH_COMPLETIONS ? u->armed : BATCH_COMPLETIONS;
     return io_uring_cq_ready(&u->ring) + more;
 }
@@ -628,7 +632,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     bool windowed = completions > 1;
     uint32_t armed = u->armed;
     u->overdue = false;
-    if (windowed && u->dribbles)
+    if (windowed && (u->dribbles || uring_is_piecemeal(u)))
         completions = sleep_window(u, &wait);
     u->receives = u->tries = 0;
     u->received = 0;
@@ -640,7 +644,7 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         u->iovecs_used = u->messages_used = 0;
     if (io_uring_cq_has_overflow(&u->ring))
         u->stats.overflows++;
-    uint32_t count = collect(u);
+    uint32_t count = uring_receive_read_unread(u) + collect(u);
     /* Behind the wake-up that announces them. */
     count += io_thread_collect(&u->thread);
     window_judge(&u->window, windowed, count - u->tries);

@@ -99,6 +99,7 @@ typedef struct uring {
     io_queue cancelled;   /* whose last completions are awaited */
     io_queue stopping;    /* not cancelled; the cancel of its receive has found no entry */
     io_queue promised;    /* IO_RECV_PROMISED: looked at before the next turn waits */
+    io_queue unread;      /* IO_RECV_UNREAD: read again in the next turn, which does not wait */
     bool cancels_due;     /* a cancel has found no entry */
     /* there is something to pass on, so do not wait: an io to call idle, or one told of its end */
     bool told;
@@ -167,6 +168,14 @@ struct io_uring_sqe *uring_sqe(uring *u);
 void uring_submit_now(uring *u);
 
 /*
+ * Bundles came with Linux 6.10. Without them each block is a completion of its own, and a wait for
+ * many completions is woken by each of them (up to 6.3, at least).
+ */
+static inline bool uring_is_piecemeal(const uring *u) {
+    return !u->features.bundle && !u->features.bundle_rejected;
+}
+
+/*
  * Cancels one operation of the io; its last completion is still to come. False when there is no
  * free entry: it is asked for again with the next turn, which does not wait, for what is in the
  * queues of the cancelled and the stopping.
@@ -209,6 +218,9 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
+
+/* Reads on from those whose last read has left something. How many. */
+uint32_t uring_receive_read_unread(uring *u);
 
 /* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of
  * them be. */

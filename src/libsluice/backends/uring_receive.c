@@ -3,11 +3,13 @@
 #include "backends/uring.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "backends/aim.h"
+#include "backends/burst.h"
 #include "backends/target.h"
 #include "memory/poison.h"
 
@@ -26,6 +28,11 @@ enum {
     POOR_STOCK = 4,
     STOCK_SAMPLE = 256, /* filled blocks by which the stock is set anew */
     POOR_SHARE = 2,     /* a block filled to less than one part in so many is poorly filled */
+    /* without bundles: after so many blocks in a row that were filled up a receive is polled for,
+     * beginning with reads of so many blocks */
+    FULL_STREAK = 3,
+    FIRST_BURST = 4,
+    SMALL_STREAK = 16, /* and no longer after so many reads in a row of one block at most */
 };
 
 static buffer_ring *ring_of(uring *u, const sluice_io *io) {
@@ -196,6 +203,20 @@ static void arm_select(uring *u, sluice_io *io, struct io_uring_sqe *sqe, bool m
     io->receiving = many ? IO_RECV_MULTI : IO_RECV_SINGLE;
 }
 
+static void arm_poll(sluice_io *io, struct io_uring_sqe *sqe) {
+    io_uring_prep_poll_multishot(sqe, io->fd, POLLIN);
+    io->receiving = IO_RECV_POLLED;
+    io->polled = true;
+    burst_count_rest(io);
+    io->streak = 0;
+}
+
+/* Reading into several blocks at once by a system call, where that costs less than a completion for
+ * each block. */
+static bool is_for_bursts(const uring *u, const sluice_io *io, bool pressed) {
+    return io->burst > 1 && !u->features.bundle && !pressed && !io->one_block && !io->fragmented && !io->urgent;
+}
+
 static void leave_waiting(buffer_ring *ring, sluice_io *io) {
     sluice_io *before = io->queue_prev && io->queue_prev->light == io->light ? io->queue_prev : NULL;
     if (ring->last_unserved[io->light] == io)
@@ -245,6 +266,8 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
         arm_target(io, sqe);
     else if (io->aim)
         arm_aimed(u, io, sqe);
+    else if (is_for_bursts(u, io, pressed))
+        arm_poll(io, sqe);
     else
         arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
@@ -271,6 +294,17 @@ static void set_promised(uring *u, sluice_io *io, bool promised) {
     io->receiving = promised ? IO_RECV_PROMISED : IO_RECV_MULTI;
 }
 
+/* Between POLLED and UNREAD; leaves other states as they are. */
+static void set_unread(uring *u, sluice_io *io, bool unread) {
+    if (io->receiving != (unread ? IO_RECV_POLLED : IO_RECV_UNREAD))
+        return;
+    if (unread)
+        io_queue_push(&u->unread, io);
+    else
+        io_queue_remove(&u->unread, io);
+    io->receiving = unread ? IO_RECV_UNREAD : IO_RECV_POLLED;
+}
+
 void uring_receive_forget_cancel(uring *u, sluice_io *io) {
     if (!io->cancelled && io_queue_has(&u->stopping, io))
         io_queue_remove(&u->stopping, io);
@@ -282,6 +316,9 @@ static void leave_queue(uring *u, sluice_io *io) {
     case IO_RECV_PROMISED:
         io_queue_remove(&u->promised, io);
         break;
+    case IO_RECV_UNREAD:
+        io_queue_remove(&u->unread, io);
+        break;
     case IO_RECV_AIMED:
         io_queue_remove(&ring_of(u, io)->aimed, io);
         break;
@@ -292,6 +329,7 @@ static void leave_queue(uring *u, sluice_io *io) {
     case IO_RECV_OFF:
     case IO_RECV_WAITING:
     case IO_RECV_MULTI:
+    case IO_RECV_POLLED:
     case IO_RECV_SINGLE:
     case IO_RECV_TARGET:
         break;
@@ -365,7 +403,7 @@ static void arm_waiting(uring *u, buffer_ring *ring) {
 
     for (sluice_io *io = ring->waiting.first; io; io = next) {
         next = io->queue_next;
-        bool brings_room = io->aim || target_pending(io);
+        bool brings_room = io->aim || target_pending(io) || is_for_bursts(u, io, pressed);
         bool single = crowded && io->light;
         uint32_t room = blocks - (io->light ? kept : 0);
         if (room == 0 && !brings_room) {
@@ -466,6 +504,7 @@ static int take_filled(uring *u, sluice_io *io, uint32_t id, uint32_t n) {
         uint32_t room = ring->ring->bufs[slot].len;
         block->length = n < room ? n : room;
         filled_up = fills_up(block, block->length, room);
+        io->streak = !filled_up ? 0 : io->streak < FULL_STREAK ? io->streak + 1 : FULL_STREAK;
         note_written(block->data, block->length);
         n -= block->length;
         if (io->cancelled) {
@@ -518,6 +557,8 @@ static void stop(uring *u, sluice_io *io) {
         break;
     case IO_RECV_MULTI:
     case IO_RECV_PROMISED:
+    case IO_RECV_POLLED:
+    case IO_RECV_UNREAD:
     case IO_RECV_SINGLE:
     case IO_RECV_AIMED:
     case IO_RECV_TARGET:
@@ -536,6 +577,18 @@ static void receive_is_over(uring *u, sluice_io *io) {
     io->operations--;
     u->armed--;
     io->receiving = IO_RECV_OFF;
+    if (io->polled && !io->cancelled)
+        burst_forget_rest(io);
+    io->polled = false;
+}
+
+/* Of one that is armed for as many blocks as come: whether it comes to more than one completion
+ * where one read would do. */
+static bool is_better_read(const uring *u, sluice_io *io, bool pressed) {
+    if (io->streak < FULL_STREAK || u->features.bundle || !is_multishot(u, io))
+        return false;
+    io->burst = FIRST_BURST;
+    return is_for_bursts(u, io, pressed);
 }
 
 static void target_completed(uring *u, sluice_io *io, int result) {
@@ -608,12 +661,86 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     } else if (is_multi(io) && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
         cancel_receive(u, io);
+    } else if (is_multi(io) && is_better_read(u, io, pressed)) {
+        cancel_receive(u, io);
     }
+}
+
+/* Whether it goes on so: reads that fill no more than a block are better done by the kernel. */
+static bool stays_polled(const uring *u, sluice_io *io, bool pressed) {
+    if (io->streak >= SMALL_STREAK)
+        io->burst = 0;
+    return is_for_bursts(u, io, pressed);
+}
+
+/*
+ * What has come, as far as the blocks of one read reach. Where there are none, or memory is short,
+ * another kind of receive takes over, which waits for its turn. What a read leaves may be no new
+ * arrival, so it is read in the next turn; behind an urgent byte see look_at_promised().
+ */
+static void read_burst(uring *u, sluice_io *io) {
+    buffer_ring *ring = ring_of(u, io);
+    uint32_t most = burst_most(pool_block_size(ring->pool));
+    block_burst burst = {.count = 0};
+    set_unread(u, io, false);
+    if (is_for_bursts(u, io, pool_is_pressed(ring->pool)))
+        burst_find_room(io, burst_blocks(io, most, false), &burst);
+    if (burst.bytes == 0) {
+        io->burst = 0;
+        cancel_receive(u, io);
+        return;
+    }
+    bool left;
+    ssize_t n = burst_read_counted(io, &burst, &left);
+    int error = burst_take(io, &burst, most, n > 0 ? (size_t)n : 0);
+    if (n > 0) {
+        u->receives++;
+        u->received += (uint64_t)n;
+        io->taken = taken_lately(u, io) + (uint32_t)burst.used;
+        io->taken_at = u->turn / LATELY_TURNS;
+        io->streak = burst.used > 1 ? 0 : (uint8_t)(io->streak + 1);
+        bool is_short = left && !burst_is_full(&burst, (size_t)n);
+        set_unread(u, io, left);
+        io->urgent = is_short && sockatmark(io->fd) == 1;
+        aim_judge(io, (uint32_t)n);
+        target_tell_received(io);
+    }
+    if (error || (n <= 0 && !is_passing((int)n))) {
+        stop(u, io);
+        target_tell_ended(io, error ? error : (int)n);
+    } else if ((io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD) &&
+               !stays_polled(u, io, pool_is_pressed(ring->pool))) {
+        cancel_receive(u, io);
+    }
+}
+
+/*
+ * An arrival, and perhaps the poll's end, for whatever reason: what is armed next finds out. Also
+ * then something is read: where completions overflow each of them is a poll's end.
+ */
+static void poll_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
+    if (io->receiving == IO_RECV_POLLED && result > 0)
+        read_burst(u, io);
+    if (flags & IORING_CQE_F_MORE)
+        return;
+    receive_is_over(u, io);
+    if (!io->cancelled && (io->wants_receive || target_pending(io)))
+        wait_for_arming(u, io, false);
+}
+
+/* Those that are unread when it is called. */
+uint32_t uring_receive_read_unread(uring *u) {
+    uint32_t count = u->unread.count;
+    for (uint32_t i = 0; i < count && u->unread.first; i++)
+        read_burst(u, u->unread.first);
+    return count;
 }
 
 void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
     if (io->receiving >= IO_RECV_TARGET)
         target_completed(u, io, result);
+    else if (io->polled)
+        poll_completed(u, io, result, flags);
     else
         blocks_completed(u, io, result, flags);
 }
@@ -633,7 +760,7 @@ void uring_receive_stop(uring *u, sluice_io *io) {
 
 void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
     io->one_block = is_most;
-    if (is_most && is_multi(io))
+    if (is_most && (is_multi(io) || io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD))
         stop(u, io);
 }
 
