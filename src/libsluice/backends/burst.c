@@ -81,7 +81,7 @@ ssize_t burst_read_counted(const sluice_io *io, block_burst *burst, bool *ret_le
     const struct cmsghdr *header = n > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     int left = 1;
     if (header && header->cmsg_level == IPPROTO_TCP && header->cmsg_type == TCP_CM_INQ)
-        memcpy(&left, CMSG_DATA(header), sizeof left);
+        left = *(const int *)(const void *)CMSG_DATA(header);
     *ret_left = n > 0 && left > 0;
     return n < 0 ? -errno : n;
 }
