@@ -169,7 +169,7 @@ class ActivationTest(unittest.TestCase):
         self.addCleanup(datagrams.close)
         for made, name, expected in (
                 (one, "sluiced.socket", "socket %s of the service manager: expected the address of a listener, or one of "
-                 "the names flv, http, rtsp and admin, got \"sluiced.socket\"" % text_of(one)),
+                 "the names flv, http, rtmp, rtsp and admin, got \"sluiced.socket\"" % text_of(one)),
                 (datagrams, "http", "expected a stream socket that listens, got descriptor 3"),
                 (remote, "http", "the service manager's socket: expected a loopback address, or rules")):
             with self.subTest(name=name, made=made):

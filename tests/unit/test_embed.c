@@ -67,6 +67,7 @@ static void end_passing(void) {
     assert_int_equal(write(passing.from, &one, sizeof one), sizeof one);
     assert_int_equal(pthread_join(passing.thread, NULL), 0);
     close(passing.from);
+    close(passing.to);
     passing.from = -1;
 }
 
@@ -76,7 +77,9 @@ int __wrap_io_uring_register_eventfd(struct io_uring *ring, int fd) {
     end_passing();
     passing.from = eventfd(0, EFD_CLOEXEC);
     assert_true(passing.from >= 0);
-    passing.to = fd;
+    /* Its own descriptor: the probe closes the other one while the signal may be on its way. */
+    passing.to = dup(fd);
+    assert_true(passing.to >= 0);
     atomic_store(&passing.ends, false);
     assert_int_equal(pthread_create(&passing.thread, NULL, pass_one, NULL), 0);
     return __real_io_uring_register_eventfd(ring, passing.from);

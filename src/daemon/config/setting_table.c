@@ -22,13 +22,13 @@
 const struct setting_group setting_groups[] = {
     [GROUP_LISTENERS] =
         {"Listeners", .note = "ADDR is numeric; port 0 lets the system choose; repeatable",
-         .text =
-             "Each listener option may be given several times. The address is numeric, such as 127.0.0.1 or [::1]. "
-             "With "
-             "port 0 the system chooses a port. The defaults of --flv, --http, --rtsp and --admin apply only if none "
-             "of --flv, --http and --rtsp is given.\n\n"
-             "An address that is not loopback requires access control: rules, or for --rtsp users; for --admin a "
-             "token. --allow-remote lifts this for the first three."},
+         .text = "Each listener option may be given several times. The address is numeric, such as 127.0.0.1 or [::1]. "
+                 "With "
+                 "port 0 the system chooses a port. The defaults of --flv, --http, --rtmp, --rtsp and --admin apply "
+                 "only if "
+                 "none of --flv, --http, --rtmp and --rtsp is given.\n\n"
+                 "An address that is not loopback requires access control: rules or users; for --admin a token. "
+                 "--allow-remote lifts this for all but --admin."},
     [GROUP_PULLS] = {"Pulls", .note = "streams fetched from cameras and other servers"},
     [GROUP_FORWARDS] = {"Forwards", .note = "streams sent to other servers"},
     [GROUP_ACCESS] = {"Access", .note = "without rules and users, any client may publish and play",
@@ -81,7 +81,7 @@ static const struct setting settings[] = {
     {"proxy-from", SETTING_PROXIES, true, .group = GROUP_LISTENERS, .value = "RANGES",
      .expected = "addresses or ranges such as 10.0.0.2,fd00::/64", .effect = SETTING_LATER,
      .help = "Require the PROXY protocol from these addresses",
-     .text = "Accepts versions 1 and 2 of the PROXY protocol on --flv, --http and --rtsp (haproxy: send-proxy, "
+     .text = "Accepts versions 1 and 2 of the PROXY protocol on --flv, --http, --rtmp and --rtsp (haproxy: send-proxy, "
              "send-proxy-v2; "
              "nginx: proxy_protocol on, in stream). Rules, bans, limits, hooks and logs then use the client's address "
              "instead of the proxy's. A connection from these addresses with a missing or malformed header is "
@@ -91,9 +91,8 @@ static const struct setting settings[] = {
      .examples = {"10.0.0.2,fd00::/64"}},
     {"allow-remote", SETTING_FLAG, FIELD(allow_remote), .group = GROUP_LISTENERS, .preset = "false",
      .help = "Allow non-loopback listeners without access control",
-     .text =
-         "Applies to --flv, --http and --rtsp without rules (for --rtsp: and without users), and with rules that allow "
-         "all public addresses without credentials. Any client that reaches the address may then publish and play."},
+     .text = "Applies to --flv, --http, --rtmp and --rtsp without rules and users, and with rules that allow all "
+             "public addresses without credentials. Any client that reaches the address may then publish and play."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
      .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",

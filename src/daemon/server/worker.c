@@ -366,7 +366,8 @@ void worker_close(struct worker *worker) {
     worker->listeners = NULL;
     components_stop(&worker->components);
     sluice_loop_free(worker->loop);
-    registry_on_left(worker->registry, NULL, NULL);
+    if (worker->registry)
+        registry_on_left(worker->registry, NULL, NULL);
     components_close(&worker->components);
     registry_free(worker->registry);
     recorders_clear(&worker->recorders);

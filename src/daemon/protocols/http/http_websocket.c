@@ -73,9 +73,17 @@ static void queue(struct http_session *session, int size) {
     sluice_conn_want_send(session->base.conn);
 }
 
+/* A close frame is on its way, its own or the end's: nothing comes behind it, and input is
+ * dropped. */
+static bool is_closing(const struct http_session *session) {
+    return session->websocket->closing || session->player->tail_sent > 0;
+}
+
 /* The last thing that is sent, behind the tag that is partly sent. */
 static void close_with(struct http_session *session, uint16_t code) {
     struct http_websocket *websocket = session->websocket;
+    if (is_closing(session))
+        return;
     if (!session->player->begun) {
         http_play_leave(session, "closed by player");
         http_close(session);
@@ -93,7 +101,7 @@ void http_websocket_read(struct http_session *session) {
     sluice_websocket_message *message;
     int result = 0;
     budget_begin(&session->base);
-    while (!websocket->closing && !session->base.closing && !budget_is_spent(&session->base.budget) &&
+    while (!session->base.closing && !is_closing(session) && !budget_is_spent(&session->base.budget) &&
            (result = sluice_websocket_next(websocket->framer, chain, &message)) > 0) {
         bool is_control = message->opcode >= SLUICE_WEBSOCKET_CLOSE;
         websocket->messages += message->last && !is_control;
@@ -104,10 +112,12 @@ void http_websocket_read(struct http_session *session) {
         else if (message->opcode == SLUICE_WEBSOCKET_CLOSE)
             close_with(session, sluice_websocket_close_code(websocket->framer));
     }
-    if (websocket->closing) {
+    if (session->base.closing) {
+        budget_rest(&session->base);
+    } else if (is_closing(session)) {
         sluice_chain_skip(chain, SIZE_MAX);
         budget_rest(&session->base);
-    } else if (result < 0 && !session->base.closing) {
+    } else if (result < 0) {
         budget_rest(&session->base);
         close_with(session, sluice_websocket_close_code(websocket->framer));
     } else {
@@ -165,7 +175,7 @@ void http_websocket_sent(struct http_session *session, size_t bytes) {
 void http_websocket_drain(struct http_session *session) {
     struct http_websocket *websocket = session->websocket;
     struct player *player = session->player;
-    if (!player->begun || player->state == PLAYER_ENDING)
+    if (!player->begun || player->state == PLAYER_ENDING || is_closing(session))
         return;
     player->tail_size = (size_t)sluice_websocket_write_close(websocket->tail, SLUICE_WEBSOCKET_GOING_AWAY,
                                                              "server shutting down", NULL);
@@ -177,7 +187,7 @@ static bool look_at_message(struct http_session *session, uint64_t now) {
     const sluice_chain *chain = sluice_conn_chain(session->base.conn);
     const struct pace_look look = {
         .mark = websocket->messages,
-        .is_open = (websocket->in_message || sluice_chain_length(chain) > 0) && !websocket->closing &&
+        .is_open = (websocket->in_message || sluice_chain_length(chain) > 0) && !is_closing(session) &&
                    !session->base.held_up,
         .most_ms = PACE_MESSAGE_MS,
     };
