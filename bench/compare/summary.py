@@ -68,21 +68,6 @@ def sweeps(recordings):
     return lines[1:]
 
 
-def kernels(recordings):
-    """Instructions of both backends on each kernel, and io_uring's divided by epoll's."""
-    rows = []
-    for name, variants in scenarios.KERNEL_SCENARIOS.items():
-        for ours, theirs in zip(variants[::2], variants[1::2]):
-            window = "2 ms" if ours == "uring+batch=2000" or ours == "uring" and theirs == "epoll" else "none"
-            row = [f"`{name}`", window]
-            for kernel in scenarios.KERNELS:
-                found = medians(recordings, scenarios.on_kernel(kernel, name))
-                one, other = (found[variant]["cpu_s_per_gb"] for variant in (ours, theirs))
-                row += [f"{figure(one)} / {figure(other)}", f"{one / other:.2f}"]
-            rows.append(row)
-    return table(("scenario", "window", *(text for kernel in scenarios.KERNELS for text in (kernel, "ratio"))), rows)
-
-
 def peers_publishers(recordings):
     """The daemon beside other servers, without players."""
     return table(("100 publishers, no players", "CPU-s/Gbit", "system calls a frame", "bytes of memory a publisher"),

@@ -23,8 +23,8 @@ ENVIRONMENT = re.compile(r"(PATH|LANG|LC_\w+|TERM|SLUICE\w*|FUZZ\w*|PYTHON\w*|[A
 CPU = {
     "kvm": ["-accel", "kvm", "-cpu", "host"],
     "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"],
-    # The guest's clock counts instructions, one a nanosecond, and waits are skipped: its processor time is a number of
-    # instructions, kernel's and program's, whatever else this machine does.
+    # The guest's clock counts instructions, one a nanosecond: its processor time is a number of instructions, kernel's
+    # and program's, whatever else this machine does. Waits are not skipped: one for the host's files would be, too.
     "icount": ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", "max,la57=off,-erms,-fsrm"],
 }
 STARTED = "guest: running"

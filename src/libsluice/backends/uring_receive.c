@@ -585,7 +585,8 @@ static void receive_is_over(uring *u, sluice_io *io) {
 /* Of one that is armed for as many blocks as come: whether it comes to more than one completion
  * where one read would do. */
 static bool is_better_read(const uring *u, sluice_io *io, bool pressed) {
-    if (io->streak < FULL_STREAK || u->features.bundle || !is_multishot(u, io))
+    if (io->streak < FULL_STREAK || u->features.bundle || !is_multishot(u, io) ||
+        burst_most(pool_block_size(io->chain.pool)) == 1)
         return false;
     io->burst = FIRST_BURST;
     return is_for_bursts(u, io, pressed);
