@@ -26,20 +26,12 @@ static void leave(struct session *base, int error) {
     sluice_conn_close(base->conn);
 }
 
-static void fail(struct pull_flv_session *session, int error, const char *reason) {
-    struct pull *pull = session->pull;
-    if (!pull)
-        return;
-    leave(&session->base, error);
-    pull_fail(pull, reason);
-}
-
 static void publish(struct pull_flv_session *session) {
     sluice_conn *conn = session->base.conn;
     budget_begin(&session->base);
     int error = flv_source_feed(&session->source, sluice_conn_chain(conn));
     if (error) {
-        fail(session, error, publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
         return;
     }
     if (publisher_is_attached(session->source.publisher) && session->pull->machine.state != OUTGOING_ACTIVE)
@@ -61,14 +53,14 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static void on_claimed(struct session *base, int error) {
     if (error)
-        fail(of(base), error, publisher_error_text(error));
+        pull_fail(of(base)->pull, error, "%s", publisher_error_text(error));
     else
         publish(of(base));
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     (void)conn;
-    fail(user, error, "the server has ended the connection");
+    pull_fail(((struct pull_flv_session *)user)->pull, error, "the server has ended the connection");
 }
 
 static void discard(struct session *base) {
@@ -83,7 +75,7 @@ static void on_closed(sluice_conn *conn, void *user) {
 }
 
 static void kick(struct session *base, int error) {
-    fail(of(base), error, publisher_error_text(error));
+    pull_fail(of(base)->pull, error, "%s", publisher_error_text(error));
 }
 
 /* The pull lets go of it, and has deadlines of its own. */
@@ -130,20 +122,16 @@ static int begin_source(struct pull_flv_session *session, const char *name) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    struct handover handover = {.connection = {.fd = fd, .told = true},
-                                .peer = pull->job.address,
-                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
-    int error = session_start(&session_type, pull->worker, &handover, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
     if (error)
         return error;
-    server_add_connection(pull->worker->server);
     struct pull_flv_session *session = of(*ret_session);
     session->pull = pull;
     outgoing_connected(&pull->machine, worker_now(pull->worker));
     pull_begin_step(pull, "FLV");
     error = begin_source(session, pull->option.name);
     if (error)
-        fail(session, error, strerror(-error));
+        pull_fail(pull, error, "%s", strerror(-error));
     return 0;
 }
 

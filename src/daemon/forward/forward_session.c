@@ -285,16 +285,10 @@ size_t forward_session_held(const struct session *base) {
 
 int forward_session_start(const struct forward_session_type *type, struct forward *forward, int fd, size_t writer,
                           struct forward_session **ret_session) {
-    struct handover handover = {.connection = {.fd = fd, .told = true},
-                                .peer = forward->job.address,
-                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
     struct session *base;
-    int error = session_start(&type->base, forward->worker, &handover, &base);
+    int error = session_start_outgoing(&type->base, forward->worker, fd, &forward->job.address, &base);
     if (error)
         return error;
-    /* That is a connection of the server's; the worker, which does not drain, holds the run
-     * itself. */
-    server_add_connection(forward->worker->server);
     struct forward_session *session = of(base);
     session->forward = forward;
     forward->session = session;

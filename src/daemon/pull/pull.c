@@ -1,9 +1,8 @@
 #include "daemon/pull/pull.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,13 +216,39 @@ void pull_begin_playing(struct pull *pull) {
     log_state(pull);
 }
 
-void pull_fail(struct pull *pull, const char *reason) {
+void pull_held_up(struct pull *pull, uint64_t now) {
+    outgoing_step_begun(&pull->machine, now);
+    outgoing_media(&pull->machine, now);
+}
+
+/* It has no session any more. */
+static void back_off(struct pull *pull, const char *reason) {
     uint32_t random = 0;
     pull->session = NULL;
     (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
     outgoing_failed(&pull->machine, worker_now(pull->worker), random);
     log_state(pull);
+}
+
+/* Ends what is under way. */
+static void leave(struct pull *pull, int error) {
+    struct session *session = pull->session;
+    pull->session = NULL;
+    if (session)
+        pull->option.type->leave(session, error);
+}
+
+void pull_fail(struct pull *pull, int error, const char *format, ...) {
+    char reason[PULL_REASON];
+    va_list arguments;
+    if (!pull)
+        return;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    leave(pull, error);
+    back_off(pull, reason);
 }
 
 static bool is_taken(const struct pull *pull) {
@@ -237,9 +262,9 @@ static void begin_connecting(struct pull *pull) {
     log_state(pull);
     if (pull->job_is_out) {
         /* A name server that takes its time: there is one question at a time. */
-        pull_fail(pull, "the last attempt is still looking the name up");
+        back_off(pull, "the last attempt is still looking the name up");
     } else if (is_taken(pull)) {
-        pull_fail(pull, "name in use");
+        back_off(pull, "name in use");
     } else {
         memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
         pull->job.port = pull->target.port;
@@ -256,7 +281,7 @@ static void begin(struct pull *pull) {
 void pull_redirect(struct pull *pull, const struct pull_target *target) {
     pull->session = NULL;
     if (outgoing_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
-        pull_fail(pull, "too many redirects");
+        back_off(pull, "too many redirects");
         return;
     }
     pull->target = *target;
@@ -264,12 +289,11 @@ void pull_redirect(struct pull *pull, const struct pull_target *target) {
 }
 
 static void start_session(struct pull *pull, int fd) {
-    const int on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    server_tune_socket(fd);
     int error = pull->option.type->start(pull, fd, &pull->session);
     if (error) {
         close(fd);
-        pull_fail(pull, strerror(-error));
+        back_off(pull, strerror(-error));
     }
 }
 
@@ -299,28 +323,20 @@ static void connected(struct connect_job *job) {
         if (fd >= 0)
             close(fd);
     } else if (job->error) {
-        pull_fail(pull, job->error == -ENOENT ? "no such host" : strerror(-job->error));
+        back_off(pull, job->error == -ENOENT ? "no such host" : strerror(-job->error));
     } else {
         start_session(pull, fd);
     }
 }
 
-/* Ends what is under way. */
-static void leave(struct pull *pull, int error) {
-    struct session *session = pull->session;
-    pull->session = NULL;
-    if (session)
-        pull->option.type->leave(session, error);
-}
-
 static void give_up(struct pull *pull) {
-    char reason[PULL_REASON] = "no media for too long";
+    const char *reason = "no media for too long";
     if (pull->machine.state == OUTGOING_CONNECTING)
-        snprintf(reason, sizeof reason, "no connection in time");
-    else if (pull->machine.state == OUTGOING_NEGOTIATING)
-        snprintf(reason, sizeof reason, "no answer to %s", pull->step ? pull->step : "the connection");
-    leave(pull, -ETIMEDOUT);
-    pull_fail(pull, reason);
+        reason = "no connection in time";
+    if (pull->machine.state == OUTGOING_NEGOTIATING)
+        pull_fail(pull, -ETIMEDOUT, "no answer to %s", pull->step ? pull->step : "the connection");
+    else
+        pull_fail(pull, -ETIMEDOUT, "%s", reason);
 }
 
 static void obey(struct pull *pull, enum outgoing_order order) {

@@ -91,8 +91,15 @@ void pulls_each(const struct worker *worker, void (*call)(const struct pull *pul
 typedef void pulls_requested_fn(const struct pull_option *option, uint64_t ttl_ms, void *user);
 void pulls_each_requested(struct server *server, pulls_requested_fn *call, void *user);
 
-/* For its session, which has let go of the pull: something went wrong. @reason: in a few words */
-void pull_fail(struct pull *pull, const char *reason);
+/*
+ * For its session: something went wrong. The type's leave() is called with @error, and the pull
+ * tries again after a while. @format: the reason, in a few words. NULL is allowed: one has let go
+ * of the other already
+ */
+__attribute__((format(printf, 3, 4))) void pull_fail(struct pull *pull, int error, const char *format, ...);
+
+/* For its session's tick: while it was not read, no deadline of the pull's has gone on. */
+void pull_held_up(struct pull *pull, uint64_t now);
 
 /* For its session, which has let go likewise: the camera is at another place. */
 void pull_redirect(struct pull *pull, const struct pull_target *target);

@@ -1,7 +1,6 @@
 #include "daemon/pull/pull_http.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,21 +55,6 @@ static void let_go(struct pull_http_session *session, int error) {
     sluice_chain_skip(session->payload, sluice_chain_length(session->payload));
     session->base.closing = true;
     sluice_conn_close(session->base.conn);
-}
-
-/* Lets go of the pull, which is told why. */
-__attribute__((format(printf, 3, 4))) static void fail(struct pull_http_session *session, int error, const char *format,
-                                                       ...) {
-    struct pull *pull = session->pull;
-    char reason[PULL_REASON];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(reason, sizeof reason, format, arguments);
-    va_end(arguments);
-    if (!pull)
-        return;
-    let_go(session, error);
-    pull_fail(pull, reason);
 }
 
 static void leave(struct session *base, int error) {
@@ -156,11 +140,11 @@ static void on_redirect(struct pull_http_session *session, const sluice_http_res
     if (!error)
         error = pull_target_read("http", HTTP_PORT, url, strlen(url), &target, NULL);
     if (error) {
-        fail(session, -EBADMSG, "redirected to what is no http:// URL");
+        pull_fail(session->pull, -EBADMSG, "redirected to what is no http:// URL");
         return;
     }
     if (strcasecmp(target.host, pull->option.target.host) != 0) {
-        fail(session, -EACCES, "redirected to another host");
+        pull_fail(session->pull, -EACCES, "redirected to another host");
         return;
     }
     let_go(session, 0);
@@ -199,18 +183,19 @@ static void on_response(struct pull_http_session *session, const sluice_http_res
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) {
         on_redirect(session, response);
     } else if (status == 401) {
-        fail(session, -EACCES, "GET answered 401: %s",
-             may_log_in(session->pull) ? "wrong user or password"
-                                       : "the server needs credentials, and the pull has none for that host and port");
+        pull_fail(session->pull, -EACCES, "GET answered 401: %s",
+                  may_log_in(session->pull)
+                      ? "wrong user or password"
+                      : "the server needs credentials, and the pull has none for that host and port");
     } else if (status != 200) {
-        fail(session, -ECONNREFUSED, "GET answered %u", status);
+        pull_fail(session->pull, -ECONNREFUSED, "GET answered %u", status);
     } else if (has_coding(response)) {
-        fail(session, -EBADMSG, "the response has a Content-Encoding");
+        pull_fail(session->pull, -EBADMSG, "the response has a Content-Encoding");
     } else {
         sluice_http_body_begin_response(&session->body, response);
         int error = begin_source(session);
         if (error)
-            fail(session, error, "%s", publisher_error_text(error));
+            pull_fail(session->pull, error, "%s", publisher_error_text(error));
         else
             pull_begin_step(session->pull, "FLV");
     }
@@ -223,10 +208,10 @@ static bool take_head(struct pull_http_session *session) {
     while (session->http && session->pull && result > 0) {
         result = sluice_http_next_response(session->http, sluice_conn_chain(session->base.conn), "GET", &response);
         if (result < 0) {
-            fail(session, -EBADMSG, "malformed HTTP, or over a limit: %s", strerror(-result));
+            pull_fail(session->pull, -EBADMSG, "malformed HTTP, or over a limit: %s", strerror(-result));
         } else if (result > 0 && response.interim) {
             if (++session->interim > INTERIM_MOST)
-                fail(session, -EBADMSG, "malformed HTTP, or over a limit: too many 1xx responses");
+                pull_fail(session->pull, -EBADMSG, "malformed HTTP, or over a limit: too many 1xx responses");
         } else if (result > 0) {
             on_response(session, &response);
             sluice_http_free(session->http);
@@ -251,7 +236,7 @@ static void publish(struct pull_http_session *session) {
     int body = sluice_http_body_next(&session->body, sluice_conn_chain(conn), session->payload);
     int error = flv_source_feed(&session->source, session->payload);
     if (error) {
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
         return;
     }
     if (publisher_is_attached(session->source.publisher) && session->pull->machine.state != OUTGOING_ACTIVE)
@@ -263,11 +248,11 @@ static void publish(struct pull_http_session *session) {
     } else if (budget_end(&session->base, session->payload)) {
         return;
     } else if (body < 0) {
-        fail(session, body, "malformed chunks, or over a limit: %s", strerror(-body));
+        pull_fail(session->pull, body, "malformed chunks, or over a limit: %s", strerror(-body));
     } else if (body > 0 || (session->peer_ended && sluice_http_body_end(&session->body) == 0)) {
-        fail(session, 0, "the server has ended the stream");
+        pull_fail(session->pull, 0, "the server has ended the stream");
     } else if (session->peer_ended) {
-        fail(session, -ECONNRESET, "the server has ended the connection");
+        pull_fail(session->pull, -ECONNRESET, "the server has ended the connection");
     } else {
         set_need(session);
     }
@@ -288,7 +273,7 @@ static void on_claimed(struct session *base, int error) {
     struct pull_http_session *session = of(base);
     sluice_conn_resume(base->conn);
     if (error)
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
     else
         publish(session);
 }
@@ -301,7 +286,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     if (!session->pull)
         return;
     if (error || session->http || publisher_is_waiting(session->source.publisher))
-        fail(session, error, "%s", error ? strerror(-error) : "the server has ended the connection");
+        pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the server has ended the connection");
     else if (!budget_has_more(&session->base))
         publish(session);
 }
@@ -373,17 +358,16 @@ static void tick(struct session *base, uint64_t now) {
     struct pull_http_session *session = of(base);
     struct publisher *publisher = session->source.publisher;
     if (session->pull && base->held_up) {
-        outgoing_step_begun(&session->pull->machine, now);
-        outgoing_media(&session->pull->machine, now);
+        pull_held_up(session->pull, now);
         if (publisher)
             publisher_expect(publisher, now);
     }
     if (!session->pull || !publisher)
         return;
     if (publisher_is_late(publisher, now))
-        fail(session, -ETIME, "%s", publisher_error_text(-ETIME));
+        pull_fail(session->pull, -ETIME, "%s", publisher_error_text(-ETIME));
     else if (is_slow(session, now))
-        fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
+        pull_fail(session->pull, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
 }
 
 /* The pull lets go of it. */
@@ -393,7 +377,7 @@ static void drain(struct session *base) {
 
 /* As with any other failure, the pull tries again after a while. */
 static void kick(struct session *base, int error) {
-    fail(of(base), error, "%s", publisher_error_text(error));
+    pull_fail(of(base)->pull, error, "%s", publisher_error_text(error));
 }
 
 static bool publishes(const struct session *base) {
@@ -435,20 +419,16 @@ static int parse(const char *url, size_t length, struct pull_target *ret_target,
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    struct handover handover = {.connection = {.fd = fd, .told = true},
-                                .peer = pull->job.address,
-                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
-    int error = session_start(&session_type, pull->worker, &handover, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
     if (error)
         return error;
-    server_add_connection(pull->worker->server);
     struct pull_http_session *session = of(*ret_session);
     session->pull = pull;
     outgoing_connected(&pull->machine, now_of(session));
     pull_begin_step(pull, "GET");
     error = make_request(session);
     if (error)
-        fail(session, error, "GET cannot be sent: %s", strerror(-error));
+        pull_fail(session->pull, error, "GET cannot be sent: %s", strerror(-error));
     else
         sluice_conn_want_send(session->base.conn);
     return 0;

@@ -1,7 +1,6 @@
 #include "daemon/pull/pull_rtmp.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,21 +49,6 @@ static void let_go(struct pull_rtmp_session *session, int error) {
     session->publisher = NULL;
     session->base.closing = true;
     sluice_conn_close(session->base.conn);
-}
-
-/* Lets go of the pull, which is told why. */
-__attribute__((format(printf, 3, 4))) static void fail(struct pull_rtmp_session *session, int error, const char *format,
-                                                       ...) {
-    struct pull *pull = session->pull;
-    char reason[PULL_REASON];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(reason, sizeof reason, format, arguments);
-    va_end(arguments);
-    if (!pull)
-        return;
-    let_go(session, error);
-    pull_fail(pull, reason);
 }
 
 static void leave(struct session *base, int error) {
@@ -147,11 +131,11 @@ static void connect_again(struct pull_rtmp_session *session) {
 /* The client has ended. */
 static void end(struct pull_rtmp_session *session, int error) {
     if (session->error)
-        fail(session, session->error, "%s", publisher_error_text(session->error));
+        pull_fail(session->pull, session->error, "%s", publisher_error_text(session->error));
     else if (error == -ERESTART)
         connect_again(session);
     else
-        fail(session, error == -ENODATA ? 0 : error, "%s", rtmp_client_reason(session->client));
+        pull_fail(session->pull, error == -ENODATA ? 0 : error, "%s", rtmp_client_reason(session->client));
 }
 
 /* Steps up to media each have their time. */
@@ -198,14 +182,15 @@ static void on_claimed(struct session *base, int error) {
     struct pull_rtmp_session *session = of(base);
     sluice_conn_resume(base->conn);
     if (error)
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
     else
         take(session);
 }
 
 static void on_end(sluice_conn *conn, int error, void *user) {
+    const struct pull_rtmp_session *session = user;
     (void)conn;
-    fail(user, error, "%s", error ? strerror(-error) : "the server has ended the connection");
+    pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the server has ended the connection");
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
@@ -270,17 +255,16 @@ static bool is_slow(struct pull_rtmp_session *session, uint64_t now) {
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtmp_session *session = of(base);
     if (session->pull && base->held_up) {
-        outgoing_step_begun(&session->pull->machine, now);
-        outgoing_media(&session->pull->machine, now);
+        pull_held_up(session->pull, now);
         if (session->publisher)
             publisher_expect(session->publisher, now);
     }
     if (!session->pull || !session->publisher)
         return;
     if (publisher_is_late(session->publisher, now))
-        fail(session, -ETIME, "%s", publisher_error_text(-ETIME));
+        pull_fail(session->pull, -ETIME, "%s", publisher_error_text(-ETIME));
     else if (is_slow(session, now))
-        fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
+        pull_fail(session->pull, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
 }
 
 /* The pull lets go of it. */
@@ -290,7 +274,7 @@ static void drain(struct session *base) {
 
 /* As with any other failure, the pull tries again after a while. */
 static void kick(struct session *base, int error) {
-    fail(of(base), error, "%s", publisher_error_text(error));
+    pull_fail(of(base)->pull, error, "%s", publisher_error_text(error));
 }
 
 static bool publishes(const struct session *base) {
@@ -366,19 +350,15 @@ static int begin(struct pull_rtmp_session *session) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    struct handover handover = {.connection = {.fd = fd, .told = true},
-                                .peer = pull->job.address,
-                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
-    int error = session_start(&session_type, pull->worker, &handover, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
     if (error)
         return error;
-    server_add_connection(pull->worker->server);
     struct pull_rtmp_session *session = of(*ret_session);
     session->pull = pull;
     outgoing_connected(&pull->machine, now_of(session));
     error = begin(session);
     if (error)
-        fail(session, error, "%s", strerror(-error));
+        pull_fail(session->pull, error, "%s", strerror(-error));
     else
         note_step(session);
     return 0;

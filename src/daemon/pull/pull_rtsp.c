@@ -1,7 +1,6 @@
 #include "daemon/pull/pull_rtsp.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,25 +71,10 @@ static void let_go(struct pull_rtsp_session *session, int error) {
         close_session(session);
 }
 
-/* Lets go of the pull, which is told why. */
-__attribute__((format(printf, 3, 4))) static void fail(struct pull_rtsp_session *session, int error, const char *format,
-                                                       ...) {
-    struct pull *pull = session->pull;
-    char reason[PULL_REASON];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(reason, sizeof reason, format, arguments);
-    va_end(arguments);
-    if (!pull)
-        return;
-    let_go(session, error);
-    pull_fail(pull, reason);
-}
-
 static void ask_or_fail(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {
     int error = ask(session, method, url);
     if (error)
-        fail(session, error, "%s cannot be sent: %s", rtsp_requests_method(method), strerror(-error));
+        pull_fail(session->pull, error, "%s cannot be sent: %s", rtsp_requests_method(method), strerror(-error));
 }
 
 static void leave(struct session *base, int error) {
@@ -115,7 +99,7 @@ static void ask_next(struct pull_rtsp_session *session, sluice_rtsp_method metho
 static void set_up_track(struct pull_rtsp_session *session) {
     char url[PULL_URL + 1];
     if (rtsp_control_url(session->base_url, session->source.controls[session->track], url) < 0)
-        fail(session, -EMSGSIZE, "a control URL is too long");
+        pull_fail(session->pull, -EMSGSIZE, "a control URL is too long");
     else
         ask_next(session, SLUICE_RTSP_SETUP, url);
 }
@@ -154,12 +138,12 @@ static void on_described(struct pull_rtsp_session *session, const sluice_rtsp_me
         char reason[RTSP_SOURCE_REASON] = "malformed description";
         if (error == -EOPNOTSUPP)
             rtsp_source_explain(&session->source, reason);
-        fail(session, error, "%s", error == -ENOMEM ? "out of memory" : reason);
+        pull_fail(session->pull, error, "%s", error == -ENOMEM ? "out of memory" : reason);
         return;
     }
     take_base(session, reply);
     if (rtsp_control_url(session->base_url, session->source.control, session->control) < 0 || !find_track(session, 0))
-        fail(session, -EMSGSIZE, "a control URL is too long");
+        pull_fail(session->pull, -EMSGSIZE, "a control URL is too long");
     else
         set_up_track(session);
 }
@@ -186,7 +170,7 @@ static bool take_channels(struct pull_rtsp_session *session, const sluice_rtsp_m
 static void on_claimed(struct session *base, int error) {
     struct pull_rtsp_session *session = of(base);
     if (error)
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
     else
         ask_next(session, SLUICE_RTSP_PLAY, session->control);
 }
@@ -198,7 +182,7 @@ static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_messa
     if (session->requests.timeout > 0)
         outgoing_set_timeout(&session->pull->machine, session->requests.timeout);
     if (!take_channels(session, reply)) {
-        fail(session, -EBADMSG, "the camera does not send over the connection");
+        pull_fail(session->pull, -EBADMSG, "the camera does not send over the connection");
         return;
     }
     for (size_t i = 0; i < SLUICE_SDP_MAX_MEDIA; i++)
@@ -214,7 +198,7 @@ static void on_set_up(struct pull_rtsp_session *session, const sluice_rtsp_messa
     if (result == -EUSERS)
         server_count_reject(session->base.worker->server, REJECT_STREAMS);
     if (result < 0)
-        fail(session, result, "%s", publisher_error_text(result));
+        pull_fail(session->pull, result, "%s", publisher_error_text(result));
     else if (result == 0)
         ask_next(session, SLUICE_RTSP_PLAY, session->control);
 }
@@ -228,23 +212,24 @@ static void on_challenge(struct pull_rtsp_session *session, const sluice_rtsp_me
     case 0:
         break;
     case -ENOKEY:
-        fail(session, error, "%s answered 401: the camera needs credentials, and the pull has none for that host",
-             rtsp_requests_method(session->requests.asked.method));
+        pull_fail(session->pull, error,
+                  "%s answered 401: the camera needs credentials, and the pull has none for that host",
+                  rtsp_requests_method(session->requests.asked.method));
         break;
     case -EACCES:
-        fail(session, error, "%s answered 401: wrong user or password",
-             rtsp_requests_method(session->requests.asked.method));
+        pull_fail(session->pull, error, "%s answered 401: wrong user or password",
+                  rtsp_requests_method(session->requests.asked.method));
         break;
     case -EPROTO:
-        fail(session, error, "%s answered 401 with Basic in place of Digest: the password is not shown",
-             rtsp_requests_method(session->requests.asked.method));
+        pull_fail(session->pull, error, "%s answered 401 with Basic in place of Digest: the password is not shown",
+                  rtsp_requests_method(session->requests.asked.method));
         break;
     case -EOPNOTSUPP:
-        fail(session, error, "%s answered 401 without a challenge that is known",
-             rtsp_requests_method(session->requests.asked.method));
+        pull_fail(session->pull, error, "%s answered 401 without a challenge that is known",
+                  rtsp_requests_method(session->requests.asked.method));
         break;
     default:
-        fail(session, error, "%s", strerror(-error));
+        pull_fail(session->pull, error, "%s", strerror(-error));
         break;
     }
 }
@@ -254,13 +239,13 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
     const sluice_http_header *location = sluice_rtsp_find(reply, "Location");
     struct pull_target target;
     if (!location || read_url(location->value, &target) < 0) {
-        fail(session, -EBADMSG, "redirected to what is no rtsp:// URL");
+        pull_fail(session->pull, -EBADMSG, "redirected to what is no rtsp:// URL");
         return;
     }
     /* What the operator has not named may be of this host's own network, and is not the camera's to
      * have asked. */
     if (strcasecmp(target.host, pull->option.target.host) != 0) {
-        fail(session, -EACCES, "redirected to another host");
+        pull_fail(session->pull, -EACCES, "redirected to another host");
         return;
     }
     let_go(session, 0);
@@ -273,13 +258,13 @@ static void on_alive(struct pull_rtsp_session *session, unsigned status) {
         session->has_get_parameter = false;
     session->requests.asked.method = SLUICE_RTSP_OTHER;
     if (status == 454)
-        fail(session, -ECONNRESET, "the camera has forgotten the session");
+        pull_fail(session->pull, -ECONNRESET, "the camera has forgotten the session");
 }
 
 static void on_good_reply(struct pull_rtsp_session *session, const sluice_rtsp_message *reply) {
     sluice_rtsp_method asked = session->requests.asked.method;
     if (rtsp_requests_answered(&session->requests, reply) < 0) {
-        fail(session, -EBADMSG, "malformed Session");
+        pull_fail(session->pull, -EBADMSG, "malformed Session");
         return;
     }
     switch (asked) {
@@ -321,16 +306,16 @@ static void on_reply(struct pull_rtsp_session *session, const sluice_rtsp_messag
              (session->requests.asked.method == SLUICE_RTSP_OPTIONS && (status == 405 || status == 501)))
         on_good_reply(session, reply);
     else
-        fail(session, -ECONNREFUSED, "%s answered %u %s%s", rtsp_requests_method(session->requests.asked.method),
-             status, sluice_rtsp_reason(status),
-             status == 403 && is_login(session) ? ": wrong user or password, or no right to that path" : "");
+        pull_fail(session->pull, -ECONNREFUSED, "%s answered %u %s%s",
+                  rtsp_requests_method(session->requests.asked.method), status, sluice_rtsp_reason(status),
+                  status == 403 && is_login(session) ? ": wrong user or password, or no right to that path" : "");
 }
 
 /* Cameras may ask, too: whether somebody is there. */
 static void on_request(struct pull_rtsp_session *session, const sluice_rtsp_message *request) {
     int error = rtsp_requests_reply(&session->requests, request);
     if (error)
-        fail(session, error, "asks on and takes no answers");
+        pull_fail(session->pull, error, "asks on and takes no answers");
 }
 
 static void on_skipped(struct pull_rtsp_session *session, size_t skipped) {
@@ -345,14 +330,14 @@ static void on_skipped(struct pull_rtsp_session *session, size_t skipped) {
 static void end_broken(struct pull_rtsp_session *session) {
     int error = session->source.error;
     if (session->source.publisher && error)
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
 }
 
 static void on_frame(struct pull_rtsp_session *session, const sluice_rtsp_message *frame) {
     if (rtsp_source_frame(&session->source, session->channels, frame))
         outgoing_media(&session->pull->machine, now_of(session));
     else if (rtsp_source_has_ended(&session->source))
-        fail(session, 0, "the camera has ended its media (RTCP BYE)");
+        pull_fail(session->pull, 0, "the camera has ended its media (RTCP BYE)");
 }
 
 static void handle(struct pull_rtsp_session *session, const sluice_rtsp_message *message) {
@@ -392,7 +377,7 @@ static void take_data(struct pull_rtsp_session *session, sluice_conn *conn) {
     if (session->base.closing)
         return;
     if (result < 0) {
-        fail(session, -EBADMSG, "malformed RTSP, or over a limit: %s", strerror(-result));
+        pull_fail(session->pull, -EBADMSG, "malformed RTSP, or over a limit: %s", strerror(-result));
         close_session(session);
         return;
     }
@@ -411,10 +396,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     (void)conn;
     session->peer_ended = true;
     if (is_login(session))
-        fail(session, error,
-             "the camera has ended the connection in answer to the credentials: wrong user or password");
+        pull_fail(session->pull, error,
+                  "the camera has ended the connection in answer to the credentials: wrong user or password");
     else
-        fail(session, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
+        pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
     close_session(session);
 }
 
@@ -490,11 +475,10 @@ static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
 static void tick(struct session *base, uint64_t now) {
     struct pull_rtsp_session *session = of(base);
     if (session->pull && base->held_up) {
-        outgoing_step_begun(&session->pull->machine, now);
-        outgoing_media(&session->pull->machine, now);
+        pull_held_up(session->pull, now);
     }
     if (session->pull && session->source.publisher && is_slow(session, now)) {
-        fail(session, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
+        pull_fail(session->pull, -EINPROGRESS, "%s", publisher_error_text(-EINPROGRESS));
         return;
     }
     if (!session->pull) {
@@ -515,7 +499,7 @@ static void drain(struct session *base) {
 static void kick(struct session *base, int error) {
     struct pull_rtsp_session *session = of(base);
     if (session->pull)
-        fail(session, error, "%s", publisher_error_text(error));
+        pull_fail(session->pull, error, "%s", publisher_error_text(error));
     else
         close_session(session);
 }
@@ -533,7 +517,7 @@ static size_t held(const struct session *base) {
 /* The camera is not asked to end what it cannot be read for. */
 static void evict(struct session *base) {
     struct pull_rtsp_session *session = of(base);
-    fail(session, -ENOBUFS, "%s", publisher_error_text(-ENOBUFS));
+    pull_fail(session->pull, -ENOBUFS, "%s", publisher_error_text(-ENOBUFS));
     close_session(session);
 }
 
@@ -575,15 +559,9 @@ static struct rtsp_login login_of(const struct pull *pull) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    struct handover handover = {.connection = {.fd = fd, .told = true},
-                                .peer = pull->job.address,
-                                .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
-    int error = session_start(&session_type, pull->worker, &handover, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
     if (error)
         return error;
-    /* That is a connection of the server's; the worker, which does not drain, holds the run
-     * itself. */
-    server_add_connection(pull->worker->server);
     struct pull_rtsp_session *session = of(*ret_session);
     session->requests = (struct rtsp_requests){
         .agent = "sluiced", .login = login_of(pull), .asked.method = SLUICE_RTSP_OTHER};
@@ -592,7 +570,7 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     error = sluice_writer_new(session->base.conn, WRITER, &session->writer);
     session->requests.writer = session->writer;
     if (error)
-        fail(session, error, "%s", strerror(-error));
+        pull_fail(session->pull, error, "%s", strerror(-error));
     else
         ask_next(session, SLUICE_RTSP_OPTIONS, pull->target.url);
     return 0;

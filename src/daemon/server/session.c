@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/server/handover.h"
+#include "daemon/server/server.h"
 #include "daemon/server/worker.h"
 
 int session_adopt(struct session *session, struct handover *handover) {
@@ -44,6 +45,16 @@ int session_start(const struct session_type *type, struct worker *worker, struct
     if (ret_session)
         *ret_session = session;
     return 0;
+}
+
+int session_start_outgoing(const struct session_type *type, struct worker *worker, int fd,
+                           const struct sockaddr_storage *peer, struct session **ret_session) {
+    struct handover handover = {
+        .connection = {.fd = fd, .told = true}, .peer = *peer, .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
+    int error = session_start(type, worker, &handover, ret_session);
+    if (!error)
+        server_add_connection(worker->server);
+    return error;
 }
 
 void session_authorize(struct session *session) {

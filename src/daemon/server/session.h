@@ -113,6 +113,13 @@ struct session {
 int session_start(const struct session_type *type, struct worker *worker, struct handover *handover,
                   struct session **ret_session);
 
+struct sockaddr_storage;
+
+/* The same for a connection that the daemon has made to @peer. It is one of the server's; the
+ * worker, which does not drain, holds the run itself. 0, -errno: then @fd is untouched */
+int session_start_outgoing(const struct session_type *type, struct worker *worker, int fd,
+                           const struct sockaddr_storage *peer, struct session **ret_session);
+
 /* One that there is takes it over, for its type's discard() to deal with where it cannot. 0,
  * -ENOBUFS, -ENOMEM */
 int session_adopt(struct session *session, struct handover *handover);
