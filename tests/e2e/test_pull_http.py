@@ -4,17 +4,16 @@ import contextlib
 import functools
 import http.server
 import os
-import shutil
 import socket
-import tempfile
 import threading
 import unittest
 
 import flv
 import harness
+import pulls
 from harness import Daemon, Player, Publisher
+from pulls import LISTEN
 
-LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 
 
 class Script:
@@ -86,26 +85,10 @@ def chunked(data, size):
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
-class PullHttpTest(harness.SettledTest):
-    def puller(self, pulls, *options):
-        arguments = [word for name, url in pulls.items() for word in ("--pull", "%s=%s" % (url, name))]
-        return self.start("--wait", "60", "--log-level", "debug", *options, *arguments, listen=LISTEN)
-
-    def folder(self):
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        return folder
-
-    def check_secrets(self, daemon, *secrets):
-        shown = str(daemon.api()) + str(daemon.log()) + str(daemon.admin("GET", "/metrics"))
-        for secret in secrets:
-            self.assertNotIn(secret, shown)
-
+class PullHttpTest(pulls.PullTest):
     def test_from_another_sluiced(self):
         """With a user, a password and a query, which nothing shows; the same tags; the players stay when it ends."""
-        users = os.path.join(self.folder(), "users")
-        with open(users, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write("viewer:ge:heim\n")
+        users = self.users("viewer:ge:heim")
         origin = Daemon("--wait", "60", "--rtsp-users", users, "--rule", "publish * allow", "--rule", "play * user",
                         listen=LISTEN)
         self.addCleanup(origin.kill)
@@ -158,10 +141,7 @@ class PullHttpTest(harness.SettledTest):
 
     def test_from_ffmpeg(self):
         """ffmpeg's own server, which sends chunks; the same packets by HTTP-FLV."""
-        ffmpeg = harness.find_ffmpeg()
-        if not ffmpeg:
-            self.skipTest("no ffmpeg")
-        media = harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 2", harness.H264, harness.AAC]))
+        ffmpeg, media = self.media()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         folder = self.folder()

@@ -5,19 +5,18 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import socket
 import struct
-import tempfile
 import threading
 import unittest
 
 import flv
 import harness
+import pulls
 from harness import Daemon, Player, Publisher
+from pulls import LISTEN
 from rtmp_servers import ffmpeg_server, has_nginx, nginx
 
-LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
 REJECT = "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason="
 
 
@@ -142,34 +141,11 @@ def login(user, password):
     return answer
 
 
-class PullRtmpTest(harness.SettledTest):
-    def puller(self, pulls, *options):
-        arguments = [word for name, url in pulls.items() for word in ("--pull", "%s=%s" % (url, name))]
-        return self.start("--wait", "60", "--log-level", "debug", *options, *arguments, listen=LISTEN)
-
-    def folder(self):
-        folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, folder)
-        return folder
-
-    def check_secrets(self, daemon, *secrets):
-        shown = str(daemon.api()) + str(daemon.log()) + str(daemon.admin("GET", "/metrics"))
-        for secret in secrets:
-            self.assertNotIn(secret, shown)
-
-    def ffmpeg(self):
-        ffmpeg = harness.find_ffmpeg()
-        if not ffmpeg:
-            self.skipTest("no ffmpeg")
-        return ffmpeg, harness.make_media(ffmpeg, " ".join([harness.VIDEO, harness.tone(48000), "-t 2", harness.H264,
-                                                            harness.AAC]))
-
+class PullRtmpTest(pulls.PullTest):
     def test_from_another_sluiced(self):
         """With a user, a password and a query, which nothing shows; the same tags, none of them copied; players stay when it
         ends."""
-        users = os.path.join(self.folder(), "users")
-        with open(users, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            file.write("viewer:ge:heim\n")
+        users = self.users("viewer:ge:heim")
         origin = Daemon("--wait", "60", "--rtsp-users", users, "--rule", "publish * allow", "--rule", "play * user",
                         listen=(*LISTEN, "--rtmp", "127.0.0.1:0"))
         self.addCleanup(origin.kill)
@@ -191,7 +167,7 @@ class PullRtmpTest(harness.SettledTest):
 
     def test_from_ffmpeg(self):
         """Every packet of a file, by its hash."""
-        self.pull_file(*self.ffmpeg())
+        self.pull_file(*self.media())
 
     def test_enhanced(self):
         """HEVC and Opus, which a current ffmpeg sends as Enhanced RTMP."""
@@ -227,7 +203,7 @@ class PullRtmpTest(harness.SettledTest):
     @unittest.skipUnless(has_nginx(), "nginx's RTMP module is not there: tools/install-deps test")
     def test_from_nginx(self):
         """Messages in parts of 4096 bytes, none of which is copied; and a server that ends."""
-        ffmpeg, media = self.ffmpeg()
+        ffmpeg, media = self.media()
         with nginx() as url:
             daemon = self.puller({"live/x": url + "a?key=quiet", "live/none": url.replace("/live/", "/none/") + "a"})
             publisher = harness.Ffmpeg(ffmpeg, "-re", "-stream_loop", "-1", "-i", media, "-c", "copy", "-f", "flv", url + "a")

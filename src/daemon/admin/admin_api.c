@@ -348,7 +348,7 @@ static size_t add_pulls(const struct admin_view *view, enum pick pick, size_t *r
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         total += snapshot->pull_count;
-        for (size_t i = 0; i<snapshot->pull_count && * room> 0; i++) {
+        for (size_t i = 0; *room > 0 && i < snapshot->pull_count; i++) {
             if (!is_picked(pick, snapshot->pulls[i].state))
                 continue;
             add_pull(&snapshot->pulls[i], json);
@@ -389,7 +389,7 @@ static size_t add_forwards(const struct admin_view *view, enum pick pick, size_t
     EACH_SNAPSHOT(at, view) {
         const struct snapshot *snapshot = view->snapshots.list[at];
         total += snapshot->forward_count;
-        for (size_t i = 0; i<snapshot->forward_count && * room> 0; i++) {
+        for (size_t i = 0; *room > 0 && i < snapshot->forward_count; i++) {
             if (!is_picked(pick, snapshot->forwards[i].state))
                 continue;
             add_forward(&snapshot->forwards[i], json);

@@ -54,16 +54,9 @@ ssize_t burst_read(const sluice_io *io, block_burst *burst) {
 }
 
 /* The kernel then says with each recvmsg() how much is left (TCP_INQ, Linux 4.18). */
-static void set_counting(const sluice_io *io, int on) {
-    (void)setsockopt(io->fd, IPPROTO_TCP, TCP_INQ, &on, sizeof on);
-}
-
-void burst_count_rest(const sluice_io *io) {
-    set_counting(io, 1);
-}
-
-void burst_forget_rest(const sluice_io *io) {
-    set_counting(io, 0);
+void burst_count_rest(const sluice_io *io, bool on) {
+    const int value = on;
+    (void)setsockopt(io->fd, IPPROTO_TCP, TCP_INQ, &value, sizeof value);
 }
 
 ssize_t burst_read_counted(const sluice_io *io, block_burst *burst, bool *ret_left) {

@@ -41,11 +41,10 @@ ssize_t burst_read(const sluice_io *io, block_burst *burst);
 
 /*
  * The same, and whether anything is left to be read, the end among it: without that the next
- * arrival alone would tell. burst_count_rest() comes first, once, and burst_forget_rest() at last.
+ * arrival alone would tell. burst_count_rest() has turned that on.
  */
 ssize_t burst_read_counted(const sluice_io *io, block_burst *burst, bool *ret_left);
-void burst_count_rest(const sluice_io *io);
-void burst_forget_rest(const sluice_io *io);
+void burst_count_rest(const sluice_io *io, bool on);
 
 /*
  * The @n bytes that came go to the chain, the blocks that they did not reach back to the pool.

@@ -219,7 +219,7 @@ void uring_receive_change(uring *u, sluice_io *io, sluice_pool *pool);
 /* Stops receiving into blocks, for a pause or for good. */
 void uring_receive_stop(uring *u, sluice_io *io);
 
-/* Reads on from those whose last read has left something. How many. */
+/* Reads on where the last read has left something. How many receives. */
 uint32_t uring_receive_read_unread(uring *u);
 
 /* Sends the cancels of receives that found no entry, as far as there are entries; or lets one of

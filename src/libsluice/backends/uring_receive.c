@@ -207,7 +207,7 @@ static void arm_poll(sluice_io *io, struct io_uring_sqe *sqe) {
     io_uring_prep_poll_multishot(sqe, io->fd, POLLIN);
     io->receiving = IO_RECV_POLLED;
     io->polled = true;
-    burst_count_rest(io);
+    burst_count_rest(io, true);
     io->streak = 0;
 }
 
@@ -281,6 +281,10 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
 
 static bool is_multi(const sluice_io *io) {
     return io->receiving == IO_RECV_MULTI || io->receiving == IO_RECV_PROMISED;
+}
+
+static bool is_polled(const sluice_io *io) {
+    return io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD;
 }
 
 /* Between MULTI and PROMISED; leaves other states as they are. */
@@ -578,7 +582,7 @@ static void receive_is_over(uring *u, sluice_io *io) {
     u->armed--;
     io->receiving = IO_RECV_OFF;
     if (io->polled && !io->cancelled)
-        burst_forget_rest(io);
+        burst_count_rest(io, false);
     io->polled = false;
 }
 
@@ -709,8 +713,7 @@ static void read_burst(uring *u, sluice_io *io) {
     if (error || (n <= 0 && !is_passing((int)n))) {
         stop(u, io);
         target_tell_ended(io, error ? error : (int)n);
-    } else if ((io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD) &&
-               !stays_polled(u, io, pool_is_pressed(ring->pool))) {
+    } else if (is_polled(io) && !stays_polled(u, io, pool_is_pressed(ring->pool))) {
         cancel_receive(u, io);
     }
 }
@@ -761,7 +764,7 @@ void uring_receive_stop(uring *u, sluice_io *io) {
 
 void uring_receive_one_block(uring *u, sluice_io *io, bool is_most) {
     io->one_block = is_most;
-    if (is_most && (is_multi(io) || io->receiving == IO_RECV_POLLED || io->receiving == IO_RECV_UNREAD))
+    if (is_most && (is_multi(io) || is_polled(io)))
         stop(u, io);
 }
 
