@@ -46,8 +46,8 @@ struct rtmp_client {
     int error;                        /* in RTMP_CLIENT_ENDED */
     char reason[RTMP_CLIENT_REASON];
 
-    sluice_rtmp_message *message; /* the framer's, whose tag or parts are under way; or NULL */
-    sluice_rtmp_message part;     /* of an aggregate, whose tag is under way */
+    sluice_rtmp_message *message; /* the framer's, while its tag or parts are under way; or NULL */
+    sluice_rtmp_message part;     /* of an aggregate, while its tag is under way */
     sluice_rtmp_parts parts;      /* place in an aggregate */
     sluice_slice stripped;        /* the payload without a first byte */
     sluice_slice *payload;        /* where the tag's is; NULL: no tag is under way */

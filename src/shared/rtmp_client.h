@@ -10,7 +10,7 @@
  * with the same struct rtmp_login, which has got the next answer. That happens twice at most.
  *
  * A publisher may send by rtmp_client_send() from the running event on. A player's media come as
- * tags whose payloads are slices of what was received.
+ * tags; their payloads are slices of what was received.
  *
  * What a server can make it hold: messages under way, up to twice the longest one, the last
  * message, and replies to its pings in the writer. A server has RTMP_CLIENT_STEP_MS for each step

@@ -25,7 +25,7 @@ enum session_state {
 struct rtmp_session {
     enum session_state state;
     enum rtmp_client_mode mode;
-    struct target target; /* a copy, whose name and password the login has */
+    struct target target; /* a copy: the login has its name and password */
     struct rtmp_url url;
     struct rtmp_login login;
     struct rtmp_client *client;

@@ -13,7 +13,7 @@ OTHER = "live/other"
 
 
 class Source:
-    """A publisher whose frames are numbered from `first` on."""
+    """A publisher of frames that are numbered from `first` on."""
 
     def __init__(self, daemon, name, first):
         self.publisher = Publisher(daemon, name, "http")

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 import socket
-import struct
 import threading
 import unittest
 
 import flv
 import harness
 import pulls
+import rtmp
 from harness import Daemon, Player, Publisher
 from pulls import LISTEN
 from rtmp_servers import ffmpeg_server, has_nginx, nginx
@@ -20,32 +20,16 @@ from rtmp_servers import ffmpeg_server, has_nginx, nginx
 REJECT = "[ AccessManager.Reject ] : [ authmod=adobe ] : ?reason="
 
 
-def text(value):
-    return struct.pack(">BH", 2, len(value)) + value.encode()
-
-
-def number(value):
-    return struct.pack(">Bd", 0, value)
-
-
-def status(**members):
-    return b"\x03" + b"".join(struct.pack(">H", len(name)) + name.encode() + text(value)
-                              for name, value in members.items()) + b"\0\0\x09"
-
-
 def chunk(kind, payload, stream=0, timestamp=0):
-    """A message of up to 128 bytes in one chunk, of others in several."""
-    parts = [payload[at:at + 128] for at in range(0, len(payload), 128)] or [b""]
-    return (struct.pack(">BI", 3, timestamp << 8)[:4] + struct.pack(">I", len(payload))[1:] + bytes([kind]) +
-            struct.pack("<I", stream) + b"\xc3".join(parts))
+    return b"".join(rtmp.chunked(kind, payload, stream=stream, timestamp=timestamp, channel=3))
 
 
 def command(name, transaction, *values):
-    return chunk(20, text(name) + number(transaction) + b"".join(values))
+    return chunk(rtmp.COMMAND, b"".join(map(rtmp.amf, (name, transaction, *values))))
 
 
 def refusal(description, code="NetConnection.Connect.Rejected"):
-    return command("_error", 1, b"\x05", status(level="error", code=code, description=description))
+    return command("_error", 1, None, dict(level="error", code=code, description=description))
 
 
 class Script:
@@ -87,7 +71,7 @@ class Script:
             self._read(peer, 1536)
             seen = b""
             for name in (b"connect", b"createStream", b"play"):
-                while text(name.decode()) not in seen or len(seen) < 40:
+                while rtmp.amf(name.decode()) not in seen or len(seen) < 40:
                     part = peer.recv(65536)
                     if not part:
                         return
@@ -98,9 +82,9 @@ class Script:
                     self.apps.append(app.group(1).decode())
                     answer = self._answer(self.apps[-1])
                 elif name == b"createStream":
-                    answer = command("_result", 4, b"\x05", number(1))
+                    answer = command("_result", 4, None, 1)
                 else:
-                    answer = command("onStatus", 0, b"\x05", status(level="status", code="NetStream.Play.Start")) + self.media()
+                    answer = command("onStatus", 0, None, dict(level="status", code="NetStream.Play.Start")) + self.media()
                 peer.sendall(answer)
             while peer.recv(65536):
                 pass
@@ -136,7 +120,7 @@ def login(user, password):
             return refusal(REJECT + "needauth&user=%s&salt=ab12&challenge=cd34&opaque=cd34" % user)
         if (query["user"], query["opaque"]) == (user, "cd34") and query["response"] == encoded(
                 encoded(user + "ab12" + password) + "cd34" + query["challenge"]):
-            return command("_result", 1, b"\x05", status(level="status", code="NetConnection.Connect.Success"))
+            return command("_result", 1, None, dict(level="status", code="NetConnection.Connect.Success"))
         return refusal(REJECT + "authfailed&opaque=cd34")
     return answer
 
@@ -243,7 +227,7 @@ class PullRtmpTest(pulls.PullTest):
         """What a server answers in place of a stream is a state with a reason, and is tried again. None of its text is
         shown, which may contain the key."""
         frame = chunk(9, b"\x17\x01\0\0\0" + bytes(200 * 1024), 1)
-        good = command("_result", 1, b"\x05", status(level="status", code="NetConnection.Connect.Success"))
+        good = command("_result", 1, None, dict(level="status", code="NetConnection.Connect.Success"))
         answers = {"app": (refusal("no app of live/key", "NetConnection.Connect.InvalidApp"),
                            "connect refused: NetConnection.Connect.InvalidApp"),
                    "key": (refusal("", "live/app?quiet"), "connect refused"),
@@ -251,10 +235,10 @@ class PullRtmpTest(pulls.PullTest):
                    "again": (refusal(REJECT + "needauth&user=u"), "malformed challenge"),
                    "loop": (refusal("[ code=403 need auth; authmod=adobe ]"), "the user or the password is wrong"),
                    "garbage": (b"\xc7" * 3000, "not valid RTMP"),
-                   "missing": (good + command("onStatus", 0, b"\x05", status(level="error", code="NetStream.Play.StreamNotFound")),
+                   "missing": (good + command("onStatus", 0, None, dict(level="error", code="NetStream.Play.StreamNotFound")),
                                "no such stream: NetStream.Play.StreamNotFound"),
                    "large": (good + frame, "a message is too long"),
-                   "ended": (good + command("onStatus", 0, b"\x05", status(level="status", code="NetStream.Play.Stop")),
+                   "ended": (good + command("onStatus", 0, None, dict(level="status", code="NetStream.Play.Stop")),
                              "the server has ended the stream")}
         server = Script(self, lambda app: answers[app.partition("?")[0]][0])
         daemon = self.puller({"live/" + name: "rtmp://u:geheim@%s/%s/quiet" % (server.place, name) for name in answers},

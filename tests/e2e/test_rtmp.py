@@ -345,7 +345,7 @@ class RefusalsTest(RightsCase):
         self.check_secrets(daemon)
 
     def test_adobe(self):
-        """ffmpeg's login; and that a challenge is of use to its address alone, and to who knows the password."""
+        """ffmpeg's login; and that a challenge is of use to its address alone, and not without the password."""
         daemon = self.start(["publish live/* user", "play live/* allow"], LISTEN)
         described = self.refused(daemon, "publish", "x", "NetConnection.Connect.Rejected")
         self.assertIn("code=403 need auth; authmod=adobe", described)

@@ -77,7 +77,7 @@ class WrapTest(unittest.TestCase):
                 self.assertEqual(daemon.api()["pool"]["payload_bytes_copied"], 0)
 
     def test_rtsp_clock_wraps(self):
-        """RTSP in, whose clock begins again at 0; RTMP and HTTP-FLV out: times go on rising, and each picture is shown at its own."""
+        """RTSP in, with a clock that begins again at 0; RTMP and HTTP-FLV out: times go on rising, and each picture is shown at its own."""
         with Daemon(listen=LISTEN) as daemon, contextlib.closing(rtmp.Player(daemon, NAME)) as player, \
                 contextlib.closing(harness.Player(daemon, NAME)) as other:
             daemon.wait_player(NAME, 2)

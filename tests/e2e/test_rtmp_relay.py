@@ -121,7 +121,7 @@ class RelayTest(unittest.TestCase):
 
 class HarmTest(unittest.TestCase):
     def test_tiny_chunks(self):
-        """Publishers of chunks of one byte, for whom each byte is work, do not hold up another one."""
+        """Publishers of chunks of one byte, each of which is work, do not hold up another one."""
         message = b"".join(rtmp.chunked(rtmp.VIDEO, b"\x27\1\0\0\0" + bytes(300000), 1))
         with Daemon("--workers", "1", listen=LISTEN) as daemon, contextlib.ExitStack() as stack:
             clients = [stack.enter_context(rtmp.Client(daemon)) for _ in range(8)]

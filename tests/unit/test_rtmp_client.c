@@ -453,7 +453,7 @@ static void a_player_gets_tags(void **state) {
     close_client(d);
 }
 
-/* A stream whose name is in use, a budget that is spent, and a user that gives up. */
+/* A name that is in use, a budget that is spent, and a user that gives up. */
 static void tags_wait_for_their_user(void **state) {
     struct dialogue *d = &dialogue;
     (void)state;

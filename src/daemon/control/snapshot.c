@@ -277,7 +277,7 @@ static void count_replica(struct stream *stream, void *user) {
     *count += stream->fed_by != NULL;
 }
 
-/* The page's streams, and all replicas, whose players count with their streams. */
+/* The page's streams, and all replicas: their players count with their streams. */
 static int take_page(struct context *context) {
     struct snapshot *snapshot = context->snapshot;
     struct registry *registry = context->worker->registry;

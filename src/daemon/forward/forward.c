@@ -91,22 +91,15 @@ const char *forward_state_name(enum outgoing_state state) {
 }
 
 static void log_state(const struct forward *forward) {
-    enum outgoing_state state = forward->machine.state;
-    const char *name = forward_state_name(state);
-    if (state == OUTGOING_NEGOTIATING) {
-        LOG(LOG_DEBUG, "forward", {"stream", forward->stream->name}, {"to", forward->target.place}, {"state", name},
-            {"step", forward->step ? forward->step : "-"});
-        return;
-    }
-    if (state != OUTGOING_BACKOFF) {
-        LOG(state == OUTGOING_ACTIVE ? LOG_INFO : LOG_DEBUG, "forward", {"stream", forward->stream->name},
-            {"to", forward->target.place}, {"state", name});
-        return;
-    }
-    uint64_t wait = forward->machine.retry_at - forward->machine.since;
-    LOG(LOG_WARNING, "forward", {"stream", forward->stream->name}, {"to", forward->target.place}, {"state", name},
-        {"reason", forward->reason}, {"failures", log_unsigned(forward->machine.failures).text},
-        {"retry_ms", log_unsigned(wait).text});
+    const struct outgoing_words words = {.event = "forward",
+                                         .direction = "to",
+                                         .stream = forward->stream->name,
+                                         .place = forward->target.place,
+                                         .step = forward->step,
+                                         .reason = forward->reason,
+                                         .active = forward_state_name(OUTGOING_ACTIVE),
+                                         .waiting = LOG_DEBUG};
+    outgoing_log(&forward->machine, &words);
 }
 
 void forward_begin_step(struct forward *forward, const char *step) {

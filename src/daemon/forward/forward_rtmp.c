@@ -32,7 +32,7 @@ static void fail(struct forward_rtmp_session *session, int error) {
     forward_session_close(&session->base);
 }
 
-/* What servers keep for players who come later. It goes with their "@setDataFrame", for which the
+/* What servers keep for later players. It goes with their "@setDataFrame", for which the
  * packet has no room. */
 static void send_metadata(struct forward_rtmp_session *session) {
     const struct packet *metadata = session->base.player->stream->headers.list[0];

@@ -182,24 +182,15 @@ static int prepare(void *component, const struct options *options, void **ret_pr
 }
 
 static void log_state(const struct pull *pull) {
-    enum outgoing_state state = pull->machine.state;
-    enum log_level level = state == OUTGOING_BACKOFF                            ? LOG_WARNING
-                           : state == OUTGOING_IDLE || state == OUTGOING_ACTIVE ? LOG_INFO
-                                                                                : LOG_DEBUG;
-    const char *name = outgoing_state_name(state);
-    if (state == OUTGOING_NEGOTIATING) {
-        LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name},
-            {"step", pull->step ? pull->step : "-"});
-        return;
-    }
-    if (state != OUTGOING_BACKOFF) {
-        LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name});
-        return;
-    }
-    uint64_t wait = pull->machine.retry_at - pull->machine.since;
-    LOG(level, "pull", {"stream", pull->option.name}, {"from", pull->target.place}, {"state", name},
-        {"reason", pull->reason}, {"failures", log_unsigned(pull->machine.failures).text},
-        {"retry_ms", log_unsigned(wait).text});
+    const struct outgoing_words words = {.event = "pull",
+                                         .direction = "from",
+                                         .stream = pull->option.name,
+                                         .place = pull->target.place,
+                                         .step = pull->step,
+                                         .reason = pull->reason,
+                                         .active = outgoing_state_name(OUTGOING_ACTIVE),
+                                         .waiting = LOG_INFO};
+    outgoing_log(&pull->machine, &words);
 }
 
 void pull_begin_step(struct pull *pull, const char *step) {

@@ -63,6 +63,24 @@ enum outgoing_order outgoing_tick(struct outgoing *machine, uint64_t now, bool w
     return now - machine->since >= OUTGOING_STEP_MS ? OUTGOING_GIVE_UP : OUTGOING_NOTHING;
 }
 
+void outgoing_log(const struct outgoing *machine, const struct outgoing_words *words) {
+    const enum outgoing_state state = machine->state;
+    const char *name = state == OUTGOING_ACTIVE ? words->active : outgoing_state_name(state);
+    const char *stream = words->stream, *place = words->place, *direction = words->direction;
+    const enum log_level level = state == OUTGOING_ACTIVE ? LOG_INFO
+                                 : state == OUTGOING_IDLE ? words->waiting
+                                                          : LOG_DEBUG;
+    if (state == OUTGOING_NEGOTIATING)
+        LOG(level, words->event, {"stream", stream}, {direction, place}, {"state", name},
+            {"step", words->step ? words->step : "-"});
+    else if (state != OUTGOING_BACKOFF)
+        LOG(level, words->event, {"stream", stream}, {direction, place}, {"state", name});
+    else
+        LOG(LOG_WARNING, words->event, {"stream", stream}, {direction, place}, {"state", name},
+            {"reason", words->reason}, {"failures", log_unsigned(machine->failures).text},
+            {"retry_ms", log_unsigned(machine->retry_at - machine->since).text});
+}
+
 enum outgoing_order outgoing_wanted(struct outgoing *machine, uint64_t now) {
     machine->wanted_at = now;
     return machine->state == OUTGOING_IDLE ? begin(machine, now) : OUTGOING_NOTHING;

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/log.h"
+
 enum {
     /* for a connection to be made, and for each step of the protocol */
     OUTGOING_STEP_MS = 10000,
@@ -62,6 +64,20 @@ struct outgoing {
 const char *outgoing_state_name(enum outgoing_state state);
 
 void outgoing_init(struct outgoing *machine, bool on_demand, uint64_t now);
+
+/* What the log says of one. */
+struct outgoing_words {
+    const char *event;     /* "pull", "forward" */
+    const char *direction; /* "from", "to" */
+    const char *stream, *place;
+    const char *step;       /* of the protocol's, while it negotiates; or NULL */
+    const char *reason;     /* in OUTGOING_BACKOFF */
+    const char *active;     /* the name of OUTGOING_ACTIVE */
+    enum log_level waiting; /* of OUTGOING_IDLE */
+};
+
+/* The state that it has now, or its step. */
+void outgoing_log(const struct outgoing *machine, const struct outgoing_words *words);
 
 /* Twice a second. @wanted: of an on-demand one, whether it is wanted */
 enum outgoing_order outgoing_tick(struct outgoing *machine, uint64_t now, bool wanted);
