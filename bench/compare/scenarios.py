@@ -166,7 +166,7 @@ class Latency(Fanout):
         return [*super().send_options(seconds), "--stamps"]
 
 
-PLAIN = ("read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
+PLAIN = ("shared-buffer", "read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
 SATURATED = ("uring", "epoll-pool") + PLAIN
 
 

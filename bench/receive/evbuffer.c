@@ -1,8 +1,6 @@
-/* libevent: a bufferevent per connection; a packet is pulled up into one piece when it is whole,
- * then drained. */
+/* libevent's buffer: up to 64 KiB are read into it at a time (a bufferevent of libevent 2.1 reads
+ * 4 KiB). The beginning of a packet is pulled up into one piece, and the whole packet drained. */
 #include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/event.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,68 +8,80 @@
 
 #include "common/process.h"
 #include "receive/meter.h"
+#include "receive/ready.h"
 #include "receive/receive.h"
 #include "receive/tag.h"
-#include "receive/with_libevent.h"
+
+enum { PIECES = 2 };
 
 typedef struct stream {
-    bool started;    /* the file header is through */
-    size_t need;     /* bytes below which libevent need not call */
-    size_t buffered; /* bytes left in the buffer after the last call */
+    ready_stream base;
+    bool started; /* the file header is through */
+    struct evbuffer *input;
     uint64_t packets;
 } stream;
 
-/* The bytes that the input must hold for the next step; 0 when a step was taken. */
-static size_t take_packet(stream *s, struct evbuffer *input) {
-    size_t have = evbuffer_get_length(input);
+/* @return false: the input does not contain the next packet */
+static bool take_packet(stream *s) {
+    size_t have = evbuffer_get_length(s->input);
     if (!s->started) {
         if (have < TAG_FILE_HEADER)
-            return TAG_FILE_HEADER;
-        tag_check_file_header(evbuffer_pullup(input, TAG_FILE_HEADER));
-        evbuffer_drain(input, TAG_FILE_HEADER);
+            return false;
+        tag_check_file_header(evbuffer_pullup(s->input, TAG_FILE_HEADER));
+        evbuffer_drain(s->input, TAG_FILE_HEADER);
         s->started = true;
-        return 0;
+        return true;
     }
-    if (have < TAG_HEADER)
-        return TAG_HEADER;
-    uint32_t size = tag_payload_size(evbuffer_pullup(input, TAG_HEADER));
-    size_t whole = TAG_HEADER + size + TAG_TRAILER;
-    if (have < whole)
-        return whole;
-    const uint8_t *tag = evbuffer_pullup(input, (ev_ssize_t)whole);
+    if (have < TAG_HEADER + CHECKSUM_BYTES)
+        return false;
+    const uint8_t *tag = evbuffer_pullup(s->input, TAG_HEADER + CHECKSUM_BYTES);
     if (!tag)
         fail(EXIT_FAILURE, "no memory for a packet");
+    uint32_t size = tag_payload_size(tag);
+    size_t whole = TAG_HEADER + size + TAG_TRAILER;
+    if (have < whole)
+        return false;
     meter_packet(tag + TAG_HEADER, size, s->packets++);
-    evbuffer_drain(input, whole);
-    return 0;
+    evbuffer_drain(s->input, whole);
+    return true;
 }
 
-static void readable(struct bufferevent *event, void *context) {
-    stream *s = context;
-    struct evbuffer *input = bufferevent_get_input(event);
-    size_t received = evbuffer_get_length(input) - s->buffered;
-    size_t need;
-    while ((need = take_packet(s, input)) == 0)
-        continue;
-    if (need != s->need)
-        bufferevent_setwatermark(event, EV_READ, need, 0);
-    s->need = need;
-    s->buffered = evbuffer_get_length(input);
-    meter_received(received);
-    if (the_meter.done)
-        with_libevent_stop();
-}
-
-static void prepare(struct bufferevent *event) {
-    stream *s = calloc(1, sizeof *s);
-    if (!s)
+static size_t read_some(stream *s) {
+    struct evbuffer_iovec room[PIECES];
+    int count = evbuffer_reserve_space(s->input, READY_BYTES, room, PIECES);
+    if (count < 0)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
-    bufferevent_setcb(event, readable, NULL, with_libevent_ended, s);
+    struct iovec pieces[PIECES];
+    size_t budget = READY_BYTES;
+    for (int i = 0; i < count; i++) {
+        size_t part = room[i].iov_len < budget ? room[i].iov_len : budget;
+        pieces[i] = (struct iovec){room[i].iov_base, part};
+        budget -= part;
+    }
+    size_t n = ready_read_pieces(&s->base, pieces, count), left = n;
+    for (int i = 0; i < count; i++) {
+        room[i].iov_len = left < pieces[i].iov_len ? left : pieces[i].iov_len;
+        left -= room[i].iov_len;
+    }
+    if (evbuffer_commit_space(s->input, room, count) < 0)
+        fail(EXIT_FAILURE, "libevent: bytes are not taken over");
+    return n;
+}
+
+static void readable(ready_stream *base, const receive_options *options) {
+    stream *s = (stream *)base;
+    (void)options;
+    if (!s->input && !(s->input = evbuffer_new()))
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    size_t n = read_some(s);
+    while (take_packet(s))
+        continue;
+    if (n > 0)
+        meter_received(n);
 }
 
 static void run(const receive_options *options) {
-    (void)options;
-    with_libevent_run(prepare);
+    ready_run(options, &(ready_handler){sizeof(stream), readable});
 }
 
-const receive_variant evbuffer_variant = {"evbuffer", "", true, run};
+const receive_variant evbuffer_variant = {"evbuffer", "batch", true, run};

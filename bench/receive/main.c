@@ -23,8 +23,8 @@ static const struct protocol {
 } protocols[] = {
     {"flv",
      13,
-     {&uring_variant, &epoll_pool_variant, &read_malloc_variant, &read_buffer_variant, &evbuffer_variant,
-      &raw_variant}},
+     {&uring_variant, &epoll_pool_variant, &shared_buffer_variant, &read_malloc_variant, &read_buffer_variant,
+      &evbuffer_variant, &raw_variant}},
     {"websocket",
      0,
      {&echo_uring_variant, &echo_epoll_pool_variant, &echo_read_write_variant, &echo_read_buffer_variant,

@@ -14,8 +14,7 @@
 
 enum { EVENTS = 1024 };
 
-size_t ready_read(const ready_stream *stream, void *buffer, size_t size) {
-    ssize_t n = read(stream->fd, buffer, size);
+static size_t bytes_read(ssize_t n) {
     if (n > 0)
         return (size_t)n;
     if (n == 0)
@@ -23,6 +22,14 @@ size_t ready_read(const ready_stream *stream, void *buffer, size_t size) {
     if (errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "read: %s", strerror(errno));
     return 0;
+}
+
+size_t ready_read(const ready_stream *stream, void *buffer, size_t size) {
+    return bytes_read(read(stream->fd, buffer, size));
+}
+
+size_t ready_read_pieces(const ready_stream *stream, const struct iovec *pieces, int count) {
+    return bytes_read(readv(stream->fd, pieces, count));
 }
 
 static void watch(int epoll, int fd, void *data) {

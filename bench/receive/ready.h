@@ -4,6 +4,7 @@
 #define BENCH_RECEIVE_READY_H
 
 #include <stddef.h>
+#include <sys/uio.h>
 
 #include "receive/receive.h"
 
@@ -28,5 +29,8 @@ void ready_run(const receive_options *options, const ready_handler *handler);
 /* read(2). @return bytes, 0 when there is nothing now; ends the process at the end of the stream
  * and at errors */
 size_t ready_read(const ready_stream *stream, void *buffer, size_t size);
+
+/* The same by readv(2). */
+size_t ready_read_pieces(const ready_stream *stream, const struct iovec *pieces, int count);
 
 #endif

@@ -29,6 +29,7 @@ typedef struct receive_variant {
 /* Of FLV streams. */
 extern const receive_variant uring_variant;
 extern const receive_variant epoll_pool_variant;
+extern const receive_variant shared_buffer_variant;
 extern const receive_variant read_malloc_variant;
 extern const receive_variant read_buffer_variant;
 extern const receive_variant evbuffer_variant;
