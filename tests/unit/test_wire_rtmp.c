@@ -45,7 +45,7 @@ static void rig_close(struct rig *rig) {
 }
 
 /* All that is sent, in so many pieces at a time, from @offset on. */
-static size_t gather(const struct packet *packet, const struct packet_form *form, size_t offset, size_t max,
+static size_t gather(struct packet *packet, const struct packet_form *form, size_t offset, size_t max,
                      uint8_t bytes[MOST]) {
     size_t done = 0, count;
     struct iovec pieces[8];

@@ -2,7 +2,10 @@
 
 #include <stdlib.h>
 
-enum { OBJECTS = 64 }; /* of a batch, or as many as there is room for */
+enum {
+    OBJECTS = 64, /* of a batch, or as many as there is room for */
+    LINE = 64,    /* of the processor's cache: the first slot begins with one */
+};
 
 /* What precedes an object. */
 union slot {
@@ -12,9 +15,9 @@ union slot {
 
 struct object_slab {
     LIST_ENTRY(object_slab) link;
-    union slot *unused;
+    union slot *unused, *first;
     size_t used, made;
-    union slot first; /* behind it the object, and then the others */
+    /* behind it, from the next line on, the slots */
 };
 
 size_t object_pool_cost(const struct object_pool *batches) {
@@ -22,7 +25,7 @@ size_t object_pool_cost(const struct object_pool *batches) {
 }
 
 static size_t batch_bytes(const struct object_pool *batches, size_t objects) {
-    return offsetof(struct object_slab, first) + objects * object_pool_cost(batches);
+    return sizeof(struct object_slab) + LINE - 1 + objects * object_pool_cost(batches);
 }
 
 static struct object_slab *make(struct object_pool *batches, uint64_t most) {
@@ -31,11 +34,13 @@ static struct object_slab *make(struct object_pool *batches, uint64_t most) {
     struct object_slab *slab = count > 0 ? malloc(batch_bytes(batches, count)) : NULL;
     if (!slab)
         return NULL;
+    uintptr_t behind = (uintptr_t)(slab + 1);
+    slab->first = (union slot *)((char *)(slab + 1) + (LINE - behind % LINE) % LINE);
     slab->unused = NULL;
     slab->used = 0;
     slab->made = count;
     for (size_t i = count; i > 0; i--) {
-        union slot *slot = (union slot *)((char *)&slab->first + (i - 1) * object_pool_cost(batches));
+        union slot *slot = (union slot *)((char *)slab->first + (i - 1) * object_pool_cost(batches));
         slot->next = slab->unused;
         slab->unused = slot;
     }

@@ -70,31 +70,40 @@ bool packet_pool_charge(struct packet_pool *pool, size_t from, size_t to) {
  * header. */
 static void write_chunk_line(struct packet *packet) {
     static const char digits[] = "0123456789abcdef";
-    uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
-    uint8_t *at = packet->prefix + CHUNK_LINE;
+    uint8_t *at = packet->frame.prefix + CHUNK_LINE;
     *--at = '\n';
     *--at = '\r';
-    for (; size > 0; size >>= 4)
+    for (uint32_t size = packet_tag_size(packet); size > 0; size >>= 4)
         *--at = (uint8_t)digits[size & 15];
-    packet->chunk_line = (uint8_t)(packet->prefix + CHUNK_LINE - at);
 }
 
-/* The message that the whole tag is. */
-static void write_message(struct packet *packet) {
+void packet_write_tag(struct packet *packet) {
+    struct packet_frame *frame = &packet->frame;
+    write_chunk_line(packet);
+    sluice_flv_write_tag_header(frame->prefix + CHUNK_LINE, packet->type, packet->size, packet->timestamp);
+    sluice_flv_write_trailer(frame->suffix, packet->size);
+    frame->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
+    frame->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
+    frame->has_tag = true;
+}
+
+void packet_write_message(struct packet *packet) {
+    struct packet_frame *frame = &packet->frame;
     uint8_t header[SLUICE_WEBSOCKET_MAX_HEADER];
-    uint32_t size = SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
-    uint8_t *tag_header = packet->message + PACKET_MESSAGE - SLUICE_FLV_TAG_HEADER_SIZE;
-    packet->frame_header = (uint8_t)sluice_websocket_write_header(header, SLUICE_WEBSOCKET_BINARY, true, size, NULL);
-    memcpy(tag_header - packet->frame_header, header, packet->frame_header);
-    memcpy(tag_header, packet->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
+    uint8_t *tag_header = frame->message + PACKET_MESSAGE - SLUICE_FLV_TAG_HEADER_SIZE;
+    size_t size = sluice_websocket_write_header(header, SLUICE_WEBSOCKET_BINARY, true, packet_tag_size(packet), NULL);
+    memcpy(tag_header - size, header, size);
+    memcpy(tag_header, packet_as_tag(packet)->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
+    frame->has_message = true;
 }
 
 /*
  * The message that the tag is, on message stream 1, in one chunk. Its header is full: it depends on
  * nothing that was sent before, so that all players can be sent it. Audio and video have chunk
- * streams of their own.
+ * streams of their own. The length of a tag has 24 bits, as the largest chunk's, so this cannot
+ * fail.
  */
-static void write_rtmp(struct packet *packet) {
+void packet_write_rtmp(struct packet *packet) {
     sluice_rtmp_chunking chunking;
     sluice_rtmp_chunk chunk;
     const sluice_rtmp_message message = {
@@ -106,12 +115,11 @@ static void write_rtmp(struct packet *packet) {
         .timestamp = packet->timestamp,
         .size = packet->size,
     };
-    packet->rtmp_header = 0;
-    if (sluice_rtmp_chunk_begin(&chunking, &message, SLUICE_RTMP_MAX_CHUNK) < 0 ||
-        sluice_rtmp_chunk_next(&chunking, &chunk) <= 0)
-        return;
-    packet->rtmp_header = chunk.header_size;
-    memcpy(packet->rtmp, chunk.header, sizeof packet->rtmp);
+    struct packet_frame *frame = &packet->frame;
+    if (sluice_rtmp_chunk_begin(&chunking, &message, SLUICE_RTMP_MAX_CHUNK) == 0 &&
+        sluice_rtmp_chunk_next(&chunking, &chunk) > 0)
+        memcpy(frame->rtmp, chunk.header, sizeof frame->rtmp);
+    frame->has_rtmp = true;
 }
 
 static void fill(struct packet *packet, struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
@@ -126,6 +134,7 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
     packet->role = role;
     packet->track = 0;
     packet->version = 0;
+    packet->has_extras = false;
     packet->alone = NULL;
     packet->blocks = 0;
     packet->blocks_account = NULL;
@@ -133,13 +142,7 @@ static void fill(struct packet *packet, struct packet_pool *pool, const sluice_f
     packet->rtp = (struct rtp_frame){0};
     packet->payload = *payload;
     *payload = (sluice_slice){0};
-    write_chunk_line(packet);
-    sluice_flv_write_tag_header(packet->prefix + CHUNK_LINE, tag->type, packet->size, timestamp);
-    sluice_flv_write_trailer(packet->suffix, packet->size);
-    packet->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
-    packet->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
-    write_message(packet);
-    write_rtmp(packet);
+    packet->frame.has_tag = packet->frame.has_message = packet->frame.has_rtmp = false;
 }
 
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
@@ -178,8 +181,18 @@ void packet_loan_return(struct packet_loan *loan) {
     *loan = (struct packet_loan){0};
 }
 
+void packet_set_loan(struct packet *packet, struct packet_loan loan) {
+    packet->loan = loan;
+    packet->has_extras |= loan.account != NULL;
+}
+
+void packet_set_alone(struct packet *packet, struct packet *alone) {
+    packet->alone = alone;
+    packet->has_extras = true;
+}
+
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account) {
-    packet->blocks = blocks;
+    packet->blocks = blocks & INT32_MAX;
     packet->blocks_account = account;
     *account += blocks;
 }
@@ -215,6 +228,7 @@ struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account) {
     struct rtp_packet *rtp = take_rtp(packet->pool, *account);
     if (!rtp)
         return NULL;
+    packet->has_extras = true;
     packet->rtp.account = account;
     packet->rtp.count++;
     ++*account;
@@ -246,15 +260,23 @@ void packet_drop_rtp(struct packet *packet) {
     packet->rtp = (struct rtp_frame){0};
 }
 
+/* By itself, so that the usual release needs no room for it. */
+static __attribute__((noinline)) void unref_extras(struct packet *packet) {
+    packet_drop_rtp(packet);
+    packet_unref(packet->alone);
+    sluice_slice_release(&packet->payload);
+    packet_loan_return(&packet->loan);
+}
+
 void packet_unref(struct packet *packet) {
     if (!packet || --packet->references > 0)
         return;
     if (packet->blocks_account)
         *packet->blocks_account -= packet->blocks;
-    packet_drop_rtp(packet);
-    packet_unref(packet->alone);
-    sluice_slice_release(&packet->payload);
-    packet_loan_return(&packet->loan);
+    if (packet->has_extras)
+        unref_extras(packet);
+    else
+        sluice_slice_release(&packet->payload);
     object_pool_put(&packet->pool->packets, packet);
 }
 

@@ -75,14 +75,14 @@ struct rtp_packet {
 
 /* A frame as RTP. Made once, when the stream's first RTSP player needs it. */
 struct rtp_frame {
-    bool made;
-    uint8_t track;
+    struct rtp_packet *first, *last;
+    uint64_t *account; /* where they are counted; lives longer than the struct packet */
+    uint32_t count;
     uint32_t wire_size;
     uint32_t timestamp; /* and sequence: of the first packet */
     uint16_t sequence;
-    struct rtp_packet *first, *last;
-    uint32_t count;
-    uint64_t *account; /* where they are counted; lives longer than the struct packet */
+    bool made;
+    uint8_t track;
 };
 
 /* Memory that is counted while it is held, on whatever thread. All zero: none is. */
@@ -91,31 +91,44 @@ struct packet_loan {
     uint64_t bytes;
 };
 
+/*
+ * What surrounds the payload in each form. Written for the first player that is sent that form: a
+ * stream without players never writes it.
+ */
+struct packet_frame {
+    bool has_tag, has_message, has_rtmp; /* written */
+    uint8_t prefix[PACKET_PREFIX];       /* chunk line (to the right), tag header */
+    uint8_t suffix[PACKET_SUFFIX];       /* trailer, CRLF that ends the chunk */
+    uint8_t message[PACKET_MESSAGE];     /* header of the message (to the right), tag header */
+    uint8_t rtmp[PACKET_RTMP];           /* header of the RTMP message in one chunk */
+};
+
+/*
+ * The first members, with the object pool's slot before them, fill one cache line, and are all that
+ * the release of a packet reads unless it has extras. Packets of a cached group are released
+ * seconds after they were last used.
+ */
 struct packet {
     struct packet_pool *pool;
+    sluice_slice payload;
+    uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
     uint32_t references;
+    uint32_t blocks : 31;    /* that this packet adds to what its stream holds */
+    uint32_t has_extras : 1; /* it may have a loan, RTP packets or one without its track's id */
+
     uint32_t size; /* payload, bytes */
     uint32_t timestamp;
     uint64_t received_at; /* loop time; 0: unknown */
-    sluice_flv_type type;
     enum packet_role role;
-    uint8_t track;    /* its track's place: see tracks.h */
+    sluice_flv_type type;
     uint32_t version; /* of a header or metadata: the same for the same bytes; 0: not known */
+    sluice_flv_view view;
     /* the same without its track's id, for players that know no tracks; made when needed */
     struct packet *alone;
-    sluice_flv_view view;
-    uint8_t chunk_line;              /* bytes of it, right before the tag header */
-    uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */
-    uint8_t frame_header;            /* bytes of it, where the tag is a WebSocket message */
-    uint8_t message[PACKET_MESSAGE]; /* frame header (to the right), tag header */
-    uint8_t suffix[PACKET_SUFFIX];   /* trailer, CRLF that ends the chunk */
-    uint8_t rtmp_header;             /* bytes of it, */
-    uint8_t rtmp[PACKET_RTMP];       /* where the tag is an RTMP message in one chunk */
-    sluice_slice payload;
+    struct packet_loan loan; /* where the payload is another worker's memory */
     struct rtp_frame rtp;
-    uint32_t blocks;          /* that this packet adds to what its stream holds */
-    uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
-    struct packet_loan loan;  /* where the payload is another worker's memory */
+    uint8_t track; /* its track's place: see tracks.h */
+    struct packet_frame frame;
 };
 
 /* @most: bytes that packets may take, with what is charged besides. 0, -ENOMEM */
@@ -151,6 +164,12 @@ struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64
 struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes);
 void packet_loan_return(struct packet_loan *loan);
 
+/* Returned when the packet goes. */
+void packet_set_loan(struct packet *packet, struct packet_loan loan);
+
+/* The packet without its track's id; takes the reference over. */
+void packet_set_alone(struct packet *packet, struct packet *alone);
+
 /* Counts the packet's blocks until it goes. */
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);
 
@@ -166,6 +185,52 @@ void packet_unref(struct packet *packet); /* NULL is allowed */
 struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account);
 void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp);
 void packet_drop_rtp(struct packet *packet);
+
+/* Write what surrounds the payload in a form, for the first player that is sent it. */
+void packet_write_tag(struct packet *packet);
+void packet_write_message(struct packet *packet);
+void packet_write_rtmp(struct packet *packet);
+
+/* The tag's header and trailer, with what makes them a chunk. */
+static inline const struct packet_frame *packet_as_tag(struct packet *packet) {
+    if (!packet->frame.has_tag)
+        packet_write_tag(packet);
+    return &packet->frame;
+}
+
+/* Likewise, with what makes them a WebSocket message. */
+static inline const struct packet_frame *packet_as_message(struct packet *packet) {
+    if (!packet->frame.has_message)
+        packet_write_message(packet);
+    return &packet->frame;
+}
+
+static inline const struct packet_frame *packet_as_rtmp(struct packet *packet) {
+    if (!packet->frame.has_rtmp)
+        packet_write_rtmp(packet);
+    return &packet->frame;
+}
+
+static inline uint32_t packet_tag_size(const struct packet *packet) {
+    return SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+}
+
+/* The size of the tag in hexadecimal, CRLF. */
+static inline size_t packet_chunk_line_size(const struct packet *packet) {
+    unsigned bits = 32 - (unsigned)__builtin_clz(packet_tag_size(packet));
+    return (bits + 3) / 4 + 2;
+}
+
+/* Two bytes, and a length of 16 or 64 bits where 7 do not hold it. */
+static inline size_t packet_message_header_size(const struct packet *packet) {
+    uint32_t size = packet_tag_size(packet);
+    return size < 126 ? 2 : size <= UINT16_MAX ? 4 : 10;
+}
+
+/* A full header, with four bytes more for a time that three do not hold. */
+static inline size_t packet_rtmp_header_size(const struct packet *packet) {
+    return packet->timestamp < 0xffffff ? PACKET_RTMP - 4 : PACKET_RTMP;
+}
 
 /* The channel that a track's frames have in memory; players with others cost a piece more. */
 static inline uint8_t rtp_usual_channel(uint8_t track) {

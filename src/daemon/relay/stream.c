@@ -347,7 +347,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     packet->version = header_version(stream, packet);
     packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
     if (stream->lender)
-        packet->loan = packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size);
+        packet_set_loan(packet, packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size));
     remember(stream, &packet->payload);
     return packet;
 }
@@ -564,7 +564,7 @@ static struct packet *make_replica_packet(struct stream *replica, struct stream_
     packet->received_at = tag->received_at;
     packet->track = tag->track;
     packet->version = tag->version;
-    packet->loan = tag->loan;
+    packet_set_loan(packet, tag->loan);
     tag->loan = (struct packet_loan){0};
     packet_account(packet, tag->blocks, &replica->blocks_held);
     return packet;

@@ -102,7 +102,7 @@ void track_payload_make_alone(struct track_payloads *payloads, struct packet *pa
     if (packet->alone || sluice_flv_next_track(&place, packet->type, &packet->payload, &track) != 1)
         return;
     if (track_payload_make(payloads, packet->type, &track, true, &payload, &tag.view) == 0) {
-        packet->alone = packet_new(packet->pool, &tag, packet->role, packet->timestamp, &payload);
+        packet_set_alone(packet, packet_new(packet->pool, &tag, packet->role, packet->timestamp, &payload));
         sluice_slice_release(&payload);
     }
     sluice_slice_release(&track.slice);

@@ -19,45 +19,46 @@ static inline size_t tag_pieces(const struct packet *packet, const uint8_t *befo
     }
     offset -= before + packet->size;
     if (count < max && offset < after)
-        iov[count++] = (struct iovec){(void *)(packet->suffix + offset), after - offset};
+        iov[count++] = (struct iovec){(void *)(packet->frame.suffix + offset), after - offset};
     return count;
 }
 
 static size_t tag_size(const struct packet *packet) {
-    return SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+    return packet_tag_size(packet);
 }
 
-static size_t plain_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
-                           struct iovec *iov, size_t max) {
+static size_t plain_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                           size_t max) {
     (void)form;
-    return tag_pieces(packet, packet->prefix + PACKET_PREFIX, SLUICE_FLV_TAG_HEADER_SIZE, SLUICE_FLV_TRAILER_SIZE,
-                      offset, iov, max);
-}
-
-static size_t chunk_size(const struct packet *packet) {
-    return packet->chunk_line + SLUICE_FLV_TAG_HEADER_SIZE + packet->size + PACKET_SUFFIX;
-}
-
-static size_t chunk_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
-                           struct iovec *iov, size_t max) {
-    (void)form;
-    return tag_pieces(packet, packet->prefix + PACKET_PREFIX, packet->chunk_line + SLUICE_FLV_TAG_HEADER_SIZE,
-                      PACKET_SUFFIX, offset, iov, max);
-}
-
-static size_t message_size(const struct packet *packet) {
-    return packet->frame_header + tag_size(packet);
-}
-
-static size_t message_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
-                             struct iovec *iov, size_t max) {
-    (void)form;
-    return tag_pieces(packet, packet->message + PACKET_MESSAGE, packet->frame_header + SLUICE_FLV_TAG_HEADER_SIZE,
+    return tag_pieces(packet, packet_as_tag(packet)->prefix + PACKET_PREFIX, SLUICE_FLV_TAG_HEADER_SIZE,
                       SLUICE_FLV_TRAILER_SIZE, offset, iov, max);
 }
 
+static size_t chunk_size(const struct packet *packet) {
+    return packet_chunk_line_size(packet) + SLUICE_FLV_TAG_HEADER_SIZE + packet->size + PACKET_SUFFIX;
+}
+
+static size_t chunk_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                           size_t max) {
+    (void)form;
+    return tag_pieces(packet, packet_as_tag(packet)->prefix + PACKET_PREFIX,
+                      packet_chunk_line_size(packet) + SLUICE_FLV_TAG_HEADER_SIZE, PACKET_SUFFIX, offset, iov, max);
+}
+
+static size_t message_size(const struct packet *packet) {
+    return packet_message_header_size(packet) + tag_size(packet);
+}
+
+static size_t message_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                             size_t max) {
+    (void)form;
+    return tag_pieces(packet, packet_as_message(packet)->message + PACKET_MESSAGE,
+                      packet_message_header_size(packet) + SLUICE_FLV_TAG_HEADER_SIZE, SLUICE_FLV_TRAILER_SIZE, offset,
+                      iov, max);
+}
+
 static bool rtmp_has(const struct packet *packet, const struct packet_form *form) {
-    return packet->rtmp_header > 0 && packet->size <= form->chunk_size;
+    return packet->size <= form->chunk_size;
 }
 
 static bool rtmp_media_has(const struct packet *packet, const struct packet_form *form) {
@@ -65,7 +66,7 @@ static bool rtmp_media_has(const struct packet *packet, const struct packet_form
 }
 
 static size_t rtmp_size(const struct packet *packet) {
-    return packet->rtmp_header + packet->size;
+    return packet_rtmp_header_size(packet) + packet->size;
 }
 
 static bool is_usual_stream(const struct packet_form *form) {
@@ -74,31 +75,32 @@ static bool is_usual_stream(const struct packet_form *form) {
 }
 
 /* The header in three parts, of which the second is the player's own. */
-static size_t rtmp_head_pieces(const struct packet *packet, const struct packet_form *form, size_t offset,
-                               struct iovec *iov, size_t max) {
+static size_t rtmp_head_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+                               size_t max) {
     enum { STREAM = PACKET_RTMP_STREAM, AFTER = STREAM + PACKET_RTMP_STREAM_SIZE };
-    size_t count = 0;
+    const uint8_t *header = packet_as_rtmp(packet)->rtmp;
+    size_t count = 0, size = packet_rtmp_header_size(packet);
     if (offset < STREAM && count < max) {
-        iov[count++] = (struct iovec){(void *)(packet->rtmp + offset), STREAM - offset};
+        iov[count++] = (struct iovec){(void *)(header + offset), STREAM - offset};
         offset = STREAM;
     }
     if (offset < AFTER && count < max) {
         iov[count++] = (struct iovec){(void *)(form->message_stream + (offset - STREAM)), AFTER - offset};
         offset = AFTER;
     }
-    if (offset < packet->rtmp_header && count < max)
-        iov[count++] = (struct iovec){(void *)(packet->rtmp + offset), packet->rtmp_header - offset};
+    if (offset < size && count < max)
+        iov[count++] = (struct iovec){(void *)(header + offset), size - offset};
     return count;
 }
 
-static size_t rtmp_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+static size_t rtmp_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
                           size_t max) {
+    size_t size = packet_rtmp_header_size(packet);
     if (is_usual_stream(form))
-        return tag_pieces(packet, packet->rtmp + packet->rtmp_header, packet->rtmp_header, 0, offset, iov, max);
+        return tag_pieces(packet, packet_as_rtmp(packet)->rtmp + size, size, 0, offset, iov, max);
     size_t count = rtmp_head_pieces(packet, form, offset, iov, max);
-    offset = offset > packet->rtmp_header ? offset : packet->rtmp_header;
-    return count +
-           (count < max ? tag_pieces(packet, NULL, packet->rtmp_header, 0, offset, iov + count, max - count) : 0);
+    offset = offset > size ? offset : size;
+    return count + (count < max ? tag_pieces(packet, NULL, size, 0, offset, iov + count, max - count) : 0);
 }
 
 static bool rtp_has(const struct packet *packet, const struct packet_form *form) {
@@ -123,7 +125,7 @@ static size_t head_pieces(const struct packet *packet, const struct rtp_packet *
     return count;
 }
 
-static size_t rtp_pieces(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+static size_t rtp_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
                          size_t max) {
     uint8_t channel = form->channels[packet->rtp.track];
     size_t count = 0;

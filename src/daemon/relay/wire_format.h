@@ -32,7 +32,7 @@ struct wire_format {
 
     /* Bytes on the wire, and the pieces from @offset on: as many as fit in @max. */
     size_t (*size)(const struct packet *packet);
-    size_t (*pieces)(const struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
+    size_t (*pieces)(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
                      size_t max);
 };
 
