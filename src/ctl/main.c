@@ -41,6 +41,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "                             Set the address of the administration (default:\n"
                            "                             environment SLUICED_ADMIN, or 127.0.0.1:8081)\n"
                            "  --token-file FILE          Send the token in the first line of FILE\n"
+                           "  --to URL                   With kick: ask RTMP clients to connect to URL instead\n"
                            "  --ban SECONDS              With kick: ban the publisher's host from the stream\n"
                            "  --ttl SECONDS              With pull: end it after this time\n"
                            "  --on-demand                With pull: connect while there are players only\n"
@@ -57,7 +58,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
 
 struct command_line {
     struct ctl_server server;
-    const char *ban;
+    const char *ban, *to;
     unsigned ttl; /* seconds; 0: none */
     bool on_demand, slow, json;
     double interval;
@@ -211,17 +212,26 @@ static int run_kick(const struct command_line *line) {
     static const struct {
         const char *word, *folder;
     } kinds[] = {{"player", "players"}, {"publisher", "publishers"}, {"stream", "streams"}};
-    char ban[64] = "";
+    char ban[64] = "", *query = NULL, *to = line->to ? encode(line->to) : NULL;
+    int status = EXIT_NO_SERVER;
+    bool is_known = false;
     if (line->word_count != 3)
         return wrong("kick: expected \"player ID\", \"publisher ID\" or \"stream NAME\"");
     if (line->ban && (strlen(line->ban) > 10 || strspn(line->ban, "0123456789") != strlen(line->ban)))
         return wrong("--ban: expected seconds, got \"%s\"", line->ban);
     if (line->ban)
         snprintf(ban, sizeof ban, "?ban=%s", line->ban);
+    if ((line->to && !to) || asprintf(&query, "%s%s%s", ban, !to ? "" : *ban ? "&to=" : "?to=", to ? to : "") < 0)
+        query = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(line->words[1], kinds[i].word) == 0)
-            return run_named(line, "DELETE", kinds[i].folder, line->words[2], ban);
-    return wrong("kick: expected player, publisher or stream, got \"%s\"", line->words[1]);
+        if (strcmp(line->words[1], kinds[i].word) == 0) {
+            is_known = true;
+            if (query)
+                status = run_named(line, "DELETE", kinds[i].folder, line->words[2], query);
+        }
+    free(query);
+    free(to);
+    return is_known ? status : wrong("kick: expected player, publisher or stream, got \"%s\"", line->words[1]);
 }
 
 static int run_record(const struct command_line *line) {
@@ -357,12 +367,13 @@ static int run(const struct command_line *line) {
     return wrong("%s: no such command", command);
 }
 
-enum option_id { ADMIN = 256, TOKEN_FILE, BAN, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
+enum option_id { ADMIN = 256, TOKEN_FILE, BAN, TO, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
 
 static const struct option long_options[] = {
     {"admin", required_argument, NULL, ADMIN},
     {"token-file", required_argument, NULL, TOKEN_FILE},
     {"ban", required_argument, NULL, BAN},
+    {"to", required_argument, NULL, TO},
     {"ttl", required_argument, NULL, TTL},
     {"on-demand", no_argument, NULL, ON_DEMAND},
     {"slow", no_argument, NULL, SLOW},
@@ -389,6 +400,11 @@ static int set(struct command_line *line, int id, const char *value) {
     case BAN:
         line->ban = value;
         return *value && strspn(value, "0123456789") == strlen(value) ? 0 : wrong("--ban: expected seconds");
+    case TO:
+        line->to = value;
+        return strncmp(value, "rtmp://", 7) == 0 || strncmp(value, "rtmps://", 8) == 0
+                   ? 0
+                   : wrong("--to: expected rtmp://HOST/APP or rtmps://HOST/APP");
     case TTL:
         line->ttl = (unsigned)strtoul(value, &end, 10);
         return *end || strspn(value, "0123456789") > 9 || line->ttl == 0 || !strchr("123456789", *value)

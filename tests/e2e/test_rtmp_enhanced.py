@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 import unittest
+import urllib.parse
 
 import flv
 import harness
@@ -181,6 +182,33 @@ class ReconnectTest(unittest.TestCase):
             for client in (player, able, plain):
                 client.finish()
             daemon.wait_end()
+
+    def kick(self, daemon, path, to):
+        query = urllib.parse.urlencode({"to": to})
+        return daemon.admin("DELETE", "/api/v1/%s?%s" % (path, query))[0]
+
+    def test_kick_to_another_server(self):
+        """Those that can are asked, stay for a while, and are then disconnected; the others are disconnected at once."""
+        with Daemon(listen=LISTEN) as daemon:
+            able, plain, player = self.begin(daemon)
+            url = "rtmp://127.0.0.1:1/live"
+            publishers = {one["stream"]: one["id"] for one in daemon.api("/api/v1/publishers")["publishers"]}
+            self.assertEqual(self.kick(daemon, "publishers/%d" % publishers["live/b"], url), 204)
+            self.assertEqual(plain.wait_status()["code"], "NetStream.Publish.Denied")
+            plain.wait_end()
+            self.assertEqual(self.kick(daemon, "streams/live%2Fa", url), 204)
+            for client in (able, player):
+                status = client.wait_status()
+                self.assertEqual((status["code"], status["tcUrl"]), ("NetConnection.Connect.ReconnectRequest", url))
+            tag = flv.video_frame(1200, True, 3, 1000)
+            able.send(tag.type, tag.payload, timestamp=tag.timestamp)
+            while player.next().payload != tag.payload:
+                pass
+            able.wait_end()
+            player.wait_end()
+            for wrong in ("", "http://127.0.0.1/live", "rtmp://", "rtmp://a b", "rtmp://" + "a" * 505, "/live"):
+                self.assertEqual(self.kick(daemon, "streams/live%2Fa", wrong), 400, wrong)
+            self.assertEqual(self.kick(daemon, "streams/live%2Fnone", "rtmp://" + "a" * 504), 404)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class SluicectlTest(unittest.TestCase):
                     name = "live/stream"
                     if what == "publisher":
                         name = str(daemon.stream("live/publisher")["publisher"]["id"])
-                    self.check(daemon, "kick", what, name, "--ban", "3600")
+                    self.check(daemon, "kick", what, name, "--ban", "3600", "--to", "rtmp://127.0.0.1:1/a?b=c&d")
                     self.assertEqual(harness.read_head(publisher.peer)[0], 403)
                 with Publisher(daemon, "live/" + what, "http") as again:
                     self.assertEqual(harness.read_head(again.peer)[0], 403)
@@ -116,7 +116,7 @@ class SluicectlTest(unittest.TestCase):
     def test_refusals(self):
         with Daemon() as daemon:
             for arguments in (("kick", "player", "1"), ("kick", "publisher", "x"), ("kick", "stream", "live/none"),
-                              ("stream", "live/none"), ("stream", "../../x y?z"), ("kick", "player", "1", "--ban", "1")):
+                              ("stream", "live/none"), ("stream", "../../x y?z"), ("kick", "player", "1", "--ban", "1"), ("kick", "player", "1", "--to", "rtmp://")):
                 status, out, err = run(daemon, *arguments)
                 self.assertEqual((status, out), (1, ""), arguments)
                 self.assertRegex(err, r"\Asluicectl: 4\d\d: [^\n]+\n\Z")
@@ -130,7 +130,7 @@ class SluicectlTest(unittest.TestCase):
 
     def test_command_line(self):
         for arguments in (("nonsense",), ("--nonsense",), ("status", "x"), ("kick",), ("kick", "all", "1"), ("stream",),
-                          ("--ban", "x"), ("--interval", "0"), ("--count", "-1"), ("--admin",),
+                          ("--ban", "x"), ("--to", "http://127.0.0.1/"), ("--interval", "0"), ("--count", "-1"), ("--admin",),
                           ("--token-file", "/nonexistent")):
             status, out, err = run(None, *arguments)
             self.assertEqual((status, out), (2, ""), arguments)

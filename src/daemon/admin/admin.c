@@ -153,6 +153,18 @@ static bool read_object(const struct route *route, const char *path, struct work
     return good;
 }
 
+/* Where clients are to connect instead: rtmp://HOST/APP, or rtmps. */
+static bool read_target(const char *url, struct worker_command *command) {
+    size_t length = strlen(url), scheme = strncmp(url, "rtmps://", 8) == 0 ? 8 : 7;
+    if ((scheme == 7 && strncmp(url, "rtmp://", 7) != 0) || length == scheme || length > COMMAND_URL)
+        return false;
+    for (const char *at = url; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            return false;
+    memcpy(command->to, url, length + 1);
+    return true;
+}
+
 /* One of a query. False where the command knows no such. */
 static bool read_parameter(const struct evkeyval *one, struct worker_command *command) {
     uint64_t seconds;
@@ -162,13 +174,16 @@ static bool read_parameter(const struct evkeyval *one, struct worker_command *co
         return by_rule;
     }
     bool may_ban = command->kind == COMMAND_KICK_PUBLISHER || command->kind == COMMAND_KICK_STREAM;
+    bool may_redirect = may_ban || command->kind == COMMAND_KICK_PLAYER;
+    if (may_redirect && strcmp(one->key, "to") == 0)
+        return read_target(one->value, command);
     if (!may_ban || strcmp(one->key, "ban") != 0 || !text_number(text_of(one->value), BAN_MOST_S, &seconds))
         return false;
     command->ban_ms = seconds * 1000;
     return true;
 }
 
-/* ?ban=SECONDS, ?by=rule. False when the query is something else. */
+/* ?ban=SECONDS, ?to=URL, ?by=rule. False when the query is something else. */
 static bool read_query(const char *query, struct worker_command *command) {
     struct evkeyvalq parameters;
     bool good = true;

@@ -22,28 +22,35 @@ static void look(struct stream *stream, void *user) {
             search->player = player;
 }
 
-static void kick(struct session *session) {
-    if (!session->closing)
-        session->type->kick(session, -ECANCELED);
+/* @to: where it is asked to connect instead, if its protocol and the client support that; empty:
+ * nowhere */
+static void kick(struct session *session, const char *to) {
+    if (session->closing || (*to && session->type->redirect && session->type->redirect(session, to)))
+        return;
+    session->type->kick(session, -ECANCELED);
 }
 
-static int kick_publisher(struct worker *worker, struct stream *stream, uint64_t ban_ms) {
+static int kick_publisher(struct worker *worker, struct stream *stream, const struct worker_command *command) {
     int error = 0;
+    uint64_t ban_ms = command->ban_ms;
     if (ban_ms > 0)
         error = bans_add(&worker->registry->bans, stream->name, stream->source.peer, worker_now(worker), ban_ms);
     LOG(LOG_INFO, "publisher kicked", {"stream", stream->name}, {"peer", stream->source.peer},
-        {"ban_ms", log_unsigned(ban_ms).text});
-    kick(stream->source.session);
+        {"ban_ms", log_unsigned(ban_ms).text}, {"to", command->to});
+    kick(stream->source.session, command->to);
     return error;
 }
 
-static int kick_stream(struct worker *worker, struct stream *stream, uint64_t ban_ms) {
+static int kick_stream(struct worker *worker, struct stream *stream, const struct worker_command *command) {
     /* Without players, the stream goes with its publisher; and not before the last player's
-     * connection. */
+     * connection. A player that is asked to connect elsewhere stays in the list. */
     uint32_t players = stream->player_count;
-    int error = stream->live && !stream->fed_by && !stream->stand_in ? kick_publisher(worker, stream, ban_ms) : 0;
-    for (; players > 0; players--)
-        kick(stream->players->user);
+    int error = stream->live && !stream->fed_by && !stream->stand_in ? kick_publisher(worker, stream, command) : 0;
+    struct player *player = players > 0 ? stream->players : NULL;
+    for (struct player *next; players > 0; players--, player = next) {
+        next = player->next;
+        kick(player->user, command->to);
+    }
     return error;
 }
 
@@ -75,14 +82,14 @@ int worker_command_run(struct worker *worker, struct worker_command *command) {
         return pulls_remove(worker, command->id);
     if (command->kind == COMMAND_KICK_STREAM) {
         struct stream *stream = registry_find(worker->registry, command->stream);
-        return stream ? kick_stream(worker, stream, command->ban_ms) : -ENOENT;
+        return stream ? kick_stream(worker, stream, command) : -ENOENT;
     }
     struct search search = {.id = command->id};
     registry_each(worker->registry, look, &search);
     if (command->kind == COMMAND_KICK_PUBLISHER)
-        return search.published ? kick_publisher(worker, search.published, command->ban_ms) : -ENOENT;
+        return search.published ? kick_publisher(worker, search.published, command) : -ENOENT;
     if (!search.player)
         return -ENOENT;
-    kick(search.player->user);
+    kick(search.player->user, command->to);
     return 0;
 }

@@ -11,6 +11,8 @@
 #include "daemon/pull/pull.h"
 #include "daemon/recording/record_override.h"
 
+enum { COMMAND_URL = 511 }; /* bytes */
+
 struct worker;
 
 enum worker_command_kind {
@@ -30,6 +32,8 @@ struct worker_command {
     struct pull *pull; /* of COMMAND_PULL_ADD: the command's; NULL once a worker has taken it */
     /* for which the publisher's host may not publish the stream again; 0: it may at once */
     uint64_t ban_ms;
+    /* of a kick: where clients that can be asked are to connect instead; empty: nowhere */
+    char to[COMMAND_URL + 1];
 };
 
 /*

@@ -52,6 +52,13 @@ struct session_type {
     void (*kick)(struct session *session, int error);
 
     /*
+     * It is sent away, to another server: asks the client to connect there, and ends some seconds
+     * later if the client has not. @url: rtmp:// or rtmps://. False: the client cannot be
+     * asked, so the caller kicks it. NULL: no client can
+     */
+    bool (*redirect)(struct session *session, const char *url);
+
+    /*
      * Whether it publishes, or is sent a file, with the right to do so: others send within a quota,
      * see holdings.h. NULL: never
      */

@@ -112,9 +112,22 @@ void rtmp_answer_notice(struct rtmp_session *session, const char *name, const ch
     queue(session, &command, 0);
 }
 
-void rtmp_answer_reconnect(struct rtmp_session *session) {
-    if (session->told_to_reconnect || !(session->caps & RTMP_CAN_RECONNECT))
-        return;
+bool rtmp_answer_reconnect(struct rtmp_session *session, const char *url) {
+    struct rtmp_command command;
+    if (!(session->caps & RTMP_CAN_RECONNECT))
+        return false;
+    if (session->told_to_reconnect && !url)
+        return true;
     session->told_to_reconnect = true;
-    rtmp_answer_status(session, 0, "status", "NetConnection.Connect.ReconnectRequest", "the server restarts");
+    rtmp_command_begin(&command, "onStatus", 0);
+    sluice_amf_write_null(&command.values);
+    sluice_amf_write_object(&command.values);
+    rtmp_command_text(&command, "level", "status");
+    rtmp_command_text(&command, "code", "NetConnection.Connect.ReconnectRequest");
+    if (url)
+        rtmp_command_text(&command, "tcUrl", url);
+    rtmp_command_text(&command, "description", url ? "another server takes over" : "the server restarts");
+    sluice_amf_write_object_end(&command.values);
+    queue(session, &command, 0);
+    return true;
 }

@@ -12,6 +12,7 @@
 
 enum {
     STEP_MS = 10000,      /* for the handshake, for connect, and then for publish or play */
+    LEAVING_MS = 5000,    /* for a client to connect elsewhere */
     ENDING_MS = 2000,     /* for the last answer to be taken, and the peer to close */
     WAITING_MOST = 65536, /* bytes that wait while a request is decided */
     CHUNKS = 256,         /* that one call of the framer reads */
@@ -302,14 +303,24 @@ static void give_up(struct rtmp_session *session, const char *reason) {
     rtmp_end(session);
 }
 
+static void end_all(struct rtmp_session *session, int error) {
+    rtmp_play_leave(session, publisher_error_text(error));
+    rtmp_publish_end(session, error, true);
+    rtmp_end(session);
+}
+
 static void tick(struct session *base, uint64_t now) {
     struct rtmp_session *session = of(base);
     if (base->held_up && session->state != RTMP_ENDING)
         session->active_at = now;
     if (base->worker->leaving && (session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING))
-        rtmp_answer_reconnect(session);
+        (void)rtmp_answer_reconnect(session, NULL);
     if (base->closing)
         return;
+    if (session->leaves_at > 0 && now >= session->leaves_at) {
+        end_all(session, -ECANCELED);
+        return;
+    }
     switch (session->state) {
     case RTMP_HANDSHAKE:
     case RTMP_CONNECTING:
@@ -349,12 +360,6 @@ static size_t held(const struct session *base) {
     return under_way + aggregate + publisher_held(session->publisher);
 }
 
-static void end_all(struct rtmp_session *session, int error) {
-    rtmp_play_leave(session, publisher_error_text(error));
-    rtmp_publish_end(session, error, true);
-    rtmp_end(session);
-}
-
 static void drain(struct session *base) {
     struct rtmp_session *session = of(base);
     bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
@@ -363,7 +368,7 @@ static void drain(struct session *base) {
         return;
     }
     if (is_served)
-        rtmp_answer_reconnect(session);
+        (void)rtmp_answer_reconnect(session, NULL);
     if (base->closing)
         return;
     if (session->state == RTMP_PLAYING)
@@ -394,6 +399,15 @@ static void kick(struct session *base, int error) {
         rtmp_close(session);
     else
         end_all(session, error);
+}
+
+static bool redirect(struct session *base, const char *url) {
+    struct rtmp_session *session = of(base);
+    if ((session->state != RTMP_PUBLISHING && session->state != RTMP_PLAYING) || !rtmp_answer_reconnect(session, url))
+        return false;
+    if (session->leaves_at == 0)
+        session->leaves_at = worker_now(base->worker) + LEAVING_MS;
+    return true;
 }
 
 /* The largest tag that any stream may have: which one it is about is not known yet. */
@@ -435,6 +449,7 @@ static const struct session_type rtmp_session_type = {.protocol = "rtmp",
                                                       .tick = tick,
                                                       .drain = drain,
                                                       .kick = kick,
+                                                      .redirect = redirect,
                                                       .publishes = publishes,
                                                       .held = held,
                                                       .evict = evict,

@@ -67,6 +67,7 @@ struct rtmp_session {
     bool peer_ended;
     bool peer_ends; /* it has ended the stream, and closes the connection itself */
     bool told_to_reconnect;
+    uint64_t leaves_at; /* loop time at which one that was asked to leave is kicked; or 0 */
 
     /* What was gathered last, in the order in which it is sent. */
     size_t gathered_rest, gathered_text;
@@ -112,8 +113,11 @@ void rtmp_answer_status(struct rtmp_session *session, uint32_t stream, const cha
                         const char *description);
 void rtmp_answer_notice(struct rtmp_session *session, const char *name, const char *code, const char *description);
 
-/* Enhanced RTMP: the client is to connect again, where it has announced that it can. */
-void rtmp_answer_reconnect(struct rtmp_session *session);
+/*
+ * Enhanced RTMP v2, "Reconnect Request": the client is to connect again, where it has announced
+ * that it can, which is the result. @url: where, as its tcUrl; NULL: to this server
+ */
+bool rtmp_answer_reconnect(struct rtmp_session *session, const char *url);
 
 /* rtmp_command.c: handles a command. */
 void rtmp_command_handle(struct rtmp_session *session, const sluice_rtmp_message *message);
