@@ -68,6 +68,21 @@ def sweeps(recordings):
     return lines[1:]
 
 
+def kernels(recordings):
+    """Both backends on each kernel, by instructions: of each pair with the same window the figures, and their quotient."""
+    rows = []
+    for name, variants in scenarios.KERNEL_SCENARIOS.items():
+        for ours, theirs in zip(variants[::2], variants[1::2]):
+            window = ours.partition("+")[2] or "default"
+            cells = []
+            for kernel in scenarios.KERNELS:
+                figures = medians(recordings, scenarios.on_kernel(kernel, name))
+                one, other = (figures[variant]["cpu_s_per_gb"] for variant in (ours, theirs))
+                cells.append(f"{one:.2f}, {other:.2f}: {one / other:.2f}")
+            rows.append((f"`{name}`", f"`{window}`", *cells))
+    return table(("scenario", "setting", *(f"Linux {kernel}" for kernel in scenarios.KERNELS)), rows)
+
+
 def peers_publishers(recordings):
     """The daemon beside other servers, without players."""
     return table(("100 publishers, no players", "CPU-s/Gbit", "system calls a frame", "bytes of memory a publisher"),
