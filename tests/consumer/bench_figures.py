@@ -79,7 +79,7 @@ class Figures(unittest.TestCase):
                 self.finds("--- " + path, "-" + changed, "+" + line)
                 regions += 1
             self.write(path, text)
-        self.assertEqual(regions, 7)
+        self.assertEqual(regions, 8)
 
     def set_rounds(self, name, key, figures):
         """Of each variant the same in all rounds."""
