@@ -3,7 +3,7 @@
 complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings stream kick record pull unpull reload upgrade config version workers top'
 complete -c sluicectl -l admin -x -d 'Set the address of the administration'
 complete -c sluicectl -l token-file -r -F -d 'Send the token in the first line of FILE'
-complete -c sluicectl -l to -x -d 'With kick: ask RTMP clients to connect to URL instead'
+complete -c sluicectl -l to -x -d 'With kick: ask RTMP clients to connect there'
 complete -c sluicectl -l ban -x -d 'With kick: ban the publisher\'s host from the stream'
 complete -c sluicectl -l ttl -x -d 'With pull: end it after this time'
 complete -c sluicectl -l on-demand -d 'With pull: connect while there are players only'
