@@ -86,6 +86,8 @@ class NetworkBench(Bench):
             counting = stack.enter_context(counters.Counting(self.perf, events)) if events else None
             command = [self.receive, "--protocol", scenario.protocol, "--variant", variant, "--connections", str(plan["connections"]),
                        "--bytes", str(plan["bytes"]), *cpu(RECEIVER_CPU)]
+            if scenario.keep:
+                command += ["--keep", scenario.keep]
             if "opening" in plan:
                 command += ["--opening", str(plan["opening"])]
             if counting:

@@ -59,6 +59,7 @@ class Network(Scenario):
     write: str = "65536"
     packets_per_second: float = 0.0
     paced: bool = False
+    keep: str = ""  # "second", "thread": what becomes of each frame.
     together: bool = False  # Packets of all streams at the same time, and not evenly spread.
     figure = CPU
     sender = "bench-send"
@@ -230,6 +231,14 @@ INLINE = (Target("allocations_per_operation", "library", None, 0.0),)
 FILES = ("library", "stdio", "read")
 
 
+KEPT = ("uring", "epoll-pool", "shared-buffer", "read-malloc", "read-buffer", "evbuffer")
+# References against the copies of the strongest baseline.
+KEPT_TARGETS = against("uring", {"shared-buffer": 0.50, "epoll-pool": 1.02})
+KEPT_WINDOW = tuple(name + "+batch=5000" for name in KEPT)
+KEPT_PACED_TARGETS = KEPT_TARGETS + against("uring+batch=5000", {"shared-buffer+batch=5000": 0.50, "epoll-pool+batch=5000": 1.02})
+KEPT_HOW = {"second": "each held for a second", "thread": "each read and released by another thread"}
+
+
 def no_slower(variants):
     return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
 
@@ -299,6 +308,12 @@ SCENARIOS = (
     Network("idle-10000", "10,000 mostly idle streams, one packet in a second", batched(5000),
             (Target("private_bytes_per_connection", "uring", None, 1024),) + no_worse_batched(5000),
             connections=10000, write="1039", packets_per_second=1, paced=True, slow=True),
+    *(Network(f"kept-{keep}", f"100 streams of 4 Mbit/s, 30 frames of 16 KiB a second, {how}", KEPT + KEPT_WINDOW,
+              KEPT_PACED_TARGETS, connections=100, payload=16384, packets_per_second=30, paced=True, keep=keep)
+      for keep, how in KEPT_HOW.items()),
+    *(Network(f"kept-{keep}-saturated", f"100 streams of frames of 16 KiB as fast as they go, {how}", KEPT, KEPT_TARGETS,
+              connections=100, payload=16384, packets_per_second=700, keep=keep)
+      for keep, how in KEPT_HOW.items()),
     *(Fanout(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
              f"player{'s' * (players > 1)} each, through sluiced", ("uring", "epoll", "uring+batch=0", "epoll+batch=0"),
              (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",

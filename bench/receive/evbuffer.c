@@ -1,5 +1,7 @@
 /* libevent's buffer: up to 64 KiB are read into it at a time (a bufferevent of libevent 2.1 reads
- * 4 KiB). The beginning of a packet is pulled up into one piece, and the whole packet drained. */
+ * 4 KiB). The beginning of a packet is pulled up into one piece, and the whole packet drained. A
+ * frame that is kept is moved to a buffer of its own: libevent copies of it what shares memory with
+ * other frames. */
 #include <event2/buffer.h>
 
 #include <errno.h>
@@ -7,6 +9,7 @@
 #include <string.h>
 
 #include "common/process.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/ready.h"
 #include "receive/receive.h"
@@ -20,6 +23,22 @@ typedef struct stream {
     struct evbuffer *input;
     uint64_t packets;
 } stream;
+
+static const uint8_t *look(kept_frame *frame, uint8_t room[CHECKSUM_BYTES]) {
+    (void)room;
+    return evbuffer_pullup(frame->of.buffer, TAG_HEADER + CHECKSUM_BYTES) + TAG_HEADER;
+}
+
+static void release(kept_frame *frame) {
+    evbuffer_free(frame->of.buffer);
+}
+
+static void keep_whole(stream *s, size_t whole, uint32_t size) {
+    kept_frame frame = {.of.buffer = evbuffer_new(), .size = size, .index = s->packets++};
+    if (!frame.of.buffer || evbuffer_remove_buffer(s->input, frame.of.buffer, whole) != (int)whole)
+        fail(EXIT_FAILURE, "no memory for a frame");
+    keep_frame(&frame);
+}
 
 /* @return false: the input does not contain the next packet */
 static bool take_packet(stream *s) {
@@ -41,8 +60,12 @@ static bool take_packet(stream *s) {
     size_t whole = TAG_HEADER + size + TAG_TRAILER;
     if (have < whole)
         return false;
-    meter_packet(tag + TAG_HEADER, size, s->packets++);
-    evbuffer_drain(s->input, whole);
+    if (keep_asked == KEEP_NOTHING) {
+        meter_packet(tag + TAG_HEADER, size, s->packets++);
+        evbuffer_drain(s->input, whole);
+    } else {
+        keep_whole(s, whole, size);
+    }
     return true;
 }
 
@@ -81,6 +104,8 @@ static void readable(ready_stream *base, const receive_options *options) {
 }
 
 static void run(const receive_options *options) {
+    if (keep_asked != KEEP_NOTHING)
+        keep_begin(&(keep_kind){look, release});
     ready_run(options, &(ready_handler){sizeof(stream), readable});
 }
 

@@ -6,9 +6,12 @@
 #include <stdlib.h>
 
 #include "common/process.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/on_loop.h"
 #include "receive/receive.h"
+
+enum { DEFAULT_BLOCK = 4096 }; /* of a pool */
 
 typedef struct stream {
     sluice_flv *flv;
@@ -16,18 +19,42 @@ typedef struct stream {
     uint64_t consumed; /* of the chain, when it was last looked at */
 } stream;
 
-static void take(stream *s, const sluice_flv_tag *tag) {
+/* The beginning of a payload, where it is or copied to room. */
+static const uint8_t *first_of(const sluice_slice *payload, uint8_t room[CHECKSUM_BYTES]) {
     struct iovec piece;
-    uint8_t straddling[CHECKSUM_BYTES];
+    sluice_slice_iov(payload, 0, &piece, 1);
+    if (piece.iov_len >= CHECKSUM_BYTES)
+        return piece.iov_base;
+    sluice_slice_copy(payload, 0, room, CHECKSUM_BYTES);
+    return room;
+}
+
+static const uint8_t *look(kept_frame *frame, uint8_t room[CHECKSUM_BYTES]) {
+    return first_of(&frame->of.slice, room);
+}
+
+static void release(kept_frame *frame) {
+    sluice_slice_release(&frame->of.slice);
+}
+
+/* By reference. If the pool has only its reserve left, older frames go first. */
+static void keep(stream *s, sluice_flv_tag *tag) {
+    kept_frame frame = {.size = tag->size, .index = s->packets++};
+    int result;
+    while ((result = sluice_slice_take(&tag->payload, &frame.of.slice)) == -ENOBUFS)
+        keep_less();
+    on_loop_check("a reference", result);
+    keep_frame(&frame);
+}
+
+static void take(stream *s, sluice_flv_tag *tag) {
+    uint8_t room[CHECKSUM_BYTES];
     if (tag->size < CHECKSUM_BYTES)
         fail(EXIT_FAILURE, "a tag of %u bytes", tag->size);
-    sluice_slice_iov(&tag->payload, 0, &piece, 1);
-    const uint8_t *first = piece.iov_base;
-    if (piece.iov_len < CHECKSUM_BYTES) {
-        sluice_slice_copy(&tag->payload, 0, straddling, sizeof straddling);
-        first = straddling;
-    }
-    meter_packet(first, tag->size, s->packets++);
+    if (keep_asked != KEEP_NOTHING)
+        keep(s, tag);
+    else
+        meter_packet(first_of(&tag->payload, room), tag->size, s->packets++);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
@@ -64,12 +91,22 @@ static void accepted(sluice_loop *loop, int fd) {
     on_loop_check("connection", sluice_conn_new(loop, fd, &events, s, &conn));
 }
 
+static void run_on(sluice_backend_choice backend, const receive_options *options) {
+    receive_options own = *options;
+    if (keep_asked != KEEP_NOTHING) {
+        keep_begin(&(keep_kind){look, release});
+        if (!own.max_blocks)
+            own.max_blocks = KEEP_POOL_BYTES / (own.block_size ? own.block_size : DEFAULT_BLOCK);
+    }
+    on_loop_run(backend, &own, accepted);
+}
+
 static void run_uring(const receive_options *options) {
-    on_loop_run(SLUICE_BACKEND_URING, options, accepted);
+    run_on(SLUICE_BACKEND_URING, options);
 }
 
 static void run_epoll(const receive_options *options) {
-    on_loop_run(SLUICE_BACKEND_EPOLL, options, accepted);
+    run_on(SLUICE_BACKEND_EPOLL, options);
 }
 
 const receive_variant uring_variant = {"uring", "batch block blocks stock plain small-pages", true, run_uring};

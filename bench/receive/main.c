@@ -8,6 +8,7 @@
 
 #include "common/process.h"
 #include "common/span.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/receive.h"
 
@@ -61,6 +62,9 @@ static void usage(FILE *out) {
         "  --opening N          websocket: bytes that each connection gets back before it begins\n"
         "  --connections N      streams, 1 to 100000\n"
         "  --bytes N            in all streams together, file headers included\n"
+        "  --keep HOW           flv: second: each frame is held for a second; thread: it is handed to another\n"
+        "                       thread, which reads and releases it; at most 64 MiB in 8192 frames,\n"
+        "                       or 256 frames for the thread, are held\n"
         "  --cpu N              stay on this processor\n"
         "  --perf-control W,R   descriptors by which perf stat is commanded (its --control)\n"
         "\n"
@@ -117,17 +121,21 @@ static const receive_variant *read_variant(const struct protocol *protocol, cons
     return found;
 }
 
+static keep_how read_keep(const char *text) {
+    if (strcmp(text, "second") == 0)
+        return KEEP_SECOND;
+    if (strcmp(text, "thread") == 0)
+        return KEEP_THREAD;
+    fail(2, "--keep: '%s' is neither second nor thread", text);
+}
+
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"protocol", required_argument, NULL, 'r'},
-        {"opening", required_argument, NULL, 'o'},
-        {"variant", required_argument, NULL, 'v'},
-        {"connections", required_argument, NULL, 'c'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"perf-control", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"protocol", required_argument, NULL, 'r'}, {"opening", required_argument, NULL, 'o'},
+        {"variant", required_argument, NULL, 'v'},  {"connections", required_argument, NULL, 'c'},
+        {"bytes", required_argument, NULL, 'b'},    {"keep", required_argument, NULL, 'k'},
+        {"cpu", required_argument, NULL, 'p'},      {"perf-control", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     receive_options options = {0};
     const struct protocol *protocol = &protocols[0];
@@ -146,6 +154,8 @@ int main(int argc, char **argv) {
             connections = parse_number("--connections", optarg, 1, MOST_CONNECTIONS);
         else if (option == 'b')
             bytes = parse_number("--bytes", optarg, 1, UINT64_MAX);
+        else if (option == 'k')
+            keep_asked = read_keep(optarg);
         else if (option == 'p')
             cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else if (option == 'f' && !span_command_perf(optarg))
@@ -162,6 +172,8 @@ int main(int argc, char **argv) {
         return 2;
     }
     const receive_variant *variant = read_variant(protocol, variant_text, &options);
+    if (keep_asked != KEEP_NOTHING && (!variant->parses || protocol != &protocols[0]))
+        fail(2, "%s cannot keep frames", variant_text);
     pin_to_cpu(cpu);
     allow_descriptors(connections + OTHER_DESCRIPTORS);
     meter_expect((uint32_t)connections, (uint32_t)opening, bytes);

@@ -60,6 +60,8 @@ static void begin(void) {
 }
 
 static void end(void) {
+    if (the_meter.finish)
+        the_meter.finish();
     span_end();
     measured.finished = read_memory();
     the_meter.done = true;

@@ -18,7 +18,8 @@ typedef struct meter {
     uint64_t next_mark; /* at so many bytes there is something to do */
     uint64_t packets;
     uint64_t checksum;
-    bool done; /* everything has been received: the receiver returns */
+    bool done;            /* everything has been received: the receiver returns */
+    void (*finish)(void); /* what is left to do after the last byte, measured too; or NULL */
 } meter;
 
 extern meter the_meter;

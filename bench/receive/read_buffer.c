@@ -1,11 +1,12 @@
 /*
  * A buffer per connection, as buffered readers have it: all that there is goes into it, then each
- * packet is copied out into memory that serves the next one again.
+ * packet is copied out into memory that serves the next one again, unless the frame is kept.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/process.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/ready.h"
 #include "receive/receive.h"
@@ -44,6 +45,16 @@ static void header_is_whole(stream *s) {
         fail(EXIT_FAILURE, "no memory for a packet");
 }
 
+static void packet_is_whole(stream *s) {
+    if (keep_asked == KEEP_NOTHING) {
+        meter_packet(s->packet, s->size, s->packets++);
+        return;
+    }
+    keep_memory(s->packet, s->packet, s->size, s->packets++);
+    s->packet = NULL;
+    s->room = 0;
+}
+
 static void copy_out(stream *s, const uint8_t *from, size_t n) {
     while (n > 0) {
         uint32_t whole = s->in_packet ? s->size + TAG_TRAILER : s->started ? TAG_HEADER : TAG_FILE_HEADER;
@@ -58,7 +69,7 @@ static void copy_out(stream *s, const uint8_t *from, size_t n) {
             header_is_whole(s);
             continue;
         }
-        meter_packet(s->packet, s->size, s->packets++);
+        packet_is_whole(s);
         s->in_packet = false;
         s->have = 0;
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/process.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/ready.h"
 #include "receive/receive.h"
@@ -34,8 +35,12 @@ static void header_is_whole(stream *s) {
 }
 
 static void packet_is_whole(stream *s) {
-    meter_packet(s->packet, s->size, s->packets++);
-    free(s->packet);
+    if (keep_asked != KEEP_NOTHING) {
+        keep_memory(s->packet, s->packet, s->size, s->packets++);
+    } else {
+        meter_packet(s->packet, s->size, s->packets++);
+        free(s->packet);
+    }
     s->packet = NULL;
     s->have = 0;
 }

@@ -1,12 +1,14 @@
 /*
  * One buffer for all connections: packets are parsed in place in it. Only a packet that is split
  * over two reads is put together in memory of its connection, and what is missing of a large one
- * is read directly into that.
+ * is read directly into that. A frame that is kept is copied out; if it was split, it stays where
+ * it was put together.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/process.h"
+#include "receive/keep.h"
 #include "receive/meter.h"
 #include "receive/ready.h"
 #include "receive/receive.h"
@@ -37,8 +39,20 @@ static uint32_t unit_size(const stream *s, const uint8_t *header) {
 }
 
 static void unit_is_whole(stream *s, const uint8_t *unit, uint32_t whole) {
+    const uint8_t *payload = unit + TAG_HEADER;
+    uint32_t size = whole - TAG_HEADER - TAG_TRAILER;
+    if (s->started && keep_asked == KEEP_NOTHING) {
+        meter_packet(payload, size, s->packets++);
+        return;
+    }
+    if (s->started && unit == s->split) {
+        keep_memory(s->split, payload, size, s->packets++);
+        s->split = NULL;
+        s->room = 0;
+        return;
+    }
     if (s->started) {
-        meter_packet(unit + TAG_HEADER, whole - TAG_HEADER - TAG_TRAILER, s->packets++);
+        keep_copy(payload, size, s->packets++);
         return;
     }
     tag_check_file_header(unit);
