@@ -45,7 +45,7 @@ def bars(title, unit, rows):
 
 
 GROUP_LEFT, GROUP_BAR = 330, 11
-GROUP_COLOURS = ("#8a8a8a", "#b9a06b", "#a3678f", "#7fb7c9", OURS, "#c4c4c4")
+GROUP_COLOURS = ("#8a8a8a", "#b9a06b", "#a3678f", "#7fb7c9", "#c4c4c4", "#4f4f4f")
 
 
 def groups(title, unit, names, rows):

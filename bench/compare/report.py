@@ -4,7 +4,8 @@ from compare import plot, scenarios, statistics
 
 # Heading, figure, how it is written. Figures that a variant does not have are left empty.
 NETWORK = (
-    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("user", "user_s_per_gb", "{:.3f}"),
+    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("CPU-s", "cpu_s", "{:.3f}"), ("sender's", "sender_cpu_s", "{:.3f}"),
+    ("user", "user_s_per_gb", "{:.3f}"),
     ("system", "system_s_per_gb", "{:.3f}"), ("CPU-s/Mpkt", "cpu_s_per_mpackets", "{:.2f}"),
     ("syscalls/pkt", "syscalls_per_packet", "{:.4f}"), ("switches", "context_switches", "{:.0f}"),
     ("faults", "page_faults", "{:.0f}"), ("RSS KiB", "resident_kib", "{:.0f}"),

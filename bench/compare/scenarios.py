@@ -167,13 +167,18 @@ class Latency(Fanout):
         return [*super().send_options(seconds), "--stamps"]
 
 
-PLAIN = ("shared-buffer", "read-malloc", "read-buffer", "read-buffer+buffer=4096", "evbuffer", "raw")
-SATURATED = ("uring", "epoll-pool") + PLAIN
+PLAIN = ("shared-buffer", "read-malloc", "read-buffer", "evbuffer", "raw")
+SATURATED = ("uring+plain=1", "uring", "epoll-pool+plain=1", "epoll-pool") + PLAIN
+
+
+OTHERS = PLAIN[:-1]
 
 
 def batched(window_us):
-    """Ours with a batching window and without, and the same window for our epoll backend."""
-    return (f"uring+batch={window_us}", "uring", "epoll-pool+plain=1", "epoll-pool", f"epoll-pool+batch={window_us}") + PLAIN
+    """All with a batching window and without; ours without one as the others are (plain), and as they are by default."""
+    window = f"+batch={window_us}"
+    return (f"uring{window}", "uring+plain=1", "uring", "epoll-pool+plain=1", "epoll-pool", f"epoll-pool{window}", *PLAIN,
+            *(name + window for name in OTHERS))
 
 
 def against(ours, theirs, extra=()):
@@ -185,25 +190,20 @@ def no_worse_than_best(ours, figure=CPU):
     return (Target(figure, ours, BEST, 1.02),)
 
 
-# The plain pool is epoll and recv into pooled blocks and no more; epoll-pool also has the kernel hold back pieces.
-def no_worse(ours, names=("epoll-pool+plain=1", "epoll-pool")):
+def no_worse(ours, names):
     return tuple(Target(CPU, ours, name, 1.02) for name in names)
 
 
-def no_worse_batched(window_us):
-    """Of the variants of batched(): without a window than our epoll backend, with one than anybody."""
-    return no_worse("uring") + no_worse_than_best(f"uring+batch={window_us}")
+def on_equal_terms(window_us):
+    """Of the variants of batched(): with the same window or none, with SO_RCVLOWAT on both sides or on none."""
+    terms = (("uring+plain=1", "+plain=1", ""), (f"uring+batch={window_us}", *[f"+batch={window_us}"] * 2))
+    return against("uring", {"epoll-pool": 1.02}) + tuple(
+        target for ours, pool, others in terms
+        for target in against(ours, {"shared-buffer" + others: 1.05, "epoll-pool" + pool: 1.02}))
 
 
-PACED = against("uring+batch=5000", {
-    "read-malloc": 0.50, "read-buffer": 0.45, "evbuffer": 0.35, "epoll-pool+plain=1": 0.50, "epoll-pool+batch=5000": 0.90,
-}, no_worse_batched(5000))
-MANY = against("uring+batch=5000", {
-    "read-malloc": 0.50, "read-buffer": 0.55, "evbuffer": 0.45, "epoll-pool+plain=1": 0.52, "epoll-pool+batch=5000": 0.75,
-}, no_worse_batched(5000) + (Target("syscalls_per_packet", "uring+batch=5000", None, 0.01),))
-WORST = against("uring+batch=2000", {
-    "read-malloc": 0.25, "read-buffer": 0.25, "evbuffer": 0.25, "epoll-pool+plain=1": 0.25, "epoll-pool+batch=2000": 0.75,
-}, no_worse_batched(2000))
+UNPAUSED = against("uring+plain=1", {"shared-buffer": 1.05, "epoll-pool+plain=1": 1.02})
+MANY = on_equal_terms(5000) + (Target("syscalls_per_packet", "uring+batch=5000", None, 0.01),)
 
 ECHOES = ("uring", "epoll-pool", "read-write", "read-buffer", "both-buffer", "evbuffer")
 ECHO_TARGETS = tuple(Target(CPU_PER_PACKET, "uring", name, 1.02) for name in ECHOES[1:] if name not in FLOORS)
@@ -277,36 +277,34 @@ def half_of(best, figure, *ours):
 
 SCENARIOS = (
     Network("saturated", "100 streams as fast as they go, 1 KiB packets in 64 KiB writes", SATURATED,
-            against("uring", {"read-malloc": 0.13, "read-buffer": 0.50, "evbuffer": 0.25, "epoll-pool": 1.00,
-                              "raw": 1.10},
+            UNPAUSED + against("uring", {"read-malloc": 0.13, "read-buffer": 0.50, "evbuffer": 0.25, "epoll-pool": 1.00, "raw": 1.10},
                     [Target("syscalls_per_packet", "uring", None, 0.02)]),
             connections=100, packets_per_second=16000),
     Network("saturated-small", "100 streams as fast as they go, a write for each 1 KiB packet", batched(5000),
-            no_worse_batched(5000), connections=100, write="1039", packets_per_second=3000),
+            on_equal_terms(5000), connections=100, write="1039", packets_per_second=3000),
     Network("paced", "100 streams of 4 Mbit/s, 30 frames of 16 KiB a second",
-            batched(5000) + ("uring+block=16384+batch=5000",), PACED,
+            batched(5000) + ("uring+block=16384+batch=5000",), on_equal_terms(5000),
             connections=100, payload=16384, packets_per_second=30, paced=True),
-    Network("paced-1400", "100 streams of 4 Mbit/s, written 1400 bytes at a time", batched(5000), PACED,
+    Network("paced-1400", "100 streams of 4 Mbit/s, written 1400 bytes at a time", batched(5000), on_equal_terms(5000),
             connections=100, payload=16384, write="1400", packets_per_second=30, paced=True),
     Network("fat", "One stream as fast as it goes, 1 KiB packets in 64 KiB writes", SATURATED,
-            against("uring", {"read-malloc": 0.10, "read-buffer": 0.90, "evbuffer": 0.20, "epoll-pool": 1.02,
-                              "raw": 1.10},
+            UNPAUSED + against("uring", {"read-malloc": 0.10, "read-buffer": 0.90, "evbuffer": 0.20, "epoll-pool": 1.02, "raw": 1.10},
                     [Target("syscalls_per_packet", "uring", None, 0.02)]),
             packets_per_second=1000000),
     Network("network-good", "100 streams of 1 KiB packets in writes of 1024 to 4096 bytes", batched(2000),
-            no_worse_batched(2000), connections=100, write="1024-4096", packets_per_second=4000),
+            on_equal_terms(2000), connections=100, write="1024-4096", packets_per_second=4000),
     Network("network-normal", "100 streams of 1 KiB packets in writes of 256 to 2048 bytes", batched(2000),
-            no_worse_batched(2000), connections=100, write="256-2048", packets_per_second=2000),
+            on_equal_terms(2000), connections=100, write="256-2048", packets_per_second=2000),
     Network("network-poor", "100 streams of 1 KiB packets in writes of 64 to 512 bytes", batched(2000),
-            no_worse_batched(2000), connections=100, write="64-512", packets_per_second=600),
-    Network("network-worst", "100 streams of 1 KiB packets in writes of 1 to 128 bytes", batched(2000), WORST,
+            on_equal_terms(2000), connections=100, write="64-512", packets_per_second=600),
+    Network("network-worst", "100 streams of 1 KiB packets in writes of 1 to 128 bytes", batched(2000), on_equal_terms(2000),
             connections=100, write="1-128", packets_per_second=150),
     Network("many", "1000 streams of 30 packets of 1 KiB a second", batched(5000), MANY,
             connections=1000, write="1039", packets_per_second=30, paced=True),
-    Network("idle-1000", "1000 mostly idle streams, one packet a second", batched(5000), no_worse_batched(5000),
+    Network("idle-1000", "1000 mostly idle streams, one packet a second", batched(5000), on_equal_terms(5000),
             connections=1000, write="1039", packets_per_second=1, paced=True, slow=True),
     Network("idle-10000", "10,000 mostly idle streams, one packet in a second", batched(5000),
-            (Target("private_bytes_per_connection", "uring", None, 1024),) + no_worse_batched(5000),
+            (Target("private_bytes_per_connection", "uring", None, 1024),) + on_equal_terms(5000),
             connections=10000, write="1039", packets_per_second=1, paced=True, slow=True),
     *(Network(f"kept-{keep}", f"100 streams of 4 Mbit/s, 30 frames of 16 KiB a second, {how}", KEPT + KEPT_WINDOW,
               KEPT_PACED_TARGETS, connections=100, payload=16384, packets_per_second=30, paced=True, keep=keep)

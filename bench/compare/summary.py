@@ -106,26 +106,28 @@ def peers_players(recordings):
 
 # What the load is called, the scenario, which variant of ours, and which of theirs has the same window.
 COSTS = (
-    ("100 streams as fast as they go", "saturated", "uring", None),
-    ("one such stream", "fat", "uring", None),
+    ("100 streams as fast as they go", "saturated", "uring", "epoll-pool"),
+    ("one such stream", "fat", "uring", "epoll-pool"),
     ("100 streams of 4 Mbit/s, window of 5 ms", "paced", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("the same, written 1400 bytes at a time", "paced-1400", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1000 streams of 30 packets of 1 KiB a second, 5 ms", "many", "uring+batch=5000", "epoll-pool+batch=5000"),
     ("1 KiB in writes of 256 to 2048 bytes, 2 ms", "network-normal", "uring+batch=2000", "epoll-pool+batch=2000"),
-    ("1 KiB in writes of 1 to 128 bytes, no window", "network-worst", "uring", None),
+    ("1 KiB in writes of 1 to 128 bytes, 2 ms", "network-worst", "uring+batch=2000", "epoll-pool+batch=2000"),
 )
 
 
 COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's bufferevent", "our epoll backend",
-            "the same, same window", "one buffer for all, no parsing")
+            "one buffer for all, no parsing", "the same, parsed in place")
 
 
 def cost_ratios(recordings):
-    """CPU per GB, ours divided by each other's: the load, and a ratio or None for each of COMPARED."""
-    for load, name, ours, batched in COSTS:
+    """CPU per GB, ours divided by each other's with the same window: the load, and a ratio, or None if it is not recorded."""
+    for load, name, ours, pool in COSTS:
+        window = ours.removeprefix("uring")
         ratios = statistics.ratios(scenarios.BY_NAME[name], recordings[name].rounds)[ours]
-        yield load, [ratios[theirs]["of_medians"] if theirs else None
-                     for theirs in ("read-malloc", "read-buffer", "evbuffer", "epoll-pool", batched, "raw")]
+        others = ("read-malloc", "read-buffer", "evbuffer")
+        yield load, [ratios[theirs]["of_medians"] if theirs in ratios else None
+                     for theirs in (*(other + window for other in others), pool, "raw" + window, "shared-buffer" + window)]
 
 
 def costs(recordings):
