@@ -53,6 +53,7 @@ static void put_range(struct json *json, const struct setting *setting) {
     setting_format_number(setting, setting->most, text);
     json_put_string(json, "most", text);
     json_put_string(json, "unit", setting_unit(setting));
+    optional(json, "word", setting->word);
 }
 
 static void put_words(struct json *json, const struct setting *setting) {

@@ -70,6 +70,7 @@ VALUES = {
     "log-format": ('"json"', ["json"], None),
     "log-rate": ("0", ["0"], None),
     "batch": ("0.5", ["0.5"], None),
+    "merge-window-max": ("100", ["100"], None),
     "merge-window": ('["100", "live/a=5"]', ["100", "live/a=5"], None),
     "wait": ("1", ["1"], None),
     "drain": ('"2.5"', ["2.5"], "2.5"),
@@ -551,10 +552,12 @@ class ReloadTest(FileCase):
         """Players that are there have the new window at once, and lose nothing."""
         daemon = self.start()
         with Steady(daemon, name="live/a") as steady:
-            for text, window in (('["100"]', 100), ('["100", "live/a=20"]', 20), ('["0"]', 0)):
+            for text, window in (('["100"]', 100), ('["auto", "live/a=20"]', 20), ('["0"]', 0),
+                                 ('["auto"]; merge-window-max = 0', 0), ('["20", "live/*=auto"]; merge-window-max = 0', 0)):
                 self.reload(daemon, self.LISTEN + "merge-window = %s;" % text)
                 self.assertEqual(daemon.api()["players"][0]["merge_window_ms"], window)
                 self.assertEqual(daemon.stream("live/a")["merge_window_ms"], window)
+                self.assertEqual(daemon.api()["players"][0]["merge_window_auto"], text.endswith("max = 0"))
                 steady.go_on()
         daemon.blocks_settled()
 

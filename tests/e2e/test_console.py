@@ -336,7 +336,8 @@ class ConsoleTest(unittest.TestCase):
     def test_other_protocols(self):
         """RTMP's URLs and what OBS asks for; a protocol that the page does not know; a listener that the page's host is not."""
         server = self.serve()
-        listener = lambda protocol, address: {"protocol": protocol, "address": address, "stream": None, "merge_window_ms": None}
+        listener = lambda protocol, address: {"protocol": protocol, "address": address, "stream": None, "merge_window_ms": None,
+                                               "merge_window_auto": False}
         server.config["listeners"] = [listener("srt", "[::]:9999"), listener("rtmp", "0.0.0.0:1935")]
         server.config["settings"]["rule"] = ["publish live/* allow"]
         self.open(server)

@@ -4,7 +4,9 @@ What ffmpeg has to say of it is in test_identity.py, players that do not keep up
 """
 
 import contextlib
+import re
 import struct
+import threading
 import time
 import unittest
 
@@ -24,6 +26,12 @@ def player_state(daemon, player):
 
 def state_at(daemon, address):
     return next(one for one in daemon.api()["players"] if one["address"] == address)
+
+
+def metric(daemon, name):
+    """That of the only worker."""
+    text = daemon.admin("GET", "/metrics")[2].decode()
+    return float(re.search(r'^%s\{worker="0"\} (\S+)$' % name, text, re.MULTILINE).group(1))
 
 
 class MergeWindowTest(unittest.TestCase):
@@ -116,7 +124,7 @@ class MergeWindowTest(unittest.TestCase):
                     harness.wait_until(lambda: not daemon.stream(name), "the player to leave")
 
     def test_without_a_window(self):
-        with self.playing() as (daemon, publisher, (player,), sent, source):
+        with self.playing("--merge-window", "0") as (daemon, publisher, (player,), sent, source):
             before = player_state(daemon, player)["sends"]
             for _ in range(50):
                 sent.append(next(source))
@@ -124,6 +132,76 @@ class MergeWindowTest(unittest.TestCase):
                 player.wait_frame(sent[-1])
             self.assertEqual(player_state(daemon, player)["sends"] - before, 50)
             self.assertEqual(daemon.stream("live/a")["merge_window_ms"], 0)
+
+    @contextlib.contextmanager
+    def busy(self, daemon):
+        """The worker's core is full: another stream comes and goes as fast as it can."""
+        stop = threading.Event()
+        load, _ = flv.stream(2000, size=20000)
+
+        def publish():
+            while not stop.is_set():
+                with Publisher(daemon, "live/busy", "http") as publisher:
+                    with contextlib.suppress(OSError):
+                        publisher.send(load)
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def test_automatic(self):
+        """No window while the core is idle; on a full one frames wait for others, and none is changed."""
+        with self.playing("--workers", "1", "--merge-window", "auto") as (daemon, publisher, (player,), sent, source):
+            harness.wait_until(lambda: daemon.stream("live/a")["merge_window_ms"] == 0, "no window")
+            self.assertIs(daemon.stream("live/a")["merge_window_auto"], True)
+            self.assertIs(player_state(daemon, player)["merge_window_auto"], True)
+
+            def merged():
+                self.publish_slowly(publisher, source, sent, 10)
+                state = player_state(daemon, player)
+                return state["merge_window_ms"] > 0 and metric(daemon, "sluice_worker_merged_frames_total") > 0
+
+            with self.busy(daemon):
+                harness.wait_until(merged, "frames that wait")
+            player.wait_frame(sent[-1])
+            harness.check_same(player.tags, sent, "tags")
+            self.assertGreater(metric(daemon, "sluice_worker_merge_delay_seconds_total"), 0)
+            harness.wait_until(lambda: metric(daemon, "sluice_worker_merge_window_seconds") == 0, "the window to close")
+
+    def test_never_automatic(self):
+        """Neither with a window of 0 nor with a longest one of 0."""
+        for options, is_auto in ((("--merge-window", "0"), False), (("--merge-window", "auto", "--merge-window-max", "0"), True),
+                                 (("--merge-window", "20", "--merge-window", "live/*=0"), False)):
+            with self.playing("--workers", "1", *options) as (daemon, publisher, (player,), sent, source):
+
+                def is_loaded():
+                    self.publish_slowly(publisher, source, sent, 10)
+                    return metric(daemon, "sluice_worker_load_ratio") > 0.06
+
+                with self.busy(daemon):
+                    harness.wait_until(is_loaded, "a load")
+                    state = player_state(daemon, player)
+                player.wait_frame(sent[-1])
+                harness.check_same(player.tags, sent, "tags")
+                self.assertEqual((state["merge_window_ms"], state["merge_window_auto"]), (0, is_auto))
+                self.assertEqual(metric(daemon, "sluice_worker_merged_frames_total"), 0)
+
+    def test_automatic_listener(self):
+        listen = ("--http", "127.0.0.1:0,merge-window=auto", "--http", "127.0.0.1:0")
+        with Daemon("--merge-window", "50", "--merge-window-max", "0", listen=listen) as daemon:
+            shown = daemon.api("/api/v1/config")["listeners"]
+            self.assertEqual([(one["merge_window_ms"], one["merge_window_auto"]) for one in shown],
+                             [(None, True), (None, False)])
+            for at, (window, is_auto) in enumerate(((0, True), (50, False))):
+                with Player(daemon, "live/a", at=at) as player:
+                    daemon.wait_player("live/a")
+                    state = player_state(daemon, player)
+                    self.assertEqual((state["merge_window_ms"], state["merge_window_auto"]), (window, is_auto))
+                harness.wait_until(lambda: not daemon.stream("live/a"), "the player to leave")
 
     def test_which_window_holds(self):
         """The stream's, or else the listener's, or else everybody's."""

@@ -76,10 +76,10 @@ static const struct options *make_options(unsigned choice) {
         "",
     };
     static const char *const kinds[] = {
-        "workers = 1;",
-        "workers = 2; spread = 1; log-format = \"json\";",
+        "workers = 1; merge-window = 0;",
+        "workers = 2; spread = 1; merge-window = 0; log-format = \"json\";",
         "workers = 1; merge-window = 100; frame-limit = 2048;",
-        "workers = 1; player-buffer = 65536; pull = [\"rtsp://u:p@127.0.0.1:1/x=live/a\"];",
+        "workers = 1; merge-window = 0; player-buffer = 65536; pull = [\"rtsp://u:p@127.0.0.1:1/x=live/a\"];",
     };
     char user_path[64], key_path[64], text[1024];
     daemon_file(users, sizeof users - 1, user_path, sizeof user_path);

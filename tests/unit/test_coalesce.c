@@ -21,6 +21,7 @@ int __wrap_sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user
 void __wrap_sluice_timer_start(sluice_timer *timer, uint64_t ms);
 void __wrap_sluice_timer_stop(sluice_timer *timer);
 void __wrap_sluice_timer_free(sluice_timer *timer);
+uint64_t __wrap_sluice_loop_now(const sluice_loop *loop);
 void __wrap_sluice_conn_want_send(sluice_conn *conn);
 
 struct sluice_timer {
@@ -34,6 +35,7 @@ struct sluice_timer {
 static sluice_timer *timers[2];
 static unsigned timer_count;
 static bool no_memory;
+static uint64_t now; /* loop time */
 
 int __wrap_sluice_timer_new(sluice_loop *loop, sluice_timer_fn *call, void *user, sluice_timer **ret_timer) {
     (void)loop;
@@ -61,6 +63,11 @@ void __wrap_sluice_timer_free(sluice_timer *timer) {
     free(timer);
 }
 
+uint64_t __wrap_sluice_loop_now(const sluice_loop *loop) {
+    (void)loop;
+    return now;
+}
+
 /* A player's connection is here the count of what was asked for. */
 void __wrap_sluice_conn_want_send(sluice_conn *conn) {
     (*(unsigned *)(void *)conn)++;
@@ -71,6 +78,7 @@ typedef struct merge_rig {
     unsigned asked[PLAYERS]; /* to send */
     struct player *first;
     struct coalesce_group *groups;
+    struct coalesce_site site;
 } merge_rig;
 
 static void rig_open(merge_rig *rig, const uint32_t windows[PLAYERS], uint64_t limit) {
@@ -83,7 +91,7 @@ static void rig_open(merge_rig *rig, const uint32_t windows[PLAYERS], uint64_t l
                                           .merge_window_ms = windows[i],
                                           .conn = (sluice_conn *)(void *)&rig->asked[i]};
         rig->first = &rig->players[i];
-        coalesce_join(&rig->groups, NULL, &rig->first, &rig->players[i]);
+        coalesce_join(&rig->groups, &rig->site, NULL, &rig->first, &rig->players[i]);
     }
 }
 
@@ -95,10 +103,12 @@ static void rig_close(merge_rig *rig) {
 
 /* A packet for everybody, as a stream gives it. */
 static void publish(merge_rig *rig) {
+    for (struct coalesce_group *merge = rig->groups; merge; merge = merge->next)
+        coalesce_begin(merge, now);
     for (size_t i = 0; i < PLAYERS; i++)
         rig->players[i].count++;
     for (struct coalesce_group *merge = rig->groups; merge; merge = merge->next)
-        coalesce_add(merge, PACKET);
+        coalesce_add(merge, PACKET, now);
 }
 
 static void assert_asked(const merge_rig *rig, unsigned first, unsigned second, unsigned third) {
@@ -173,13 +183,62 @@ static void much_does_not_wait(void **state) {
     }
 }
 
+/* The load decides with each packet; what is gathered then waits for its window's end. */
+static void automatic_window_follows_the_load(void **state) {
+    (void)state;
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){COALESCE_WINDOW_AUTO, COALESCE_WINDOW_AUTO, 0}, LIMIT);
+    struct auto_window *automatic = &rig.site.automatic;
+    assert_int_equal(timer_count, 1);
+    /* No measurement is due during the test. */
+    automatic->has_begun = true;
+    automatic->noted_at = automatic->most_ms = 1u << 30;
+    publish(&rig);
+    assert_true(rig.groups->is_open);
+    assert_int_equal(timers[0]->starts, 0);
+
+    automatic->window_ms = 40;
+    assert_int_equal(coalesce_window_now(&rig.site, COALESCE_WINDOW_AUTO), 40);
+    assert_int_equal(coalesce_window_now(&rig.site, 7), 7);
+    publish(&rig);
+    assert_false(rig.groups->is_open);
+    assert_int_equal(timers[0]->ms, 39);
+    /* A shorter window holds for what comes behind. */
+    automatic->window_ms = 0;
+    now += 30;
+    publish(&rig);
+    assert_false(rig.groups->is_open);
+    assert_int_equal(timers[0]->starts, 1);
+    now += 10;
+    end_window(timers[0]);
+    assert_asked(&rig, 1, 1, 0);
+    /* Two packets for two players: one has waited for 40 ms, the other for 10. */
+    assert_int_equal(rig.site.waited, 4);
+    assert_int_equal(rig.site.waited_ms, 100);
+    publish(&rig);
+    assert_true(rig.groups->is_open);
+    assert_int_equal(rig.site.waited, 4);
+    rig_close(&rig);
+}
+
+/* A player that joins is sent to at once until the load is measured with the next packet. */
+static void automatic_group_begins_open(void **state) {
+    (void)state;
+    merge_rig rig;
+    rig_open(&rig, (const uint32_t[]){COALESCE_WINDOW_AUTO, WINDOW, 0}, LIMIT);
+    assert_true(rig.players[0].merge->is_open);
+    assert_false(rig.players[1].merge->is_open);
+    rig_close(&rig);
+}
+
 static void without_memory_nobody_gathers(void **state) {
     (void)state;
     merge_rig rig;
     rig_open(&rig, (const uint32_t[]){0, 0, 0}, LIMIT);
     no_memory = true;
     rig.players[0].merge_window_ms = WINDOW;
-    coalesce_join(&rig.groups, NULL, &rig.first, &rig.players[0]);
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[0]);
     assert_null(rig.players[0].merge);
     assert_null(rig.groups);
     rig_close(&rig);
@@ -187,10 +246,9 @@ static void without_memory_nobody_gathers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_send_a_window),
-        cmocka_unit_test(windows_differ),
-        cmocka_unit_test(much_does_not_wait),
-        cmocka_unit_test(without_memory_nobody_gathers),
+        cmocka_unit_test(one_send_a_window),           cmocka_unit_test(windows_differ),
+        cmocka_unit_test(much_does_not_wait),          cmocka_unit_test(automatic_window_follows_the_load),
+        cmocka_unit_test(automatic_group_begins_open), cmocka_unit_test(without_memory_nobody_gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

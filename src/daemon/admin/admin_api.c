@@ -119,6 +119,7 @@ static void add_stream_fields(const struct snapshot_stream *stream, struct json 
     json_put_unsigned(json, "bits_per_second", stream->bits_per_second);
     json_put_unsigned(json, "subscribers", stream->players);
     json_put_unsigned(json, "merge_window_ms", stream->merge_window_ms);
+    json_put_bool(json, "merge_window_auto", stream->merge_window_auto);
     json_put_unsigned(json, "sends", stream->sends);
     json_put_unsigned(json, "frames_dropped", stream->frames_lost);
     json_put_unsigned(json, "blocks_held", stream->blocks_held);
@@ -146,6 +147,7 @@ static void add_player(const struct snapshot_player *player, struct json *json) 
     json_put_unsigned(json, "frames_sent", player->frames_sent);
     json_put_unsigned(json, "sends", player->sends);
     json_put_unsigned(json, "merge_window_ms", player->merge_window_ms);
+    json_put_bool(json, "merge_window_auto", player->merge_window_auto);
     json_put_unsigned(json, "frames_dropped", dropped);
     json_open(json, "drops", '{');
     for (size_t cause = 0; cause < DROP_CAUSES; cause++)

@@ -26,10 +26,12 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
         json_put_string(json, "protocol", listener->protocol->option.name);
         json_put_string(json, "address", address);
         json_put_optional(json, "stream", listener->stream);
-        if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
+        bool is_auto = listener->merge_window_ms == COALESCE_WINDOW_AUTO;
+        if (listener->merge_window_ms != OPTIONS_MERGE_UNSET && !is_auto)
             json_put_unsigned(json, "merge_window_ms", listener->merge_window_ms);
         else
             json_put_null(json, "merge_window_ms");
+        json_put_bool(json, "merge_window_auto", is_auto);
         json_close(json, '}');
     }
     json_close(json, ']');

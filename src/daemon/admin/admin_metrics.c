@@ -166,6 +166,33 @@ static const struct metric worker_metrics[] = {
      WORKER(pool.bytes_copied)},
 };
 
+static void write_merging(FILE *out, const struct admin_view *view) {
+    static const struct {
+        const char *name, *type, *help;
+        enum { WINDOW, LOAD, FRAMES, DELAY } what;
+    } metrics[] = {
+        {"sluice_worker_merge_window_seconds", "gauge", "Automatic merge window of a worker now.", WINDOW},
+        {"sluice_worker_load_ratio", "gauge", "Part of a core that a worker's thread uses, smoothed.", LOAD},
+        {"sluice_worker_merged_frames_total", "counter", "Frames that waited for a merge window, for each player.",
+         FRAMES},
+        {"sluice_worker_merge_delay_seconds_total", "counter", "Time that these frames waited, together.", DELAY},
+    };
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        head(out, metrics[i].name, metrics[i].type, metrics[i].help);
+        for (size_t at = 0; at < view->snapshots.count; at++) {
+            const struct snapshot *snapshot = view->snapshots.list[at];
+            if (!snapshot)
+                continue;
+            const struct coalesce_site *merging = &snapshot->merging;
+            double value = metrics[i].what == WINDOW   ? merging->automatic.window_ms / 1000.0
+                           : metrics[i].what == LOAD   ? merging->automatic.load
+                           : metrics[i].what == FRAMES ? (double)merging->waited
+                                                       : (double)merging->waited_ms / 1000;
+            fprintf(out, "%s{worker=\"%zu\"} %.15g\n", metrics[i].name, at, value);
+        }
+    }
+}
+
 static void write_workers(FILE *out, const struct admin_view *view) {
     for (size_t i = 0; i < sizeof worker_metrics / sizeof *worker_metrics; i++) {
         const struct metric *metric = &worker_metrics[i];
@@ -303,6 +330,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     uint64_t streams = sums.live + sums.waiting;
     write_sums(out, &sums);
     write_workers(out, view);
+    write_merging(out, view);
     for (size_t i = 0; i < sizeof stream_metrics / sizeof *stream_metrics; i++)
         write_stream_metric(out, view, &stream_metrics[i]);
     gauge(out, "sluice_streams_left_out", "Streams over the limit of those that are shown one by one.",

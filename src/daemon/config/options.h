@@ -43,9 +43,10 @@ struct listener_option {
     struct sockaddr_storage address;
     /* of publishers that cannot name it; empty: the protocol names it */
     char stream[STREAM_NAME + 1];
-    uint16_t merge_window_ms; /* of its players, or OPTIONS_MERGE_UNSET */
-    int fd;                   /* at the start: a socket that listens there already; 0: none */
-    bool is_managed;          /* the socket is the service manager's */
+    /* of its players: may be COALESCE_WINDOW_AUTO; or OPTIONS_MERGE_UNSET */
+    uint16_t merge_window_ms;
+    int fd;          /* at the start: a socket that listens there already; 0: none */
+    bool is_managed; /* the socket is the service manager's */
 };
 
 struct options {
@@ -79,6 +80,7 @@ struct options {
     /* players of a stream that its worker serves before others do; 0: all */
     uint64_t spread;
     struct stream_policies streams; /* what may be otherwise for some */
+    uint64_t merge_window_most;     /* of automatic ones, milliseconds; 0: they are none */
     uint64_t batch_us;
     uint64_t drain_ms;
     int backend; /* sluice_backend_choice */
@@ -98,8 +100,8 @@ static inline struct credentials options_credentials(const struct options *optio
 }
 
 /*
- * The merge window of a player, milliseconds: its stream's, or else its listener's, or else
- * everybody's. @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
+ * The merge window of a player, milliseconds or COALESCE_WINDOW_AUTO: its stream's, or else its
+ * listener's, or else everybody's. @listener_ms: OPTIONS_MERGE_UNSET where the listener has none
  */
 uint32_t options_merge_window(const struct options *options, const char *stream, uint16_t listener_ms);
 

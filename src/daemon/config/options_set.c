@@ -24,6 +24,10 @@ static bool wrong_value(const struct setting_reader *reader, const struct settin
 static bool parse_number(const struct setting *setting, const char *text, uint64_t *ret_value) {
     bool fractions = setting->kind == SETTING_SECONDS || setting->kind == SETTING_MILLISECONDS;
     char *end;
+    if (setting->word && strcmp(text, setting->word) == 0) {
+        *ret_value = setting->word_value;
+        return true;
+    }
     if (*text < '0' || *text > '9')
         return false;
     double value = fractions ? strtod(text, &end) : (double)strtoull(text, &end, 10);
@@ -163,7 +167,8 @@ static bool add_backup(const struct setting_reader *reader, const char *text) {
 }
 
 static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
-    const struct setting window = {.kind = SETTING_COUNT, .most = COALESCE_WINDOW_MOST};
+    const struct setting window = {
+        .kind = SETTING_COUNT, .most = COALESCE_WINDOW_MOST, .word = "auto", .word_value = COALESCE_WINDOW_AUTO};
     uint64_t value;
     if (!parse_number(&window, text, &value))
         return false;
@@ -178,7 +183,7 @@ static bool set_player_listener(const struct setting_reader *reader, struct list
     if (strncmp(more, merge, sizeof merge - 1) != 0)
         return wrong(reader, text, "ADDR:PORT or ADDR:PORT,merge-window=MS");
     return parse_merge_window(more + sizeof merge - 1, &listener->merge_window_ms) ||
-           wrong(reader, text, "milliseconds from 0 to 350 behind \"merge-window=\"");
+           wrong(reader, text, "auto, or milliseconds from 0 to 350, behind \"merge-window=\"");
 }
 
 static bool add_listener(const struct setting_reader *reader, const struct setting *setting, const char *text) {

@@ -6,6 +6,7 @@
 #include "daemon/config/options.h"
 #include "daemon/config/protocol.h"
 #include "daemon/config/setting_words.h"
+#include "daemon/relay/coalesce.h"
 #include "shared/json.h"
 
 /* libconfig and JSON write all but two things alike: strings, and sizes, which are bytes in
@@ -52,6 +53,8 @@ static void put_listeners(const struct text *to, const struct options *options, 
         address_format(&listener->address, address);
         if (*listener->stream)
             snprintf(text, sizeof text, "%s=%s", address, listener->stream);
+        else if (listener->merge_window_ms == COALESCE_WINDOW_AUTO)
+            snprintf(text, sizeof text, "%s,merge-window=auto", address);
         else if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
             snprintf(text, sizeof text, "%s,merge-window=%u", address, listener->merge_window_ms);
         else

@@ -54,6 +54,10 @@ const char *setting_suggest(const char *name, bool commands) {
 void setting_format_number(const struct setting *setting, double number, char text[SETTING_TEXT]) {
     static const char *const units[] = {"", "K", "M", "G"};
     unsigned unit = 0;
+    if (setting->word && number == (double)setting->word_value) {
+        snprintf(text, SETTING_TEXT, "%s", setting->word);
+        return;
+    }
     if (setting->kind == SETTING_SIZE)
         for (; unit < 3 && number > 0 && number / 1024 == (double)(uint64_t)(number / 1024); unit++)
             number /= 1024;
@@ -72,6 +76,11 @@ const char *setting_unit(const struct setting *setting) {
 static const char *expected_number(const struct setting *setting, char buffer[SETTING_TEXT]) {
     char from[SETTING_TEXT], to[SETTING_TEXT];
     const char *unit = setting_unit(setting);
+    if (setting->word) {
+        snprintf(buffer, SETTING_TEXT, "%s, or %s from %.15g to %.15g", setting->word, unit, setting->least,
+                 setting->most);
+        return buffer;
+    }
     setting_format_number(setting, setting->least, from);
     setting_format_number(setting, setting->most, to);
     if (setting->least > 0 || strncmp(unit, "a ", 2) != 0)

@@ -86,6 +86,9 @@ struct setting {
     /* STREAM=VALUE is another value for some streams; so it may have several, too */
     bool by_stream;
     double least, most; /* of numbers, as written */
+    /* of SETTING_COUNT: a word in place of a number, and the number it is stored as; or NULL */
+    const char *word;
+    uint64_t word_value;
     const char *preset; /* the default, as written; NULL: none, or one that depends on others */
     enum setting_effect effect;
     /* what a message calls a right value; NULL: as setting_expected() makes it from the rest */

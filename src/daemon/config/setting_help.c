@@ -39,7 +39,8 @@ static void format_range(const struct setting *setting, char text[SETTING_TEXT])
     } else if (setting->kind >= SETTING_SIZE && setting->kind != SETTING_FLAG) {
         setting_format_number(setting, setting->least, from);
         setting_format_number(setting, setting->most, to);
-        snprintf(text, SETTING_TEXT, "%.32s to %.32s", from, to);
+        snprintf(text, SETTING_TEXT, "%.32s%s%.32s to %.32s", setting->word ? setting->word : "",
+                 setting->word ? ", or " : "", from, to);
     }
 }
 

@@ -87,6 +87,7 @@ static void take_recording(const struct recorder *recorder, struct snapshot_stre
 static void take_stream(struct stream *stream, void *user) {
     const struct context *context = user;
     uint64_t now = worker_now(context->worker);
+    uint32_t window_ms = options_merge_window(context->worker->options, stream->name, OPTIONS_MERGE_UNSET);
     struct snapshot_stream *to = &context->snapshot->streams[context->snapshot->stream_count++];
     *to = (struct snapshot_stream){
         .id = stream->id,
@@ -103,7 +104,8 @@ static void take_stream(struct stream *stream, void *user) {
         .timestamp_jumps = stream->timeline.jumps,
         .bits_per_second = stream->bits_per_second,
         .players = stream->player_count,
-        .merge_window_ms = options_merge_window(context->worker->options, stream->name, OPTIONS_MERGE_UNSET),
+        .merge_window_ms = coalesce_window_now(&stream->registry->merging, window_ms),
+        .merge_window_auto = window_ms == COALESCE_WINDOW_AUTO,
         .sends = stream->sends,
         .blocks_held = stream->blocks_held,
         .gop_frames = stream->gop.count,
@@ -154,7 +156,8 @@ static void take_player(const struct player *player, uint64_t now, struct snapsh
         .bytes_sent = player->bytes_sent,
         .frames_sent = player->packets_sent,
         .sends = player->sends,
-        .merge_window_ms = player->merge_window_ms,
+        .merge_window_ms = coalesce_window_now(&player->stream->registry->merging, player->merge_window_ms),
+        .merge_window_auto = player->merge_window_ms == COALESCE_WINDOW_AUTO,
         .queued_bytes = player->queued_bytes,
         .queued_ms = player_queued_ms(player),
         .behind_ms = player_behind_ms(player, now),
@@ -405,6 +408,7 @@ int snapshot_take(struct worker *worker, const struct snapshot_request *request,
     sluice_pool_get_stats(worker->pool, &snapshot->pool);
     sluice_loop_get_stats(worker->loop, &snapshot->loop);
     registry_get_totals(worker->registry, &snapshot->totals);
+    snapshot->merging = worker->registry->merging;
     snapshot->lent_bytes = atomic_load(&worker->site.lent);
     snapshot->packet_bytes = registry_packet_bytes(worker->registry);
     if (worker->listeners)

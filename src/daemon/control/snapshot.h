@@ -78,7 +78,8 @@ struct snapshot_stream {
     uint64_t timestamp_jumps;
     uint64_t bits_per_second;
     uint32_t players;
-    uint32_t merge_window_ms;
+    uint32_t merge_window_ms; /* now */
+    bool merge_window_auto;   /* it follows the load */
     uint64_t sends;
     uint64_t blocks_held;
     uint64_t gop_frames, gop_bytes;
@@ -101,7 +102,8 @@ struct snapshot_player {
     bool slow; /* it is behind, and not for want of anything from the publisher */
     uint64_t age_ms;
     uint64_t bytes_sent, frames_sent, sends;
-    uint32_t merge_window_ms;
+    uint32_t merge_window_ms; /* now */
+    bool merge_window_auto;   /* it follows the load */
     uint64_t dropped[DROP_CAUSES];
     uint64_t queued_bytes;
     uint32_t queued_ms;
@@ -155,6 +157,7 @@ struct snapshot {
     uint64_t packet_bytes; /* memory besides the pool's that describes the streams' tags */
     sluice_loop_stats loop;
     struct stream_totals totals;
+    struct coalesce_site merging;
 
     /* where those of the options listen, in their order */
     char listeners[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT];

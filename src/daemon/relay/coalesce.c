@@ -6,8 +6,19 @@
  * takes whole. */
 enum { MERGE_BYTES = 128 << 10 };
 
-void coalesce_flush(struct coalesce_group *merge) {
+uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_ms) {
+    return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.window_ms : window_ms;
+}
+
+uint32_t coalesce_window_most(const struct coalesce_site *site, uint32_t window_ms) {
+    return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.most_ms : window_ms;
+}
+
+void coalesce_flush(struct coalesce_group *merge, uint64_t now) {
     sluice_timer_stop(merge->timer);
+    merge->site->waited += merge->packets * merge->member_count;
+    merge->site->waited_ms += (merge->packets * now - merge->came_ms) * merge->member_count;
+    merge->packets = merge->came_ms = 0;
     merge->bytes = 0;
     for (struct player *player = *merge->players; player; player = player->next)
         if (player->merge == merge)
@@ -15,26 +26,41 @@ void coalesce_flush(struct coalesce_group *merge) {
 }
 
 static void window_over(sluice_timer *timer, void *user) {
+    struct coalesce_group *merge = user;
     (void)timer;
-    coalesce_flush(user);
+    coalesce_flush(merge, sluice_loop_now(merge->loop));
 }
 
-void coalesce_add(struct coalesce_group *merge, uint64_t bytes) {
+void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
+    if (merge->window_ms != COALESCE_WINDOW_AUTO)
+        return;
+    auto_window_measure(&merge->site->automatic, now);
+    merge->is_open = merge->packets == 0 && merge->site->automatic.window_ms == 0;
+}
+
+void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now) {
+    if (merge->is_open)
+        return;
     /* A timer is up to a millisecond late, and the window is a promise. */
-    if (merge->bytes == 0)
-        sluice_timer_start(merge->timer, merge->window_ms - 1);
+    if (merge->packets == 0)
+        sluice_timer_start(merge->timer, coalesce_window_now(merge->site, merge->window_ms) - 1);
+    merge->packets++;
+    merge->came_ms += now;
     merge->bytes += bytes;
     if (merge->bytes >= merge->most)
-        coalesce_flush(merge);
+        coalesce_flush(merge, now);
 }
 
-static struct coalesce_group *make(sluice_loop *loop, struct player *const *players, const struct player *player) {
+static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop, struct player *const *players,
+                                   const struct player *player) {
     struct coalesce_group *merge = malloc(sizeof *merge);
     if (!merge)
         return NULL;
     /* Gathering must not make a player lose frames that it would not lose without. */
     uint64_t most = player->limit / 4 < MERGE_BYTES ? player->limit / 4 : MERGE_BYTES;
-    *merge = (struct coalesce_group){.players = players, .window_ms = player->merge_window_ms, .most = most};
+    *merge = (struct coalesce_group){
+        .players = players, .window_ms = player->merge_window_ms, .most = most, .site = site, .loop = loop};
+    merge->is_open = coalesce_window_now(site, merge->window_ms) == 0;
     if (sluice_timer_new(loop, window_over, merge, &merge->timer) < 0) {
         free(merge);
         return NULL;
@@ -42,8 +68,8 @@ static struct coalesce_group *make(sluice_loop *loop, struct player *const *play
     return merge;
 }
 
-void coalesce_join(struct coalesce_group **groups, sluice_loop *loop, struct player *const *players,
-                   struct player *player) {
+void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, sluice_loop *loop,
+                   struct player *const *players, struct player *player) {
     player->merge = NULL;
     if (player->merge_window_ms == 0)
         return;
@@ -51,7 +77,7 @@ void coalesce_join(struct coalesce_group **groups, sluice_loop *loop, struct pla
     while (merge && merge->window_ms != player->merge_window_ms)
         merge = merge->next;
     if (!merge) {
-        merge = make(loop, players, player);
+        merge = make(site, loop, players, player);
         if (!merge)
             return;
         merge->next = *groups;

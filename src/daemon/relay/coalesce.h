@@ -4,7 +4,8 @@
  *
  * Players of one stream with the same window are sent to together: they get the same packets, so
  * one timer, which starts with the first packet, serves all of them. The packets stay in the
- * players' queues; this module only counts them.
+ * players' queues; this module only counts them. The automatic window (auto_window.h) is read when
+ * the timer starts.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H
@@ -13,35 +14,57 @@
 
 #include <sluice/loop.h>
 
+#include "daemon/relay/auto_window.h"
 #include "daemon/relay/player.h"
 
-enum { COALESCE_WINDOW_MOST = 350 }; /* milliseconds */
+enum {
+    COALESCE_WINDOW_MOST = 350,   /* milliseconds */
+    COALESCE_WINDOW_AUTO = 65534, /* in place of milliseconds: as the worker's load requires */
+};
+
+/* What a worker's groups share. */
+struct coalesce_site {
+    struct auto_window automatic;
+    /* of all groups, for each player: frames that have waited, and how long */
+    uint64_t waited, waited_ms;
+};
 
 struct coalesce_group {
     struct coalesce_group *next;   /* of its stream, with another window */
     struct player *const *players; /* of the stream: also those of other windows */
     uint32_t member_count;
-    uint32_t window_ms;
+    uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
+    bool is_open;        /* the next packet is sent at once: the load requires no window */
     sluice_timer *timer; /* runs while something is gathered */
     uint64_t bytes;      /* that each member has been given since the last flush */
     uint64_t most;       /* more bytes than these do not wait */
+    struct coalesce_site *site;
+    sluice_loop *loop;
+    uint64_t packets, came_ms; /* gathered for each member, and the sum of their times */
 };
+
+/* The window that holds for a player now, and the longest that may. @window_ms: of a player */
+uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_ms);
+uint32_t coalesce_window_most(const struct coalesce_site *site, uint32_t window_ms);
 
 /*
  * Finds or makes the group for the player's window in a stream's @groups, and enters the player;
  * without a window, or without memory for it, the player stays alone and is sent to at once.
- * @players: of the stream.
+ * @players: of the stream. @site: the worker's
  */
-void coalesce_join(struct coalesce_group **groups, sluice_loop *loop, struct player *const *players,
-                   struct player *player);
+void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, sluice_loop *loop,
+                   struct player *const *players, struct player *player);
 
 /* The last one to leave frees the group. */
 void coalesce_leave(struct coalesce_group **groups, struct player *player);
 
-/* A packet of so many bytes on the wire has been queued for the members. */
-void coalesce_add(struct coalesce_group *merge, uint64_t bytes);
+/* A packet will be queued for the members: decides whether it waits. @now: loop time */
+void coalesce_begin(struct coalesce_group *merge, uint64_t now);
+
+/* It has been queued, and has so many bytes on the wire. */
+void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now);
 
 /* What is gathered is due now. */
-void coalesce_flush(struct coalesce_group *merge);
+void coalesce_flush(struct coalesce_group *merge, uint64_t now);
 
 #endif

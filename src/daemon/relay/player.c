@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/relay/coalesce.h"
 #include "daemon/relay/stream.h"
 
 enum {
@@ -62,7 +63,7 @@ static bool enqueue(struct player *player, struct packet *packet) {
     player->queued_bytes += packet->size;
     if (place >= 0)
         player->told[place] = packet->version;
-    if (!player->merge)
+    if (!player->merge || player->merge->is_open)
         player_flush(player);
     return true;
 }

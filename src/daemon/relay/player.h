@@ -45,7 +45,8 @@ struct player {
     sluice_conn *conn;
     const char *protocol; /* as logs and the API name it */
     void *user;
-    uint32_t merge_window_ms;     /* for which packets are gathered; 0: they leave at once */
+    /* for which packets are gathered; 0: they leave at once; or COALESCE_WINDOW_AUTO */
+    uint32_t merge_window_ms;
     struct coalesce_group *merge; /* players that are sent to together; or NULL */
 
     /*

@@ -80,8 +80,17 @@ static bool is_pressed(const struct stream *stream) {
 }
 
 static void flush_merges(struct stream *stream) {
+    uint64_t now = sluice_loop_now(stream->registry->loop);
     for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
-        coalesce_flush(merge);
+        coalesce_flush(merge, now);
+}
+
+static void begin_merges(const struct stream *stream) {
+    if (!stream->merges)
+        return;
+    uint64_t now = sluice_loop_now(stream->registry->loop);
+    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
+        coalesce_begin(merge, now);
 }
 
 /* Counts a packet that has been queued for all players. What is gathered is memory: none is to be
@@ -89,9 +98,13 @@ static void flush_merges(struct stream *stream) {
 static void gather(struct stream *stream, const struct packet *packet) {
     if (!stream->merges)
         return;
-    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
-        coalesce_add(merge, wire_flv_chunked.size(packet));
-    if (is_pressed(stream))
+    uint64_t now = sluice_loop_now(stream->registry->loop);
+    bool is_gathering = false;
+    for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next) {
+        coalesce_add(merge, wire_flv_chunked.size(packet), now);
+        is_gathering |= merge->packets > 0;
+    }
+    if (is_gathering && is_pressed(stream))
         flush_merges(stream);
 }
 
@@ -101,6 +114,7 @@ static __attribute__((noinline)) void push(struct stream *stream, struct packet 
     if (stream->alone_players > 0)
         make_alone(stream, packet);
     bool has_video = stream->seen & SLUICE_FLV_HAS_VIDEO;
+    begin_merges(stream);
     for (struct player *player = stream->players; player; player = player->next)
         player_push(player, packet, &stream->headers, has_video);
     gather(stream, packet);
@@ -163,13 +177,18 @@ void player_list_init(struct stream *stream) {
 
 /* Players */
 
+static void join_merge(struct stream *stream, struct player *player) {
+    struct registry *registry = stream->registry;
+    coalesce_join(&stream->merges, &registry->merging, registry->loop, &stream->players, player);
+}
+
 static void insert_player(struct stream *stream, struct player *player) {
     player->stream = stream;
     player->id = object_id_new();
     player->since = sluice_loop_now(stream->registry->loop);
     stream->registry->gone.players++;
     set_limits(player);
-    coalesce_join(&stream->merges, stream->registry->loop, &stream->players, player);
+    join_merge(stream, player);
     player->prev = NULL;
     player->next = stream->players;
     if (stream->players)
@@ -241,5 +260,5 @@ void stream_set_merge_window(struct stream *stream, struct player *player, uint3
     player_flush(player);
     coalesce_leave(&stream->merges, player);
     player->merge_window_ms = window_ms;
-    coalesce_join(&stream->merges, stream->registry->loop, &stream->players, player);
+    join_merge(stream, player);
 }

@@ -69,6 +69,7 @@ static void set_policy(struct stream *stream, void *user) {
 /* What is cached or queued beyond them is not dropped at once, but with what comes next. */
 void registry_set_limits(struct registry *registry, const struct stream_limits *limits) {
     registry->limits = *limits;
+    auto_window_limit(&registry->merging.automatic, limits->merge_window_most);
     registry_each(registry, set_policy, &registry->limits);
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/relay/slow_player.h"
 
 #include "daemon/base/log.h"
+#include "daemon/relay/coalesce.h"
 #include "daemon/relay/stream.h"
 
 uint64_t slow_player_stalled_ms(const struct player *player, uint64_t now) {
@@ -9,8 +10,8 @@ uint64_t slow_player_stalled_ms(const struct player *player, uint64_t now) {
 
 /* A player that waits for a stream's first key frame drops, too, but is not behind. */
 bool slow_player_is(const struct player *player, uint64_t now) {
-    return slow_player_stalled_ms(player, now) >= SLOW_MS ||
-           player_behind_ms(player, now) >= SLOW_MS + player->merge_window_ms ||
+    uint32_t window_ms = coalesce_window_most(&player->stream->registry->merging, player->merge_window_ms);
+    return slow_player_stalled_ms(player, now) >= SLOW_MS || player_behind_ms(player, now) >= SLOW_MS + window_ms ||
            (player->state == PLAYER_BEHIND && player->opened);
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/access/ban.h"
 #include "daemon/base/address.h"
 #include "daemon/base/stream_name.h"
+#include "daemon/relay/coalesce.h"
 #include "daemon/relay/frame_minute.h"
 #include "daemon/relay/gop.h"
 #include "daemon/relay/publish_lock.h"
@@ -44,6 +45,7 @@ struct stream_limits {
     const struct stream_policies *policies;
     /* for publishers that have gone, whatever the policies say */
     bool keeps_none;
+    uint32_t merge_window_most; /* of automatic ones, milliseconds; 0: they are none */
 };
 
 /* What has gone through all streams ever. Only goes up. */
@@ -81,7 +83,8 @@ struct registry {
     uint32_t count;
     struct bans bans;           /* of publishers that may not publish for a while */
     struct publish_locks locks; /* publishers that wait for the name of one of the streams */
-    struct stream_totals gone;  /* of publishers and players that are no more */
+    struct coalesce_site merging;
+    struct stream_totals gone; /* of publishers and players that are no more */
     bool (*make_room)(struct registry *registry, enum reclaim_for what); /* reclaim() */
     /* see registry_on_wanted() */
     void (*wanted)(struct stream *stream, void *user);

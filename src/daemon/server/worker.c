@@ -183,6 +183,7 @@ static void tick(sluice_timer *timer, void *user) {
         registry_tick(worker->registry, now - worker->ticked_at);
         worker->ticked_at = now;
     }
+    auto_window_measure(&worker->registry->merging.automatic, now);
     publish_locks_decide(&worker->registry->locks);
     components_tick(&worker->components, now);
     auth_log_tick(&worker->auth_log, now);
@@ -213,7 +214,11 @@ static void set_window(struct stream *stream, void *user) {
 
 static struct stream_limits limits_of(struct server *server, const struct options *options) {
     return (struct stream_limits){
-        .most_streams = options->max_streams, .streams = server_stream_count(server), .policies = &options->streams};
+        .most_streams = options->max_streams,
+        .streams = server_stream_count(server),
+        .policies = &options->streams,
+        .merge_window_most = (uint32_t)options->merge_window_most,
+    };
 }
 
 void worker_set_options(struct worker *worker, const struct options *options) {

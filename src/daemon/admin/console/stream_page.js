@@ -59,7 +59,8 @@ function listTracks(stream) {
 function delay(stream) {
   if (!stream.players.length) return "no players";
   const most = Math.max(...stream.players.map((player) => player.queued_ms));
-  return "at most " + (most < 1000 ? most + " ms" : seconds(most)) + " queued" + (stream.merge_window_ms ? ", window " + stream.merge_window_ms + " ms" : "");
+  return "at most " + (most < 1000 ? most + " ms" : seconds(most)) + " queued" +
+    (stream.merge_window_ms ? ", window " + stream.merge_window_ms + " ms" + (stream.merge_window_auto ? " (automatic)" : "") : "");
 }
 
 function facts(stream) {
