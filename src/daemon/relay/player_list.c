@@ -79,7 +79,10 @@ static bool is_pressed(const struct stream *stream) {
     return pool.held > pool.max / 2;
 }
 
+/* A stream that ends behind its loop has no players, and no groups. */
 static void flush_merges(struct stream *stream) {
+    if (!stream->merges)
+        return;
     uint64_t now = sluice_loop_now(stream->registry->loop);
     for (struct coalesce_group *merge = stream->merges; merge; merge = merge->next)
         coalesce_flush(merge, now);

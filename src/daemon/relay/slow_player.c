@@ -10,7 +10,8 @@ uint64_t slow_player_stalled_ms(const struct player *player, uint64_t now) {
 
 /* A player that waits for a stream's first key frame drops, too, but is not behind. */
 bool slow_player_is(const struct player *player, uint64_t now) {
-    uint32_t window_ms = coalesce_window_most(&player->stream->registry->merging, player->merge_window_ms);
+    const struct coalesce_group *merge = player->merge;
+    uint32_t window_ms = merge ? coalesce_window_most(merge->site, player->merge_window_ms) : 0;
     return slow_player_stalled_ms(player, now) >= SLOW_MS || player_behind_ms(player, now) >= SLOW_MS + window_ms ||
            (player->state == PLAYER_BEHIND && player->opened);
 }
