@@ -212,26 +212,28 @@ static int run_kick(const struct command_line *line) {
     static const struct {
         const char *word, *folder;
     } kinds[] = {{"player", "players"}, {"publisher", "publishers"}, {"stream", "streams"}};
-    char ban[64] = "", *query = NULL, *to = line->to ? encode(line->to) : NULL;
+    char ban[64] = "", *query = NULL;
+    const char *folder = NULL;
     int status = EXIT_NO_SERVER;
-    bool is_known = false;
     if (line->word_count != 3)
         return wrong("kick: expected \"player ID\", \"publisher ID\" or \"stream NAME\"");
     if (line->ban && (strlen(line->ban) > 10 || strspn(line->ban, "0123456789") != strlen(line->ban)))
         return wrong("--ban: expected seconds, got \"%s\"", line->ban);
     if (line->ban)
         snprintf(ban, sizeof ban, "?ban=%s", line->ban);
-    if ((line->to && !to) || asprintf(&query, "%s%s%s", ban, !to ? "" : *ban ? "&to=" : "?to=", to ? to : "") < 0)
-        query = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(line->words[1], kinds[i].word) == 0) {
-            is_known = true;
-            if (query)
-                status = run_named(line, "DELETE", kinds[i].folder, line->words[2], query);
-        }
+        if (strcmp(line->words[1], kinds[i].word) == 0)
+            folder = kinds[i].folder;
+    if (!folder)
+        return wrong("kick: expected player, publisher or stream, got \"%s\"", line->words[1]);
+    if (!line->to)
+        return run_named(line, "DELETE", folder, line->words[2], ban);
+    char *to = encode(line->to);
+    if (to && asprintf(&query, "%s%cto=%s", ban, *ban ? '&' : '?', to) >= 0)
+        status = run_named(line, "DELETE", folder, line->words[2], query);
     free(query);
     free(to);
-    return is_known ? status : wrong("kick: expected player, publisher or stream, got \"%s\"", line->words[1]);
+    return status;
 }
 
 static int run_record(const struct command_line *line) {

@@ -8,7 +8,6 @@
 #include "daemon/config/options.h"
 #include "daemon/config/protocol.h"
 #include "daemon/config/setting_words.h"
-#include "daemon/relay/coalesce.h"
 
 static const uint64_t KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024;
 
@@ -166,11 +165,11 @@ static bool add_backup(const struct setting_reader *reader, const char *text) {
     return !error || config_errors_add(reader->errors, "%s: %s, got \"%s\"", reader->where, error, text);
 }
 
+/* A listener's is what the setting of that name takes. */
 static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
-    const struct setting window = {
-        .kind = SETTING_COUNT, .most = COALESCE_WINDOW_MOST, .word = "auto", .word_value = COALESCE_WINDOW_AUTO};
+    static const char name[] = "merge-window";
     uint64_t value;
-    if (!parse_number(&window, text, &value))
+    if (!parse_number(setting_find(name, sizeof name - 1, false), text, &value))
         return false;
     *ret_window_ms = (uint16_t)value;
     return true;

@@ -46,10 +46,14 @@ static void write_capabilities(struct rtmp_command *command) {
                         RTMP_CAN_RECONNECT | RTMP_CAN_MULTITRACK | RTMP_CAN_MODEX | RTMP_CAN_NANOSECONDS);
 }
 
-static void write_status(struct rtmp_command *command, const char *level, const char *code, const char *description) {
+/* @url: of a request to connect again; or NULL */
+static void write_status(struct rtmp_command *command, const char *level, const char *code, const char *url,
+                         const char *description) {
     sluice_amf_write_object(&command->values);
     rtmp_command_text(command, "level", level);
     rtmp_command_text(command, "code", code);
+    if (url)
+        rtmp_command_text(command, "tcUrl", url);
     if (description)
         rtmp_command_text(command, "description", description);
     sluice_amf_write_object_end(&command->values);
@@ -91,7 +95,7 @@ void rtmp_answer_error(struct rtmp_session *session, double transaction, const c
     struct rtmp_command command;
     rtmp_command_begin(&command, "_error", transaction);
     sluice_amf_write_null(&command.values);
-    write_status(&command, "error", code, description);
+    write_status(&command, "error", code, NULL, description);
     queue(session, &command, 0);
 }
 
@@ -100,7 +104,7 @@ void rtmp_answer_status(struct rtmp_session *session, uint32_t stream, const cha
     struct rtmp_command command;
     rtmp_command_begin(&command, "onStatus", 0);
     sluice_amf_write_null(&command.values);
-    write_status(&command, level, code, description);
+    write_status(&command, level, code, NULL, description);
     queue(session, &command, stream);
 }
 
@@ -108,7 +112,7 @@ void rtmp_answer_notice(struct rtmp_session *session, const char *name, const ch
     struct rtmp_command command;
     rtmp_command_begin(&command, name, 0);
     sluice_amf_write_null(&command.values);
-    write_status(&command, "status", code, description);
+    write_status(&command, "status", code, NULL, description);
     queue(session, &command, 0);
 }
 
@@ -121,13 +125,8 @@ bool rtmp_answer_reconnect(struct rtmp_session *session, const char *url) {
     session->told_to_reconnect = true;
     rtmp_command_begin(&command, "onStatus", 0);
     sluice_amf_write_null(&command.values);
-    sluice_amf_write_object(&command.values);
-    rtmp_command_text(&command, "level", "status");
-    rtmp_command_text(&command, "code", "NetConnection.Connect.ReconnectRequest");
-    if (url)
-        rtmp_command_text(&command, "tcUrl", url);
-    rtmp_command_text(&command, "description", url ? "another server takes over" : "the server restarts");
-    sluice_amf_write_object_end(&command.values);
+    write_status(&command, "status", "NetConnection.Connect.ReconnectRequest", url,
+                 url ? "another server takes over" : "the server restarts");
     queue(session, &command, 0);
     return true;
 }
