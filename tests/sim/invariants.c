@@ -75,7 +75,7 @@ static bool fits_state(const uring *u, const sluice_io *io) {
     bool has_target = target_pending(io);
     switch (io->receiving) {
     case IO_RECV_OFF:
-        return io->cancelled || (!io->wants_receive && !has_target && is_in_none(io));
+        return !io->aim && (io->cancelled || (!io->wants_receive && !has_target && is_in_none(io)));
     case IO_RECV_WAITING:
         return (io->wants_receive || has_target) && is_in(&u->rings[io->group].waiting, io);
     case IO_RECV_MULTI:

@@ -503,6 +503,58 @@ static void silent_connections_give_back_blocks_that_are_consumed_late(void **st
     talk_in_turn(true);
 }
 
+/*
+ * A connection that receives no more, because its peer has ended or because it is paused, keeps no
+ * block for what may come: others that wait would never get it.
+ */
+static void receive_no_more(bool ends) {
+    loop_rig rig;
+    receiver r = {.seed = 7, .leaves = true};
+    hoard h = {0};
+    loop_rig_open(&rig, &small_pool, &small_stock, GUARD);
+    hoard_take(&h, rig.pool, HOARD);
+    int peer = receiver_open(&r, &rig);
+    /* The second piece goes into the block of the first: blocks are short. */
+    for (unsigned i = 0; i < 2; i++) {
+        pattern_write(peer, r.seed, 10 * i, 10);
+        turn_until_buffered(rig.loop, r.conn, 10 * (i + 1));
+    }
+    if (ends) {
+        assert_int_equal(shutdown(peer, SHUT_WR), 0);
+        turn_until(rig.loop, &r.told_end);
+    } else {
+        sluice_conn_pause(r.conn);
+    }
+    turn_through(rig.loop, 3);
+    assert_int_equal(stats_of(&rig).aimed > 0, 1);
+    assert_true(pattern_consume(sluice_conn_chain(r.conn), 20, r.seed, &r.place));
+    turn_through(rig.loop, 2);
+    hoard_release(&h);
+    sluice_pool_stats stats = {.size = sizeof stats};
+    sluice_pool_get_stats(rig.pool, &stats);
+    assert_int_equal(stats.held, 0);
+    if (!ends) {
+        r.leaves = false;
+        sluice_conn_resume(r.conn);
+        pattern_write(peer, r.seed, 20, 10);
+        while (r.place < 30)
+            turn(rig.loop);
+        assert_false(r.differs);
+    }
+    close(peer);
+    loop_rig_close(&rig);
+}
+
+static void an_ended_stream_keeps_no_block(void **state) {
+    (void)state;
+    receive_no_more(true);
+}
+
+static void a_paused_stream_keeps_no_block(void **state) {
+    (void)state;
+    receive_no_more(false);
+}
+
 /* Frames. */
 
 enum { FRAME_PREFIX = 4, PREFIX_SHIFT = 24 };
@@ -1071,6 +1123,8 @@ int main(void) {
         cmocka_unit_test(a_slice_does_not_grow_with_its_block),
         cmocka_unit_test(silent_connections_keep_no_blocks),
         cmocka_unit_test(silent_connections_give_back_blocks_that_are_consumed_late),
+        cmocka_unit_test(an_ended_stream_keeps_no_block),
+        cmocka_unit_test(a_paused_stream_keeps_no_block),
         cmocka_unit_test(partial_frames_in_small_pieces_do_not_deadlock),
         cmocka_unit_test(half_the_pool_takes_half_the_frame),
         cmocka_unit_test(the_largest_gives_way_when_all_wait_for_ever),

@@ -80,8 +80,11 @@ static bool has_block(epoll *e, const block_class *class) {
 /* Blocks only when it is this io's turn to have some: those who wait come first. */
 static void find_room(epoll *e, sluice_io *io, bool in_turn, bool pressed, block_burst *ret_burst) {
     const block_class *class = class_of(e, io);
+    if (aim_is_wanted(io, pressed))
+        aim_take(io);
     if (!aim_is_wanted(io, pressed) || aim_is_spare(io))
-        epoll_drop_aim(e, io);
+        aim_drop(io);
+    queue_aim(e, io);
     burst_find_room(io, in_turn && has_block(e, class) ? burst_blocks(io, class->most_burst, pressed) : 0, ret_burst);
 }
 
@@ -108,6 +111,12 @@ static void wait_for_block(epoll *e, sluice_io *io) {
     io_queue_push(&class_of(e, io)->waiting, io);
 }
 
+/* It keeps no tail block from the others: no receive follows. */
+static void end(epoll *e, sluice_io *io, int error) {
+    epoll_drop_aim(e, io);
+    target_tell_ended(io, error);
+}
+
 /* The descriptor is reported again when there is more. */
 static bool is_passing(ssize_t result) {
     return result > 0 || result == -EAGAIN || result == -EINTR;
@@ -124,7 +133,7 @@ static void receive(epoll *e, sluice_io *io, bool in_turn) {
     ssize_t result = burst_read(io, &burst);
     int error = take_bytes(e, io, &burst, pressed, result > 0 ? (size_t)result : 0);
     if (error || !is_passing(result))
-        target_tell_ended(io, error ? error : (int)result);
+        end(e, io, error ? error : (int)result);
     else if (result > 0)
         io->events->received(io);
 }
@@ -135,7 +144,7 @@ static void receive_target(epoll *e, sluice_io *io) {
     ssize_t n = recv(io->fd, io->target.memory, room, MSG_DONTWAIT);
     ssize_t result = n < 0 ? -errno : n;
     if (!is_passing(result)) {
-        target_tell_ended(io, (int)result);
+        end(e, io, (int)result);
         return;
     }
     if (result <= 0)
@@ -164,7 +173,7 @@ static uint32_t serve_waiting(epoll *e, block_class *class) {
         /* The interest may have been withdrawn meanwhile. */
         int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
         if (error)
-            target_tell_ended(io, error);
+            end(e, io, error);
         else
             receive(e, io, true);
         if (io->receiving == IO_RECV_WAITING)
@@ -212,6 +221,7 @@ void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
 
 void epoll_receive_stop(epoll *e, sluice_io *io) {
     io->wants_receive = false;
+    epoll_drop_aim(e, io);
     epoll_receive_leave_queue(e, io);
 }
 

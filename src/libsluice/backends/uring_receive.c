@@ -557,6 +557,7 @@ static void stop(uring *u, sluice_io *io) {
     case IO_RECV_WAITING:
         io->wanting = false;
         leave_waiting(ring_of(u, io), io);
+        aim_drop(io);
         io->receiving = IO_RECV_OFF;
         break;
     case IO_RECV_MULTI:
@@ -747,13 +748,19 @@ void uring_receive_completed(uring *u, sluice_io *io, int result, uint32_t flags
         poll_completed(u, io, result, flags);
     else
         blocks_completed(u, io, result, flags);
+    /* One that has ended or is paused keeps no tail block from those that wait for one. */
+    if (io->receiving == IO_RECV_OFF)
+        aim_drop(io);
 }
 
 void uring_receive_resume(uring *u, sluice_io *io) {
     io->wants_receive = true;
     /* While a cancel is on its way, the last completion of what it cancels does this. */
-    if (io->receiving == IO_RECV_OFF)
-        wait_for_arming(u, io, false);
+    if (io->receiving != IO_RECV_OFF)
+        return;
+    if (aim_is_wanted(io, pool_is_pressed(io->chain.pool)))
+        aim_take(io);
+    wait_for_arming(u, io, false);
 }
 
 void uring_receive_stop(uring *u, sluice_io *io) {
