@@ -43,6 +43,7 @@ struct rtmp_client {
     uint32_t chunk_size;              /* announced to the server */
     uint32_t window;                  /* announced likewise; 0: none */
     uint32_t stream;                  /* the server's number of the message stream */
+    unsigned capabilities;            /* of the server: RTMP_CAN_... */
     int error;                        /* in RTMP_CLIENT_ENDED */
     char reason[RTMP_CLIENT_REASON];
 
@@ -120,7 +121,7 @@ static int send_simple(struct rtmp_client *client, const char *name, int transac
 
 /* Enhanced RTMP: what it can pass on, whatever its codec. It decodes nothing itself. */
 static void write_capabilities(struct rtmp_command *command) {
-    enum { MULTITRACK = 2, MODIFIERS = 4, NANOSECONDS = 8, FORWARDS = 4 };
+    enum { CAN_FORWARD = 4 };
     static const char *const codecs[] = {"*",    "avc1", "hvc1", "av01", "vp09", "vp08",
                                          "mp4a", "Opus", "fLaC", "ac-3", "ec-3", ".mp3"};
     static const char *const maps[] = {"videoFourCcInfoMap", "audioFourCcInfoMap"};
@@ -132,10 +133,10 @@ static void write_capabilities(struct rtmp_command *command) {
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         sluice_amf_write_name(&command->values, maps[i]);
         sluice_amf_write_object(&command->values);
-        rtmp_command_number(command, "*", FORWARDS);
+        rtmp_command_number(command, "*", CAN_FORWARD);
         sluice_amf_write_object_end(&command->values);
     }
-    rtmp_command_number(command, "capsEx", MULTITRACK | MODIFIERS | NANOSECONDS);
+    rtmp_command_number(command, "capsEx", RTMP_CAN_MULTITRACK | RTMP_CAN_MODEX | RTMP_CAN_NANOSECONDS);
 }
 
 static void write_with_login(struct rtmp_client *client, struct rtmp_command *command, const char *name,
@@ -200,9 +201,26 @@ static void write_name(const struct rtmp_client *client, char name[RTMP_URL_NAME
     snprintf(name, RTMP_URL_NAME + 1, "%.*s", (int)strcspn(client->url.name, "?"), client->url.name);
 }
 
-static int on_connected(struct rtmp_client *client) {
+/* Of the properties or, from some servers, of the information behind them. What cannot be read
+ * announces nothing. */
+static void take_capabilities(struct rtmp_client *client, const sluice_rtmp_command *command) {
+    sluice_amf_reader values = command->values;
+    sluice_amf_value value;
+    client->capabilities = 0;
+    while (sluice_amf_next(&values, &value) == 1) {
+        if (value.type != SLUICE_AMF_OBJECT && value.type != SLUICE_AMF_ECMA_ARRAY)
+            continue;
+        const sluice_amf_reader members = values;
+        if (sluice_amf_skip(&values) < 0)
+            break;
+        client->capabilities |= rtmp_read_capabilities(&members);
+    }
+}
+
+static int on_connected(struct rtmp_client *client, const sluice_rtmp_command *command) {
     char name[RTMP_URL_NAME + 1];
     int error = 0;
+    take_capabilities(client, command);
     write_name(client, name);
     if (client->mode == RTMP_CLIENT_PUBLISH) {
         error = send_simple(client, "releaseStream", RELEASE, 0, name, NULL);
@@ -348,7 +366,7 @@ static int on_command(struct rtmp_client *client, const sluice_rtmp_message *mes
     if (!sluice_amf_equals(&command.name, "_result"))
         return 0;
     if (command.transaction == CONNECT && client->state == RTMP_CLIENT_CONNECTING)
-        return on_connected(client);
+        return on_connected(client, &command);
     if (command.transaction == CREATE && client->state == RTMP_CLIENT_CREATING)
         return on_created(client, &command);
     return 0;
@@ -668,6 +686,10 @@ enum rtmp_client_state rtmp_client_get_state(const struct rtmp_client *client) {
 
 uint32_t rtmp_client_stream(const struct rtmp_client *client) {
     return client->stream;
+}
+
+unsigned rtmp_client_capabilities(const struct rtmp_client *client) {
+    return client->capabilities;
 }
 
 const char *rtmp_client_step(const struct rtmp_client *client) {

@@ -132,6 +132,10 @@ enum rtmp_client_state rtmp_client_get_state(const struct rtmp_client *client);
 /* The message stream that the server has given it; 0 before. */
 uint32_t rtmp_client_stream(const struct rtmp_client *client);
 
+/* What the server has announced in its answer to connect: RTMP_CAN_..., RTMP_IS_ENHANCED of
+ * rtmp_peer.h; 0 before. */
+unsigned rtmp_client_capabilities(const struct rtmp_client *client);
+
 /* The step that it waits for: "handshake", "connect", "createStream", "publish", "play"; static. */
 const char *rtmp_client_step(const struct rtmp_client *client);
 

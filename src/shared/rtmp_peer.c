@@ -8,6 +8,23 @@
 
 #include "shared/writer_text.h"
 
+static bool find(const sluice_amf_reader *members, const char *name, sluice_amf_value *ret_value) {
+    sluice_amf_reader reader = *members;
+    return sluice_amf_find(&reader, name, ret_value) > 0;
+}
+
+unsigned rtmp_read_capabilities(const sluice_amf_reader *members) {
+    static const char *const lists[] = {"fourCcList", "videoFourCcInfoMap", "audioFourCcInfoMap"};
+    unsigned capabilities = 0;
+    sluice_amf_value value;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        capabilities |= find(members, lists[i], &value) ? RTMP_IS_ENHANCED : 0;
+    if (find(members, "capsEx", &value) && value.type == SLUICE_AMF_NUMBER && value.number >= 0 &&
+        value.number <= UINT32_MAX)
+        capabilities |= ((unsigned)value.number & (RTMP_IS_ENHANCED - 1)) | RTMP_IS_ENHANCED;
+    return capabilities;
+}
+
 int rtmp_hmac(const void *key, size_t key_size, const struct iovec *pieces, size_t count,
               uint8_t ret_digest[SLUICE_RTMP_DIGEST_SIZE], void *user) {
     char name[] = "SHA256";

@@ -21,6 +21,19 @@ enum {
     RTMP_STREAM_CHANNEL = 5,  /* chunk stream of commands and data about a message stream */
 };
 
+/* Of "capsEx" in Enhanced RTMP, and what follows from it. */
+enum {
+    RTMP_CAN_RECONNECT = 1,
+    RTMP_CAN_MULTITRACK = 2,
+    RTMP_CAN_MODEX = 4,
+    RTMP_CAN_NANOSECONDS = 8,
+    RTMP_IS_ENHANCED = 16, /* not on the wire: the peer has announced something */
+};
+
+/* What a peer announces in the object of connect, or of its result: RTMP_CAN_..., RTMP_IS_ENHANCED.
+ * @members: those of the object, which can be read whole; it is not advanced */
+unsigned rtmp_read_capabilities(const sluice_amf_reader *members);
+
 /* An HMAC-SHA-256 by OpenSSL: a sluice_rtmp_hmac_fn. 0, -EIO (OpenSSL refuses) */
 int rtmp_hmac(const void *key, size_t key_size, const struct iovec *pieces, size_t count,
               uint8_t ret_digest[SLUICE_RTMP_DIGEST_SIZE], void *user);

@@ -23,6 +23,22 @@ def _head(kind, frame, packet, form, codec=b""):
     return bytes([first, form << 4 | packet]) + codec
 
 
+def alone(tag, without_time=False):
+    """The same as a tag with a FourCC, without a track. @without_time: for a frame at its time, CodedFramesX"""
+    frame, packet, data = parts(tag)
+    if tag.type == flv.AUDIO:
+        return flv.Tag(tag.type, tag.timestamp, bytes([0x90 | packet]) + CODECS[tag.type] + data)
+    if without_time:
+        packet, data = CODED_FRAMES_X, data[3:]
+    return flv.Tag(tag.type, tag.timestamp, bytes([0x80 | frame << 4 | packet]) + CODECS[tag.type] + data)
+
+
+def modified(tag):
+    """A tag of alone() of video with nanoseconds, by ModEx."""
+    first = tag.payload[0]
+    return tag._replace(payload=bytes([first & 0xF0 | 7, 2, 0, 1, 2, first & 0x0F]) + tag.payload[1:])
+
+
 def wrap(tag, number):
     """The same as a tag that names its track."""
     frame, packet, data = parts(tag)

@@ -135,6 +135,28 @@ class FormsTest(unittest.TestCase):
                 daemon.blocks_settled()
                 self.assertEqual(daemon.complaints(), [])
 
+    def test_one_track_with_a_fourcc(self):
+        """Frames of Enhanced FLV without tracks: in the form of old for players that ask for the default, of which each has a
+        composition time there; with ModEx in front, too."""
+        frames = [flv.video_frame(40 * number, number == 0, number, 500) for number in range(4)]
+        moved = frames[3]._replace(payload=frames[3].payload[:2] + b"\0\0\x50" + frames[3].payload[5:])
+        plain = [flv.VIDEO_HEADER, flv.AUDIO_HEADER, *frames[:3], moved, flv.audio_frame(120, 3, 60)]
+        sent = [multitrack.alone(tag) for tag in plain]
+        # Without a composition time.
+        sent[3] = multitrack.alone(plain[3], without_time=True)
+        # With one, behind a modifier.
+        sent[4] = multitrack.modified(sent[4])
+        with Daemon() as daemon, Player(daemon, NAME) as whole, Path(daemon, NAME + ".flv?tracks=default") as player:
+            daemon.wait_player(NAME, 2)
+            with Publisher(daemon, NAME, "http") as publisher:
+                publisher.send(pack(sent))
+                for one in (whole, player):
+                    one.wait(lambda one: one.frames and one.frames[-1].type == flv.AUDIO, "the last frame")
+                harness.check_same(whole.tags, sent)
+                harness.check_same(player.tags, plain)
+                self.assertEqual(publisher.finish(), 200)
+            daemon.blocks_settled()
+
     def test_the_lowest_track_is_the_default_where_there_is_no_track_0(self):
         groups = hand_made(25, video=(7, 3), audio=(9, 200))
         for form in ("many", "many codecs", "one each"):

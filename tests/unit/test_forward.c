@@ -24,6 +24,7 @@ static void options_are_read(void **state) {
         {"live/*=rtmp://HOST/APP/KEY", "live/*", "HOST", "rtmp://HOST:1935", "rtmp://HOST/APP/KEY", "", "", 1935},
         {"live/*=rtsp://h/*", "live/*", "h", "rtsp://h:554", "rtsp://h/*", "", "", 554},
         {"x*=http://us*er@h/", "x*", "h", "http://h:80", "http://h/", "us*er", "", 80},
+        {"x=http://h/?tracks=default", "x", "h", "http://h:80", "http://h/?tracks=default", "", "", 80},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct forward_options *options = NULL;
@@ -31,6 +32,7 @@ static void options_are_read(void **state) {
         const struct forward_option *option = &options->list[0];
         assert_int_equal(options->count, 1);
         assert_string_equal(option->pattern, good[i].pattern);
+        assert_int_equal(option->tracks, FORWARD_TRACKS_KNOWN);
         assert_string_equal(option->target.host, good[i].host);
         assert_string_equal(option->target.place, good[i].place);
         assert_string_equal(option->target.url, good[i].url);
@@ -40,6 +42,29 @@ static void options_are_read(void **state) {
         assert_int_equal(option->has_user, *good[i].user != '\0');
         forward_options_free(options);
     }
+}
+
+static void tracks_are_chosen(void **state) {
+    static const struct {
+        const char *text;
+        enum forward_tracks tracks;
+    } cases[] = {
+        {"live/*=http://h/p?q=*", FORWARD_TRACKS_KNOWN},
+        {"live/*?tracks=all=http://h/p?q=*", FORWARD_TRACKS_ALL},
+        {"live/*?tracks=default=http://h/p?q=*", FORWARD_TRACKS_DEFAULT},
+    };
+    struct forward_options *options = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_null(forward_options_add(&options, cases[i].text));
+        const struct forward_option *option = &options->list[i];
+        assert_string_equal(option->pattern, "live/*");
+        assert_int_equal(option->tracks, cases[i].tracks);
+        assert_string_equal(option->target.url, "http://h/p?q=*");
+        for (size_t k = 0; k < i; k++)
+            assert_false(forward_option_equal(option, &options->list[k]));
+    }
+    forward_options_free(options);
 }
 
 static void wrong_ones_are_refused(void **state) {
@@ -65,6 +90,13 @@ static void wrong_ones_are_refused(void **state) {
         "*=rtmp://h/geheim",
         "*=rtmp://h/*",
         "live/x=rtmps://h/app/geheim",
+        "live/x?tracks=http://h/geheim",
+        "live/x?tracks=Default=http://h/geheim",
+        "live/x?tracks=defaults=http://h/geheim",
+        "live/x?x=1&tracks=all=http://h/geheim",
+        "live/x?=http://h/geheim",
+        "live/x?tracks=all",
+        "live/x?tracks=all=",
     };
     struct forward_options *options = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -141,9 +173,9 @@ static void a_url_is_bounded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_are_read), cmocka_unit_test(wrong_ones_are_refused),
-        cmocka_unit_test(they_are_bounded), cmocka_unit_test(stars_become_names),
-        cmocka_unit_test(a_url_is_bounded),
+        cmocka_unit_test(options_are_read),       cmocka_unit_test(tracks_are_chosen),
+        cmocka_unit_test(wrong_ones_are_refused), cmocka_unit_test(they_are_bounded),
+        cmocka_unit_test(stars_become_names),     cmocka_unit_test(a_url_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

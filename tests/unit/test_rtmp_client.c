@@ -597,6 +597,67 @@ static void each_step_has_its_time(void **state) {
     close_client(d);
 }
 
+/* @first: in the properties, else in the information behind them */
+static void reply_capabilities(struct dialogue *d, bool first, double capabilities, bool lists) {
+    struct rtmp_command command;
+    rtmp_command_begin(&command, "_result", d->transaction);
+    if (!first)
+        sluice_amf_write_null(&command.values);
+    sluice_amf_write_object(&command.values);
+    rtmp_command_text(&command, "fmsVer", "FMS/3,5,7,7009");
+    if (lists) {
+        sluice_amf_write_name(&command.values, "videoFourCcInfoMap");
+        sluice_amf_write_object(&command.values);
+        rtmp_command_number(&command, "*", 4);
+        sluice_amf_write_object_end(&command.values);
+    }
+    if (capabilities >= 0)
+        rtmp_command_number(&command, "capsEx", capabilities);
+    sluice_amf_write_object_end(&command.values);
+    assert_int_equal(rtmp_command_send(&command, 0, SLUICE_RTMP_DEFAULT_CHUNK, d->rig.ends[1].writer), 0);
+}
+
+static void servers_announce_capabilities(void **state) {
+    static const struct {
+        bool first;
+        double sent;
+        bool lists;
+        unsigned expected;
+    } cases[] = {
+        {true, -1, false, 0},
+        {true, -1, true, RTMP_IS_ENHANCED},
+        {true, 2, true, RTMP_IS_ENHANCED | RTMP_CAN_MULTITRACK},
+        {false, 3, false, RTMP_IS_ENHANCED | RTMP_CAN_MULTITRACK | RTMP_CAN_RECONNECT},
+        {true, 4294967295.0, false, 31},
+        {true, 4294967296.0, false, 0},
+    };
+    struct dialogue *d = &dialogue;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        *d = (struct dialogue){0};
+        open_client(d, RTMP_CLIENT_PUBLISH, "rtmp://host/live/cam", LIMIT);
+        shake_hands(d);
+        expect_command(d, "connect");
+        assert_int_equal(rtmp_client_capabilities(d->client), 0);
+        reply_capabilities(d, cases[i].first, cases[i].sent, cases[i].lists);
+        assert_int_equal(feed_client(d), 0);
+        assert_string_equal(rtmp_client_step(d->client), "createStream");
+        assert_int_equal(rtmp_client_capabilities(d->client), cases[i].expected);
+        close_client(d);
+    }
+    /* An object that breaks off announces nothing. */
+    *d = (struct dialogue){0};
+    open_client(d, RTMP_CLIENT_PUBLISH, "rtmp://host/live/cam", LIMIT);
+    shake_hands(d);
+    MESSAGE(SLUICE_RTMP_COMMAND, 0,
+            "\x02\0\x07_result\0\x3f\xf0\0\0\0\0\0\0\x03\0\x06"
+            "capsEx\0\x40\0\0\0\0\0\0\0");
+    assert_int_equal(feed_client(d), 0);
+    assert_string_equal(rtmp_client_step(d->client), "createStream");
+    assert_int_equal(rtmp_client_capabilities(d->client), 0);
+    close_client(d);
+}
+
 static void what_is_not_rtmp_is_refused(void **state) {
     struct dialogue *d = &dialogue;
     (void)state;
@@ -631,6 +692,7 @@ int main(void) {
         cmocka_unit_test(a_login_goes_on_at_the_next_connection),
         cmocka_unit_test(pings_are_answered_within_a_bound),
         cmocka_unit_test(each_step_has_its_time),
+        cmocka_unit_test(servers_announce_capabilities),
         cmocka_unit_test(what_is_not_rtmp_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

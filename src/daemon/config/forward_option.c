@@ -23,12 +23,39 @@ static bool is_valid(const struct forward_option *option, const struct pull_targ
     return !option->type->is_valid || option->type->is_valid(target->url);
 }
 
+static const char *const tracks_texts[] = {
+    [FORWARD_TRACKS_KNOWN] = "",
+    [FORWARD_TRACKS_ALL] = "?tracks=all",
+    [FORWARD_TRACKS_DEFAULT] = "?tracks=default",
+};
+
+const char *forward_option_tracks_text(const struct forward_option *option) {
+    return tracks_texts[option->tracks];
+}
+
+/* The "=" before the URL, with what is between the pattern and it. NULL: neither choice */
+static const char *read_tracks(const char *query, enum forward_tracks *ret_tracks) {
+    for (size_t i = FORWARD_TRACKS_ALL; i < sizeof tracks_texts / sizeof *tracks_texts; i++) {
+        const size_t length = strlen(tracks_texts[i]);
+        if (strncmp(query, tracks_texts[i], length) == 0 && query[length] == '=') {
+            *ret_tracks = (enum forward_tracks)i;
+            return query + length;
+        }
+    }
+    return NULL;
+}
+
 static const char *read_option(struct forward_option *option, const char *text) {
-    const char *equals = strchr(text, '='), *url = equals ? equals + 1 : NULL;
+    const char *end = text + strcspn(text, "?="), *equals = end, *url;
     sluice_http_text user = {0};
-    if (!equals || !stream_pattern_is_valid(text, (size_t)(equals - text)))
+    if (!*end || !stream_pattern_is_valid(text, (size_t)(end - text)))
         return "expected a stream's name before \"=\", such as live/cam or live/*";
-    memcpy(option->pattern, text, (size_t)(equals - text));
+    memcpy(option->pattern, text, (size_t)(end - text));
+    if (*end == '?')
+        equals = read_tracks(end, &option->tracks);
+    if (!equals)
+        return "expected \"tracks=all\" or \"tracks=default\" behind \"?\"";
+    url = equals + 1;
     option->type = forward_type_find(url, strlen(url));
     int error = !option->type ? -EPROTO
                               : pull_target_read(option->type->scheme, option->type->port, url, strlen(url),
@@ -108,7 +135,7 @@ int forward_option_target(const struct forward_option *option, const char *strea
 }
 
 bool forward_option_equal(const struct forward_option *a, const struct forward_option *b) {
-    return strcmp(a->pattern, b->pattern) == 0 && strcmp(a->target.url, b->target.url) == 0 &&
+    return strcmp(a->pattern, b->pattern) == 0 && a->tracks == b->tracks && strcmp(a->target.url, b->target.url) == 0 &&
            a->has_user == b->has_user && strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0;
 }
 

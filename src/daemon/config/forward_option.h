@@ -1,6 +1,6 @@
 /*
- * What is to be forwarded, as operators write it: STREAM=URL. STREAM is a stream's name, or a
- * pattern in which "*" stands for any characters. Each "*" in the path or the query of the URL
+ * What is to be forwarded, as operators write it: STREAM[?tracks=all|default]=URL. STREAM is a
+ * stream's name, or a pattern in which "*" stands for any characters. Each "*" in the path or the query of the URL
  * becomes what the "*" of the pattern stands for. The user and the password are kept apart from the
  * URL, so that nothing that is logged or sent in the clear has them.
  */
@@ -17,9 +17,17 @@
 
 enum { FORWARD_OPTIONS_MAX = 64 };
 
+/* Of a stream with several tracks of a kind. */
+enum forward_tracks {
+    FORWARD_TRACKS_KNOWN, /* all, unless the protocol lets targets announce that, and it does not */
+    FORWARD_TRACKS_ALL,
+    FORWARD_TRACKS_DEFAULT, /* the main ones, in the form of old */
+};
+
 struct forward_option {
     const struct forward_type *type;
     char pattern[STREAM_NAME + 1];
+    enum forward_tracks tracks;
     struct pull_target target; /* with the "*" of the URL as they are written */
     bool has_user;
     char user[RTSP_LOGIN_USER + 1], password[RTSP_LOGIN_USER + 1];
@@ -38,6 +46,9 @@ const char *forward_options_add(struct forward_options **options, const char *te
 /* The lines of a file; empty ones and those that begin with "#" are stepped over. 0, or -errno with
  * the error's text */
 int forward_options_load(struct forward_options **options, const char *path, char error[SECRET_FILE_ERROR]);
+
+/* How it was written behind the pattern: "?tracks=default"; empty for none. */
+const char *forward_option_tracks_text(const struct forward_option *option);
 
 /* 0 where there is no list. */
 static inline size_t forward_options_count(const struct forward_options *options) {

@@ -107,7 +107,8 @@ static void put_forwards(const struct text *to, const struct options *options) {
         char text[PULL_PLACE + STREAM_NAME + 32];
         if (forward->from_file)
             continue;
-        snprintf(text, sizeof text, "%s=%s/...", forward->pattern, forward->target.place);
+        snprintf(text, sizeof text, "%s%s=%s/...", forward->pattern, forward_option_tracks_text(forward),
+                 forward->target.place);
         put_item(to, &count, text);
     }
     end_list(to, count);

@@ -121,13 +121,18 @@ static const struct setting settings[] = {
     {"forward", SETTING_FORWARD, true, .group = GROUP_FORWARDS, .value = "STREAM=URL", .expected = "STREAM=URL",
      .help = "Send the streams that match STREAM to URL",
      .text =
-         "STREAM is a name, in which * matches any characters. URL is "
+         "STREAM is a name, in which * matches any characters, and behind it ?tracks=all or ?tracks=default may "
+         "choose among several tracks. URL is "
          "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH (over TCP), or "
          "http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
          "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
          "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
          "that has a "
          "publisher is sent, and when it ends another one; so without a * in the URL, one stream is sent.\n\n"
+         "By HTTP all tracks are sent. By RTMP all are sent to servers that announce multitrack (Enhanced RTMP); "
+         "others get the "
+         "default tracks, H.264 and AAC in the form that all servers read, and the log says so. tracks=default and "
+         "tracks=all decide it for any server. By RTSP the default tracks are sent.\n\n"
          "A stream may be sent to several URLs. Each connection begins when the stream has a publisher and ends when "
          "its players "
          "end (--wait); a failed one is retried after 1 to 30 seconds while there is a publisher. A slow target loses "
@@ -135,7 +140,8 @@ static const struct setting settings[] = {
          "frame, as a slow player does. At most 1000 connections are used. Forwards are not subject to rules. Paths "
          "and queries are not shown "
          "or logged, since they may be keys. A configuration file with passwords must not be readable by others.",
-     .examples = {"live/*=http://u:secret@backup/live/*.flv", "live/main=rtmp://platform/app/key"}},
+     .examples = {"live/*=http://u:secret@backup/live/*.flv", "live/main=rtmp://platform/app/key",
+                  "live/cam?tracks=default=http://archive/cam.flv"}},
     {"forward-file", SETTING_FORWARD_FILE, FIELD(forward_file), .group = GROUP_FORWARDS, .value = "FILE",
      .expected = "a file name", .sample = "/etc/sluice/forwards", .help = "Read forwards from FILE, one in each line",
      .text = "Keeps passwords and keys out of the output of ps. The file must not be readable by others."},

@@ -228,6 +228,7 @@ static void take_forward(const struct forward *forward, void *user) {
         .type = forward->option.type->scheme,
         .position = forward->position + 1,
         .step = machine->state == OUTGOING_NEGOTIATING ? forward->step : NULL,
+        .tracks = forward_tracks_name(forward),
         .state = machine->state,
         .state_ms = now - machine->since,
         .retry_ms = machine->retry_at > now ? machine->retry_at - now : 0,

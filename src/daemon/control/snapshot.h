@@ -134,7 +134,8 @@ struct snapshot_forward {
     const char *type;
     size_t position; /* of its option, from 1 */
     enum outgoing_state state;
-    const char *step; /* of the type's, while it negotiates; or NULL */
+    const char *step;   /* of the type's, while it negotiates; or NULL */
+    const char *tracks; /* forward_tracks_name() */
     uint64_t state_ms, retry_ms;
     unsigned failures;
     char reason[FORWARD_REASON];

@@ -13,6 +13,7 @@
 #include "daemon/base/object_id.h"
 #include "daemon/forward/forward_session.h"
 #include "daemon/server/server.h"
+#include "shared/codec_name.h"
 
 enum { LOOK_AGAIN_MS = 2000 };
 
@@ -86,6 +87,13 @@ static void free_forward(struct forward *forward) {
     free(forward);
 }
 
+const char *forward_tracks_name(const struct forward *forward) {
+    const struct player *player = forward->session ? forward->session->player : NULL;
+    if (!player || forward->machine.state != OUTGOING_ACTIVE)
+        return NULL;
+    return player->alone || player->form.format->is_packetized ? "default" : "all";
+}
+
 const char *forward_state_name(enum outgoing_state state) {
     return state == OUTGOING_ACTIVE ? "sending" : outgoing_state_name(state);
 }
@@ -123,6 +131,50 @@ void forward_fail(struct forward *forward, const char *reason) {
     snprintf(forward->reason, sizeof forward->reason, "%s", reason);
     outgoing_failed(&forward->machine, worker_now(forward->worker), random);
     log_state(forward);
+}
+
+/* Whether FLV had a number for it, before FourCCs. */
+static bool has_number(uint32_t codec) {
+    static const uint32_t numbered[] = {
+        SLUICE_CODEC_NONE, SLUICE_CODEC_H263,  SLUICE_CODEC_VP6,        SLUICE_CODEC_H264,
+        SLUICE_CODEC_AAC,  SLUICE_CODEC_MP3,   SLUICE_CODEC_PCMA,       SLUICE_CODEC_PCMU,
+        SLUICE_CODEC_PCM,  SLUICE_CODEC_ADPCM, SLUICE_CODEC_NELLYMOSER, SLUICE_CODEC_SPEEX,
+    };
+    for (size_t i = 0; i < sizeof numbered / sizeof *numbered; i++)
+        if (numbered[i] == codec)
+            return true;
+    return false;
+}
+
+static unsigned seen(const struct tracks *tracks) {
+    unsigned count = 0;
+    for (size_t i = 0; i < TRACKS_MOST; i++)
+        count += tracks->list[i].seen;
+    return count;
+}
+
+void forward_check_tracks(struct forward *forward, const char *reason) {
+    const struct stream *stream = forward->stream;
+    if (forward->told_tracks || (seen(&stream->video) < 2 && seen(&stream->audio) < 2))
+        return;
+    forward->told_tracks = true;
+    LOG(LOG_INFO, "forward limited", {"stream", stream->name}, {"to", forward->target.place}, {"tracks", "default"},
+        {"reason", reason});
+}
+
+void forward_check_codecs(struct forward *forward, const char *reason) {
+    const struct stream *stream = forward->stream;
+    const struct tracks *const kinds[] = {&stream->video, &stream->audio};
+    char codec[CODEC_NAME];
+    for (size_t i = 0; i < 2 && !forward->told_codecs; i++) {
+        const struct track *track = tracks_main(kinds[i]);
+        if (!track->seen || has_number(track->codec))
+            continue;
+        forward->told_codecs = true;
+        codec_name(track->codec, codec);
+        LOG(LOG_INFO, "forward limited", {"stream", stream->name}, {"to", forward->target.place}, {"codec", codec},
+            {"reason", reason});
+    }
 }
 
 void forward_get_totals(const struct forward *forward, struct stream_totals *ret_totals) {

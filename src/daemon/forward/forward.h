@@ -42,9 +42,10 @@ struct forward {
     struct rtmp_login login;         /* RTMP: of the attempt */
     /* RTSP: the target has offered Digest once: it is not shown the password itself */
     bool has_digest;
-    const char *step;            /* of the type's, static, while it negotiates; or NULL */
-    struct stream_totals totals; /* what was sent over earlier connections */
-    char reason[FORWARD_REASON]; /* why it failed last; empty before that, and when it sends */
+    const char *step;              /* of the type's, static, while it negotiates; or NULL */
+    bool told_tracks, told_codecs; /* the log has it: forward_check_...() */
+    struct stream_totals totals;   /* what was sent over earlier connections */
+    char reason[FORWARD_REASON];   /* why it failed last; empty before that, and when it sends */
 };
 
 /*
@@ -58,6 +59,9 @@ void forwards_each(const struct worker *worker, void (*call)(const struct forwar
 
 /* The name of its state. */
 const char *forward_state_name(enum outgoing_state state);
+
+/* Which tracks it sends: "all", or "default" for the main ones. NULL: it does not send */
+const char *forward_tracks_name(const struct forward *forward);
 
 /* What was sent over all its connections. */
 void forward_get_totals(const struct forward *forward, struct stream_totals *ret_totals);
@@ -75,5 +79,13 @@ void forward_begin_step(struct forward *forward, const char *step);
 
 /* For its session: media are sent. */
 void forward_begin_sending(struct forward *forward);
+
+/* For its session, whose target gets the main tracks alone: logs the reason once if the stream has
+ * others. */
+void forward_check_tracks(struct forward *forward, const char *reason);
+
+/* Likewise, where the target may know no codecs that have a FourCC: logs the reason once if a main
+ * track has such a codec. */
+void forward_check_codecs(struct forward *forward, const char *reason);
 
 #endif

@@ -143,10 +143,12 @@ static int start(struct forward *forward, int fd) {
         error = send_head(session);
     if (!error)
         error = forward_session_make_player(base, &wire_flv_chunked, begin);
-    if (error)
+    if (error) {
         forward_session_fail(base, error, "%s", strerror(-error));
-    else
-        forward_session_play(base);
+        return 0;
+    }
+    base->player->alone = forward->option.tracks == FORWARD_TRACKS_DEFAULT;
+    forward_session_play(base);
     return 0;
 }
 

@@ -61,6 +61,30 @@ static void gathering(struct forward_session *base) {
     raise_chunk_size(session);
 }
 
+/* Servers mix tracks up unless they announce that they know them. */
+static bool is_limited(const struct forward_rtmp_session *session) {
+    enum forward_tracks tracks = session->base.forward->option.tracks;
+    return tracks == FORWARD_TRACKS_DEFAULT ||
+           (tracks == FORWARD_TRACKS_KNOWN && !(rtmp_client_capabilities(session->client) & RTMP_CAN_MULTITRACK));
+}
+
+/* That the target gets less than there is, or what it may not know, once for the forward. */
+static void check_capabilities(struct forward_rtmp_session *session) {
+    struct forward_session *base = &session->base;
+    const unsigned capabilities = rtmp_client_capabilities(session->client);
+    if (base->player->alone && base->forward->option.tracks == FORWARD_TRACKS_KNOWN)
+        forward_check_tracks(base->forward, "the target has not announced multitrack");
+    if (!(capabilities & RTMP_IS_ENHANCED))
+        forward_check_codecs(base->forward, "the target has not announced enhanced RTMP");
+}
+
+/* Tracks may come later. */
+static void tick(struct forward_session *base, uint64_t now) {
+    (void)now;
+    if (base->joined)
+        check_capabilities(of(base));
+}
+
 /* The server takes the stream. */
 static void running(void *user) {
     struct forward_rtmp_session *session = user;
@@ -72,11 +96,11 @@ static void running(void *user) {
         return;
     }
     struct player *player = session->base.player;
-    /* Servers know no tracks but the main ones, unless they say so. */
-    player->alone = true;
+    player->alone = is_limited(session);
     player->form.chunk_size = UINT32_MAX;
     for (size_t i = 0; i < sizeof player->form.message_stream; i++)
         player->form.message_stream[i] = (uint8_t)(stream >> 8 * i);
+    check_capabilities(session);
     forward_session_play(&session->base);
 }
 
@@ -120,6 +144,7 @@ static const struct forward_session_type session_type = {
     .done = done,
     .gathering = gathering,
     .received = received,
+    .tick = tick,
     .held = held,
     .clear = clear,
 };

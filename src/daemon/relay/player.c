@@ -5,6 +5,7 @@
 
 #include "daemon/relay/coalesce.h"
 #include "daemon/relay/stream.h"
+#include "daemon/relay/track_payload.h"
 
 enum {
     QUEUE_LEAST = 16, /* slots */
@@ -89,12 +90,12 @@ static struct packet *as_sent(const struct player *player, struct packet *packet
         return packet;
     if (!stream_is_main(player->stream, packet))
         return NULL;
-    return packet->view.multitrack ? packet->alone : packet;
+    return track_payload_has_alone(packet) ? packet->alone : packet;
 }
 
 /* Whether there was no memory for what the player is to be sent of it. */
 static bool is_lost(const struct player *player, const struct packet *packet) {
-    return player->alone && packet->role <= PACKET_AUDIO && packet->view.multitrack && !packet->alone &&
+    return player->alone && packet->role <= PACKET_AUDIO && track_payload_has_alone(packet) && !packet->alone &&
            stream_is_main(player->stream, packet);
 }
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { LEGACY_VIDEO = 5, COMPOSITION = 3 }; /* bytes of a header, and of its last field */
+
 int track_payloads_init(struct track_payloads *payloads, sluice_pool *pool) {
     struct track_payloads made = {0};
     int error = sluice_chain_new(pool, &made.headers);
@@ -77,6 +79,10 @@ int track_payload_make(struct track_payloads *payloads, sluice_flv_type type, co
     uint8_t bytes[SLUICE_FLV_MAX_TRACK_HEADER];
     size_t size = sluice_flv_write_track_header(bytes, type, track, alone);
     sluice_slice header;
+    /* FLV's own form always has a composition time; the header before it need not. */
+    if (alone && type == SLUICE_FLV_VIDEO && size == LEGACY_VIDEO && track->codec == SLUICE_CODEC_H264)
+        for (size_t i = 0; i < COMPOSITION; i++)
+            bytes[size - 1 - i] = (uint8_t)((uint32_t)track->composition_time >> 8 * i);
     int error = take_header(payloads->headers, bytes, size, &header);
     if (error)
         return error;
@@ -94,12 +100,40 @@ int track_payload_make(struct track_payloads *payloads, sluice_flv_type type, co
     return 0;
 }
 
+bool track_payload_has_alone(const struct packet *packet) {
+    const sluice_flv_view *view = &packet->view;
+    if (view->multitrack)
+        return true;
+    if (!view->enhanced)
+        return false;
+    if (packet->type == SLUICE_FLV_VIDEO)
+        return view->codec == SLUICE_CODEC_H264 && view->packet <= SLUICE_FLV_SEQUENCE_END;
+    return packet->type == SLUICE_FLV_AUDIO && view->codec == SLUICE_CODEC_AAC &&
+           view->packet <= SLUICE_FLV_SEQUENCE_HEADER;
+}
+
+/* The only track, or the first. The slice is the caller's. */
+static bool first_track(const struct packet *packet, sluice_flv_track *ret_track) {
+    const sluice_flv_view *view = &packet->view;
+    sluice_flv_tracks place = {0};
+    if (view->multitrack)
+        return sluice_flv_next_track(&place, packet->type, &packet->payload, ret_track) == 1;
+    *ret_track = (sluice_flv_track){
+        .codec = view->codec,
+        .packet = view->packet,
+        .key_frame = view->key_frame,
+        .frame_type = view->frame_type,
+        .composition_time = view->composition_time,
+    };
+    return sluice_slice_sub(&packet->payload, view->header_size, packet->size - view->header_size, &ret_track->slice) ==
+           0;
+}
+
 void track_payload_make_alone(struct track_payloads *payloads, struct packet *packet) {
     sluice_flv_tag tag = {.type = packet->type};
-    sluice_flv_tracks place = {0};
     sluice_flv_track track;
     sluice_slice payload;
-    if (packet->alone || sluice_flv_next_track(&place, packet->type, &packet->payload, &track) != 1)
+    if (packet->alone || !first_track(packet, &track))
         return;
     if (track_payload_make(payloads, packet->type, &track, true, &payload, &tag.view) == 0) {
         packet_set_alone(packet, packet_new(packet->pool, &tag, packet->role, packet->timestamp, &payload));

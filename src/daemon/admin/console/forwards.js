@@ -12,6 +12,11 @@ function isFailing(forward) {
   return forward.state === "waiting" || forward.state === "stopped";
 }
 
+// What is usual is not said: all tracks, or the only ones that RTSP has.
+function stateText(forward) {
+  return stepText(forward) + (forward.tracks === "default" && forward.type !== "rtsp" ? ", default tracks" : "");
+}
+
 function createRow(forward) {
   const row = makeRow(COLUMNS);
   row.cells[0].append(make("a", { href: "#/streams/" + encodeURIComponent(forward.stream) }, forward.stream));
@@ -21,7 +26,7 @@ function createRow(forward) {
 function showRow(row, forward) {
   row.className = isFailing(forward) ? "failing" : forward.state === "idle" ? "waiting" : "";
   row.dataset.forward = forward.stream;
-  setCells(row, [null, forward.to, forward.type, stepText(forward), bytes(forward.bytes_sent), count(forward.frames_dropped),
+  setCells(row, [null, forward.to, forward.type, stateText(forward), bytes(forward.bytes_sent), count(forward.frames_dropped),
     count(forward.failures), forward.reason || ""]);
 }
 

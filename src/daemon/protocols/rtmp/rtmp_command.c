@@ -42,17 +42,6 @@ static bool find_text(const sluice_amf_reader *object, const char *name, char *t
            sluice_amf_get_text(&value.text, text, size) >= 0;
 }
 
-static unsigned find_caps(const sluice_amf_reader *object) {
-    static const char *const lists[] = {"fourCcList", "videoFourCcInfoMap", "audioFourCcInfoMap"};
-    unsigned caps = 0;
-    sluice_amf_value value;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        caps |= find(object, lists[i], &value) ? RTMP_IS_ENHANCED : 0;
-    if (find(object, "capsEx", &value) && value.number >= 0 && value.number <= UINT32_MAX)
-        caps |= ((unsigned)value.number & (RTMP_IS_ENHANCED - 1)) | RTMP_IS_ENHANCED;
-    return caps;
-}
-
 /* Also in depth: a member that cannot be read would count as missing. */
 static bool is_object(sluice_amf_reader *values) {
     sluice_amf_value object;
@@ -101,7 +90,7 @@ static void on_connect(struct rtmp_session *session, uint32_t stream, sluice_rtm
         rtmp_end(session);
         return;
     }
-    session->caps = find_caps(&command->values);
+    session->caps = rtmp_read_capabilities(&command->values);
     if (is_refused(session, command->transaction, &command->values)) {
         rtmp_end(session);
         return;

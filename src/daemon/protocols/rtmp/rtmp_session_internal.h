@@ -9,6 +9,7 @@
 #include "daemon/protocols/rtmp/rtmp_target.h"
 #include "daemon/server/publisher.h"
 #include "daemon/server/worker.h"
+#include "shared/rtmp_peer.h"
 
 enum {
     RTMP_WRITER = 65536, /* most that is owed to a client in answers */
@@ -16,15 +17,6 @@ enum {
     RTMP_CHUNK = 65536,
     RTMP_WINDOW = 2500000,  /* bytes between a client's acknowledgements */
     RTMP_STREAMS_MOST = 16, /* message streams that a client may create */
-};
-
-/* Of "capsEx" in Enhanced RTMP, and what follows from it. */
-enum {
-    RTMP_CAN_RECONNECT = 1,
-    RTMP_CAN_MULTITRACK = 2,
-    RTMP_CAN_MODEX = 4,
-    RTMP_CAN_NANOSECONDS = 8,
-    RTMP_IS_ENHANCED = 16, /* not on the wire: the client has announced something */
 };
 
 enum rtmp_state {
