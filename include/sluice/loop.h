@@ -32,12 +32,30 @@ typedef struct sluice_loop sluice_loop;
 
 /** Choice of backend. */
 typedef enum sluice_backend_choice {
-    /** io_uring, or epoll if io_uring is not available: see sluice_loop_stats.fallback_error. */
+    /**
+     * io_uring where it works and costs no more than epoll, else epoll. io_uring costs more where
+     * the kernel has no receive bundles (Linux before 6.10, and 6.13.11 to 6.14.8) and the loop has
+     * no batching window (sluice_loop_options.batch_us). sluice_loop_stats.reason has the result.
+     */
     SLUICE_BACKEND_AUTO,
-    SLUICE_BACKEND_URING, /**< io_uring only. */
-    /** epoll, available on every Linux. Same behaviour, more system calls. */
+    /** io_uring only, whatever it costs: also reads of files that never wait for the disk. */
+    SLUICE_BACKEND_URING,
+    /**
+     * epoll, available on every Linux. Same behaviour, more system calls; files are read on the
+     * loop's thread.
+     */
     SLUICE_BACKEND_EPOLL,
 } sluice_backend_choice;
+
+/** Why a loop uses its backend. All but the first are with SLUICE_BACKEND_AUTO. */
+typedef enum sluice_backend_reason {
+    SLUICE_REASON_REQUESTED,   /**< sluice_loop_options.backend names it. */
+    SLUICE_REASON_URING_WORKS, /**< io_uring works, and costs no more than epoll. */
+    /** epoll: io_uring works, but without receive bundles and a window it costs more. */
+    SLUICE_REASON_EPOLL_CHEAPER,
+    /** epoll: io_uring failed, see sluice_loop_stats.fallback_error. */
+    SLUICE_REASON_URING_FAILED,
+} sluice_backend_reason;
 
 /** Settings of a loop. Zero in any field means its default. */
 typedef struct sluice_loop_options {
@@ -103,19 +121,22 @@ typedef struct sluice_loop_stats {
      */
     uint64_t footprint;
     /**
-     * Why SLUICE_BACKEND_AUTO did not use io_uring: an error of sluice_loop_new(). 0 if it did, or
-     * if another backend was chosen.
+     * With SLUICE_REASON_URING_FAILED the error of sluice_loop_new() with which io_uring failed;
+     * else 0.
      */
     int fallback_error;
+    sluice_backend_reason reason; /**< Why the loop uses this backend. */
 } sluice_loop_stats;
 
 /**
  * Makes a loop on io_uring, with the features that the kernel supports (detected by trying them),
  * or on epoll.
  *
- * SLUICE_BACKEND_AUTO falls back to epoll whatever prevents the setup of io_uring; an invalid
- * setting or a pool in use fails in both cases. sluice_loop_stats.fallback_error has the reason,
- * for the user's log. The other choices never fall back.
+ * SLUICE_BACKEND_AUTO uses epoll where io_uring would cost more, and falls back to it whatever
+ * prevents the setup of io_uring; an invalid setting or a pool in use fails in both cases.
+ * sluice_loop_stats.reason and fallback_error say why, for the user's log. The other choices never
+ * fall back. Of several loops made with SLUICE_BACKEND_AUTO one may get another backend than the
+ * rest, if its own probe fails; connections can still move between them.
  * @param pool    blocks to receive into; owned by the caller. It must outlive the loop and serves
  *                one loop at a time
  * @param options settings, or NULL for the defaults

@@ -3,11 +3,13 @@
 import contextlib
 import hashlib
 import http.client
+import json
 import os
 import signal
 import socket
 import struct
 import tempfile
+import subprocess
 import threading
 import unittest
 
@@ -15,6 +17,7 @@ import flv
 import harness
 import rtsp
 from harness import Daemon, Player, Publisher
+from test_admin import ask_unix
 from test_hooks import Hook, reply
 
 LISTEN = ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
@@ -437,6 +440,39 @@ class FailureTest(unittest.TestCase):
         status, _, error = harness.run_daemon("--memory", "16M", "--workers", "4", "--frame-limit", "4M")
         self.assertEqual(status, 2)
         self.assertIn("--frame-limit", error)
+
+
+class BackendTest(unittest.TestCase):
+    """All workers have one backend, and one line of the log says why it is this one."""
+
+    @classmethod
+    def setUpClass(cls):
+        done = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+        if done.returncode != 0:
+            raise unittest.SkipTest("no network namespace: %s" % done.stderr.decode())
+
+    def check(self, options, backend, reason, detail):
+        """Without a network, not even loopback, no receive bundles can be tried, as on a kernel that has none."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "admin")
+            with Daemon("--workers", "3", "--admin", "unix:" + path, *options, listen=("--http", "127.0.0.1:0"),
+                        within=("unshare", "--net", "sh", "-c", "ip addr add 127.0.0.1/8 dev lo; exec \"$@\"", "sh")) as daemon:
+                made, = daemon.log("loop created")
+                self.assertEqual([made.fields.get(name) for name in ("backend", "workers", "reason", "detail")],
+                                 [backend, "3", reason, detail])
+                status, body = ask_unix(path, "GET", "/api/v1/snapshot")
+                self.assertEqual(status, 200)
+                self.assertEqual([worker["loop"]["backend"] for worker in json.loads(body)["workers"]], [backend] * 3)
+                daemon.check_complaints(0)
+
+    def test_auto(self):
+        self.check(("--backend", "auto", "--batch", "0"), "epoll", "epoll costs less",
+                   "no receive bundles, no batching window")
+        self.check(("--backend", "auto"), "io_uring", "io_uring works", None)
+
+    def test_requested(self):
+        self.check(("--backend", "uring", "--batch", "0"), "io_uring", "requested", None)
+        self.check(("--backend", "epoll"), "epoll", "requested", None)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ typedef struct loop_rig {
 } loop_rig;
 
 /*
- * Options may be NULL; a backend that they leave open is what SLUICE_TEST_BACKEND names: uring or
- * epoll. Ends the process when the test is still at it after @seconds: a loop that waits for ever.
+ * Options may be NULL; a backend that they leave open is what SLUICE_TEST_BACKEND names, uring or
+ * epoll, and without it io_uring where that works. Ends the process when the test is still at it
+ * after @seconds: a loop that waits for ever.
  */
 void loop_rig_open(loop_rig *rig, const sluice_pool_options *pool, const sluice_loop_options *loop, unsigned seconds);
 

@@ -111,33 +111,47 @@ static void on_end(sluice_conn *conn, int error, void *user) {
 
 static const sluice_conn_events events = {.size = sizeof events, .on_data = on_data, .on_end = on_end};
 
-/* Whether bundles are in use on a kernel with this fault; bytes arrive as they were sent in any
- * case. */
-static bool has_bundles(enum fault with) {
-    loop_rig rig;
+/* A loop on a kernel with this fault. */
+static sluice_loop_stats open_on(loop_rig *rig, enum fault with, const sluice_loop_options *options) {
     sluice_loop_stats stats = {.size = sizeof stats};
+    hang_guard(GUARD);
+    fault = with;
+    probed = NULL;
+    assert_int_equal(sluice_pool_new(NULL, &rig->pool), 0);
+    assert_int_equal(sluice_loop_new(rig->pool, options, &rig->loop), 0);
+    fault = NONE;
+    sluice_loop_get_stats(rig->loop, &stats);
+    return stats;
+}
+
+/* Bytes arrive as they were sent. */
+static void receive_and_close(loop_rig *rig) {
     socket_writer writer;
     stream s = {0};
     int fds[2];
-    fault = with;
-    probed = NULL;
-    loop_rig_open(&rig, NULL,
-                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
-    fault = NONE;
-    sluice_loop_get_stats(rig.loop, &stats);
-    assert_non_null(strstr(stats.features, "multishot"));
-    is_rejected = strstr(stats.features, "bundle-rejected");
-    bool bundles = strstr(stats.features, "bundle") && !is_rejected;
     sockets_tcp_pair(fds);
-    assert_int_equal(sluice_conn_new(rig.loop, fds[0], &events, &s, &s.conn), 0);
+    assert_int_equal(sluice_conn_new(rig->loop, fds[0], &events, &s, &s.conn), 0);
     socket_writer_start(&writer, fds[1], SEED, BYTES, 1, 20000);
-    turn_until(rig.loop, &s.ended);
+    turn_until(rig->loop, &s.ended);
     socket_writer_join(&writer);
     assert_false(s.differs);
     assert_int_equal(s.place, BYTES);
     close(fds[1]);
-    loop_rig_close(&rig);
+    loop_rig_close(rig);
     hang_guard(0);
+}
+
+/* Whether bundles are in use on a kernel with this fault. */
+static bool has_bundles(enum fault with) {
+    loop_rig rig;
+    const sluice_loop_stats stats = open_on(
+        &rig, with, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING});
+    assert_string_equal(stats.backend, "io_uring");
+    assert_int_equal(stats.reason, SLUICE_REASON_REQUESTED);
+    assert_non_null(strstr(stats.features, "multishot"));
+    is_rejected = strstr(stats.features, "bundle-rejected");
+    bool bundles = strstr(stats.features, "bundle") && !is_rejected;
+    receive_and_close(&rig);
     return bundles;
 }
 
@@ -170,6 +184,37 @@ static void what_cannot_be_tried_is_not_used(void **state) {
     (void)state;
     assert_false(has_bundles(NO_TCP));
     assert_false(has_bundles(NO_STOP));
+}
+
+/* The backend of a loop that leaves the choice open, on a kernel with this fault. */
+static const char *chosen(enum fault with, uint32_t batch_us, sluice_backend_reason *ret_reason) {
+    loop_rig rig;
+    const sluice_loop_stats stats = open_on(
+        &rig, with, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = batch_us});
+    *ret_reason = stats.reason;
+    assert_int_equal(stats.fallback_error, 0);
+    receive_and_close(&rig);
+    return stats.backend;
+}
+
+static void without_bundles_and_window_epoll_is_chosen(void **state) {
+    (void)state;
+    sluice_backend_reason reason;
+    for (enum fault with = NO_TCP; with <= BYTE_MISSING; with++) {
+        assert_string_equal(chosen(with, 0, &reason), "epoll");
+        assert_int_equal(reason, SLUICE_REASON_EPOLL_CHEAPER);
+    }
+    assert_string_equal(chosen(NO_STOP, 1, &reason), "io_uring");
+    assert_int_equal(reason, SLUICE_REASON_URING_WORKS);
+}
+
+static void with_bundles_io_uring_is_chosen(void **state) {
+    (void)state;
+    sluice_backend_reason reason;
+    bool bundles = has_bundles(NONE);
+    assert_string_equal(chosen(NONE, 0, &reason), bundles ? "io_uring" : "epoll");
+    assert_int_equal(reason, bundles ? SLUICE_REASON_URING_WORKS : SLUICE_REASON_EPOLL_CHEAPER);
+    assert_string_equal(chosen(NONE, 2000, &reason), "io_uring");
 }
 
 /*
@@ -307,6 +352,8 @@ int main(void) {
         cmocka_unit_test(a_sound_kernel_bundles),
         cmocka_unit_test(bytes_out_of_order_disable_bundles),
         cmocka_unit_test(what_cannot_be_tried_is_not_used),
+        cmocka_unit_test(without_bundles_and_window_epoll_is_chosen),
+        cmocka_unit_test(with_bundles_io_uring_is_chosen),
         cmocka_unit_test(without_bundles_reads_take_many_blocks),
         cmocka_unit_test(bytes_and_the_end_together_are_both_received),
         cmocka_unit_test(bytes_behind_an_urgent_one_are_received),

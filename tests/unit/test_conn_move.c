@@ -80,18 +80,20 @@ typedef struct road {
     int peer;
 } road;
 
-static void road_open_with(road *r, void pair(int fds[2]), const sluice_pool_options *first) {
+/* @second: of the second loop, or NULL. */
+static void road_open_with(road *r, void pair(int fds[2]), const sluice_pool_options *first,
+                           const sluice_loop_options *second) {
     int fds[2];
     *r = (road){.peer = -1};
-    for (int i = 0; i < 2; i++)
-        loop_rig_open(&r->rigs[i], i == 0 ? first : NULL, NULL, GUARD);
+    loop_rig_open(&r->rigs[0], first, NULL, GUARD);
+    loop_rig_open(&r->rigs[1], NULL, second, GUARD);
     pair(fds);
     r->peer = fds[1];
     assert_int_equal(sluice_conn_new(r->rigs[0].loop, fds[0], &traveller_events, &r->t, &r->t.conn), 0);
 }
 
 static void road_open(road *r, void pair(int fds[2])) {
-    road_open_with(r, pair, NULL);
+    road_open_with(r, pair, NULL, NULL);
 }
 
 /* Every block must be back, and nothing have been copied. */
@@ -172,11 +174,11 @@ static void nothing_is_lost_wherever_it_is_cut(void **state) {
 }
 
 /* To and fro while a peer sends as fast as it can: receives are in flight at each departure. */
-static void to_and_fro(void pair(int fds[2]), uint32_t piece) {
+static void to_and_fro(void pair(int fds[2]), uint32_t piece, const sluice_loop_options *second) {
     enum { TOTAL = 4 << 20, MOVES = 16 };
     road r;
     socket_writer writer;
-    road_open(&r, pair);
+    road_open_with(&r, pair, NULL, second);
     /* Of what has come by then, however much it is, some goes along. */
     r.t.most = TOTAL / MOVES;
     socket_writer_start(&writer, r.peer, SEED, TOTAL, 1, piece);
@@ -201,9 +203,18 @@ static void to_and_fro(void pair(int fds[2]), uint32_t piece) {
 
 static void a_stream_goes_on_from_loop_to_loop(void **state) {
     (void)state;
-    to_and_fro(sockets_tcp_pair, 100000);
-    to_and_fro(sockets_tcp_pair, 1500);
-    to_and_fro(sockets_unix_pair, 20000);
+    to_and_fro(sockets_tcp_pair, 100000, NULL);
+    to_and_fro(sockets_tcp_pair, 1500, NULL);
+    to_and_fro(sockets_unix_pair, 20000, NULL);
+}
+
+/* Loops may have got different backends. */
+static void a_stream_goes_on_from_backend_to_backend(void **state) {
+    (void)state;
+    static const sluice_loop_options epoll = {.size = sizeof epoll, .backend = SLUICE_BACKEND_EPOLL};
+    to_and_fro(sockets_tcp_pair, 100000, &epoll);
+    to_and_fro(sockets_tcp_pair, 1500, &epoll);
+    to_and_fro(sockets_unix_pair, 20000, &epoll);
 }
 
 /* Where it has used up all blocks, and waits for one, it leaves with what it has. */
@@ -212,7 +223,7 @@ static void one_that_starves_may_leave(void **state) {
     static const sluice_pool_options few = {.size = sizeof few, .block_size = 512, .slab_blocks = 8, .max_blocks = 8};
     enum { TOTAL = 20000 };
     road r;
-    road_open_with(&r, sockets_tcp_pair, &few);
+    road_open_with(&r, sockets_tcp_pair, &few, NULL);
     r.t.leaves = true;
     pattern_write(r.peer, SEED, 0, TOTAL);
     sluice_loop_stats stats = {.size = sizeof stats};
@@ -600,6 +611,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_wherever_it_is_cut),
         cmocka_unit_test(a_stream_goes_on_from_loop_to_loop),
+        cmocka_unit_test(a_stream_goes_on_from_backend_to_backend),
         cmocka_unit_test(one_that_starves_may_leave),
         cmocka_unit_test(a_host_does_not_sleep_on_a_move),
         cmocka_unit_test(what_came_along_can_be_held),

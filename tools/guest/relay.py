@@ -1,6 +1,7 @@
-"""What the daemon does on this kernel: relay.py flv|rtsp|disabled. flv and rtsp run outside of a guest as well.
+"""What the daemon does on this kernel: relay.py flv|rtsp|choice|disabled. All but disabled run outside of a guest as well.
 
-flv, rtsp: the same stream through either backend; a player gets exactly what was published. disabled: io_uring is
+flv, rtsp: the same stream through either backend; a player gets exactly what was published. choice: the backend that
+it chooses by itself, with a window and without. disabled: io_uring is
 disabled by sysctl, and the daemon says so and relays on epoll. Exit status: 77 if this kernel cannot disable io_uring.
 """
 
@@ -130,12 +131,27 @@ def without_io_uring():
         DISABLED.write_text(before, encoding="ascii")
 
 
+def choice():
+    """What the daemon chooses, by what it finds: epoll where a kernel has no bundles and there is no window."""
+    for window in ("0", "2"):
+        with harness.Daemon("--backend", "uring", "--batch", window, "--workers", "1") as daemon:
+            bundles = "bundle" in daemon.wait_log("loop created").fields["features"].split()
+        with harness.Daemon("--batch", window, "--wait", "600", "--workers", "1") as daemon:
+            fields = daemon.wait_log("loop created").fields
+            print("auto with a window of %s ms: %s, %s" % (window, fields["backend"], fields["reason"]))
+            if fields["backend"] != ("io_uring" if bundles or window != "0" else "epoll"):
+                raise AssertionError("bundles: %s, chosen: %s" % (bundles, fields))
+            play_flv(daemon)
+
+
 def main():
     what = sys.argv[1]
     if what == "flv":
         on_both(play_flv, ("--flv", "127.0.0.1:0", "--http", "127.0.0.1:0"))
     elif what == "rtsp":
         on_both(play_rtsp, ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0"))
+    elif what == "choice":
+        choice()
     else:
         without_io_uring()
 

@@ -391,8 +391,9 @@ static const struct setting settings[] = {
     {"backend", SETTING_CHOICE, .detail = SETTING_BACKENDS, FIELD(backend), .group = GROUP_PROCESS, .preset = "auto",
      .value = "NAME", .effect = SETTING_RESTART, .help = "Select io_uring or epoll",
      .text =
-         "`auto` selects io_uring, or epoll with a warning if io_uring is not available. `uring` and `epoll` do not "
-         "fall back."},
+         "`auto` selects io_uring, or epoll with a warning if io_uring is not available. With `--batch 0` it selects "
+         "epoll, too, where the kernel has no receive bundles (Linux before 6.10), since io_uring costs more there. "
+         "`uring` and `epoll` do not fall back. The log says why."},
     {"drain", SETTING_SECONDS, FIELD(drain_ms), .group = GROUP_PROCESS, RANGE(0, DAY), .preset = "20",
      .value = "SECONDS", .help = "Keep connections for this long after an upgrade",
      .text = "On SIGUSR2 or \"sluicectl upgrade\" a new process takes over; this is how long the old one continues its "

@@ -254,6 +254,20 @@ static int fallback_error(const struct worker *worker) {
     return stats.fallback_error;
 }
 
+static const char *reason_phrase(sluice_backend_reason reason) {
+    switch (reason) {
+    case SLUICE_REASON_REQUESTED:
+        return "requested";
+    case SLUICE_REASON_URING_WORKS:
+        return "io_uring works";
+    case SLUICE_REASON_EPOLL_CHEAPER:
+        return "epoll costs less: no receive bundles, no batching window";
+    case SLUICE_REASON_URING_FAILED:
+        return "io_uring unavailable";
+    }
+    return "?";
+}
+
 /*
  * All workers' loops are made alike: one line describes them, unless the fallback error of one
  * differs from the first.
@@ -266,16 +280,31 @@ static void log_loop(const struct worker *worker) {
         LOG(LOG_WARNING, "io_uring unavailable", {"reason", loop_hint(stats.fallback_error)});
     if (worker->index == 0)
         LOG(LOG_INFO, "loop created", {"backend", stats.backend}, {"features", stats.features},
-            {"workers", log_unsigned(server_worker_count(worker->server)).text});
+            {"workers", log_unsigned(server_worker_count(worker->server)).text},
+            {"reason", reason_phrase(stats.reason)});
+}
+
+/* The others have the first one's backend, whatever their own probes would find. */
+static sluice_backend_choice backend_of(const struct worker *worker) {
+    sluice_loop_stats stats = {.size = sizeof stats};
+    if (worker->index == 0 || worker->options->backend != SLUICE_BACKEND_AUTO)
+        return (sluice_backend_choice)worker->options->backend;
+    sluice_loop_get_stats(server_worker(worker->server, 0)->loop, &stats);
+    return strcmp(stats.backend, "epoll") == 0 ? SLUICE_BACKEND_EPOLL : SLUICE_BACKEND_URING;
 }
 
 static int make_loop(struct worker *worker) {
-    const sluice_loop_options options = {.size = sizeof options,
-                                         .batch_us = (uint32_t)worker->options->batch_us,
-                                         /* a slab takes milliseconds to register */
-                                         .no_fixed = true,
-                                         .backend = (sluice_backend_choice)worker->options->backend};
+    sluice_loop_options options = {.size = sizeof options,
+                                   .batch_us = (uint32_t)worker->options->batch_us,
+                                   /* a slab takes milliseconds to register */
+                                   .no_fixed = true,
+                                   .backend = backend_of(worker)};
     int error = sluice_loop_new(worker->pool, &options, &worker->loop);
+    /* Locked memory for one ring more may be missing. */
+    if (error && worker->options->backend == SLUICE_BACKEND_AUTO && options.backend == SLUICE_BACKEND_URING) {
+        options.backend = SLUICE_BACKEND_AUTO;
+        error = sluice_loop_new(worker->pool, &options, &worker->loop);
+    }
     if (error && options.backend == SLUICE_BACKEND_URING)
         LOG(LOG_ERROR, "cannot use io_uring", {"reason", loop_hint(error)});
     else if (error)

@@ -203,7 +203,10 @@ typedef struct backend_options {
     uint32_t batch_us;
     uint32_t stock_bytes;
     bool no_fixed;
+    bool if_cheaper; /* io_uring: not where epoll costs less, see BACKEND_COSTS_MORE */
 } backend_options;
+
+enum { BACKEND_COSTS_MORE = 1 };
 
 typedef struct backend_stats {
     const char *features;
@@ -219,6 +222,11 @@ typedef struct backend_stats {
 /* All but wake() on the loop's thread. */
 struct backend_operations {
     const char *name;
+
+    /*
+     * 0, BACKEND_COSTS_MORE (io_uring works, but the kernel has no receive bundles and there is no
+     * window, which together cost more than epoll does; only if that was asked for), or -errno.
+     */
     int (*create)(sluice_pool *pool, const backend_options *options, sluice_backend **ret_backend);
 
     /* When every io is idle. */

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { PATIENCE_MS = 1000 };
@@ -12,11 +13,14 @@ static int set(int fd, int name, int value) {
     return setsockopt(fd, SOL_SOCKET, name, &value, sizeof value) < 0 ? -errno : 0;
 }
 
-/* To the address that it is bound to itself. */
+/* To the address that it is bound to itself. Loopback may have an address and be down, or drop what
+ * is sent: then nothing answers. */
 static int connect_to_itself(int fd) {
+    static const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
-    if (bind(fd, (const struct sockaddr *)&address, length) < 0 ||
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) < 0 ||
+        bind(fd, (const struct sockaddr *)&address, length) < 0 ||
         getsockname(fd, (struct sockaddr *)&address, &length) < 0 ||
         connect(fd, (const struct sockaddr *)&address, length) < 0)
         return -errno;

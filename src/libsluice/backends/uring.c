@@ -195,6 +195,8 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return error;
     }
     error = uring_probe(&params, &u->features);
+    if (!error && options->if_cheaper && !u->features.bundle && options->batch_us == 0)
+        error = BACKEND_COSTS_MORE;
     if (!error)
         error = uring_ring_open(u, pool);
     if (!error)

@@ -14,13 +14,24 @@ uint64_t loop_clock(void) {
     return clock_ns() / 1000000;
 }
 
+static int choose_backend(sluice_loop *loop, sluice_pool *pool, backend_options settings) {
+    settings.if_cheaper = true;
+    int result = uring_backend.create(pool, &settings, &loop->backend);
+    if (result == 0) {
+        loop->reason = SLUICE_REASON_URING_WORKS;
+        return 0;
+    }
+    /* Whatever it is: what io_uring is not to blame for, epoll refuses too. */
+    loop->reason = result == BACKEND_COSTS_MORE ? SLUICE_REASON_EPOLL_CHEAPER : SLUICE_REASON_URING_FAILED;
+    loop->fallback_error = result == BACKEND_COSTS_MORE ? 0 : result;
+    return epoll_backend.create(pool, &settings, &loop->backend);
+}
+
 static int make_backend(sluice_loop *loop, sluice_pool *pool, const backend_options *settings,
                         sluice_backend_choice choice) {
     switch (choice) {
     case SLUICE_BACKEND_AUTO:
-        /* Whatever it is: what io_uring is not to blame for, epoll refuses too. */
-        loop->fallback_error = uring_backend.create(pool, settings, &loop->backend);
-        return loop->fallback_error ? epoll_backend.create(pool, settings, &loop->backend) : 0;
+        return choose_backend(loop, pool, *settings);
     case SLUICE_BACKEND_URING:
         return uring_backend.create(pool, settings, &loop->backend);
     case SLUICE_BACKEND_EPOLL:
@@ -34,7 +45,7 @@ int sluice_loop_new(sluice_pool *pool, const sluice_loop_options *options, sluic
     int error = SIZED_READ(&o, options);
     if (error)
         return error;
-    const backend_options settings = {o.batch_us, o.stock_bytes, o.no_fixed};
+    const backend_options settings = {.batch_us = o.batch_us, .stock_bytes = o.stock_bytes, .no_fixed = o.no_fixed};
     sluice_loop *loop = calloc(1, sizeof *loop);
     if (!loop)
         return -ENOMEM;
@@ -309,6 +320,7 @@ int sluice_loop_get_stats(const sluice_loop *loop, sluice_loop_stats *ret_stats)
         .waiting = stats.waiting,
         .footprint = loop->footprint,
         .fallback_error = loop->fallback_error,
+        .reason = loop->reason,
     };
     return SIZED_WRITE(ret_stats, &known);
 }

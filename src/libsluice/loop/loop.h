@@ -27,7 +27,8 @@ typedef struct timer_heap {
 
 struct sluice_loop {
     sluice_backend *backend;
-    int fallback_error; /* why it is not on io_uring */
+    sluice_backend_reason reason;
+    int fallback_error; /* why it is not on io_uring, where that failed */
     sluice_pool *pool;
     void *user;
     uint64_t now; /* milliseconds, monotonic */
