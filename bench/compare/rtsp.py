@@ -27,9 +27,10 @@ class RtspBench(FanoutBench):
         self.play = os.path.join(folder, "bench-rtsp-play")
 
     def plan(self, scenario, seconds):
-        """What a stream has: frames, of these those of the span, and bytes of media."""
+        """What all streams have: frames, of these those of the span, and bytes of media; and each one's frames."""
         frames, warm_up = scenario.packets(seconds), scenario.warm_up(seconds)
-        media = ["--rate", str(scenario.kbits)]
+        media = ["--rate", str(scenario.kbits), "--key-times", str(scenario.key_times), "--arrivals", scenario.arrivals,
+                 "--streams", str(scenario.connections)]
         sending = [*media, "--frames", str(frames), "--warm-up", str(warm_up)]
         done = subprocess.run([self.send, "--describe", *sending], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -80,7 +81,7 @@ class RtspBench(FanoutBench):
             server = self._server(stack, settings, deadline)
             listening = memory_kib(server.pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", server.ports[publish], "--protocol", publish,
-                                                  "--streams", str(scenario.connections), *plan["sending"],
+                                                  *plan["sending"],
                                                   *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
             server.wait("streams", lambda: server.published(len(streams), plan))
@@ -133,7 +134,7 @@ class RtspBench(FanoutBench):
     def _media_players(self, scenario, plan, server, play, streams, deadline):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
         port = server.ports["http" if play == "flv" else play]
-        player = Program([self.play, "--port", port, "--protocol", play, *(["--late"] if server.is_late else []), "--players",
+        player = Program([self.play, "--port", port, "--protocol", play, *(["--join"] if server.is_late else []), "--players",
                           str(scenario.players), *plan["playing"], *cpu(SENDER_CPU), *streams], deadline)
         try:
             player.expect("connected")
@@ -148,7 +149,7 @@ def figures(scenario, plan, spans, wall, sends):
     """Of the span. All is by media: bytes and frames delivered (received, where there are no players), without what any
     protocol puts around them."""
     used, user, system = spans
-    gigabits = plan["span_bytes"] * scenario.copies * 8 / 1e9
+    gigabits = plan["span_bytes"] * max(scenario.players, 1) * 8 / 1e9
     frames = plan["frames"] * scenario.copies
     share = user / (user + system) if user + system else 0
     values = {

@@ -9,6 +9,8 @@ CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
 PER_GBIT = "cpu_s_per_gbit"
 
+REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
+
 BEST = "best"
 FLOORS = ("raw", "both-buffer")  # They do less than all of the work.
 
@@ -60,7 +62,9 @@ class Network(Scenario):
     packets_per_second: float = 0.0
     paced: bool = False
     keep: str = ""  # "second", "thread": what becomes of each frame.
-    together: bool = False  # Packets of all streams at the same time, and not evenly spread.
+    kbits: int = 0  # Of each of real streams, whose packets are frames; 0: packets of one size.
+    key_times: int = 10  # Of real streams: a key picture is as large as so many others.
+    arrivals: str = "even"  # When paced packets are sent: --arrivals of bench-send.
     figure = CPU
     sender = "bench-send"
     protocol = "flv"
@@ -71,9 +75,10 @@ class Network(Scenario):
 
     def send_options(self, seconds):
         interval = round(1e6 / self.packets_per_second) if self.paced else 0
-        return ["--connections", str(self.connections), "--payload", str(self.payload), "--write", self.write,
-                "--packets", str(self.packets(seconds)), "--interval", str(interval),
-                *(["--together"] if self.together else [])]
+        load = (["--rate", str(self.kbits), "--key-times", str(self.key_times)] if self.kbits else
+                ["--payload", str(self.payload), "--interval", str(interval)])
+        return ["--connections", str(self.connections), "--write", self.write, "--packets", str(self.packets(seconds)),
+                "--arrivals", self.arrivals, *load]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,12 +112,13 @@ class Rtsp(Fanout):
     """Media that comes and goes by RTSP, RTMP or FLV; "+flv" in a variant: by FLV on both sides."""
     publish: str = "rtsp"
     play: str = "rtsp"
-    kbits: int = 1000  # of a stream
-    packets_per_second: float = 68  # 25 pictures, 43 frames of audio
+    kbits: int = 1000
+    packets_per_second: float = REAL
     paced: bool = True
+    arrivals: str = "independent"
     figure = PER_GBIT
     FEWEST = 8  # Frames of a stream, so that both tracks have some.
-    WARM_UP = 75  # Frames: a group of pictures and more, so that the daemon has grown to what it caches.
+    WARM_UP = 150  # Frames: a group of pictures and more, so that the daemon has grown to what it caches.
 
     def packets(self, seconds):
         return max(self.FEWEST, super().packets(seconds))
@@ -287,6 +293,12 @@ SCENARIOS = (
             connections=100, payload=16384, packets_per_second=30, paced=True),
     Network("paced-1400", "100 streams of 4 Mbit/s, written 1400 bytes at a time", batched(5000), on_equal_terms(5000),
             connections=100, payload=16384, write="1400", packets_per_second=30, paced=True),
+    *(Network("paced-real" + name, f"100 real streams of 4 Mbit/s, {what}", batched(5000), on_equal_terms(5000), connections=100,
+              kbits=4000, packets_per_second=REAL, paced=True, arrivals=arrivals, key_times=key_times, slow=bool(name))
+      for name, what, arrivals, key_times in (
+          ("", "independent, key pictures 10 times as large", "independent", 10),
+          ("-ticks", "sent in ticks of 5 ms, key pictures 10 times as large", "ticks", 10),
+          ("-poisson", "frames late at random, key pictures 3 times as large", "poisson", 3))),
     Network("fat", "One stream as fast as it goes, 1 KiB packets in 64 KiB writes", SATURATED,
             UNPAUSED + against("uring", {"read-malloc": 0.10, "read-buffer": 0.90, "evbuffer": 0.20, "epoll-pool": 1.02, "raw": 1.10},
                     [Target("syscalls_per_packet", "uring", None, 0.02)]),
@@ -329,8 +341,8 @@ SCENARIOS = (
     *(Relay("publishers" + name, f"100 publishers of 1 Mbit/s, {how}, and no players, through sluiced",
             ("uring", "epoll", "uring+batch=0", "uring+batch=10"),
             half_of(555, PER_MBIT, "uring") + half_of(95000, "private_bytes_per_publisher", "uring", "epoll"),
-            connections=100, players=0, together=together, **MBIT)
-      for name, how, together in (("", "each in its own time", False), ("-together", "all at the same time", True))),
+            connections=100, players=0, arrivals=arrivals, **MBIT)
+      for name, how, arrivals in (("", "each in its own time", "even"), ("-together", "all at the same time", "together"))),
     Rtsp("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", WAYS_AND_FLV, UNCOPIED,
          connections=100, players=0),
     Rtsp("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", WAYS_AND_FLV, UNCOPIED,

@@ -7,6 +7,7 @@
 #include "common/process.h"
 
 enum {
+    ENOUGH = 16, /* bytes of a frame that tell it from others */
     INTERLEAVED = 4,
     RTP_HEADER = 12,
     AAC_HEADER = 4,
@@ -29,10 +30,33 @@ static uint32_t be(const uint8_t *bytes, int count) {
     return value;
 }
 
+static const media_frame *frame_of(const checker *c, int track, uint32_t index) {
+    return &c->media->frames[c->media->tracks[track][index]];
+}
+
 static const media_frame *next_frame(const checker *c, int track) {
-    if (c->next[track] == c->media->counts[track])
+    if (c->next[track] == c->end[track])
         fail(EXIT_FAILURE, "a player gets more frames of track %d than were sent", track);
-    return &c->media->frames[c->media->tracks[track][c->next[track]]];
+    return frame_of(c, track, c->next[track]);
+}
+
+/* The first frame that a player gets, by how it begins: no two begin alike. */
+static void join(checker *c, int track, const uint8_t *bytes, size_t size) {
+    uint32_t index = 0;
+    size_t compared = size < ENOUGH ? size : ENOUGH;
+    c->joins[track] = false;
+    while (index < c->end[track] && memcmp(frame_of(c, track, index)->at, bytes, compared) != 0)
+        index = index == 0 ? c->first[track] : index + 1;
+    if (index >= c->end[track] || compared < ENOUGH)
+        fail(EXIT_FAILURE, "a player begins with a frame of track %d that was not sent", track);
+    if (index > c->counts[track])
+        fail(EXIT_FAILURE, "a player begins with frame %u of track %d, after the warm-up", index, track);
+    c->next[track] = index;
+}
+
+static void frame_is_whole(checker *c, int track) {
+    /* Behind the preroll the stream goes on elsewhere. */
+    c->next[track] = c->next[track] == 0 ? c->first[track] : c->next[track] + 1;
 }
 
 _Noreturn static void wrong(const media_frame *frame, const char *what) {
@@ -41,6 +65,8 @@ _Noreturn static void wrong(const media_frame *frame, const char *what) {
 
 /* A part of a picture behind the first byte of its NAL unit. */
 static void take_picture(checker *c, const uint8_t *bytes, size_t size, uint8_t nal, bool begins, bool ends) {
+    if (c->joins[MEDIA_VIDEO] && begins)
+        join(c, MEDIA_VIDEO, bytes, size);
     const media_frame *frame = next_frame(c, MEDIA_VIDEO);
     if (begins) {
         if (c->have > 0)
@@ -57,14 +83,16 @@ static void take_picture(checker *c, const uint8_t *bytes, size_t size, uint8_t 
     if (c->have != frame->size)
         wrong(frame, "not whole");
     c->have = 0;
-    c->next[MEDIA_VIDEO]++;
+    frame_is_whole(c, MEDIA_VIDEO);
 }
 
 static void take_audio(checker *c, const uint8_t *bytes, size_t size) {
+    if (c->joins[MEDIA_AUDIO])
+        join(c, MEDIA_AUDIO, bytes, size);
     const media_frame *frame = next_frame(c, MEDIA_AUDIO);
     if (size != frame->size || memcmp(bytes, frame->at, size) != 0)
         wrong(frame, "other bytes");
-    c->next[MEDIA_AUDIO]++;
+    frame_is_whole(c, MEDIA_AUDIO);
 }
 
 static bool is_set(uint8_t nal) {
@@ -185,7 +213,12 @@ size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size) {
     return rtmp_take(&c->chunks, bytes, size, take_message, c);
 }
 
-void check_from_now_on(checker *c) {
-    for (uint32_t i = 0; i < MEDIA_PREROLL; i++)
-        c->next[c->media->frames[i].track]++;
+void check_start(checker *c, const media *of, uint32_t first, uint32_t frames, uint32_t warm_up, bool joins) {
+    c->media = of;
+    for (uint32_t i = 0; i < first + frames; i++) {
+        c->first[of->frames[i].track] += i < first;
+        c->counts[of->frames[i].track] += i < first + warm_up;
+        c->end[of->frames[i].track]++;
+    }
+    c->joins[MEDIA_VIDEO] = c->joins[MEDIA_AUDIO] = joins;
 }

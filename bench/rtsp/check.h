@@ -5,11 +5,15 @@
 
 #include <stdbool.h>
 
-#include "rtsp/media.h"
+#include "common/media.h"
 #include "rtsp/rtmp.h"
 
 typedef struct checker {
     const media *media;
+    uint32_t first[MEDIA_TRACKS];    /* the frame that follows the preroll */
+    uint32_t end[MEDIA_TRACKS];      /* the one behind the last */
+    bool joins[MEDIA_TRACKS];        /* the first frame may be any up to */
+    uint32_t counts[MEDIA_TRACKS];   /* this one, from which on they count */
     uint32_t next[MEDIA_TRACKS];     /* the frame that is to come, or that has come in part */
     uint32_t have;                   /* bytes of that picture */
     bool begun[MEDIA_TRACKS];        /* RTP: the following is known */
@@ -20,8 +24,12 @@ typedef struct checker {
     uint64_t packets;
 } checker;
 
-/* The player gets what is sent after it has come: not the frames that make a stream known. */
-void check_from_now_on(checker *c);
+/*
+ * Of a stream that sends the preroll and then so many frames of the media from this one on. @param
+ * warm_up frames of these that do not count yet @param joins the player may begin with any frame up
+ * to these, but then all that follow must come
+ */
+void check_start(checker *c, const media *of, uint32_t first, uint32_t frames, uint32_t warm_up, bool joins);
 
 /* What stands at the beginning and is whole: as many bytes as are done with. The others come again,
  * and more. */
@@ -30,8 +38,7 @@ size_t check_flv(checker *c, const uint8_t *bytes, size_t size);
 size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size);
 
 static inline bool check_is_done(const checker *c) {
-    return c->next[MEDIA_VIDEO] == c->media->counts[MEDIA_VIDEO] &&
-           c->next[MEDIA_AUDIO] == c->media->counts[MEDIA_AUDIO];
+    return c->next[MEDIA_VIDEO] == c->end[MEDIA_VIDEO] && c->next[MEDIA_AUDIO] == c->end[MEDIA_AUDIO];
 }
 
 #endif

@@ -13,10 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/arrivals.h"
+#include "common/media.h"
 #include "common/process.h"
 #include "rtsp/check.h"
 #include "rtsp/client.h"
-#include "rtsp/media.h"
 #include "rtsp/rtmp.h"
 
 enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 256 << 10 };
@@ -33,18 +34,27 @@ typedef struct player {
 static struct {
     uint16_t port;
     enum protocol protocol;
-    /* the players' part of the stream begins with what is sent after they have come */
-    bool late;
-    uint32_t each; /* players of a stream */
-    uint32_t kbits, frames, warm_up;
+    bool join;        /* players may begin with any frame before those that count */
+    uint32_t each;    /* players of a stream */
+    uint32_t streams; /* of the publisher; 0: those that are played */
+    uint32_t kbits, key_times, frames, warm_up;
+    enum arrivals arrivals;
     int cpu;
-} set = {.each = 1, .kbits = 1000, .cpu = -1};
+} set = {.each = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
+
+/* A stream that is played. */
+typedef struct stream {
+    uint32_t first;   /* the frame that follows the preroll */
+    uint64_t *due_ns; /* of each frame from there on, since the publisher began */
+} stream;
 
 static media what;
+static stream *streams;
 static player *players;
 static uint32_t count;
 static uint64_t wire_bytes;
-/* of all frames that count: nanoseconds after when it would be due if all began at 0 */
+/* of all frames that count: the time when a player had it, less when it was due since the publisher
+ * began, nanoseconds */
 static uint64_t *arrivals;
 static size_t arrival_count;
 
@@ -53,16 +63,19 @@ static void usage(FILE *out) {
         out,
         "Usage: bench-rtsp-play --port N --protocol rtsp|rtmp|flv --frames N [options] STREAM...\n"
         "\n"
-        "Players of streams that bench-rtsp-send publishes with the same --rate and --frames, on 127.0.0.1: says\n"
+        "Players of streams that bench-rtsp-send publishes with the same options, on 127.0.0.1, the first ones: says\n"
         "\"connected\" when all play (RTSP, RTMP) or have asked (GET /STREAM.flv), and \"result\" and JSON when "
         "each has\n"
         "got all frames of its stream. They compare every byte, and what is missing or different is an error.\n"
         "Then, for the \"start_ns\" of bench-rtsp-send on its standard input, it says \"delays\" and JSON: from when\n"
         "frames were due to be sent to when a player had them.\n"
         "\n"
-        "  --late         the server does not keep what was sent before they came: the first frame of each track\n"
+        "  --join         the server does not keep what was sent before they came, or waits for a key picture: they\n"
+        "                 may begin with any frame of the warm-up, but miss none after that\n"
         "  --players N    of each stream (1)\n"
-        "  --rate KBITS   of a stream (1000)\n"
+        "  --streams N    as many as bench-rtsp-send has (those that are named)\n"
+        "  --rate KBITS, --key-times N, --arrivals HOW, --frames N\n"
+        "                 as bench-rtsp-send has them\n"
         "  --warm-up N    frames that come first, whose delay does not count (0)\n"
         "  --cpu N        stay on this processor\n");
 }
@@ -82,11 +95,11 @@ static void keep_rest(player *p, const uint8_t *bytes, size_t size) {
 
 /* The frames that have just become whole. */
 static void note_arrivals(player *p) {
-    uint64_t stream = (uint64_t)(p - players) / set.each;
-    uint64_t since = now_ns() - media_phase_ns(&what, (uint32_t)stream, count / set.each);
+    const stream *s = &streams[(uint32_t)(p - players) / set.each];
+    uint64_t now = now_ns();
     for (int track = 0; track < MEDIA_TRACKS; track++)
         for (; p->noted[track] < p->checker.next[track]; p->noted[track]++)
-            arrivals[arrival_count++] = since - media_due_ns(&what, &what.frames[what.tracks[track][p->noted[track]]]);
+            arrivals[arrival_count++] = now - s->due_ns[what.tracks[track][p->noted[track]] - s->first];
 }
 
 /* Looks at all that is whole: true when it was the player's last frame. */
@@ -187,12 +200,19 @@ static void play(uint32_t done) {
     }
 }
 
+static void start_stream(stream *s, uint32_t index) {
+    uint32_t all = set.streams > 0 ? set.streams : count / set.each;
+    s->first = media_first(&what, set.arrivals, index, all);
+    s->due_ns = malloc(set.frames * sizeof *s->due_ns);
+    if (!s->due_ns)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    media_due(&what, set.arrivals, index, all, s->due_ns, set.frames);
+}
+
 static void start_player(player *p) {
-    p->checker.media = &what;
-    if (set.late)
-        check_from_now_on(&p->checker);
-    for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
-        p->noted[what.frames[i].track]++;
+    uint32_t first = streams[(uint32_t)(p - players) / set.each].first;
+    check_start(&p->checker, &what, first, set.frames, set.warm_up, set.join);
+    memcpy(p->noted, p->checker.counts, sizeof p->noted);
 }
 
 static int compare(const void *left, const void *right) {
@@ -216,14 +236,25 @@ static void print_delays(uint64_t start) {
     fflush(stdout);
 }
 
+/* Of media, in all frames of a stream. */
+static uint64_t bytes_of(const stream *s) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->first + set.frames; i = i + 1 == MEDIA_PREROLL ? s->first : i + 1)
+        sum += what.frames[i].size;
+    return sum;
+}
+
 static void run(char **names) {
     allow_descriptors(count + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
-    media_make(&what, set.kbits, set.frames + MEDIA_PREROLL);
+    media_make(&what, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + set.frames);
+    streams = calloc(count / set.each, sizeof *streams);
     players = calloc(count, sizeof *players);
     arrivals = malloc((size_t)count * set.frames * sizeof *arrivals);
-    if (!players || !arrivals)
+    if (!streams || !players || !arrivals)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t i = 0; i < count / set.each; i++)
+        start_stream(&streams[i], i);
     for (uint32_t i = 0; i < count; i++)
         start_player(&players[i]);
     uint32_t done = 0;
@@ -238,14 +269,16 @@ static void run(char **names) {
     fflush(stdout);
     play(done);
     struct rusage usage;
-    uint64_t packets = 0;
+    uint64_t packets = 0, all_bytes = 0;
     getrusage(RUSAGE_SELF, &usage);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         packets += players[i].checker.packets;
+        all_bytes += bytes_of(&streams[i / set.each]);
+    }
     printf("result {\"players\": %" PRIu32 ", \"media_bytes\": %" PRIu64 ", \"wire_bytes\": %" PRIu64
            ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64
            ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
-           count, what.bytes * count, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec,
+           count, all_bytes, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec,
            usage.ru_utime.tv_usec, usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
     fflush(stdout);
     uint64_t begun;
@@ -258,11 +291,19 @@ static void run(char **names) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
-        {"players", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},  {"warm-up", required_argument, NULL, 'w'},
-        {"cpu", required_argument, NULL, 'p'},     {"late", no_argument, NULL, 'l'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},
+        {"protocol", required_argument, NULL, 'r'},
+        {"players", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},
+        {"warm-up", required_argument, NULL, 'w'},
+        {"streams", required_argument, NULL, 's'},
+        {"key-times", required_argument, NULL, 'x'},
+        {"arrivals", required_argument, NULL, 'a'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"join", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         if (option == 'o')
@@ -277,8 +318,14 @@ int main(int argc, char **argv) {
             set.frames = (uint32_t)parse_number("--frames", optarg, 1, MEDIA_MOST_FRAMES);
         else if (option == 'w')
             set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
-        else if (option == 'l')
-            set.late = true;
+        else if (option == 's')
+            set.streams = (uint32_t)parse_number("--streams", optarg, 1, MOST_STREAMS);
+        else if (option == 'x')
+            set.key_times = (uint32_t)parse_number("--key-times", optarg, 1, MEDIA_MOST_KEY_TIMES);
+        else if (option == 'a')
+            set.arrivals = read_arrivals("--arrivals", optarg);
+        else if (option == 'j')
+            set.join = true;
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else {
@@ -286,13 +333,13 @@ int main(int argc, char **argv) {
             return option == 'h' ? 0 : 2;
         }
     }
-    uint64_t streams = (uint64_t)(argc - optind);
-    if (!set.port || !set.protocol || set.frames <= set.warm_up || streams < 1 || streams > MOST_STREAMS ||
-        streams * set.each > MOST_PLAYERS) {
+    uint64_t named = (uint64_t)(argc - optind);
+    if (!set.port || !set.protocol || set.frames <= set.warm_up || named < 1 || named > MOST_STREAMS ||
+        named * set.each > MOST_PLAYERS) {
         usage(stderr);
         return 2;
     }
-    count = (uint32_t)streams * set.each;
+    count = (uint32_t)named * set.each;
     run(argv + optind);
     return 0;
 }

@@ -13,9 +13,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "common/arrivals.h"
+#include "common/media.h"
 #include "common/process.h"
+#include "common/schedule.h"
 #include "rtsp/client.h"
-#include "rtsp/media.h"
 #include "rtsp/rtmp.h"
 #include "rtsp/wire.h"
 
@@ -24,24 +26,24 @@ enum { EVENTS = 256, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 10000, NAME = 32, RE
 typedef struct stream {
     int fd;
     char name[NAME];
-    uint64_t sent;  /* bytes */
-    uint64_t due;   /* bytes that may be sent by now */
-    uint32_t next;  /* the frame that is due next */
-    uint64_t phase; /* of its frames: nanoseconds */
+    uint64_t sent; /* of what all streams send: bytes up to where this one is */
+    uint64_t due;  /* bytes up to which it may send by now */
+    uint32_t next; /* the frame that is due next */
 } stream;
 
 static struct {
     uint16_t port;
     enum protocol protocol;
-    uint32_t streams, kbits, frames, warm_up;
+    uint32_t streams, kbits, key_times, frames, warm_up;
+    enum arrivals arrivals;
     int cpu;
-} set = {.streams = 1, .kbits = 1000, .cpu = -1};
+} set = {.streams = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
 
 static media what;
 static wire bytes;
+static schedule times;
 static stream *streams;
-static stream **heap; /* those with frames to come, the one with the next frame first */
-static uint32_t heap_count, unsent;
+static uint32_t unsent;
 static uint64_t frames_cold; /* of all streams: still to be sent before the server is warm */
 static int epoll;
 static uint64_t start;
@@ -51,40 +53,46 @@ static void usage(FILE *out) {
         out,
         "Usage: bench-rtsp-send --port N --protocol rtsp|rtmp|flv --frames N [options]\n"
         "\n"
-        "Publishes streams of 25 pictures and 43 frames of AAC a second to a server on 127.0.0.1, by RTSP, RTMP or as\n"
-        "raw FLV: sends the first frame of each track, says \"connected\" and the streams' names, waits for a line on\n"
-        "its standard input, sends so many frames of each stream when they are due, one write each, says \"result\"\n"
-        "and JSON, and waits for the end of the input.\n"
+        "Publishes streams of 25 pictures, in groups of 2 s, and 43 frames of AAC a second to a server on 127.0.0.1, "
+        "by\n"
+        "RTSP, RTMP or as raw FLV: sends the first frame of each track, says \"connected\" and the streams' names,\n"
+        "waits for a line on its standard input, sends so many frames of each stream when they are due, one write\n"
+        "each, says \"result\" and JSON, and waits for the end of the input.\n"
         "\n"
         "  --streams N    1 to 10000 (1)\n"
         "  --rate KBITS   of each, both tracks (1000)\n"
+        "  --key-times N  a key picture is as large as so many others, 1 to 50 (10)\n"
+        "  --arrivals HOW independent: each stream is elsewhere in its group at random; even: the streams are spread\n"
+        "                 over the group; together: all begin it at the same time; poisson: independent, and each\n"
+        "                 frame late by a random time, 15 ms on average; ticks: independent streams whose frames wait\n"
+        "                 for the next tick of 5 ms (independent)\n"
         "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
         "  --cpu N        stay on this processor\n"
-        "  --describe     only says what a stream has: frames of each track, bytes of media, of these\n"
-        "                 what is sent behind the warm-up, and payloads of tags, in all and in the beginning\n");
+        "  --describe     only says what all streams have: frames of each track, bytes of media, of these what is\n"
+        "                 sent behind the warm-up, and payloads of tags, in all and of one stream in the beginning\n");
 }
 
-static uint64_t due_at(const stream *s) {
-    return start + s->phase + media_due_ns(&what, &what.frames[s->next]);
+static uint32_t first_of(uint32_t index) {
+    return media_first(&what, set.arrivals, index, set.streams);
 }
 
-/* The stream at the top of the heap has another time now: it goes down to where it belongs. */
-static void sift_down(void) {
-    stream *moved = heap[0];
-    uint64_t due = due_at(moved);
-    uint32_t at = 0;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= heap_count)
-            break;
-        if (child + 1 < heap_count && due_at(heap[child + 1]) < due_at(heap[child]))
-            child++;
-        if (due <= due_at(heap[child]))
-            break;
-        heap[at] = heap[child];
-        at = child;
+/* Frames of each stream behind the preroll. */
+static uint32_t frames_of_each(void) {
+    return set.warm_up + set.frames;
+}
+
+/* When the frames of all streams are due. */
+static void plan_times(void) {
+    uint64_t *due = malloc(frames_of_each() * sizeof *due);
+    schedule_make(&times, (uint64_t)frames_of_each() * set.streams);
+    if (!due)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t i = 0; i < set.streams; i++) {
+        media_due(&what, set.arrivals, i, set.streams, due, frames_of_each());
+        schedule_add(&times, i, due, frames_of_each());
     }
-    heap[at] = moved;
+    schedule_sort(&times);
+    free(due);
 }
 
 static void name_flv(stream *s) {
@@ -126,26 +134,35 @@ static void connect_streams(void) {
         connect_rtsp();
 }
 
-/* All connected, and the first frames sent: little enough for the socket to take it at once. */
+/* The first frame of each track: little enough for the socket to take it at once. */
+static void send_preroll(stream *s) {
+    size_t size = bytes.ends[MEDIA_PREROLL - 1];
+    uint8_t *numbered = set.protocol == PROTOCOL_RTSP ? malloc(size) : NULL;
+    if (set.protocol == PROTOCOL_RTSP) {
+        if (!numbered)
+            fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+        wire_rtp_preroll(&bytes, s->next, numbered);
+    }
+    if (send(s->fd, numbered ? numbered : bytes.bytes, size, MSG_NOSIGNAL) != (ssize_t)size)
+        fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
+    free(numbered);
+}
+
 static void open_streams(void) {
     streams = calloc(set.streams, sizeof *streams);
-    heap = calloc(set.streams, sizeof(stream *));
     epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (!streams || !heap || epoll < 0)
+    if (!streams || epoll < 0)
         fail(EXIT_FAILURE, "%s", strerror(errno));
     connect_streams();
     for (uint32_t i = 0; i < set.streams; i++) {
         stream *s = &streams[i];
         struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = s};
-        s->phase = media_phase_ns(&what, i, set.streams);
-        s->next = MEDIA_PREROLL;
-        s->sent = s->due = bytes.ends[MEDIA_PREROLL - 1];
-        if (send(s->fd, bytes.bytes, s->sent, MSG_NOSIGNAL) != (ssize_t)s->sent ||
-            fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0)
+        s->next = first_of(i);
+        s->sent = s->due = bytes.ends[s->next - 1];
+        send_preroll(s);
+        if (fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, s->fd, &event) < 0)
             fail(EXIT_FAILURE, "%s: %s", s->name, strerror(errno));
-        heap[i] = s; /* in order: the phases ascend */
     }
-    heap_count = set.streams;
 }
 
 static void write_once(stream *s) {
@@ -181,28 +198,27 @@ static void say(const char *word) {
 /* How late the latest frame was given to the kernel, nanoseconds. */
 static uint64_t send_all(void) {
     uint64_t latest = 0;
+    size_t next = 0;
     start = now_ns();
     frames_cold = (uint64_t)set.warm_up * set.streams;
-    while (heap_count > 0 || unsent > 0) {
-        uint64_t now = now_ns();
-        while (heap_count > 0 && due_at(heap[0]) <= now) {
-            stream *s = heap[0];
-            latest = now - due_at(s) > latest ? now - due_at(s) : latest;
+    while (next < times.count || unsent > 0) {
+        uint64_t now = now_ns(), at = UINT64_MAX;
+        for (; next < times.count; next++) {
+            stream *s = &streams[times.events[next].stream];
+            at = start + times.events[next].due_ns;
+            if (at > now)
+                break;
+            latest = now - at > latest ? now - at : latest;
             unsent += s->sent == s->due;
             s->due = bytes.ends[s->next++];
             write_once(s);
-            if (s->next == what.count)
-                heap[0] = heap[--heap_count];
-            if (heap_count > 0)
-                sift_down();
             if (frames_cold > 0 && --frames_cold == 0)
                 say("warm");
         }
-        now = now_ns();
-        if (heap_count == 0 && unsent == 0)
+        if (next == times.count && unsent == 0)
             break;
-        uint64_t at = heap_count > 0 ? due_at(heap[0]) : UINT64_MAX;
-        wait_for_room(at == UINT64_MAX ? -1 : at > now ? (int64_t)(at - now) : 0);
+        now = now_ns();
+        wait_for_room(next == times.count ? -1 : at > now ? (int64_t)(at - now) : 0);
     }
     return latest;
 }
@@ -214,6 +230,7 @@ static void run(void) {
     static void (*const make[])(wire *, const media *) = {
         [PROTOCOL_RTSP] = wire_make_rtp, [PROTOCOL_RTMP] = wire_make_rtmp, [PROTOCOL_FLV] = wire_make_flv};
     make[set.protocol](&bytes, &what);
+    plan_times();
     open_streams();
     printf("connected");
     for (uint32_t i = 0; i < set.streams; i++)
@@ -234,23 +251,33 @@ static void run(void) {
 }
 
 static void describe(void) {
-    uint64_t before = 0;
-    uint64_t flv = 0, flv_preroll = 0;
-    wire_flv_payload(&what, &flv, &flv_preroll);
-    for (uint32_t i = 0; i < MEDIA_PREROLL + set.warm_up; i++)
-        before += what.frames[i].size;
-    printf("plan {\"video\": %" PRIu32 ", \"audio\": %" PRIu32 ", \"bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64
+    uint64_t counts[MEDIA_TRACKS] = {0}, all = 0, span = 0, flv = 0, flv_preroll = wire_flv_head();
+    for (uint32_t i = 0; i < MEDIA_PREROLL; i++)
+        flv_preroll += wire_flv_payload(&what.frames[i]);
+    for (uint32_t i = 0; i < set.streams; i++) {
+        uint32_t first = first_of(i), end = first + frames_of_each();
+        flv += flv_preroll;
+        for (uint32_t k = 0; k < end; k = k + 1 == MEDIA_PREROLL ? first : k + 1) {
+            const media_frame *frame = &what.frames[k];
+            counts[frame->track]++;
+            all += frame->size;
+            span += k >= first + set.warm_up ? frame->size : 0;
+            flv += k >= first ? wire_flv_payload(frame) : 0;
+        }
+    }
+    printf("plan {\"video\": %" PRIu64 ", \"audio\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64
            ", \"flv_bytes\": %" PRIu64 ", \"flv_preroll_bytes\": %" PRIu64 "}\n",
-           what.counts[MEDIA_VIDEO], what.counts[MEDIA_AUDIO], what.bytes, what.bytes - before, flv, flv_preroll);
+           counts[MEDIA_VIDEO], counts[MEDIA_AUDIO], all, span, flv, flv_preroll);
 }
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},    {"protocol", required_argument, NULL, 'r'},
-        {"streams", required_argument, NULL, 'n'}, {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},  {"cpu", required_argument, NULL, 'p'},
-        {"warm-up", required_argument, NULL, 'w'}, {"describe", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},     {"protocol", required_argument, NULL, 'r'},
+        {"streams", required_argument, NULL, 'n'},  {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},   {"cpu", required_argument, NULL, 'p'},
+        {"warm-up", required_argument, NULL, 'w'},  {"key-times", required_argument, NULL, 'x'},
+        {"arrivals", required_argument, NULL, 'a'}, {"describe", no_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -268,6 +295,10 @@ int main(int argc, char **argv) {
             set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else if (option == 'x')
+            set.key_times = (uint32_t)parse_number("--key-times", optarg, 1, MEDIA_MOST_KEY_TIMES);
+        else if (option == 'a')
+            set.arrivals = read_arrivals("--arrivals", optarg);
         else if (option == 'd')
             only_describe = true;
         else {
@@ -279,7 +310,7 @@ int main(int argc, char **argv) {
         usage(stderr);
         return 2;
     }
-    media_make(&what, set.kbits, MEDIA_PREROLL + set.warm_up + set.frames);
+    media_make(&what, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + frames_of_each());
     if (only_describe)
         describe();
     else

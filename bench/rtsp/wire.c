@@ -111,16 +111,14 @@ void wire_make_flv(wire *made, const media *of) {
     put_frames(made, to, of, put_tag);
 }
 
-void wire_flv_payload(const media *of, uint64_t *ret_all, uint64_t *ret_preroll) {
+uint64_t wire_flv_head(void) {
     uint8_t scratch[SLACK];
-    /* As tags without what is around them: the configurations, and each frame's head. */
-    uint64_t all = (uint64_t)(put_configurations(scratch, put_tag) - scratch) - 2 * CONTENT_AROUND_PAYLOAD;
-    for (uint32_t i = 0; i < of->count; i++) {
-        all += of->frames[i].size + (of->frames[i].track == MEDIA_VIDEO ? VIDEO_HEAD : AUDIO_HEAD);
-        if (i + 1 == MEDIA_PREROLL)
-            *ret_preroll = all;
-    }
-    *ret_all = all;
+    /* As tags without what is around them. */
+    return (uint64_t)(put_configurations(scratch, put_tag) - scratch) - 2 * CONTENT_AROUND_PAYLOAD;
+}
+
+uint64_t wire_flv_payload(const media_frame *frame) {
+    return frame->size + (frame->track == MEDIA_VIDEO ? VIDEO_HEAD : AUDIO_HEAD);
 }
 
 void wire_make_rtmp(wire *made, const media *of) {
@@ -177,5 +175,38 @@ void wire_make_rtp(wire *made, const media *of) {
             to = put_packet(to, frame, &sequences[MEDIA_AUDIO], true, head, sizeof head,
                             &(media_bytes){frame->at, frame->size});
         made->ends[i] = (uint64_t)(to - made->bytes);
+    }
+}
+
+static uint32_t be(const uint8_t *bytes, int count) {
+    uint32_t value = 0;
+    for (int i = 0; i < count; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+static size_t interleaved_size(const uint8_t *frame) {
+    return 4 + be(frame + 2, 2);
+}
+
+/* The number of each track's first packet from there on. */
+static void find_sequences(const uint8_t *at, uint16_t numbers[MEDIA_TRACKS]) {
+    for (unsigned found = 0; found != (1u << MEDIA_TRACKS) - 1; at += interleaved_size(at)) {
+        unsigned track = at[1] / 2;
+        if (!(found & 1u << track))
+            numbers[track] = (uint16_t)be(at + 6, 2);
+        found |= 1u << track;
+    }
+}
+
+void wire_rtp_preroll(const wire *of, uint32_t first, uint8_t *to) {
+    size_t size = of->ends[MEDIA_PREROLL - 1];
+    uint16_t behind[MEDIA_TRACKS], next[MEDIA_TRACKS];
+    find_sequences(of->bytes + size, behind);
+    find_sequences(of->bytes + of->ends[first - 1], next);
+    put(to, of->bytes, size);
+    for (size_t at = 0; at < size; at += interleaved_size(to + at)) {
+        unsigned track = to[at + 1] / 2;
+        put_be(to + at + 6, (uint16_t)(be(to + at + 6, 2) + next[track] - behind[track]), 2);
     }
 }

@@ -17,9 +17,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/arrivals.h"
 #include "common/checksum.h"
 #include "common/content.h"
+#include "common/media.h"
 #include "common/process.h"
+#include "common/schedule.h"
 
 enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_CONNECTIONS = 100000, MOST_PAYLOAD = 8 << 20, MOST_WRITE = 1 << 20 };
 
@@ -29,6 +32,8 @@ typedef struct stream {
     bool blocked;    /* the socket has no room */
     uint64_t sent;   /* bytes behind the file header */
     uint64_t due;    /* bytes that may be sent by now */
+    uint64_t tags;   /* as many as these are */
+    uint64_t first;  /* the tag that it begins with */
     uint8_t *tag;    /* where each tag is stamped; NULL without stamps */
     uint64_t random; /* of the sizes of its writes */
 } stream;
@@ -40,14 +45,24 @@ static struct {
     uint64_t packets;
     uint32_t least_write, most_write;
     uint64_t interval_ns; /* between two packets of a stream; 0: as fast as it goes */
-    bool together;        /* the packets of all streams at the same time */
+    uint32_t kbits;       /* of real streams; 0: packets of one size */
+    uint32_t key_times;
+    enum arrivals arrivals;
     uint64_t seed;
     bool stamps;
     int cpu;
-} set = {
-    .connections = 1, .payload = 1024, .packets = 1, .least_write = 65536, .most_write = 65536, .seed = 1, .cpu = -1};
+} set = {.connections = 1,
+         .payload = 1024,
+         .packets = 1,
+         .least_write = 65536,
+         .most_write = 65536,
+         .key_times = MEDIA_KEY_TIMES,
+         .seed = 1,
+         .cpu = -1};
 
 static content what;
+static media real;
+static schedule times;
 static stream *streams;
 static int epoll;
 static uint64_t start; /* of paced sending: nanoseconds */
@@ -72,9 +87,14 @@ static void usage(FILE *out) {
         "  --payload N       bytes of each packet, 64 to 8388608 (1024)\n"
         "  --packets N       of each stream (1)\n"
         "  --write N[-M]     bytes of each write, up to 1048576; N-M: each one at random (65536)\n"
-        "  --interval N      microseconds between two packets of a stream, streams spread evenly; 0: as fast\n"
-        "                    as it goes (0)\n"
-        "  --together        streams are not spread: all have a packet at the same time\n"
+        "  --interval N      microseconds between two packets of a stream; 0: as fast as it goes (0)\n"
+        "  --rate KBITS      real streams in place of packets of one size: 25 pictures a second in groups of 2 s,\n"
+        "                    and 43 frames of AAC; of each stream, both tracks, on average\n"
+        "  --key-times N     a key picture is as large as so many others, 1 to 50 (10)\n"
+        "  --arrivals HOW    when paced packets are sent (even). even: streams are spread evenly over the interval\n"
+        "                    or group; together: all at the same time; independent: each stream at random;\n"
+        "                    poisson: and each packet late by a random time, 15 ms on average; ticks: independent\n"
+        "                    streams whose packets wait for the next tick of 5 ms\n"
         "  --stamps          each payload says when it was due: CLOCK_MONOTONIC, nanoseconds, 8 bytes, little-endian,\n"
         "                    behind the first 5; for paced sending, and players alone\n"
         "  --seed N          of contents and write sizes (1)\n"
@@ -96,6 +116,16 @@ static stream *dequeue(void) {
     return s;
 }
 
+/* The tag that a stream begins with. */
+static uint64_t first_of(uint32_t index) {
+    return set.kbits > 0 ? media_first(&real, set.arrivals, index, set.connections) : 0;
+}
+
+/* Bytes of so many tags of a stream that begins with this one. */
+static uint64_t bytes_of(uint64_t first, uint64_t tags) {
+    return content_begin(&what, first + tags) - content_begin(&what, first);
+}
+
 static void open_stream(stream *s, uint32_t index) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(set.port)};
@@ -112,6 +142,7 @@ static void open_stream(stream *s, uint32_t index) {
         send(s->fd, content_file_header, CONTENT_FILE_HEADER, MSG_NOSIGNAL) != CONTENT_FILE_HEADER)
         fail(EXIT_FAILURE, "connection %u: %s", index, strerror(errno));
     s->random = set.seed + index;
+    s->first = first_of(index);
     if (set.stamps && !(s->tag = malloc(what.tag_size)))
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
 }
@@ -140,16 +171,34 @@ static void tell_connected(void) {
     fflush(stdout);
 }
 
-/* When a packet is to be sent: the streams are spread over the interval, or not. */
-static uint64_t due_at(uint64_t packet, uint64_t index) {
-    return start + packet * set.interval_ns + (set.together ? 0 : index * set.interval_ns / set.connections);
+/* When the packets of all streams are due. */
+static void plan_times(void) {
+    uint64_t *due = malloc(set.packets * sizeof *due);
+    schedule_make(&times, set.packets * set.connections);
+    if (!due)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    for (uint32_t index = 0; index < set.connections; index++) {
+        if (set.kbits > 0) {
+            media_due(&real, set.arrivals, index, set.connections, due, (uint32_t)set.packets);
+        } else {
+            uint64_t phase = arrivals_phase_ns(set.arrivals, index, set.connections, set.interval_ns);
+            for (uint64_t i = 0; i < set.packets; i++)
+                due[i] = phase + i * set.interval_ns;
+            arrivals_send(set.arrivals, index, due, set.packets);
+        }
+        schedule_add(&times, index, due, set.packets);
+    }
+    schedule_sort(&times);
+    free(due);
 }
 
 /* The bytes from a stream's place on; with stamps up to the end of the tag. */
 static const uint8_t *stamped(stream *s, uint64_t *size) {
     uint64_t at = s->sent % what.tag_size;
     if (at == 0) {
-        uint64_t due = htole64(due_at(s->sent / what.tag_size, (uint64_t)(s - streams)));
+        uint64_t index = (uint64_t)(s - streams),
+                 phase = arrivals_phase_ns(set.arrivals, (uint32_t)index, set.connections, set.interval_ns);
+        uint64_t due = htole64(start + phase + s->sent / what.tag_size * set.interval_ns);
         memcpy(s->tag, content_at(&what, s->sent), what.tag_size);
         memcpy(s->tag + CONTENT_STAMP, &due, sizeof due);
     }
@@ -164,7 +213,7 @@ static void write_once(stream *s) {
         size = set.least_write + content_random(&s->random) % (set.most_write - set.least_write + 1);
     if (size > s->due - s->sent)
         size = s->due - s->sent;
-    const uint8_t *bytes = s->tag ? stamped(s, &size) : content_at(&what, s->sent);
+    const uint8_t *bytes = s->tag ? stamped(s, &size) : content_at(&what, content_begin(&what, s->first) + s->sent);
     ssize_t n = send(s->fd, bytes, size, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "send: %s", strerror(errno));
@@ -203,7 +252,7 @@ static bool all_sent(void) {
 
 static void send_all_at_once(void) {
     for (uint32_t i = 0; i < set.connections; i++) {
-        streams[i].due = set.packets * what.tag_size;
+        streams[i].due = bytes_of(streams[i].first, set.packets);
         enqueue(&streams[i]);
     }
     while (queue.count > 0 || !all_sent()) {
@@ -216,32 +265,38 @@ static void send_all_at_once(void) {
 static uint64_t send_paced(void) {
     uint64_t latest = 0;
     start = now_ns();
-    const uint64_t packets = set.packets * set.connections;
-    for (uint64_t next = 0; next < packets || queue.count > 0 || !all_sent();) {
+    for (size_t next = 0; next < times.count || queue.count > 0 || !all_sent();) {
         uint64_t now = now_ns(), at = UINT64_MAX;
-        for (; next < packets; next++) {
-            uint64_t turn = next / set.connections, index = next % set.connections;
-            at = due_at(turn, index);
+        for (; next < times.count; next++) {
+            stream *s = &streams[times.events[next].stream];
+            at = start + times.events[next].due_ns;
             if (at > now)
                 break;
             if (now - at > latest)
                 latest = now - at;
-            streams[index].due += what.tag_size;
-            enqueue(&streams[index]);
+            s->due = bytes_of(s->first, ++s->tags);
+            enqueue(s);
         }
         write_round();
         now = now_ns();
-        wait_for_room(queue.count > 0 || at <= now ? 0 : next == packets ? -1 : (int64_t)(at - now));
+        wait_for_room(queue.count > 0 || at <= now ? 0 : next == times.count ? -1 : (int64_t)(at - now));
     }
     return latest;
 }
 
 static void describe(void) {
-    uint64_t packets = set.packets * set.connections;
+    uint64_t packets = set.packets * set.connections, checksum = 0;
+    uint64_t bytes = (uint64_t)set.connections * CONTENT_FILE_HEADER, first, before = UINT64_MAX, sum = 0;
+    for (uint32_t i = 0; i < set.connections; i++, before = first) {
+        first = first_of(i);
+        if (first != before)
+            sum = content_checksum(&what, first, set.packets);
+        checksum += sum;
+        bytes += bytes_of(first, set.packets);
+    }
     printf("plan {\"connections\": %" PRIu32 ", \"packets\": %" PRIu64 ", \"bytes\": %" PRIu64
            ", \"checksum\": \"%016" PRIx64 "\"}\n",
-           set.connections, packets, packets * what.tag_size + (uint64_t)set.connections * CONTENT_FILE_HEADER,
-           content_checksum(&what, set.packets) * set.connections);
+           set.connections, packets, bytes, checksum);
 }
 
 /* @return false at the end of the input */
@@ -250,17 +305,23 @@ static bool wait_for_line(void) {
     return fgets(line, sizeof line, stdin);
 }
 
+static bool is_paced(void) {
+    return set.interval_ns > 0 || set.kbits > 0;
+}
+
 static void run(void) {
     allow_descriptors(set.connections + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
     /* Packets of a thousand streams are some ten microseconds apart. */
     prctl(PR_SET_TIMERSLACK, 1UL);
+    if (is_paced())
+        plan_times();
     open_streams();
     tell_connected();
     if (!wait_for_line())
         return;
     uint64_t begin = now_ns(), late = 0;
-    if (set.interval_ns > 0)
+    if (is_paced())
         late = send_paced();
     else
         send_all_at_once();
@@ -305,8 +366,15 @@ static bool read_option(int option, char *text) {
     case 't':
         set.stamps = true;
         return true;
-    case 'g':
-        return set.together = true;
+    case 'k':
+        set.kbits = (uint32_t)parse_number("--rate", text, 1, MEDIA_MOST_KBITS);
+        return true;
+    case 'x':
+        set.key_times = (uint32_t)parse_number("--key-times", text, 1, MEDIA_MOST_KEY_TIMES);
+        return true;
+    case 'a':
+        set.arrivals = read_arrivals("--arrivals", text);
+        return true;
     case 's':
         set.seed = parse_number("--seed", text, 0, UINT64_MAX);
         return true;
@@ -316,6 +384,17 @@ static bool read_option(int option, char *text) {
     default:
         return false;
     }
+}
+
+static void make_content(void) {
+    if (set.kbits == 0) {
+        content_make(&what, set.payload, set.most_write, set.seed);
+        return;
+    }
+    if (set.packets > MEDIA_MOST_FRAMES)
+        fail(2, "--packets: more than %d of real streams", MEDIA_MOST_FRAMES);
+    media_make(&real, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + (uint32_t)set.packets);
+    content_make_media(&what, &real);
 }
 
 int main(int argc, char **argv) {
@@ -329,7 +408,9 @@ int main(int argc, char **argv) {
         {"seed", required_argument, NULL, 's'},
         {"interval", required_argument, NULL, 'i'},
         {"stamps", no_argument, NULL, 't'},
-        {"together", no_argument, NULL, 'g'},
+        {"rate", required_argument, NULL, 'k'},
+        {"key-times", required_argument, NULL, 'x'},
+        {"arrivals", required_argument, NULL, 'a'},
         {"cpu", required_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -343,11 +424,12 @@ int main(int argc, char **argv) {
             return option == 'h' ? 0 : 2;
         }
     }
-    if (optind != argc || (set.stamps && !set.interval_ns) || only_describe == (set.port != 0)) {
+    if (optind != argc || (set.stamps && !set.interval_ns) || (set.kbits && set.interval_ns) ||
+        only_describe == (set.port != 0)) {
         usage(stderr);
         return 2;
     }
-    content_make(&what, set.payload, set.most_write, set.seed);
+    make_content();
     if (only_describe)
         describe();
     else

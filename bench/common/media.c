@@ -1,4 +1,4 @@
-#include "rtsp/media.h"
+#include "common/media.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +8,11 @@
 
 enum {
     FRAMES_PER_SECOND = 25,
-    GROUP = 25,    /* pictures */
-    KEY_TIMES = 6, /* as large as another picture */
+    GROUP = 50, /* pictures */
     AAC_SAMPLES = 1024,
     AAC_BYTES = 371, /* 128 kbit/s */
     AUDIO_KBITS = 128,
-    LEAST_PICTURE = 64,
+    LEAST_PICTURE = 128, /* half of it is still enough for a checksum */
     NAL_KEY = 0x65,
     NAL_OTHER = 0x41,
     POOL = 1 << 20, /* bytes that all frames are parts of */
@@ -46,18 +45,18 @@ static uint64_t ns_of(uint32_t track, uint32_t index) {
 }
 
 /* Bytes of a picture that is no key picture, on average. */
-static uint32_t usual_picture(uint32_t kbits) {
+static uint32_t usual_picture(uint32_t kbits, uint32_t key_times) {
     uint32_t bytes = kbits > AUDIO_KBITS ? (kbits - AUDIO_KBITS) * 125 / FRAMES_PER_SECOND : 0;
-    bytes = bytes * GROUP / (GROUP - 1 + KEY_TIMES);
+    bytes = bytes * GROUP / (GROUP - 1 + key_times);
     return bytes > LEAST_PICTURE ? bytes : LEAST_PICTURE;
 }
 
-static void make_frame(media_frame *frame, uint32_t usual, uint64_t *random) {
+static void make_frame(media_frame *frame, uint32_t usual, uint32_t key_times, uint64_t *random) {
     uint64_t number = content_random(random);
     if (frame->track == MEDIA_AUDIO) {
         frame->size = AAC_BYTES;
     } else if (frame->index % GROUP == 0) {
-        frame->size = KEY_TIMES * usual;
+        frame->size = key_times * usual;
         frame->nal = NAL_KEY;
     } else {
         /* Half as large up to one and a half times. */
@@ -68,10 +67,10 @@ static void make_frame(media_frame *frame, uint32_t usual, uint64_t *random) {
     frame->at_ns = ns_of(frame->track, frame->index);
 }
 
-void media_make(media *made, uint32_t kbits, uint32_t count) {
+void media_make(media *made, uint32_t kbits, uint32_t key_times, uint32_t count) {
     uint64_t random = 1;
-    uint32_t usual = usual_picture(kbits);
-    size_t room = POOL + (size_t)KEY_TIMES * usual;
+    uint32_t usual = usual_picture(kbits, key_times);
+    size_t room = POOL + (size_t)(key_times + 1) * usual;
     uint8_t *pool = malloc(room + sizeof random);
     *made = (media){.frames = calloc(count, sizeof *made->frames), .count = count};
     made->tracks[MEDIA_VIDEO] = calloc(count, sizeof *made->tracks[0]);
@@ -87,12 +86,29 @@ void media_make(media *made, uint32_t kbits, uint32_t count) {
         uint8_t track = ns_of(MEDIA_AUDIO, counts[MEDIA_AUDIO]) < ns_of(MEDIA_VIDEO, counts[MEDIA_VIDEO]);
         made->frames[i] = (media_frame){
             .track = track, .index = counts[track], .at = pool + (uint64_t)i * POOL_STEP % POOL};
-        make_frame(&made->frames[i], usual, &random);
+        make_frame(&made->frames[i], usual, key_times, &random);
         made->tracks[track][counts[track]++] = i;
         made->bytes += made->frames[i].size;
     }
 }
 
-uint64_t media_phase_ns(const media *of, uint32_t stream, uint32_t streams) {
-    return of->frames[of->tracks[MEDIA_VIDEO][1]].at_ns * stream / streams;
+static uint64_t since_preroll(const media *of, uint32_t frame) {
+    return of->frames[frame].at_ns - of->frames[MEDIA_PREROLL].at_ns;
+}
+
+uint32_t media_first(const media *of, enum arrivals how, uint32_t stream, uint32_t streams) {
+    uint64_t phase = arrivals_phase_ns(how, stream, streams, MEDIA_GROUP_NS);
+    uint32_t first = MEDIA_PREROLL;
+    while (since_preroll(of, first) < phase)
+        first++;
+    return first;
+}
+
+void media_due(const media *of, enum arrivals how, uint32_t stream, uint32_t streams, uint64_t *due_ns,
+               uint32_t count) {
+    uint64_t phase = arrivals_phase_ns(how, stream, streams, MEDIA_GROUP_NS);
+    uint32_t first = media_first(of, how, stream, streams);
+    for (uint32_t i = 0; i < count; i++)
+        due_ns[i] = since_preroll(of, first + i) - phase;
+    arrivals_send(how, stream, due_ns, count);
 }

@@ -1,10 +1,12 @@
-/* What a camera or an encoder sends, determined by a seed: pictures as large as those of H.264, and
- * frames of AAC. */
-#ifndef BENCH_RTSP_MEDIA_H
-#define BENCH_RTSP_MEDIA_H
+/* A real stream, determined by a seed: 25 pictures a second as large as those of H.264, in groups
+ * of 2 s that a key picture begins, and 43 frames of AAC between them. */
+#ifndef BENCH_COMMON_MEDIA_H
+#define BENCH_COMMON_MEDIA_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/arrivals.h"
 
 enum {
     MEDIA_VIDEO = 0,
@@ -14,6 +16,10 @@ enum {
     MEDIA_PREROLL = 2,
     MEDIA_VIDEO_CLOCK = 90000,
     MEDIA_AUDIO_CLOCK = 44100,
+    MEDIA_GROUP_NS = 2000000000,
+    MEDIA_GROUP_FRAMES = 138, /* of both tracks, at most */
+    MEDIA_KEY_TIMES = 10,     /* by default a key picture is as large as so many others */
+    MEDIA_MOST_KEY_TIMES = 50,
     MEDIA_MOST_KBITS = 100000,
     MEDIA_MOST_FRAMES = 1000000,
 };
@@ -44,19 +50,21 @@ typedef struct media_bytes {
 extern const media_bytes media_sps, media_pps, media_aac;
 extern const char media_sdp[];
 
-/* @param kbits of the stream per second, both tracks @param count frames of both tracks together */
-void media_make(media *made, uint32_t kbits, uint32_t count);
+/*
+ * @param kbits of the stream per second, both tracks, on average @param key_times a key picture is
+ * as large as so many others @param count frames of both tracks together
+ */
+void media_make(media *made, uint32_t kbits, uint32_t key_times, uint32_t count);
 
 /*
- * How much later than the first one's the frames of this of so many streams are due, nanoseconds:
- * they are spread evenly.
+ * Streams of a program have the same frames, but each is at another place of its group at the same
+ * time. This one of so many sends the preroll, and then the frames from this one on; made must have
+ * MEDIA_GROUP_FRAMES more than it sends.
  */
-uint64_t media_phase_ns(const media *of, uint32_t stream, uint32_t streams);
+uint32_t media_first(const media *of, enum arrivals how, uint32_t stream, uint32_t streams);
 
-/* When a frame is due after the first that is, the one behind the preroll, nanoseconds. */
-static inline uint64_t media_due_ns(const media *of, const media_frame *frame) {
-    return frame->at_ns - of->frames[MEDIA_PREROLL].at_ns;
-}
+/* When so many frames from media_first() on are due, nanoseconds since the beginning. */
+void media_due(const media *of, enum arrivals how, uint32_t stream, uint32_t streams, uint64_t *due_ns, uint32_t count);
 
 static inline int media_is_key(const media_frame *frame) {
     return (frame->nal & 0x1F) == 5;
