@@ -61,10 +61,10 @@ typedef enum sluice_backend_reason {
 typedef struct sluice_loop_options {
     size_t size; /**< sizeof(sluice_loop_options). */
     /**
-     * Batching window, microseconds, 0 to 100,000. While traffic flows, the loop collects
-     * completions for this long before it handles them: fewer wake-ups, more latency. The first
-     * event after a quiet period is not delayed. The time for handling a turn is part of the
-     * window. Default 0: no window.
+     * Batching window, microseconds, 0 to 100,000. While traffic flows, the loop waits for this
+     * long before it handles what has come: fewer wake-ups, more latency. The first event after a
+     * quiet period is not delayed, nor is what comes while the loop is busy. Windows are used only
+     * as far as they save wake-ups. Default 0: no window.
      */
     uint32_t batch_us;
     /**

@@ -12,7 +12,16 @@ static struct {
     uint32_t files_made;
     uint32_t files_left;
     uint16_t next_port;
+    uint64_t sleeps;
 } kernel;
+
+uint64_t kernel_sleeps(void) {
+    return kernel.sleeps;
+}
+
+void kernel_sleep(void) {
+    kernel.sleeps++;
+}
 
 struct file *kernel_file_new(enum file_kind kind) {
     struct file *file = world_allocate(sizeof *file);

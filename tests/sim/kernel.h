@@ -71,6 +71,10 @@ struct file *kernel_file(int fd);
 bool kernel_is_fd(int fd);
 int kernel_close(int fd);
 
+/* How often the program has slept; and it does once more. */
+uint64_t kernel_sleeps(void);
+void kernel_sleep(void);
+
 /* Descriptors that are open. */
 uint32_t kernel_open_count(void);
 
@@ -103,9 +107,25 @@ void file_take_received(struct file *file, void *memory, size_t n);
 void file_put_received(struct file *file, const void *bytes, size_t n);
 size_t file_put_sent(struct file *file, const struct iovec *pieces, size_t count, size_t most);
 
-/* The rings: ring.c. Something has come that operations on the file may wait for. */
+/* The rings: ring.c. */
+
+/* What this kernel can do. Bundles that have gaps are those of Linux 6.13.11 to 6.14.8: see
+ * ring_receive.c. */
+enum kernel_age {
+    KERNEL_BUNDLES,
+    KERNEL_MULTISHOT,
+    KERNEL_SINGLE,
+    KERNEL_GAPS,
+    KERNEL_LEAST_WAIT, /* bundles, and a wait with a least time */
+    KERNEL_AGES,
+};
+
+/* By chance; rings_set_age() chooses. */
 void rings_begin(void);
+void rings_set_age(enum kernel_age age);
 void rings_end(void);
+
+/* Something has come that operations on the file may wait for. */
 void rings_touch(struct file *file);
 
 /* Of a ring and group: buffers that the kernel has, and that completions bring which have not been

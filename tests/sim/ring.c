@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backends/uring_abi.h"
 #include "sim/world.h"
 
 enum { STORM = 500, SPIN = 500000 };
@@ -42,6 +43,16 @@ uint32_t rings_steps(void) {
     return rings.steps;
 }
 
+void rings_set_age(enum kernel_age age) {
+    rings.age = age;
+    rings.most_entries = 1024;
+    rings.most_completions = 4096;
+}
+
+static bool has_bundles(void) {
+    return rings.age == KERNEL_BUNDLES || rings.age == KERNEL_GAPS || rings.age == KERNEL_LEAST_WAIT;
+}
+
 enum kernel_age ring_kernel_age(void) {
     return rings.age;
 }
@@ -59,9 +70,12 @@ static void wake_after(uint64_t microseconds) {
     world_after(microseconds, nothing, NULL);
 }
 
+/* With deferred task work the program can see that there is some. */
 static void make_ready(struct op *op) {
     if (!op->ready.next)
         loop_list_add(&op->ring->ready, &op->ready);
+    if (op->ring->user->flags & IORING_SETUP_TASKRUN_FLAG)
+        op->ring->sq_flags |= IORING_SQ_TASKRUN;
 }
 
 void rings_touch(struct file *file) {
@@ -289,6 +303,8 @@ static void run(struct ring *ring) {
     /* As much as the program has asked for is worked off; what comes then is for the next time. */
     for (uint32_t round = 0; round < 64 && !loop_list_is_empty(&ring->ready); round++)
         run_round(ring);
+    if (loop_list_is_empty(&ring->ready))
+        ring->sq_flags &= ~IORING_SQ_TASKRUN;
 }
 
 /* liburing's calls */
@@ -309,9 +325,17 @@ static int submit(struct ring *ring) {
     return (int)done;
 }
 
+/* liburing asks for events where it sees that there are some to be worked on. */
 int io_uring_submit(struct io_uring *user) {
+    struct ring *ring = ring_of(user);
+    bool asks = ring->sq_flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
     world_pass(1);
-    return submit(ring_of(user));
+    int submitted = submit(ring);
+    if (asks && submitted >= 0) {
+        flush_overflow(ring);
+        run(ring);
+    }
+    return submitted;
 }
 
 static void look(struct ring *ring) {
@@ -347,6 +371,22 @@ int io_uring_submit_and_get_events(struct io_uring *user) {
     return submitted;
 }
 
+/* Until there are so many completions, or that time has come. */
+static void sleep_until(struct ring *ring, unsigned wait_count, uint64_t deadline) {
+    while (ready(ring) < wait_count && world_now() < deadline) {
+        if (!world_advance(deadline))
+            world_fail("the loop waits for ever");
+        flush_overflow(ring);
+        run(ring);
+    }
+}
+
+static uint64_t deadline_after(const struct __kernel_timespec *timeout) {
+    if (!timeout)
+        return UINT64_MAX;
+    return world_now() + (uint64_t)timeout->tv_sec * 1000000 + (uint64_t)timeout->tv_nsec / 1000;
+}
+
 int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned wait_count,
                                      struct __kernel_timespec *timeout, sigset_t *signals) {
     struct ring *ring = ring_of(user);
@@ -360,17 +400,41 @@ int io_uring_submit_and_wait_timeout(struct io_uring *user, struct io_uring_cqe 
         return submitted;
     if (world_has(FAULT_INTERRUPT))
         return -EINTR;
-    uint64_t deadline = UINT64_MAX;
-    if (timeout)
-        deadline = world_now() + (uint64_t)timeout->tv_sec * 1000000 + (uint64_t)timeout->tv_nsec / 1000;
-    while (ready(ring) < wait_count && world_now() < deadline) {
-        if (!world_advance(deadline))
-            world_fail("the loop waits for ever");
-        flush_overflow(ring);
-        run(ring);
-    }
+    uint64_t deadline = deadline_after(timeout);
+    if (ready(ring) < wait_count && world_now() < deadline)
+        kernel_sleep();
+    sleep_until(ring, wait_count, deadline);
     judge_wait(ring);
     return ready(ring) > 0 ? submitted : -ETIME;
+}
+
+static struct ring *ring_at(unsigned fd) {
+    for (struct ring *ring = rings.first; ring; ring = ring->next)
+        if (ring->fd == (int)fd)
+            return ring;
+    world_fail("descriptor %u is no ring", fd);
+}
+
+/* A wait with a least time: until then for so many completions, and then for one. */
+int io_uring_enter2(unsigned fd, unsigned submit_count, unsigned wait_count, unsigned flags, sigset_t *argument,
+                    size_t size) {
+    struct ring *ring = ring_at(fd);
+    const uring_wait_arg *arg = (const uring_wait_arg *)(const void *)argument;
+    WORLD_CHECK(rings.age == KERNEL_LEAST_WAIT, "this kernel has no wait with a least time");
+    WORLD_CHECK(submit_count == 0 && ring->user->sq.sqe_tail == ring->sq_head, "something is to be submitted");
+    WORLD_CHECK(flags == (IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG) && size == sizeof *arg, "flags %u", flags);
+    uint64_t deadline = deadline_after((const struct __kernel_timespec *)(uintptr_t)arg->limit);
+    uint64_t least = world_now() + arg->least_us < deadline ? world_now() + arg->least_us : deadline;
+    WORLD_CHECK(arg->limit != 0, "without a limit the wait ends with the least time");
+    (void)enter(ring);
+    if (world_has(FAULT_INTERRUPT))
+        return -EINTR;
+    if (ready(ring) < wait_count && world_now() < deadline)
+        kernel_sleep();
+    sleep_until(ring, wait_count, least);
+    sleep_until(ring, 1, deadline);
+    judge_wait(ring);
+    return ready(ring) > 0 ? 0 : -ETIME;
 }
 
 int __io_uring_get_cqe(struct io_uring *user, struct io_uring_cqe **ret_cqe, unsigned submit_count, unsigned wait_count,
@@ -419,7 +483,7 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *user, struct i
     unsigned completions = params->flags & IORING_SETUP_CQSIZE ? params->cq_entries : 2 * entries;
     if (entries > rings.most_entries)
         return -ENOMEM;
-    bool bundles = rings.age == KERNEL_BUNDLES || rings.age == KERNEL_GAPS;
+    bool bundles = has_bundles();
     if (!bundles && (params->flags & IORING_SETUP_DEFER_TASKRUN))
         return -EINVAL;
     struct file *file = kernel_file_new(FILE_RING);
@@ -433,7 +497,8 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *user, struct i
     loop_list_init(&ring->delayed_ops);
     ring->enabled = !(params->flags & IORING_SETUP_R_DISABLED);
     give_queues(ring, power_of_two(entries), power_of_two(completions), params->flags);
-    params->features = bundles ? IORING_FEAT_RECVSEND_BUNDLE : 0;
+    params->features = (bundles ? IORING_FEAT_RECVSEND_BUNDLE : 0) |
+                       (rings.age == KERNEL_LEAST_WAIT ? IORING_FEAT_MIN_TIMEOUT : 0);
     user->features = params->features;
     ring->next = rings.first;
     rings.first = ring;

@@ -66,10 +66,6 @@ struct ring {
     uint32_t fixed_count;
 };
 
-/* What this kernel can do. Bundles that have gaps are those of Linux 6.13.11 to 6.14.8: see
- * ring_receive.c. */
-enum kernel_age { KERNEL_BUNDLES, KERNEL_MULTISHOT, KERNEL_SINGLE, KERNEL_GAPS, KERNEL_AGES };
-
 enum kernel_age ring_kernel_age(void);
 
 /* The last completion of an operation, which is gone with it; or one that others follow: false

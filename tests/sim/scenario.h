@@ -8,4 +8,7 @@ void scenario_relay(void);
 /* The library's connections and files, used in any order. */
 void scenario_library(void);
 
+/* How often the library's loop sleeps: worlds of its own. */
+void scenario_waiting(void);
+
 #endif

@@ -42,11 +42,12 @@ static uint64_t play(uint64_t seed, bool trace) {
 }
 
 static int usage(void) {
-    fputs("Usage: simulate [--seeds N] [--seed S] [--verbose] [--digest]\n"
+    fputs("Usage: simulate [--seeds N] [--seed S] [--verbose] [--digest] | --waiting\n"
           "  --seeds N  plays N seeds, from S on (default 2000)\n"
           "  --seed S   plays seed S, or begins with it (default 1)\n"
           "  --verbose  shows each event\n"
-          "  --digest   shows a number for each seed that says what has happened, all of it and in order\n",
+          "  --digest   shows a number for each seed that says what has happened, all of it and in order\n"
+          "  --waiting  counts how often a loop sleeps, with windows and without\n",
           stderr);
     return 2;
 }
@@ -78,6 +79,10 @@ static bool read_number(const char *text, uint64_t *ret_number) {
 int main(int argc, char **argv) {
     uint64_t seeds = 2000, first = 1, failures = 0;
     bool trace = false, digests = false, one = false, many = false;
+    if (argc == 2 && strcmp(argv[1], "--waiting") == 0) {
+        scenario_waiting();
+        return 0;
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--verbose") == 0)
             trace = true;

@@ -229,21 +229,6 @@ static void small_packets_of_many_do_not_starve(void **state) {
     loop_rig_close(&rig);
 }
 
-/* A busy loop collects for its window: what comes meanwhile is not told before that is over. */
-static void a_window_is_kept(void **state) {
-    (void)state;
-    enum { WINDOW_MS = 100 };
-    taker t;
-    taker_open(&t, &(sluice_loop_options){.size = sizeof(sluice_loop_options), .batch_us = WINDOW_MS * 1000}, PIECE);
-    taker_send(&t, PIECE);
-    uint64_t before = clock_now();
-    turn_until_count(t.rig.loop, &t.calls, 1);
-    taker_send(&t, PIECE);
-    turn_until_count(t.rig.loop, &t.calls, 2);
-    assert_true(clock_now() - before >= WINDOW_MS - 1);
-    taker_close(&t);
-}
-
 /* Pieces of a few bytes, faster than they are worked off: no stream loses one or waits for the
  * others. */
 static void a_dribble_in_windows_is_unchanged(void **state) {
@@ -346,7 +331,6 @@ int main(void) {
         cmocka_unit_test(the_end_comes_with_what_there_is),
         cmocka_unit_test(nothing_is_held_back),
         cmocka_unit_test(small_packets_of_many_do_not_starve),
-        cmocka_unit_test(a_window_is_kept),
         cmocka_unit_test(a_dribble_in_windows_is_unchanged),
         cmocka_unit_test(what_starved_waits_for_no_other_window),
         cmocka_unit_test(others_are_heard_beside_what_completes_at_once),

@@ -88,7 +88,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
     e->base = (sluice_backend){.operations = &epoll_backend, .pool = pool};
     io_thread_init(&e->thread, &e->base);
     e->fd = e->wake_fd = -1;
-    e->window.length = options->batch_us;
+    window_init(&e->window, options->batch_us, false);
     epoll_class_open(e, pool);
     e->stats.features = "vectored";
     int error = fork_mark_make(&e->base.mark);
@@ -369,8 +369,9 @@ static void sleep_us(int64_t us) {
 }
 
 /* Whether the turn begins with a batching window: see sluice_loop_options.batch_us. */
-static bool has_window(const epoll *e, int64_t timeout_us) {
-    return window_pays(&e->window) && timeout_us != 0 && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
+static enum window_wait plan_window(const epoll *e, int64_t timeout_us) {
+    bool may = timeout_us != 0 && !e->unread && epoll_waiting(e) == 0 && !e->reads_first;
+    return may ? window_plan(&e->window, false) : WINDOW_NONE;
 }
 
 static int64_t may_wait(const sluice_backend *backend) {
@@ -407,8 +408,9 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         pool_bind(e->base.pool);
         e->bound = true;
     }
-    bool windowed = has_window(e, timeout_us);
-    if (windowed) {
+    enum window_wait kind = plan_window(e, timeout_us);
+    bool sleeps = kind != WINDOW_NONE || (timeout_us != 0 && !e->tell_first);
+    if (kind != WINDOW_NONE) {
         sleep_us(window_left(&e->window, timeout_us));
         timeout_us = 0;
     }
@@ -418,13 +420,13 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     int count = epoll_wait(e->fd, e->events, EPOLL_EVENTS, handled > 0 ? 0 : plan_wait(e, timeout_us));
     if (count < 0 && errno != EINTR)
         return -errno;
-    window_open(&e->window);
+    window_end(&e->window);
     e->unread |= count == EPOLL_EVENTS;
     uint32_t told = tell_all(e);
     handled += dispatch_all(e, count > 0 ? count : 0);
     /* Behind the wake-up that announces them. */
     handled += io_thread_collect(&e->thread);
-    window_judge(&e->window, windowed, handled);
+    window_judge(&e->window, kind, sleeps, handled);
     e->stats.completions += handled + told;
     report_idle(e);
     return 0;

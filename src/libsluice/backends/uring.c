@@ -21,6 +21,7 @@ enum {
     /* receives that bring less, and more than one of them for each connection, are a dribble */
     DRIBBLE_BYTES = 16384,
     STARVED_WAIT_US = 100000, /* look again for blocks at least so often */
+    FOREVER_US = 1000000000,  /* a limit for a wait that needs one */
 };
 
 static uring *of(sluice_backend *backend) {
@@ -130,7 +131,8 @@ static int try_ring(uring *u, unsigned flags, unsigned entries, unsigned complet
  */
 static int set_up_ring(uring *u, struct io_uring_params *ret_params) {
     static const unsigned flags[] = {
-        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL,
+        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_R_DISABLED |
+            IORING_SETUP_SUBMIT_ALL,
         IORING_SETUP_COOP_TASKRUN | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL,
         IORING_SETUP_R_DISABLED,
     };
@@ -153,7 +155,6 @@ static int allocate(uring *u, const backend_options *options) {
     u->slabs = calloc(pool_max_slabs(u->base.pool), sizeof *u->slabs);
     if (!u->iovecs || !u->messages || !u->slabs)
         return -ENOMEM;
-    u->window.length = options->batch_us;
     u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
@@ -207,6 +208,8 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return error;
     }
     u->deferred = params.flags & IORING_SETUP_DEFER_TASKRUN;
+    u->features.least_wait = u->deferred && params.features & IORING_FEAT_MIN_TIMEOUT;
+    window_init(&u->window, options->batch_us, u->features.least_wait);
     u->registered = !options->no_fixed && io_uring_register_buffers_sparse(&u->ring, pool_max_slabs(pool)) == 0;
     describe(u, params.flags);
     *ret_backend = &u->base;
@@ -536,28 +539,65 @@ static int64_t may_wait(const sluice_backend *backend) {
     return wait;
 }
 
+/* How a turn waits. */
+typedef struct wait_plan {
+    enum window_wait kind;
+    unsigned completions; /* how many end it */
+    uint32_t least_us;    /* WINDOW_LEAST */
+    bool sleeps;          /* nothing is there, and it is to take time */
+    /* NULL: none, for which the kernel starts no timer; else &time */
+    struct __kernel_timespec *limit;
+    struct __kernel_timespec time;
+} wait_plan;
+
+/* Something is there already: a wait would not sleep. With deferred task work alone. */
+static bool is_ready(const uring *u) {
+    unsigned flags = IO_URING_READ_ONCE(*u->ring.sq.kflags);
+    return io_uring_cq_ready(&u->ring) > 0 || flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+static void set_limit(wait_plan *plan, int64_t timeout_us) {
+    plan->time = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
+    plan->limit = timeout_us < 0 ? NULL : &plan->time;
+}
+
 /*
- * For how many completions to wait, and how long: see sluice_loop_options.batch_us. A wait without
- * limit has no time at all (*ret_wait is NULL), for which the kernel starts no timer; else it is
- * put to @wait.
+ * Sends complete while they are submitted. Before a window they are, and are told of first: else
+ * their completions would end the window though nothing has come. The kernel also counts a wait
+ * from when all is submitted; many sends take longer than a window, and are within it.
  */
-static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec *wait,
-                          struct __kernel_timespec **ret_wait) {
-    unsigned completions = 1;
+static void submit_before_window(uring *u) {
+    if (u->features.least_wait ? io_uring_sq_ready(&u->ring) > 0 : u->messages_used >= MANY_SENDS)
+        uring_submit_now(u);
+}
+
+/* How long to wait, and for what: see sluice_loop_options.batch_us. */
+static void plan_wait(uring *u, int64_t timeout_us, wait_plan *ret_plan) {
     int64_t most = may_wait(&u->base);
     if (most >= 0 && (timeout_us < 0 || timeout_us > most))
         timeout_us = most;
-    if (window_pays(&u->window) && timeout_us != 0) {
-        /* The kernel counts from when all is submitted; many sends take longer than a window, and
-         * are within it. */
-        if (u->messages_used >= MANY_SENDS)
-            uring_submit_now(u);
-        timeout_us = window_left(&u->window, timeout_us);
-        completions = BATCH_COMPLETIONS;
+    *ret_plan = (wait_plan){.completions = 1};
+    if (timeout_us != 0)
+        ret_plan->kind = window_plan(&u->window, is_ready(u));
+    if (ret_plan->kind != WINDOW_NONE)
+        submit_before_window(u);
+    if (ret_plan->kind == WINDOW_LEAST && io_uring_cq_ready(&u->ring) > 0)
+        ret_plan->kind = WINDOW_NONE;
+    int64_t left = ret_plan->kind == WINDOW_NONE ? 0 : window_left(&u->window, timeout_us);
+    if (left == 0 && ret_plan->kind == WINDOW_LEAST)
+        ret_plan->kind = WINDOW_NONE;
+    ret_plan->sleeps = timeout_us != 0 && !is_ready(u);
+    if (ret_plan->kind != WINDOW_NONE)
+        ret_plan->completions = BATCH_COMPLETIONS;
+    if (ret_plan->kind == WINDOW_LEAST && !u->dribbles) {
+        /* Without a limit the kernel's wait would be over with its least time. */
+        ret_plan->least_us = (uint32_t)left;
+        timeout_us = timeout_us < 0 ? FOREVER_US : timeout_us;
+    } else if (ret_plan->kind != WINDOW_NONE) {
+        ret_plan->kind = WINDOW_SLEEP;
+        timeout_us = left;
     }
-    *wait = (struct __kernel_timespec){.tv_sec = timeout_us / 1000000, .tv_nsec = timeout_us % 1000000 * 1000};
-    *ret_wait = timeout_us < 0 ? NULL : wait;
-    return completions;
+    set_limit(ret_plan, timeout_us);
 }
 
 /*
@@ -569,16 +609,14 @@ static unsigned plan_wait(uring *u, int64_t timeout_us, struct __kernel_timespec
  * A kernel that wakes the wait at each completion has done all that waits for it when it is entered
  * once, without a wait.
  */
-static unsigned sleep_window(uring *u, struct __kernel_timespec *wait) {
+static void sleep_window(uring *u, wait_plan *plan) {
     if (io_uring_sq_ready(&u->ring) > 0)
         uring_submit_now(u);
-    if (wait->tv_sec > 0 || wait->tv_nsec > 0)
-        nanosleep(&(struct timespec){.tv_sec = wait->tv_sec, .tv_nsec = wait->tv_nsec}, NULL);
-    *wait = (struct __kernel_timespec){0};
-    if (uring_is_piecemeal(u))
-        return 1;
+    if (plan->time.tv_sec > 0 || plan->time.tv_nsec > 0)
+        nanosleep(&(struct timespec){.tv_sec = plan->time.tv_sec, .tv_nsec = plan->time.tv_nsec}, NULL);
+    plan->time = (struct __kernel_timespec){0};
     unsigned more = u->armed > 0 && u->armed < BATCH_COMPLETIONS ? u->armed : BATCH_COMPLETIONS;
-    return io_uring_cq_ready(&u->ring) + more;
+    plan->completions = uring_is_piecemeal(u) ? 1 : io_uring_cq_ready(&u->ring) + more;
 }
 
 /* By the receives that were armed when it began: one that ends with what it brings is no
@@ -597,22 +635,27 @@ static void judge_window(uring *u, uint32_t armed) {
  * accept, no poll. So the events are asked for in any case. A turn that is not to wait asks for
  * them without a time: the kernel would start a timer of none, and sleep for 50 us.
  */
-static int submit_and_wait(uring *u, unsigned completions, struct __kernel_timespec *limit) {
+static int submit_and_wait(uring *u, wait_plan *plan) {
     struct io_uring_cqe *cqe;
     u->stats.enters++;
-    bool waits = !limit || limit->tv_sec > 0 || limit->tv_nsec > 0 || completions > 1;
-    if (!waits || io_uring_cq_ready(&u->ring) >= completions)
+    bool waits = !plan->limit || plan->time.tv_sec > 0 || plan->time.tv_nsec > 0 || plan->completions > 1;
+    if (!waits || io_uring_cq_ready(&u->ring) >= plan->completions)
         return io_uring_submit_and_get_events(&u->ring);
-    return io_uring_submit_and_wait_timeout(&u->ring, &cqe, completions, limit, NULL);
+    if (plan->least_us > 0 && io_uring_sq_ready(&u->ring) == 0) {
+        uring_wait_arg arg = {.least_us = plan->least_us, .limit = (uintptr_t)plan->limit};
+        return io_uring_enter2((unsigned)u->ring.ring_fd, 0, plan->completions,
+                               IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (sigset_t *)(void *)&arg, sizeof arg);
+    }
+    return io_uring_submit_and_wait_timeout(&u->ring, &cqe, plan->completions, plan->limit, NULL);
 }
 
 /* The same, where the kernel may raise SIGPIPE meanwhile. */
-static int submit_and_wait_unharmed(uring *u, unsigned completions, struct __kernel_timespec *limit) {
+static int submit_and_wait_unharmed(uring *u, wait_plan *plan) {
     no_sigpipe held;
     if (u->pipe_writes == 0)
-        return submit_and_wait(u, completions, limit);
+        return submit_and_wait(u, plan);
     no_sigpipe_begin(&held);
-    int error = submit_and_wait(u, completions, limit);
+    int error = submit_and_wait(u, plan);
     no_sigpipe_end(&held);
     return error;
 }
@@ -629,19 +672,18 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
         arm_wake(u);
     uring_receive_prepare(u);
 
-    struct __kernel_timespec wait, *limit;
-    unsigned completions = plan_wait(u, timeout_us, &wait, &limit);
-    bool windowed = completions > 1;
+    wait_plan plan;
+    plan_wait(u, timeout_us, &plan);
     uint32_t armed = u->armed;
     u->overdue = false;
-    if (windowed && (u->dribbles || uring_is_piecemeal(u)))
-        completions = sleep_window(u, &wait);
+    if (plan.kind != WINDOW_NONE && (u->dribbles || uring_is_piecemeal(u)))
+        sleep_window(u, &plan);
     u->receives = u->tries = 0;
     u->received = 0;
-    error = submit_and_wait_unharmed(u, completions, limit);
+    error = submit_and_wait_unharmed(u, &plan);
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY)
         return error;
-    window_open(&u->window);
+    window_end(&u->window);
     if (io_uring_sq_ready(&u->ring) == 0)
         u->iovecs_used = u->messages_used = 0;
     if (io_uring_cq_has_overflow(&u->ring))
@@ -649,8 +691,8 @@ static int turn(sluice_backend *backend, int64_t timeout_us) {
     uint32_t count = uring_receive_read_unread(u) + collect(u);
     /* Behind the wake-up that announces them. */
     count += io_thread_collect(&u->thread);
-    window_judge(&u->window, windowed, count - u->tries);
-    if (windowed)
+    window_judge(&u->window, plan.kind, plan.sleeps, count - u->tries);
+    if (plan.kind != WINDOW_NONE)
         judge_window(u, armed);
     u->stats.completions += count;
     report_idle(u);

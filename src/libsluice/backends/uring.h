@@ -28,6 +28,7 @@ typedef struct uring_features {
     bool multishot;       /* one receive completes many times (Linux 6.0) */
     bool bundle;          /* and fills several blocks at once (6.10) */
     bool bundle_rejected; /* the kernel offers that, and the probe has not seen it work */
+    bool least_wait;      /* a wait has a least time, and wakes nobody before (6.12) */
 } uring_features;
 
 /* The ring of blocks of one size that the kernel takes from, and its users. A block's id is its

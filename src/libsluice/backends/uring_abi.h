@@ -15,6 +15,20 @@
 #define IORING_FEAT_RECVSEND_BUNDLE (1U << 14)
 #endif
 
+/* Linux 6.12: a wait with a least time. */
+#ifndef IORING_FEAT_MIN_TIMEOUT
+#define IORING_FEAT_MIN_TIMEOUT (1U << 15)
+#endif
+
+/* struct io_uring_getevents_arg, in which liburing 2.3 has padding in place of the least time. */
+typedef struct uring_wait_arg {
+    uint64_t signals;
+    uint32_t signals_size;
+    uint32_t least_us;
+    uint64_t limit; /* of a struct __kernel_timespec */
+} uring_wait_arg;
+_Static_assert(sizeof(uring_wait_arg) == sizeof(struct io_uring_getevents_arg), "one layout");
+
 /* io_uring_enable_rings() is declared by liburing 2.3 but missing from its shared library's
  * exports. */
 static inline int uring_enable_rings(struct io_uring *ring) {

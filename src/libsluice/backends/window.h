@@ -1,11 +1,10 @@
 /*
- * The batching window. It is counted from the moment at which the last turn was done waiting, so
- * the work of a turn is within it: what comes meanwhile is delayed by no more than the window,
- * however long that work takes.
+ * The batching window: whether the next wait lasts for one, so that what comes meanwhile is handled
+ * by one wake-up. A window never costs more wake-ups than it saves, as long as the loop is idle at
+ * times: window.c says how.
  *
- * One that nothing comes in has cost a wake-up and saved none. Where that was the first one behind
- * an event, there is no other until two events come closer together than that. What was sent is no
- * event here: it was done when it was submitted, and is no sign that more comes.
+ * It is counted from the moment at which the last wait was over, so the work of a turn is within
+ * it: what comes meanwhile is delayed by no more than the window, however long that work takes.
  */
 #ifndef SLUICE_BACKENDS_WINDOW_H
 #define SLUICE_BACKENDS_WINDOW_H
@@ -13,52 +12,64 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "memory/clock.h"
+/* How the next wait is to be done. */
+enum window_wait {
+    WINDOW_NONE,  /* until something has come */
+    WINDOW_LEAST, /* until the window closes and something has come: needs Linux 6.12 */
+    WINDOW_SLEEP, /* until the window closes, whatever has come */
+};
+
+enum window_state {
+    /* With the kernel's minimum wait; window_judge() makes all transitions. */
+    /* what comes is handled at once until nothing is left; then a window follows */
+    WINDOW_DRAINING,
+    WINDOW_OPEN,   /* something is left always: windows follow each other */
+    WINDOW_SPARSE, /* events are too far apart for a window to gather any */
+
+    /* Without: window_judge() makes all transitions. */
+    WINDOW_WATCHING,  /* no windows: counts what some would save */
+    WINDOW_RESTING,   /* no windows: they would save nothing */
+    WINDOW_GATHERING, /* windows: they save wake-ups, as far as is known */
+};
 
 typedef struct batch_window {
     uint32_t length; /* microseconds; 0: none */
-    uint64_t opened; /* microseconds, monotonic: when the last wait was over */
-    uint64_t heard;  /* when the last one was that brought events */
-    bool busy;       /* the last wait did */
-    bool first;      /* and was none for a window */
-    bool futile;     /* events are too far apart for a window to gather any */
+    enum window_state state;
+    bool busy;       /* something came in the last wait that slept, or since */
+    uint64_t ended;  /* microseconds, monotonic: when the last wait was over */
+    uint64_t opened; /* and the last one that slept or brought something */
+    uint64_t before; /* and the one before that */
+    uint64_t heard;  /* when the last wake-up was that brought something */
+    uint32_t turns;  /* DRAINING: in a row without a sleep; else: in this state */
+    /* WATCHING: wake-ups that brought something; DRAINING: windows in a row that brought nothing */
+    uint32_t wakes;
+    uint32_t cost;     /* WATCHING: what they would have been with windows */
+    uint64_t closes;   /* WATCHING: the window that would be open, or was last */
+    bool filled;       /* WATCHING: something came in it */
+    int32_t score;     /* GATHERING: falls when windows are empty */
+    uint64_t switches; /* WATCHING: of the thread, at the last wait's end */
 } batch_window;
 
-static inline uint64_t window_clock(void) {
-    return clock_ns() / 1000;
-}
+/* @minimum: the backend has WINDOW_LEAST. */
+void window_init(batch_window *window, uint32_t length, bool minimum);
+
+/*
+ * How to wait next. @ready: something is there already, so that a wait would not sleep. Without
+ * WINDOW_LEAST, that is not asked for.
+ */
+enum window_wait window_plan(const batch_window *window, bool ready);
 
 /* A wait is over. */
-static inline void window_open(batch_window *window) {
-    if (window->length > 0)
-        window->opened = window_clock();
-}
+void window_end(batch_window *window);
 
-/* How many events the last wait has brought, and whether it lasted for a window. */
-static inline void window_judge(batch_window *window, bool waited, uint32_t events) {
-    window->busy = events > 0;
-    if (window->length == 0)
-        return;
-    if (events == 0) {
-        window->futile |= waited && window->first;
-        return;
-    }
-    if (!waited && window->opened - window->heard < window->length)
-        window->futile = false;
-    window->first = !waited;
-    window->heard = window->opened;
-}
+/*
+ * That wait is judged by what it was. @slept: nothing was there when it began, and it was to take
+ * time. What was sent is no event here: it was done when it was submitted, and is no sign that more
+ * comes.
+ */
+void window_judge(batch_window *window, enum window_wait kind, bool slept, uint32_t events);
 
-/* Whether the next wait should last for one. */
-static inline bool window_pays(const batch_window *window) {
-    return window->length > 0 && window->busy && !window->futile;
-}
-
-/* Microseconds until it closes, at most @timeout_us where that is not negative. */
-static inline int64_t window_left(const batch_window *window, int64_t timeout_us) {
-    uint64_t open = window_clock() - window->opened;
-    int64_t left = open < window->length ? (int64_t)(window->length - open) : 0;
-    return timeout_us < 0 || timeout_us > left ? left : timeout_us;
-}
+/* Microseconds until the window closes, at most @timeout_us where that is not negative. */
+int64_t window_left(const batch_window *window, int64_t timeout_us);
 
 #endif
