@@ -4,16 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <sluice/sdp.h>
-
-int http_login_write(const char *user, const char *password, char ret_header[HTTP_LOGIN_HEADER]) {
-    char plain[2 * RTSP_LOGIN_USER + 2], code[4 * sizeof plain / 3 + 8];
-    int error = -EMSGSIZE, length = snprintf(plain, sizeof plain, "%s:%s", user, password);
-    if (length >= 0 && (size_t)length < sizeof plain &&
-        sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, code, sizeof code) >= 0 &&
-        snprintf(ret_header, HTTP_LOGIN_HEADER, "Authorization: Basic %s\r\n", code) < HTTP_LOGIN_HEADER)
-        error = 0;
-    explicit_bzero(plain, sizeof plain);
-    explicit_bzero(code, sizeof code);
+int http_login_write(struct rtsp_login *login, const char *method, sluice_http_text uri,
+                     char ret_header[HTTP_LOGIN_HEADER]) {
+    char value[RTSP_LOGIN_VALUE];
+    int error = rtsp_login_write(login, method, uri, value);
+    *ret_header = '\0';
+    if (!error && *value)
+        snprintf(ret_header, HTTP_LOGIN_HEADER, "Authorization: %s\r\n", value);
+    explicit_bzero(value, sizeof value);
     return error;
+}
+
+const char *http_login_reason(int error) {
+    switch (error) {
+    case -EACCES:
+        return "wrong user or password";
+    case -EPROTO:
+        return "Basic in place of Digest: the password is not shown";
+    case -EOPNOTSUPP:
+        return "no challenge that is known";
+    case -EIO:
+        return "no random bytes";
+    default:
+        return "the server needs credentials";
+    }
 }

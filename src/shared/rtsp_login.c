@@ -42,11 +42,12 @@ static unsigned worth(const sluice_rtsp_auth *challenge) {
 }
 
 /* The best challenge of all: its worth, 0 where there is none. */
-static unsigned choose(struct rtsp_login *login, const sluice_rtsp_message *reply, sluice_rtsp_auth *ret_challenge) {
+static unsigned choose(struct rtsp_login *login, const sluice_http_header *headers, size_t count,
+                       sluice_rtsp_auth *ret_challenge) {
     static const char name[] = "WWW-Authenticate";
     unsigned most = 0;
-    for (size_t i = 0; i < reply->header_count; i++) {
-        const sluice_http_header *header = &reply->headers[i];
+    for (size_t i = 0; i < count; i++) {
+        const sluice_http_header *header = &headers[i];
         if (!text_folds_to(header->name, name))
             continue;
         sluice_http_text rest = header->value;
@@ -93,12 +94,12 @@ static int take_digest(struct rtsp_login *login, const sluice_rtsp_auth *challen
     return 0;
 }
 
-int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply) {
+int rtsp_login_take(struct rtsp_login *login, const sluice_http_header *headers, size_t count) {
     sluice_rtsp_auth challenge = {0};
     if (!login->user)
         return -ENOKEY;
     /* Some servers refuse a password without another challenge. */
-    unsigned value = choose(login, reply, &challenge);
+    unsigned value = choose(login, headers, count, &challenge);
     if (value == 0)
         return login->answered > 0 ? -EACCES : -EOPNOTSUPP;
     /* Whoever has come between could ask for the password itself. */
@@ -115,24 +116,20 @@ int rtsp_login_take(struct rtsp_login *login, const sluice_rtsp_message *reply) 
     return 0;
 }
 
-static int write_basic(const struct rtsp_login *login, sluice_rtsp_writer *request) {
+static int format_basic(const struct rtsp_login *login, char *value, size_t size) {
     char plain[2 * RTSP_LOGIN_USER + 2], text[4 * sizeof plain / 3 + 8];
     int length = snprintf(plain, sizeof plain, "%s:%s", login->user, login->password);
     bool fits = length >= 0 && (size_t)length < sizeof plain &&
-                sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, text, sizeof text) >= 0;
-    if (fits)
-        sluice_rtsp_write_header(request, "Authorization", "Basic %s", text);
+                sluice_sdp_encode_base64((const uint8_t *)plain, (size_t)length, text, sizeof text) >= 0 &&
+                snprintf(value, size, "Basic %s", text) < (int)size;
     explicit_bzero(plain, sizeof plain);
     explicit_bzero(text, sizeof text);
     return fits ? 0 : -EMSGSIZE;
 }
 
-int rtsp_login_write(struct rtsp_login *login, sluice_rtsp_writer *request, const char *method, const char *url) {
+/* Of what the challenge did not say, some cameras do not want to hear. */
+static int format_digest(struct rtsp_login *login, const char *method, sluice_http_text uri, char *value, size_t size) {
     char response[RTSP_DIGEST_TEXT], qop[RTSP_LOGIN_CNONCE + 64] = "";
-    if (login->scheme == RTSP_LOGIN_NONE)
-        return 0;
-    if (login->scheme == RTSP_LOGIN_BASIC)
-        return write_basic(login, request);
     const struct rtsp_digest digest = {
         .sha256 = login->sha256,
         .user = {login->user, strlen(login->user)},
@@ -140,7 +137,7 @@ int rtsp_login_write(struct rtsp_login *login, sluice_rtsp_writer *request, cons
         .password = {login->password, strlen(login->password)},
         .nonce = {login->nonce, strlen(login->nonce)},
         .method = {method, strlen(method)},
-        .uri = {url, strlen(url)},
+        .uri = uri,
         .cnonce = login->qop ? login->cnonce : NULL,
         .count = ++login->count,
     };
@@ -148,15 +145,27 @@ int rtsp_login_write(struct rtsp_login *login, sluice_rtsp_writer *request, cons
         return -EIO;
     if (login->qop)
         snprintf(qop, sizeof qop, ", qop=auth, nc=%08x, cnonce=\"%s\"", login->count, login->cnonce);
-    /* Of what the challenge did not say, some cameras do not want to hear. */
-    sluice_rtsp_write_header(
-        request, "Authorization",
-        "Digest username=\"%s\", realm=\"%s\", nonce=\"%s\", uri=\"%s\", response=\"%s\"%s%s%s%s%s", login->user,
-        login->realm, login->nonce, url, response,
-        !login->has_algorithm ? ""
-        : login->sha256       ? ", algorithm=SHA-256"
-                              : ", algorithm=MD5",
-        login->has_opaque ? ", opaque=\"" : "", login->has_opaque ? login->opaque : "", login->has_opaque ? "\"" : "",
-        qop);
+    int length = snprintf(value, size,
+                          "Digest username=\"%s\", realm=\"%s\", nonce=\"%s\", uri=\"%.*s\", response=\"%s\"%s%s%s%s%s",
+                          login->user, login->realm, login->nonce, (int)uri.length, uri.text, response,
+                          !login->has_algorithm ? ""
+                          : login->sha256       ? ", algorithm=SHA-256"
+                                                : ", algorithm=MD5",
+                          login->has_opaque ? ", opaque=\"" : "", login->has_opaque ? login->opaque : "",
+                          login->has_opaque ? "\"" : "", qop);
+    return length < (int)size ? 0 : -EMSGSIZE;
+}
+
+int rtsp_login_write(struct rtsp_login *login, const char *method, sluice_http_text uri,
+                     char ret_value[RTSP_LOGIN_VALUE]) {
+    switch (login->scheme) {
+    case RTSP_LOGIN_BASIC:
+        return format_basic(login, ret_value, RTSP_LOGIN_VALUE);
+    case RTSP_LOGIN_DIGEST:
+        return format_digest(login, method, uri, ret_value, RTSP_LOGIN_VALUE);
+    case RTSP_LOGIN_NONE:
+        break;
+    }
+    *ret_value = '\0';
     return 0;
 }

@@ -36,6 +36,16 @@ static void write_transport(const struct rtsp_request *asked, sluice_rtsp_writer
     sluice_rtsp_write_transport(request, &transport);
 }
 
+static int write_login(struct rtsp_requests *requests, const char *method, sluice_rtsp_writer *request) {
+    const sluice_http_text url = {requests->asked_url, strlen(requests->asked_url)};
+    char value[RTSP_LOGIN_VALUE];
+    int error = rtsp_login_write(&requests->login, method, url, value);
+    if (!error && *value)
+        sluice_rtsp_write_header(request, "Authorization", "%s", value);
+    explicit_bzero(value, sizeof value);
+    return error;
+}
+
 static int send_request(struct rtsp_requests *requests) {
     const struct rtsp_request *asked = &requests->asked;
     const char *method = rtsp_requests_method(asked->method);
@@ -45,7 +55,7 @@ static int send_request(struct rtsp_requests *requests) {
     sluice_rtsp_write_header(&request, "User-Agent", "%s", requests->agent);
     if (*requests->session)
         sluice_rtsp_write_header(&request, "Session", "%s", requests->session);
-    int error = rtsp_login_write(&requests->login, &request, method, requests->asked_url);
+    int error = write_login(requests, method, &request);
     if (asked->method == SLUICE_RTSP_DESCRIBE)
         sluice_rtsp_write_header(&request, "Accept", "application/sdp");
     else if (asked->method == SLUICE_RTSP_PLAY || asked->method == SLUICE_RTSP_RECORD)
@@ -82,7 +92,7 @@ bool rtsp_requests_is_answer(const struct rtsp_requests *requests, const sluice_
 }
 
 int rtsp_requests_log_in(struct rtsp_requests *requests, const sluice_rtsp_message *reply) {
-    int error = rtsp_login_take(&requests->login, reply);
+    int error = rtsp_login_take(&requests->login, reply->headers, reply->header_count);
     return error ? error : send_request(requests);
 }
 

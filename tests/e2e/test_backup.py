@@ -225,6 +225,56 @@ class BackupTest(harness.SettledTest):
         for source in sources:
             source.finish()
 
+    def on_demand(self, same):
+        """The other stream is an on-demand pull: it starts when the publisher ends, stays while it stands in, and stops a while
+        after the publisher has come again."""
+        with Daemon("--workers", "3", listen=LISTEN) as probe:
+            name = self.name_on(probe, same)
+        origin = self.start("--wait", "60", listen=("--http", "127.0.0.1:0"))
+        other = Source(origin, "camera", 10000)
+        other.send(60)
+        daemon = self.daemon("--workers", "3", "--log-level", "debug", "--backup", "%s=%s" % (name, OTHER),
+                             "--pull", "%s=%s,on-demand" % (origin.url("camera"), OTHER),
+                             "--pull", "%s=live/control,on-demand" % origin.url("camera"))
+        first = Source(daemon, name, 0)
+        first.send(60)
+        with Player(daemon, name) as player:
+            self.wait_part(player, 1, 10)
+            self.assertEqual(daemon.log("pull", state="connecting"), [])
+            first.finish()
+            daemon.wait_log("pull", stream=OTHER, state="playing")
+            self.wait_part(player, 2, 10)
+            # Another pull without players stops; this one has none, and goes on.
+            with Player(daemon, "live/control") as control:
+                control.wait(lambda control: control.frames, "a frame")
+            harness.wait_until(lambda: other.send(1) and daemon.log("pull", stream="live/control", state="idle"),
+                               "the end of the other pull")
+            self.assertEqual((daemon.stream(name)["backup"], daemon.log("pull", stream=OTHER, state="idle")), (OTHER, []))
+            self.assertEqual([one["stream"] for one in daemon.api()["players"]], [name])
+            last = other.send(1)[-1]
+            player.wait(lambda player: flv.number_of(player.frames[-1]) == flv.number_of(last), "the other's last")
+            again = Source(daemon, name, 20000)
+            again.send(60)
+            self.wait_part(player, 3, 60)
+            self.assertEqual([part[0] // 10000 for part in parts(player)], [0, 1, 2])
+            starts = [next(tag for tag in player.frames if flv.number_of(tag) == part[0]) for part in parts(player)]
+            self.assertEqual([(tag.type, tag.payload[0]) for tag in starts], [(flv.VIDEO, 0x17)] * 3)
+            self.check_times(player)
+            daemon.wait_log("pull", stream=OTHER, state="idle")
+            self.assertEqual(len(daemon.log("pull", stream=OTHER, state="playing")), 1)
+            again.finish()
+            # The pull is started anew, and stops when nobody plays.
+            daemon.wait_log("pull", 2, stream=OTHER, state="playing")
+            self.wait_backups(daemon, name, 2)
+        daemon.wait_log("pull", 2, stream=OTHER, state="idle")
+        other.finish()
+
+    def test_on_demand_same_worker(self):
+        self.on_demand(True)
+
+    def test_on_demand_other_worker(self):
+        self.on_demand(False)
+
     def test_options(self):
         for backup, wrong in (("live/a", "expected NAME=OTHER"), ("live/a=", "expected NAME=OTHER"),
                               ("a b=c", "expected NAME=OTHER"), ("a=b=c", "expected NAME=OTHER"),

@@ -409,8 +409,19 @@ class ForwardTest(unittest.TestCase):
             peer, head = target.accept()
             self.assertRegex(head, r"\APOST /geheim/x\?key=geheim HTTP/1\.1\r\n")
             self.assertIn("\r\nHost: 127.0.0.1:%d\r\n" % target.port, head)
-            self.assertIn("\r\nAuthorization: Basic ", head)
+            self.assertNotIn("Authorization", head)
+            self.assertIn("\r\nExpect: 100-continue\r\n", head)
             self.assertIn("\r\nTransfer-Encoding: chunked\r\n", head)
+            with peer:
+                # A server of old does not know that; it is not asked again.
+                peer.sendall(b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")
+                self.assertEqual(peer.recv(1), b"")
+            peer, head = target.accept()
+            self.assertNotIn("Expect", head)
+            with peer:
+                peer.sendall(b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n")
+                peer, head = target.accept()
+            self.assertIn("\r\nAuthorization: Basic ", head)
             with peer:
                 peer.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                 wait_state(daemon, "waiting", stream="live/x", reason="POST answered 403")

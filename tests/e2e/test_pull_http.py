@@ -50,6 +50,8 @@ class Script:
             self.heads.append(head.decode())
             path = head.split(b" ")[1].decode()
             answer = self.rows[path.partition("?")[0]]
+            if callable(answer):
+                answer = answer(head.decode())
             holds, data = answer if isinstance(answer, tuple) else (False, answer)
             peer.sendall(data)
             if holds:
@@ -78,6 +80,12 @@ def response(status, body=b"", **headers):
 
 def redirect(location, status=302):
     return response(status, Location=location, Content_Length=0)
+
+
+def login(answer, challenge="Basic realm=x"):
+    """A row whose answer is for requests with credentials."""
+    return lambda head: answer if "\r\nAuthorization: " in head else response(401, WWW_Authenticate=challenge,
+                                                                               Content_Length=0)
 
 
 def chunked(data, size):
@@ -175,16 +183,17 @@ class PullHttpTest(pulls.PullTest):
                 "/identity": (True, response(200, data, Content_Encoding="identity")),
                 "/interim": (True, 8 * response(103, Link="x") + response(200, data)),
                 "/head": (True, response(200, data, X="x" * 8000)),
-                "/r/5": redirect("4"), "/r/4": redirect("/r/3", 301), "/r/3": redirect("?x=1", 307),
+                "/login": login(redirect("r/2")), "/r/5": redirect("4"), "/r/4": redirect("/r/3", 301), "/r/3": redirect("?x=1", 307),
                 "/moved": redirect("HTTP://PLACE/r/2?a=http://b", 308), "/r/2": redirect("//PLACE/until-close#part", 303)}
-        names = [path for path in rows if not path.startswith(("/r/", "/moved"))]
+        names = [path for path in rows if not path.startswith(("/r/", "/moved", "/login"))]
         server = Script(self, rows)
         rows["/r/3"] = redirect("../moved?token=t", 307)
         for path in ("/moved", "/r/2"):
             rows[path] = rows[path].replace(b"PLACE", server.place.encode())
         rows["/../moved"] = rows["/r/../moved"] = rows["/moved"]
         pulls = {"live%s" % path: "http://%s%s?key=1&x=y" % (server.place, path) for path in names}
-        pulls["live/five"] = "http://u:geheim@%s/r/5" % server.place
+        pulls["live/five"] = "http://%s/r/5" % server.place
+        pulls["live/login"] = "http://u:geheim@%s/login" % server.place
         daemon = self.puller(pulls)
         for name in pulls:
             with self.subTest(name), Player(daemon, name) as player:
@@ -196,8 +205,11 @@ class PullHttpTest(pulls.PullTest):
         self.assertNotIn("Authorization", head)
         self.assertEqual(len(server.asked("/r/../moved?token=t")), 1)
         self.assertEqual(len(server.asked("/r/2?a=http://b")), 1)
-        self.assertIn("\r\nAuthorization: Basic dTpnZWhlaW0=\r\n", server.asked("/r/5")[0])
-        self.assertEqual(len(server.asked("/until-close")), 1)
+        self.assertIn("\r\nAuthorization: Basic ", server.asked("/r/2")[0])
+        first, second = server.asked("/login")
+        self.assertNotIn("Authorization", first)
+        self.assertIn("\r\nAuthorization: Basic dTpnZWhlaW0=\r\n", second)
+        self.assertEqual(len(server.asked("/until-close")), 2)
         self.check_secrets(daemon, "geheim", "token=t", "key=1", "moved?")
         server.close()
 
@@ -205,10 +217,10 @@ class PullHttpTest(pulls.PullTest):
         """Another port of the host is followed to, and does not get the password."""
         rows = {"/a": (True, response(200, flv.stream(100)[0]))}
         other = Script(self, rows)
-        server = Script(self, {"/a": redirect("http://u:other@%s/a" % other.place)})
+        server = Script(self, {"/a": login(redirect("http://u:other@%s/a" % other.place))})
         daemon = self.puller({"live/x": "http://u:geheim@%s/a" % server.place})
         daemon.wait_stream("live/x")
-        self.assertIn("Authorization: Basic", server.heads[0])
+        self.assertEqual(["Authorization: Basic" in head for head in server.heads], [False, True])
         self.assertEqual(len(other.asked("/a")), 1)
         self.assertNotIn("Authorization", other.heads[0])
         self.check_secrets(daemon, "geheim")
@@ -224,6 +236,8 @@ class PullHttpTest(pulls.PullTest):
                 "part": (response(206, data), "GET answered 206"),
                 "user": (response(401), "GET answered 401: the server needs credentials, and the pull has none for that host "
                          "and port"),
+                "digest": (response(401, WWW_Authenticate="Digest realm=x, nonce=1"),
+                           "GET answered 401: the server needs credentials, and the pull has none for that host and port"),
                 "zip": (response(200, data, Content_Encoding="gzip"), "the response has a Content-Encoding"),
                 "coding": (response(200, data, Transfer_Encoding="gzip, chunked"), limit + "Operation not supported"),
                 "text": (b"SSH-2.0-OpenSSH\r\n", limit + "Protocol error"),

@@ -16,6 +16,7 @@
 #include "daemon/pull/pull_rtmp.h"
 #include "daemon/pull/pull_rtsp.h"
 #include "daemon/server/outgoing.h"
+#include "shared/http_login.h"
 #include "shared/rtsp_login.h"
 #include "support/http_feed.h"
 
@@ -310,27 +311,22 @@ static int challenge(struct rtsp_login *login, const char *lines, char *line, si
     sluice_chain *chain = http_feed_chain(pool);
     sluice_rtsp *rtsp;
     sluice_rtsp_message *message;
-    sluice_rtsp_writer writer;
     char text[2048];
     snprintf(text, sizeof text, "RTSP/1.0 401 Unauthorized\r\nCSeq: 1\r\n%s\r\n", lines);
     assert_int_equal(sluice_rtsp_new(NULL, &rtsp), 0);
     http_feed_bytes(pool, chain, text, strlen(text));
     assert_int_equal(sluice_rtsp_next(rtsp, chain, &message), 1);
-    int result = rtsp_login_take(login, message);
+    int result = rtsp_login_take(login, message->headers, message->header_count);
     sluice_rtsp_free(rtsp);
     sluice_chain_free(chain);
     http_feed_pool_done(pool);
     line[0] = '\0';
     if (result < 0)
         return result;
-    sluice_rtsp_write_request(&writer, text, sizeof text, "DESCRIBE", "rtsp://h/a", 2);
-    assert_int_equal(rtsp_login_write(login, &writer, "DESCRIBE", "rtsp://h/a"), 0);
-    int length = sluice_rtsp_write_end(&writer, NULL, 0);
-    assert_true(length > 0);
-    text[length] = '\0';
-    const char *begin = strstr(text, "Authorization: ");
-    assert_non_null(begin);
-    snprintf(line, size, "%.*s", (int)strcspn(begin, "\r"), begin);
+    char value[RTSP_LOGIN_VALUE];
+    const char url[] = "rtsp://h/a";
+    assert_int_equal(rtsp_login_write(login, "DESCRIBE", (sluice_http_text){url, strlen(url)}, value), 0);
+    assert_true(snprintf(line, size, "Authorization: %s", value) < (int)size);
     return 0;
 }
 
@@ -378,6 +374,38 @@ static void challenges_are_answered(void **state) {
     assert_non_null(strstr(line, ", qop=auth, nc=00000001, cnonce=\""));
     login = (struct rtsp_login){0};
     assert_int_equal(CHALLENGE(rows[0].lines), -ENOKEY);
+}
+
+/* The longest texts of all, and the line around them. */
+static void credentials_have_room(void **state) {
+    static char url[RTSP_URL + 1], realm[RTSP_LOGIN_REALM + 1], nonce[RTSP_LOGIN_NONCE + 1], user[RTSP_LOGIN_USER + 1];
+    char value[RTSP_LOGIN_VALUE], header[HTTP_LOGIN_HEADER];
+    (void)state;
+    memset(url, 'u', RTSP_URL);
+    memset(realm, 'r', RTSP_LOGIN_REALM);
+    memset(nonce, 'n', RTSP_LOGIN_NONCE);
+    memset(user, 'n', RTSP_LOGIN_USER);
+    struct rtsp_login login = {.user = user,
+                               .password = user,
+                               .scheme = RTSP_LOGIN_DIGEST,
+                               .sha256 = true,
+                               .has_algorithm = true,
+                               .qop = true};
+    const sluice_http_text uri = {url, RTSP_URL};
+    login.has_opaque = true;
+    memcpy(login.realm, realm, sizeof realm);
+    memcpy(login.nonce, nonce, sizeof nonce);
+    memcpy(login.opaque, nonce, sizeof nonce);
+    memset(login.cnonce, 'c', RTSP_LOGIN_CNONCE);
+    assert_int_equal(rtsp_login_write(&login, "POST", uri, value), 0);
+    assert_non_null(strstr(value, ", nc=00000001, cnonce=\"cccc"));
+    assert_int_equal(http_login_write(&login, "POST", uri, header), 0);
+    assert_string_equal(header + strlen(header) - 2, "\r\n");
+    login.scheme = RTSP_LOGIN_BASIC;
+    assert_int_equal(http_login_write(&login, "POST", uri, header), 0);
+    login.scheme = RTSP_LOGIN_NONE;
+    assert_int_equal(http_login_write(&login, "POST", uri, header), 0);
+    assert_string_equal(header, "");
 }
 
 static void a_nonce_is_answered_once(void **state) {
@@ -467,6 +495,7 @@ int main(void) {
         cmocka_unit_test(files_are_read),
         cmocka_unit_test(control_urls),
         cmocka_unit_test(challenges_are_answered),
+        cmocka_unit_test(credentials_have_room),
         cmocka_unit_test(a_nonce_is_answered_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

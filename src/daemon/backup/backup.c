@@ -27,8 +27,14 @@ struct backup {
     struct stand_in stand_in;
     struct stream *source, *target; /* references; NULL: none */
 
+    struct worker *other; /* of the source; it is on this one or not */
+
+    /* While it feeds from another worker, that one is told that the source is needed still: */
+    bool is_telling;
+    uint64_t told_at;
+    sluice_call tell;
+
     /* Of the other worker while it is asked: */
-    struct worker *other;
     sluice_call call;
     struct replica *seat; /* in its stream; or NULL */
     char peer[ADDRESS_TEXT];
@@ -128,6 +134,39 @@ static bool is_of_use(const struct stream *stream) {
     return stream && stream_is_known(stream) && !stream->stand_in;
 }
 
+static void told(void *user) {
+    struct backup *backup = user;
+    backup->is_telling = false;
+    unref(backup);
+}
+
+/* There. */
+static void hear(void *user) {
+    struct backup *backup = user;
+    if (server_is_over(backup->other->server)) {
+        unref(backup);
+        return;
+    }
+    components_needed(&backup->other->components, backup->option.other);
+    sluice_loop_post_call(backup->backups->worker->loop, &backup->tell, told, backup);
+}
+
+/* An on-demand pull goes on while its stream stands in, though it may have no players. */
+static void keep_source(struct backup *backup) {
+    const struct worker *own = backup->backups->worker;
+    const uint64_t now = worker_now(own);
+    if (backup->is_telling || now - backup->told_at < COMPONENT_NEEDED_MS)
+        return;
+    backup->told_at = now;
+    if (backup->other == own) {
+        components_needed(&own->components, backup->option.other);
+        return;
+    }
+    backup->is_telling = true;
+    atomic_fetch_add(&backup->references, 1);
+    sluice_loop_post_call(backup->other->loop, &backup->tell, hear, backup);
+}
+
 /* There. The streams of both workers are gone when no loop runs any more. */
 static void answer(void *user) {
     struct backup *backup = user;
@@ -137,6 +176,7 @@ static void answer(void *user) {
         return;
     }
     struct worker *own = backup->backups->worker;
+    components_needed(&other->components, backup->option.other);
     struct stream *stream = registry_find(other->registry, backup->option.other);
     if (is_of_use(stream) && !other->draining && !other->leaving) {
         struct replica *feed = replica_find(stream, &own->site);
@@ -163,6 +203,7 @@ static void start(struct backup *backup) {
         ask(backup);
         return;
     }
+    components_needed(&worker->components, name);
     struct stream *source = registry_find(worker->registry, name);
     if (!is_of_use(source))
         return;
@@ -176,8 +217,10 @@ static void look_at(struct backup *backup) {
     case BACKUP_ASKING:
         return;
     case BACKUP_FEEDING:
-        if (stream_player_count(backup->target) > 0)
+        if (stream_player_count(backup->target) > 0) {
+            keep_source(backup);
             return;
+        }
         end(backup, "no players");
         break;
     case BACKUP_ENDED:

@@ -1,8 +1,8 @@
 /*
  * What is to be forwarded, as operators write it: STREAM[?tracks=all|default]=URL. STREAM is a
- * stream's name, or a pattern in which "*" stands for any characters. Each "*" in the path or the query of the URL
- * becomes what the "*" of the pattern stands for. The user and the password are kept apart from the
- * URL, so that nothing that is logged or sent in the clear has them.
+ * stream's name, or a pattern in which "*" stands for any characters. Each "*" in the path or the
+ * query of the URL becomes what the "*" of the pattern stands for. The user and the password are
+ * kept apart from the URL, so that nothing that is logged or sent in the clear has them.
  */
 #ifndef SLUICED_FORWARD_OPTION_H
 #define SLUICED_FORWARD_OPTION_H

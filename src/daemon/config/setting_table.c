@@ -113,7 +113,8 @@ static const struct setting settings[] = {
      .text =
          "When the publisher of NAME ends, its players continue from OTHER at a key frame, with rising timestamps; "
          "when a publisher of NAME comes, they return to it. Players that arrive meanwhile get OTHER, too. OTHER must "
-         "have a publisher; if it has none, players wait as without a backup. A stream that another one stands in for "
+         "have a publisher, or an on-demand pull, which is started; until it has one, players wait as without a "
+         "backup. A stream that another one stands in for "
          "is no backup itself: a loop (A=B and B=A) is two backups. While NAME has players only; recordings of NAME "
          "contain what its players get, hooks are not called.",
      .examples = {"live/main=live/spare", "tv/news=slate"}},

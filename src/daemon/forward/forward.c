@@ -210,6 +210,7 @@ void forward_again(struct forward *forward) {
 static void begin_attempt(struct forward *forward) {
     const struct forward_option *option = &forward->option;
     explicit_bzero(&forward->login, sizeof forward->login);
+    rtsp_login_begin(&forward->http);
     if (option->has_user)
         forward->login = (struct rtmp_login){.user = option->user, .password = option->password};
     begin(forward);

@@ -40,6 +40,8 @@ struct forward {
     bool is_removed;                 /* it only waits for its job */
     struct forward_session *session; /* NULL without a connection */
     struct rtmp_login login;         /* RTMP: of the attempt */
+    struct rtsp_login http;          /* HTTP: of all attempts, as for pulls */
+    bool is_unexpected;              /* HTTP: the target refuses to be asked by "Expect" */
     /* RTSP: the target has offered Digest once: it is not shown the password itself */
     bool has_digest;
     const char *step;              /* of the type's, static, while it negotiates; or NULL */

@@ -266,6 +266,7 @@ static void begin_connecting(struct pull *pull) {
 
 static void begin(struct pull *pull) {
     pull->target = pull->option.target;
+    rtsp_login_begin(&pull->http);
     begin_connecting(pull);
 }
 
@@ -387,11 +388,15 @@ static void tick(void *component, uint64_t now) {
     }
 }
 
-static void wanted(void *component, const struct stream *stream) {
+static void needed(void *component, const char *name) {
     const struct pulls *pulls = component;
     for (struct pull *pull = pulls->list; pull; pull = pull->next)
-        if (strcmp(pull->option.name, stream->name) == 0)
+        if (!pull->is_removed && strcmp(pull->option.name, name) == 0)
             obey(pull, outgoing_wanted(&pull->machine, worker_now(pull->worker)));
+}
+
+static void wanted(void *component, const struct stream *stream) {
+    needed(component, stream->name);
 }
 
 static void stop(void *component) {
@@ -435,6 +440,7 @@ static const struct component_type type = {
     .commit = commit,
     .discard = discard,
     .wanted = wanted,
+    .needed = needed,
     .tick = tick,
     .stop = stop,
     .resume = resume,

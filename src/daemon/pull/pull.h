@@ -14,6 +14,7 @@
 #include "daemon/server/connect.h"
 #include "daemon/server/outgoing.h"
 #include "shared/rtmp_login.h"
+#include "shared/rtsp_login.h"
 
 enum {
     PULL_REASON = 128,
@@ -48,6 +49,7 @@ struct pull {
     /* the camera has offered Digest once: it is not shown the password itself */
     bool has_digest;
     struct rtmp_login login;  /* of an attempt by RTMP, which takes several connections for it */
+    struct rtsp_login http;   /* by HTTP: of all attempts: the challenge counts for the next */
     char reason[PULL_REASON]; /* why it failed last; empty before that, and when it plays */
 };
 

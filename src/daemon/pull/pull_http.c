@@ -15,7 +15,7 @@
 enum {
     HTTP_PORT = 80,
     /* longest request */
-    REQUEST = PULL_URL + PULL_HOST + 4 * RTSP_LOGIN_USER + 256,
+    REQUEST = PULL_URL + PULL_HOST + HTTP_LOGIN_HEADER + 256,
     INTERIM_MOST = 8,     /* 1xx responses before the response */
     WAITING_MOST = 65536, /* bytes that are received while the stream's name is waited for */
 };
@@ -61,10 +61,8 @@ static void leave(struct session *base, int error) {
     let_go(of(base), error);
 }
 
-/*
- * The request. A password is sent to the host and port that it is configured for, without waiting
- * for a 401.
- */
+/* A password is for the host and port that it is configured for, and for a challenge (RFC 7616):
+ * what the server would take by Digest is not shown to it. */
 static bool may_log_in(const struct pull *pull) {
     const struct pull_option *option = &pull->option;
     return option->has_user && strcasecmp(pull->target.host, option->target.host) == 0 &&
@@ -84,18 +82,20 @@ static sluice_http_text path_of(const char *url) {
 }
 
 static int make_request(struct pull_http_session *session) {
-    const struct pull *pull = session->pull;
+    struct pull *pull = session->pull;
     const sluice_http_text host = authority_of(pull->target.url), path = path_of(pull->target.url);
-    char login[HTTP_LOGIN_HEADER] = "";
+    char login[HTTP_LOGIN_HEADER] = "", uri[PULL_URL + 2];
+    int error = 0, size = snprintf(uri, sizeof uri, "%s%.*s", path.length > 0 && *path.text == '/' ? "" : "/",
+                                   (int)path.length, path.text);
     session->request = malloc(REQUEST);
     if (!session->request)
         return -ENOMEM;
-    int error = may_log_in(pull) ? http_login_write(pull->option.user, pull->option.password, login) : 0;
+    if (may_log_in(pull))
+        error = http_login_write(&pull->http, "GET", (sluice_http_text){uri, (size_t)size}, login);
     int length = snprintf(session->request, REQUEST,
-                          "GET %s%.*s HTTP/1.1\r\nHost: %.*s\r\n%sUser-Agent: sluiced\r\nAccept: */*\r\n"
+                          "GET %s HTTP/1.1\r\nHost: %.*s\r\n%sUser-Agent: sluiced\r\nAccept: */*\r\n"
                           "Connection: close\r\n\r\n",
-                          path.length > 0 && *path.text == '/' ? "" : "/", (int)path.length, path.text,
-                          (int)host.length, host.text, login);
+                          uri, (int)host.length, host.text, login);
     explicit_bzero(login, sizeof login);
     if (length < 0 || length >= REQUEST)
         return -EMSGSIZE;
@@ -147,6 +147,24 @@ static void on_redirect(struct pull_http_session *session, const sluice_http_res
         pull_fail(session->pull, -EACCES, "redirected to another host");
         return;
     }
+    rtsp_login_begin(&pull->http);
+    let_go(session, 0);
+    pull_redirect(pull, &target);
+}
+
+/* The same request again, on another connection: this one may be closed. */
+static void on_challenge(struct pull_http_session *session, const sluice_http_response *response) {
+    struct pull *pull = session->pull;
+    pull->http.user = may_log_in(pull) ? pull->option.user : NULL;
+    pull->http.password = pull->option.password;
+    int error = rtsp_login_take(&pull->http, response->headers, response->header_count);
+    if (error) {
+        pull_fail(pull, error, "GET answered 401: %s",
+                  error == -ENOKEY ? "the server needs credentials, and the pull has none for that host and port"
+                                   : http_login_reason(error));
+        return;
+    }
+    const struct pull_target target = pull->target;
     let_go(session, 0);
     pull_redirect(pull, &target);
 }
@@ -183,10 +201,7 @@ static void on_response(struct pull_http_session *session, const sluice_http_res
     if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) {
         on_redirect(session, response);
     } else if (status == 401) {
-        pull_fail(session->pull, -EACCES, "GET answered 401: %s",
-                  may_log_in(session->pull)
-                      ? "wrong user or password"
-                      : "the server needs credentials, and the pull has none for that host and port");
+        on_challenge(session, response);
     } else if (status != 200) {
         pull_fail(session->pull, -ECONNREFUSED, "GET answered %u", status);
     } else if (has_coding(response)) {

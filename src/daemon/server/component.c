@@ -62,6 +62,12 @@ void components_wanted(const struct components *components, const struct stream 
             components->list[i].type->wanted(components->list[i].state, stream);
 }
 
+void components_needed(const struct components *components, const char *name) {
+    for (size_t i = 0; i < components->count; i++)
+        if (components->list[i].type->needed)
+            components->list[i].type->needed(components->list[i].state, name);
+}
+
 void components_opened(const struct components *components, struct stream *stream) {
     for (size_t i = 0; i < components->count; i++)
         if (components->list[i].type->opened)

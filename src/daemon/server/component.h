@@ -10,7 +10,7 @@
 
 #include "daemon/config/options.h"
 
-enum { COMPONENTS_MAX = 4 };
+enum { COMPONENTS_MAX = 4, COMPONENT_NEEDED_MS = 2000 };
 
 struct stream;
 struct worker;
@@ -29,6 +29,10 @@ struct component_type {
 
     /* A player has come to a stream without a publisher. NULL: that is of no interest */
     void (*wanted)(void *component, const struct stream *stream);
+
+    /* A stream of that name is needed for another one, and will be for a while: it is called again
+     * at least every COMPONENT_NEEDED_MS. NULL likewise */
+    void (*needed)(void *component, const char *name);
 
     /* The tracks of a stream, not of a replica, are known; it may add players and sinks. NULL
      * likewise */
@@ -81,6 +85,7 @@ void components_commit(const struct components *components, const struct options
 void components_discard(const struct components_prepared *prepared);
 
 void components_wanted(const struct components *components, const struct stream *stream);
+void components_needed(const struct components *components, const char *name);
 void components_opened(const struct components *components, struct stream *stream);
 void components_left(const struct components *components, const struct stream *stream);
 void components_tick(const struct components *components, uint64_t now);
