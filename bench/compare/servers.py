@@ -73,7 +73,7 @@ class Sluiced(Server):
         program = stack.enter_context(Program([*daemon_cpus(variant), *command], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile())))
         found = program.find_in_log("".join(rf"proto={name} address=127.0.0.1:(\d+).*" for name in self.LISTENERS) + " ready ")
-        self.ports, self.pid = dict(zip(self.LISTENERS, found)), program.process.pid
+        self.ports, self.pid, self.log = dict(zip(self.LISTENERS, found)), program.process.pid, program.log
 
     def _state(self):
         return json.loads(ask(f"http://127.0.0.1:{self.ports['admin']}/api/v1/snapshot"))

@@ -1,4 +1,4 @@
-"""Relaying takes no heap allocation: counted in the running daemon by a preloaded library."""
+"""Relaying takes no heap allocation, and its peers little of the heap: counted in the running daemon by a preloaded library."""
 
 import fcntl
 import os
@@ -211,6 +211,86 @@ class AllocationTest(unittest.TestCase):
 
     def test_rtsp_to_both_with_a_window(self):
         self.measure_rtsp("rtsp", "--merge-window", "20", size=6000)
+
+
+
+class HeldTest(unittest.TestCase):
+    """What one more player or publisher takes of the heap, while media flow. Blocks are not on the heap."""
+
+    FEW, MANY = 20, 100
+    FRAMES = 8  # Fewer than players' queues have room for at first.
+    PLAYER = 3 << 10
+    PUBLISHER = 8 << 10  # Besides its cached group:
+    GROUP = 4 << 10  # a list, and packets, which are made many at a time.
+
+    @classmethod
+    def setUpClass(cls):
+        if preload.is_sanitized():
+            raise unittest.SkipTest("a sanitizer's heap has other blocks")
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.library = preload.build(cls.folder, "count_heap", "-O1")
+
+    def setUp(self):
+        self.counter = preload.Counter(self.folder, self.library)
+        self.addCleanup(self.counter.close)
+
+    def start(self):
+        daemon = self.enterContext(Daemon(listen=("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0"),
+                                          environment=self.counter.environment))
+        self.assertGreater(self.counter.count(), 0, "the start is not counted")
+        return daemon
+
+    def check(self, most, grow):
+        """Bytes of each, by which the heap grows from few to many. What each was answered has been sent then."""
+        grow(self.FEW)
+        few = self.counter.count()
+        grow(self.MANY)
+        each = (self.counter.count() - few) / (self.MANY - self.FEW)
+        self.assertGreater(each, most / 8, "they are not counted")
+        self.assertLessEqual(each, most)
+
+    def check_players(self, make):
+        daemon, players = self.start(), []
+        publisher = self.enterContext(Publisher(daemon, "live/a", "http"))
+        publisher.send(flv.header() + b"".join(tag.pack() for tag in flv.first_tags()))
+        frames = flv.frames()
+
+        def grow(count):
+            while len(players) < count:
+                players.append(make(daemon, "live/a"))
+                self.addCleanup(players[-1].close)
+            daemon.wait_player("live/a", count)
+            # What comes second is sent when the first has been, with the answers in front of it.
+            for _ in range(2):
+                sent = [next(frames) for _ in range(self.FRAMES)]
+                for frame in sent:
+                    publisher.send(frame.pack())
+                for player in players:
+                    player.wait_frame(sent[-1])
+
+        self.check(self.PLAYER, grow)
+
+    def test_http_player(self):
+        self.check_players(Player)
+
+    def test_rtmp_player(self):
+        self.check_players(rtmp.Player)
+
+    def check_publishers(self, make):
+        daemon, publishers = self.start(), []
+
+        def grow(count):
+            while len(publishers) < count:
+                name = "live/%d" % len(publishers)
+                publishers.append(self.enterContext(make(daemon, name)))
+                publishers[-1].send(next(flv.frames()))
+                daemon.wait_stream(name, lambda stream: stream["frames"]["video"] > 0, "a frame")
+
+        self.check(self.PUBLISHER + self.GROUP, grow)
+
+    def test_rtmp_publisher(self):
+        self.check_publishers(rtmp.Publisher)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 /* Messages to the client. */
+#include <errno.h>
+
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
 #include "shared/rtmp_peer.h"
 
@@ -8,13 +10,29 @@ static void check(struct rtmp_session *session, int error) {
         rtmp_close(session);
 }
 
+sluice_writer *rtmp_answer_writer(struct rtmp_session *session) {
+    if (!session->writer)
+        (void)sluice_writer_new(session->base.conn, RTMP_WRITER, &session->writer);
+    return session->writer;
+}
+
+size_t rtmp_answer_queued(const struct rtmp_session *session) {
+    return session->writer ? sluice_writer_queued(session->writer) : 0;
+}
+
 static void queue(struct rtmp_session *session, struct rtmp_command *command, uint32_t stream) {
-    check(session, rtmp_command_send(command, stream, session->chunk_size, session->writer));
+    sluice_writer *writer = rtmp_answer_writer(session);
+    check(session, writer ? rtmp_command_send(command, stream, session->chunk_size, writer) : -ENOMEM);
+}
+
+static int queue_control(struct rtmp_session *session, const sluice_rtmp_control *control) {
+    sluice_writer *writer = rtmp_answer_writer(session);
+    return writer ? rtmp_send_control(writer, control) : -ENOMEM;
 }
 
 void rtmp_answer_control(struct rtmp_session *session, uint8_t type, uint32_t value) {
     const sluice_rtmp_control control = {.type = type, .limit = 2, .value = value};
-    int error = rtmp_send_control(session->writer, &control);
+    int error = queue_control(session, &control);
     if (!error && type == SLUICE_RTMP_SET_CHUNK_SIZE)
         session->chunk_size = value;
     check(session, error);
@@ -22,7 +40,7 @@ void rtmp_answer_control(struct rtmp_session *session, uint8_t type, uint32_t va
 
 void rtmp_answer_event(struct rtmp_session *session, uint16_t event, uint32_t value) {
     const sluice_rtmp_control control = {.type = SLUICE_RTMP_USER_CONTROL, .event = event, .value = value};
-    check(session, rtmp_send_control(session->writer, &control));
+    check(session, queue_control(session, &control));
 }
 
 /* What is relayed, whatever is in it. */

@@ -44,7 +44,7 @@ static void finish(struct rtmp_session *session) {
 }
 
 static bool has_sent_all(const struct rtmp_session *session) {
-    return sluice_writer_queued(session->writer) == 0 && (!session->player || session->player->count == 0);
+    return rtmp_answer_queued(session) == 0 && (!session->player || session->player->count == 0);
 }
 
 void rtmp_end(struct rtmp_session *session) {
@@ -223,10 +223,8 @@ static size_t bytes_of(const struct iovec *iov, size_t count) {
 }
 
 /* Between a player's messages, never inside one, go answers. */
-static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
-    struct rtmp_session *session = user;
+static size_t gather_with_answers(struct rtmp_session *session, struct iovec *iov, size_t max) {
     struct player *player = session->player;
-    (void)conn;
     size_t rest = player ? player_gather_rest(player, iov, max) : 0;
     session->gathered_rest = bytes_of(iov, rest);
     size_t text = rest < max ? sluice_writer_gather(session->writer, iov + rest, max - rest) : 0;
@@ -238,13 +236,35 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
     return count;
 }
 
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct rtmp_session *session = user;
+    (void)conn;
+    if (session->writer)
+        return gather_with_answers(session, iov, max);
+    if (!session->player)
+        return 0;
+    return session->joined ? player_gather(session->player, iov, max) : player_gather_rest(session->player, iov, max);
+}
+
+/* Bytes of answers among those that were sent, which are no longer owed. */
+static size_t answers_sent(struct rtmp_session *session, size_t bytes) {
+    size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
+    size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
+    session->gathered_rest = session->gathered_text = 0;
+    /* Also of nothing: the kernel is done with what it gave. */
+    sluice_writer_sent(session->writer, text);
+    bool is_served = session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING;
+    if (is_served && sluice_writer_queued(session->writer) == 0) {
+        sluice_writer_free(session->writer);
+        session->writer = NULL;
+    }
+    return text;
+}
+
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct rtmp_session *session = user;
     (void)conn;
-    size_t rest = bytes < session->gathered_rest ? bytes : session->gathered_rest;
-    size_t text = bytes - rest < session->gathered_text ? bytes - rest : session->gathered_text;
-    /* Also of nothing: the kernel is done with what it gave. */
-    sluice_writer_sent(session->writer, text);
+    size_t text = session->writer ? answers_sent(session, bytes) : 0;
     /* To the player, what came before the text and behind it is one. */
     if (session->player)
         rtmp_play_sent(session, bytes - text);
@@ -434,10 +454,9 @@ static int prepare(struct session *base, const struct handover *handover) {
 }
 
 static void begin(struct session *base) {
-    int error = sluice_writer_new(base->conn, RTMP_WRITER, &of(base)->writer);
-    if (!error)
+    if (rtmp_answer_writer(of(base)))
         return;
-    LOG(LOG_ERROR, "connection refused", {"proto", "rtmp"}, {"reason", strerror(-error)});
+    LOG(LOG_ERROR, "connection refused", {"proto", "rtmp"}, {"reason", "out of memory"});
     rtmp_close(of(base));
 }
 

@@ -47,7 +47,9 @@ struct rtmp_session {
     enum rtmp_state state;
     sluice_rtmp_handshake *handshake; /* until it is complete */
     sluice_rtmp *framer;
-    sluice_writer *writer;    /* answers, between the messages of a player */
+    /* Answers, between the messages of a player. One that is served has none when nothing is owed;
+     * else NULL only at the start */
+    sluice_writer *writer;
     struct rtmp_asked *asked; /* from connect until it is granted; or NULL */
     unsigned caps;            /* RTMP_CAN_... */
     uint32_t chunk_size;      /* announced last */
@@ -89,6 +91,13 @@ void rtmp_read(struct rtmp_session *session);
 
 /* rtmp_answer.c: messages to the client. Where one cannot be queued, the connection is closed: the
  * client does not read its answers. */
+
+/* The writer, made where there is none; NULL: memory is short, or the connection is closed. */
+sluice_writer *rtmp_answer_writer(struct rtmp_session *session);
+
+/* Bytes that are owed. */
+size_t rtmp_answer_queued(const struct rtmp_session *session);
+
 void rtmp_answer_control(struct rtmp_session *session, uint8_t type, uint32_t value);
 void rtmp_answer_event(struct rtmp_session *session, uint16_t event, uint32_t value);
 void rtmp_answer_connect(struct rtmp_session *session, double transaction);

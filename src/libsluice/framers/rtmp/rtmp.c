@@ -17,8 +17,9 @@
 
 enum {
     MOST_COPY = 65536,
-    ROOM = 16, /* pieces of memory that are filled at a time */
-    MORE = 2,  /* what next() returns when its work is done and there may be more */
+    ROOM = 16,         /* pieces of memory that are filled at a time */
+    FIRST_STREAMS = 4, /* for which there is room; more double it */
+    MORE = 2,          /* what next() returns when its work is done and there may be more */
 };
 
 /* A chunk stream: the last header on it, and the message that is under way. */
@@ -37,7 +38,7 @@ struct sluice_rtmp {
     uint32_t announced; /* bytes of the messages under way, by their headers */
     uint32_t window;    /* the peer's acknowledgement window; 0: none */
     uint32_t received, acknowledged;
-    uint32_t count;
+    uint32_t count, capacity;
     struct chunk_stream **streams; /* in the order of their first chunks */
     /* handed out by pointer, so that a consumer's keep() empties this very slice */
     sluice_rtmp_message message;
@@ -66,14 +67,9 @@ int sluice_rtmp_new(const sluice_rtmp_limits *limits, sluice_rtmp **ret_rtmp) {
     if (error)
         return error;
     sluice_rtmp *rtmp = calloc(1, sizeof *rtmp);
-    struct chunk_stream **streams = calloc(l.chunk_streams, sizeof *streams);
-    if (!rtmp || !streams) {
-        free(streams);
-        free(rtmp);
+    if (!rtmp)
         return -ENOMEM;
-    }
     rtmp->limits = l;
-    rtmp->streams = streams;
     rtmp->need = 1;
     rtmp->chunk_size = SLUICE_RTMP_DEFAULT_CHUNK;
     *ret_rtmp = rtmp;
@@ -140,9 +136,24 @@ static struct chunk_stream *find_stream(const sluice_rtmp *rtmp, uint32_t id) {
     return NULL;
 }
 
+static int make_room(sluice_rtmp *rtmp) {
+    uint32_t capacity = rtmp->capacity ? 2 * rtmp->capacity : FIRST_STREAMS;
+    if (rtmp->count < rtmp->capacity)
+        return 0;
+    struct chunk_stream **streams = realloc(rtmp->streams, capacity * sizeof *streams);
+    if (!streams)
+        return -ENOMEM;
+    rtmp->streams = streams;
+    rtmp->capacity = capacity;
+    return 0;
+}
+
 static int add_stream(sluice_rtmp *rtmp, uint32_t id, struct chunk_stream **ret_stream) {
     if (rtmp->count == rtmp->limits.chunk_streams)
         return -EMSGSIZE;
+    int error = make_room(rtmp);
+    if (error)
+        return error;
     struct chunk_stream *cs = calloc(1, sizeof *cs);
     if (!cs)
         return -ENOMEM;
