@@ -155,7 +155,8 @@ class MergeWindowTest(unittest.TestCase):
 
     def test_automatic(self):
         """No window while the core is idle; on a full one frames wait for others, and none is changed."""
-        with self.playing("--workers", "1", "--merge-window", "auto") as (daemon, publisher, (player,), sent, source):
+        with self.playing("--workers", "1", players=40) as (daemon, publisher, players, sent, source):
+            player = players[0]
             harness.wait_until(lambda: daemon.stream("live/a")["merge_window_ms"] == 0, "no window")
             self.assertIs(daemon.stream("live/a")["merge_window_auto"], True)
             self.assertIs(player_state(daemon, player)["merge_window_auto"], True)
@@ -167,14 +168,15 @@ class MergeWindowTest(unittest.TestCase):
 
             with self.busy(daemon):
                 harness.wait_until(merged, "frames that wait")
-            player.wait_frame(sent[-1])
-            harness.check_same(player.tags, sent, "tags")
+            for player in players:
+                player.wait_frame(sent[-1])
+                harness.check_same(player.tags, sent, "tags")
             self.assertGreater(metric(daemon, "sluice_worker_merge_delay_seconds_total"), 0)
             harness.wait_until(lambda: metric(daemon, "sluice_worker_merge_window_seconds") == 0, "the window to close")
 
     def test_never_automatic(self):
-        """Neither with a window of 0 nor with a longest one of 0."""
-        for options, is_auto in ((("--merge-window", "0"), False), (("--merge-window", "auto", "--merge-window-max", "0"), True),
+        """Neither with a window of 0, nor with a longest one of 0, nor for a player whose frames are not the load."""
+        for options, is_auto in ((("--merge-window", "0"), False), (("--merge-window-max", "0"), True), ((), True),
                                  (("--merge-window", "20", "--merge-window", "live/*=0"), False)):
             with self.playing("--workers", "1", *options) as (daemon, publisher, (player,), sent, source):
 

@@ -76,7 +76,9 @@ static struct options *choose_options(void) {
                                            : options->memory / 4;
     options->max_connections = world_one_in(8) ? world_between(2, 10) : 1000;
     options->batch_us = world_one_in(2) ? 0 : world_between(100, 5000);
-    options->streams.all.merge_window_ms = world_one_in(3) ? (uint16_t)world_between(1, 350) : 0;
+    options->streams.all.merge_window_ms = world_one_in(3)   ? (uint16_t)world_between(1, 350)
+                                           : world_one_in(2) ? COALESCE_WINDOW_AUTO
+                                                             : 0;
     options->streams.all.wait_ms = world_between(1000, 4000);
     options->streams.all.idle_ms = world_between(1000, 3000);
     options->streams.all.stall_ms = world_between(1000, 3000);

@@ -222,6 +222,47 @@ static void automatic_window_follows_the_load(void **state) {
     rig_close(&rig);
 }
 
+/* Audio alone, or a slow camera: its packets are further apart than the window, which would delay
+ * each and gather none. */
+static void packets_far_apart_do_not_wait(void **state) {
+    (void)state;
+    enum { ALONE = 8, AT_ONCE = 512 };
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){COALESCE_WINDOW_AUTO, COALESCE_WINDOW_AUTO, 20}, LIMIT);
+    struct auto_window *automatic = &rig.site.automatic;
+    automatic->has_begun = true;
+    automatic->noted_at = automatic->most_ms = 1u << 30;
+    automatic->window_ms = 18;
+    struct coalesce_group *merge = rig.players[0].merge;
+    for (unsigned round = 0; round < 3; round++) {
+        /* After the first round a single window is tried, in vain. */
+        for (unsigned i = 0; i < (round == 0 ? ALONE : 1); i++) {
+            publish(&rig);
+            assert_false(merge->is_open);
+            end_window(timers[0]);
+        }
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            publish(&rig);
+            assert_true(merge->is_open);
+            assert_false(timers[0]->runs);
+            /* A window that was asked for is kept. */
+            assert_false(rig.players[2].merge->is_open);
+        }
+    }
+    /* A longer window is another matter; with two packets in it, more follow. */
+    automatic->window_ms = 40;
+    for (unsigned i = 0; i < 3 * ALONE; i++) {
+        publish(&rig);
+        assert_false(merge->is_open);
+        publish(&rig);
+        end_window(timers[0]);
+    }
+    /* As many as there were packets, for two players. */
+    assert_int_equal(automatic->frames, 2 * (ALONE + 2 + 3 * AT_ONCE + 6 * ALONE));
+    rig_close(&rig);
+}
+
 /* A player that joins is sent to at once until the load is measured with the next packet. */
 static void automatic_group_begins_open(void **state) {
     (void)state;
@@ -246,9 +287,13 @@ static void without_memory_nobody_gathers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_send_a_window),           cmocka_unit_test(windows_differ),
-        cmocka_unit_test(much_does_not_wait),          cmocka_unit_test(automatic_window_follows_the_load),
-        cmocka_unit_test(automatic_group_begins_open), cmocka_unit_test(without_memory_nobody_gathers),
+        cmocka_unit_test(one_send_a_window),
+        cmocka_unit_test(windows_differ),
+        cmocka_unit_test(much_does_not_wait),
+        cmocka_unit_test(automatic_window_follows_the_load),
+        cmocka_unit_test(packets_far_apart_do_not_wait),
+        cmocka_unit_test(automatic_group_begins_open),
+        cmocka_unit_test(without_memory_nobody_gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

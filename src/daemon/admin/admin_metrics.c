@@ -172,7 +172,8 @@ static void write_merging(FILE *out, const struct admin_view *view) {
         enum { WINDOW, LOAD, FRAMES, DELAY } what;
     } metrics[] = {
         {"sluice_worker_merge_window_seconds", "gauge", "Automatic merge window of a worker now.", WINDOW},
-        {"sluice_worker_load_ratio", "gauge", "Part of a core that a worker's thread uses, smoothed.", LOAD},
+        {"sluice_worker_load_ratio", "gauge",
+         "Part of the time in which a worker's thread runs or waits for a core, smoothed.", LOAD},
         {"sluice_worker_merged_frames_total", "counter", "Frames that waited for a merge window, for each player.",
          FRAMES},
         {"sluice_worker_merge_delay_seconds_total", "counter", "Time that these frames waited, together.", DELAY},

@@ -314,13 +314,14 @@ static const struct setting settings[] = {
              "--player-buffer. If "
              "the player buffer of a stream is smaller, so is this limit."},
     {"merge-window", SETTING_COUNT, true, BY_STREAM(merge_window_ms), .group = GROUP_PLAYERS,
-     RANGE(0, COALESCE_WINDOW_MOST), .word = "auto", .word_value = COALESCE_WINDOW_AUTO, .preset = "0", .value = "MS",
-     .unit = "milliseconds", .help = "Collect data for this long before sending to players",
-     .text = "Saves much CPU with many players and adds up to this delay. With auto, the window follows the load of "
-             "the worker's thread: none up to 4 % of a core, 16 ms from 12 % to 60 %, then longer, up to "
-             "--merge-window-max on a full core. With a number, the window is fixed; with 0, there is none. The value "
+     RANGE(0, COALESCE_WINDOW_MOST), .word = "auto", .word_value = COALESCE_WINDOW_AUTO, .preset = "auto",
+     .value = "MS", .unit = "milliseconds", .help = "Collect data for this long before sending to players",
+     .text = "Saves much CPU with many players and adds up to this delay. With auto, the window follows the load: none "
+             "while a worker's thread uses less than 12 % of a core, or has a dozen players; then 18 ms; longer "
+             "windows, up to --merge-window-max, only where the core is full otherwise. With a number, the window is "
+             "fixed; with 0, there is none. The value "
              "of a stream overrides that of a listener, which overrides the value for all streams.",
-     .examples = {"auto", "live/fast=0"}},
+     .examples = {"100", "live/fast=0"}},
     {"merge-window-max", SETTING_COUNT, FIELD(merge_window_most), .group = GROUP_PLAYERS,
      RANGE(0, COALESCE_WINDOW_MOST), .preset = "350", .value = "MS", .unit = "milliseconds", .zero = "no window",
      .help = "Limit the merge windows that are auto"},

@@ -1,68 +1,76 @@
 #include "daemon/relay/auto_window.h"
 
-#include <time.h>
+#include "daemon/base/thread_time.h"
 
-enum { PERIOD_MS = 100 }; /* between measurements, and the window: its sends come in bursts */
+enum {
+    PERIOD_MS = 100, /* between measurements, and twice the window: its sends come in bursts */
+    /* Fewer frames a second, for each player, are not what the core is busy with: about a hundredth
+     * of it. That is a dozen players. */
+    FRAMES_OPEN = 1000,
+    FRAMES_CLOSE = 800,
+};
 
-/* Of a measurement in the smoothed load. With more, the window swings: the load shows a change of
- * it late. */
-static const double WEIGHT = 0.125;
+/* Of a measurement in the smoothed load. */
+static const double WEIGHT = 0.25;
 
-/* Of a core: it is full, and queues grow. */
-static const double SATURATED = 0.97;
+/* A window opens at the one and closes at the other. It saves at most two thirds of the load, so it
+ * does not close itself. */
+static const double OPEN_LOAD = 0.12, CLOSE_LOAD = 0.035;
 
 /*
- * 16 ms save nearly half of the processor time of sending, and keep 99 % of the frames below a
- * delay of 25 ms. From there on the window doubles by equal steps of load: the part of the load
- * that sends are is as the reciprocal of the window, so that the control is equally stable
- * everywhere.
+ * Above the one it grows, below the other it shrinks, in either case towards the load between. It
+ * takes some measurements for a change to show in the load; so it takes several steps.
  */
-static const struct {
-    double load, window_ms;
-} curve[] = {{0.04, 0}, {0.12, 16}, {0.60, 16}, {0.6875, 35}, {0.775, 75}, {0.8625, 162}, {0.95, 350}};
+static const double GROW_LOAD = 0.85, SHRINK_LOAD = 0.70, AIM_LOAD = 0.78;
+static const double STEP = 0.3;
 
-uint32_t auto_window_at(double load, uint32_t most_ms) {
-    enum { POINTS = sizeof curve / sizeof *curve };
-    double window = curve[POINTS - 1].window_ms;
-    for (unsigned i = 0; i < POINTS; i++) {
-        if (load >= curve[i].load)
-            continue;
-        window = i == 0 ? 0
-                        : curve[i - 1].window_ms + (curve[i].window_ms - curve[i - 1].window_ms) *
-                                                       (load - curve[i - 1].load) / (curve[i].load - curve[i - 1].load);
-        break;
-    }
-    return window < most_ms ? (uint32_t)window : most_ms;
+/* Of a core that is full, whatever it would need: its queues grow meanwhile. */
+static const double FULL_LOAD = 0.97, FULL_FACTOR = 2, LEAST_FACTOR = 0.6;
+
+static double next_window(const struct auto_window *window, double load, double frames) {
+    double factor = 1 + STEP * (window->load - AIM_LOAD) / AIM_LOAD;
+    if (window->wanted_ms == 0)
+        return window->load >= OPEN_LOAD && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
+    if (window->load < CLOSE_LOAD || frames < FRAMES_CLOSE)
+        return 0;
+    if (load >= FULL_LOAD && window->load >= GROW_LOAD)
+        factor = FULL_FACTOR;
+    else if (window->load <= GROW_LOAD && window->load >= SHRINK_LOAD)
+        factor = 1;
+    else if (factor < LEAST_FACTOR)
+        factor = LEAST_FACTOR;
+    double wanted = window->wanted_ms * factor;
+    /* A limit below the first window is no load's matter. */
+    double most = window->most_ms > AUTO_WINDOW_FIRST ? window->most_ms : AUTO_WINDOW_FIRST;
+    return wanted < AUTO_WINDOW_FIRST ? AUTO_WINDOW_FIRST : wanted < most ? wanted : most;
 }
 
 void auto_window_limit(struct auto_window *window, uint32_t most_ms) {
     window->most_ms = most_ms;
-    window->window_ms = auto_window_at(window->load, most_ms);
+    window->window_ms = window->wanted_ms < most_ms ? (uint32_t)window->wanted_ms : most_ms;
 }
 
 bool auto_window_is_due(const struct auto_window *window, uint64_t now) {
-    return !window->has_begun || now >= window->noted_at + PERIOD_MS + window->window_ms;
+    return !window->has_begun || now >= window->noted_at + PERIOD_MS + 2 * (uint64_t)window->window_ms;
 }
 
-void auto_window_note(struct auto_window *window, uint64_t now, uint64_t cpu_us) {
+void auto_window_note(struct auto_window *window, uint64_t now, uint64_t runnable_us) {
     if (window->has_begun && now > window->noted_at) {
-        double load = (double)(cpu_us - window->cpu_us) / 1000 / (double)(now - window->noted_at);
+        double ms = (double)(now - window->noted_at);
+        double load = (double)(runnable_us - window->runnable_us) / 1000 / ms;
         if (load > 1)
             load = 1;
-        /* A full core must not wait for an average to show it: its queues grow meanwhile. */
-        if (load >= SATURATED && load > window->load)
-            window->load = load;
-        else
-            window->load += (load - window->load) * WEIGHT;
-        window->window_ms = auto_window_at(window->load, window->most_ms);
+        window->load += (load - window->load) * WEIGHT;
+        window->wanted_ms = next_window(window, load, (double)(window->frames - window->frames_then) * 1000 / ms);
+        auto_window_limit(window, window->most_ms);
     }
     window->has_begun = true;
     window->noted_at = now;
-    window->cpu_us = cpu_us;
+    window->runnable_us = runnable_us;
+    window->frames_then = window->frames;
 }
 
 void auto_window_measure(struct auto_window *window, uint64_t now) {
-    struct timespec time;
-    if (auto_window_is_due(window, now) && clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0)
-        auto_window_note(window, now, (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000);
+    if (auto_window_is_due(window, now))
+        auto_window_note(window, now, thread_time_us());
 }

@@ -6,6 +6,11 @@
  * takes whole. */
 enum { MERGE_BYTES = 128 << 10 };
 
+enum {
+    LONE_MOST = 8,   /* automatic windows that gather one packet each: there are no others then */
+    LONE_PASS = 512, /* packets, before another is tried */
+};
+
 uint32_t coalesce_window_now(const struct coalesce_site *site, uint32_t window_ms) {
     return window_ms == COALESCE_WINDOW_AUTO ? site->automatic.window_ms : window_ms;
 }
@@ -25,9 +30,28 @@ void coalesce_flush(struct coalesce_group *merge, uint64_t now) {
             player_flush(player);
 }
 
+/* An automatic window is over by its time. */
+static void note_lone(struct coalesce_group *merge) {
+    merge->lone = merge->packets == 1 ? merge->lone + 1 : 0;
+    merge->lone_ms = merge->site->automatic.window_ms;
+    merge->passed = 0;
+}
+
+/* Whether an automatic window would delay packets and gather none. */
+static bool is_lone(struct coalesce_group *merge) {
+    if (merge->lone < LONE_MOST)
+        return false;
+    if (merge->site->automatic.window_ms <= merge->lone_ms && merge->passed++ < LONE_PASS)
+        return true;
+    merge->lone = LONE_MOST - 1;
+    return false;
+}
+
 static void window_over(sluice_timer *timer, void *user) {
     struct coalesce_group *merge = user;
     (void)timer;
+    if (merge->window_ms == COALESCE_WINDOW_AUTO)
+        note_lone(merge);
     coalesce_flush(merge, sluice_loop_now(merge->loop));
 }
 
@@ -35,7 +59,8 @@ void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
     if (merge->window_ms != COALESCE_WINDOW_AUTO)
         return;
     auto_window_measure(&merge->site->automatic, now);
-    merge->is_open = merge->packets == 0 && merge->site->automatic.window_ms == 0;
+    merge->site->automatic.frames += merge->member_count;
+    merge->is_open = merge->packets == 0 && (merge->site->automatic.window_ms == 0 || is_lone(merge));
 }
 
 void coalesce_add(struct coalesce_group *merge, uint64_t bytes, uint64_t now) {

@@ -5,7 +5,8 @@
  * Players of one stream with the same window are sent to together: they get the same packets, so
  * one timer, which starts with the first packet, serves all of them. The packets stay in the
  * players' queues; this module only counts them. The automatic window (auto_window.h) is read when
- * the timer starts.
+ * the timer starts. A stream whose packets are further apart than it, as audio alone is, does
+ * without: each would wait for nothing.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H
@@ -34,13 +35,16 @@ struct coalesce_group {
     struct player *const *players; /* of the stream: also those of other windows */
     uint32_t member_count;
     uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
-    bool is_open;        /* the next packet is sent at once: the load requires no window */
+    bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
     sluice_timer *timer; /* runs while something is gathered */
     uint64_t bytes;      /* that each member has been given since the last flush */
     uint64_t most;       /* more bytes than these do not wait */
     struct coalesce_site *site;
     sluice_loop *loop;
     uint64_t packets, came_ms; /* gathered for each member, and the sum of their times */
+    /* automatic windows in a row that have gathered one packet, how long the last one was, and how
+     * many packets have been sent at once since */
+    uint32_t lone, lone_ms, passed;
 };
 
 /* The window that holds for a player now, and the longest that may. @window_ms: of a player */
