@@ -1,16 +1,21 @@
 # What is installed, in the components that packages are made of:
 #   libsluice0            the library
 #   libsluice-libevent0   the adapter to libevent
+#   libsluice-tls0        the TLS stage
 #   libsluice-dev         headers, static libraries, man pages, examples, and what find_package and pkg-config look for
 #   sluiced               the daemon and the tools, with their man pages, completions and units
 
 set(component_library "libsluice${SLUICE_ABI}")
 set(component_libevent "libsluice-libevent${SLUICE_ABI}")
+set(component_tls "libsluice-tls${SLUICE_ABI}")
 set(component_headers libsluice-dev)
 set(component_programs sluiced)
 set(components ${component_library} ${component_headers})
 if(SLUICE_LIBEVENT)
     list(APPEND components ${component_libevent})
+endif()
+if(SLUICE_TLS)
+    list(APPEND components ${component_tls})
 endif()
 if(SLUICE_DAEMON OR SLUICE_TOOLS)
     list(APPEND components ${component_programs})
@@ -24,7 +29,7 @@ endforeach()
 
 install(TARGETS sluice EXPORT sluice
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component_library} NAMELINK_COMPONENT ${component_headers})
-foreach(name IN ITEMS sluice sluice-libevent)
+foreach(name IN ITEMS sluice sluice-libevent sluice-tls)
     if(TARGET ${name}_archive)
         install(FILES "${PROJECT_BINARY_DIR}/lib${name}.a" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component_headers})
     endif()
@@ -33,6 +38,11 @@ if(SLUICE_LIBEVENT)
     set_target_properties(sluice_libevent PROPERTIES INSTALL_RPATH "$ORIGIN")
     install(TARGETS sluice_libevent EXPORT sluice-libevent
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component_libevent} NAMELINK_COMPONENT ${component_headers})
+endif()
+if(SLUICE_TLS)
+    set_target_properties(sluice_tls PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS sluice_tls EXPORT sluice-tls
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component_tls} NAMELINK_COMPONENT ${component_headers})
 endif()
 
 # The programs.
@@ -67,7 +77,10 @@ endif()
 # Headers, and what belongs to programming.
 set(without)
 if(NOT SLUICE_LIBEVENT)
-    set(without libevent.h)
+    list(APPEND without libevent.h)
+endif()
+if(NOT SLUICE_TLS)
+    list(APPEND without tls.h)
 endif()
 file(GLOB headers RELATIVE "${PROJECT_SOURCE_DIR}/include/sluice" CONFIGURE_DEPENDS include/sluice/*.h)
 list(REMOVE_ITEM headers ${without})
@@ -107,6 +120,10 @@ if(SLUICE_LIBEVENT)
     install(EXPORT sluice-libevent NAMESPACE sluice:: FILE sluice-libevent-targets.cmake DESTINATION "${package_dir}"
         COMPONENT ${component_headers})
 endif()
+if(SLUICE_TLS)
+    install(EXPORT sluice-tls NAMESPACE sluice:: FILE sluice-tls-targets.cmake DESTINATION "${package_dir}"
+        COMPONENT ${component_headers})
+endif()
 install(FILES "${PROJECT_BINARY_DIR}/sluice-config.cmake" "${PROJECT_BINARY_DIR}/sluice-config-version.cmake"
     DESTINATION "${package_dir}" COMPONENT ${component_headers})
 
@@ -117,6 +134,9 @@ string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 set(pcs sluice.pc)
 if(SLUICE_LIBEVENT)
     list(APPEND pcs sluice-libevent.pc)
+endif()
+if(SLUICE_TLS)
+    list(APPEND pcs sluice-tls.pc)
 endif()
 foreach(pc IN LISTS pcs)
     configure_file("cmake/${pc}.in" "${PROJECT_BINARY_DIR}/${pc}" @ONLY)

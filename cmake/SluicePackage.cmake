@@ -42,9 +42,14 @@ sluice_debian(${component_library} libs "" "read framed network streams without 
     "libsluice reads framed byte streams on Linux io_uring:\n${framed}")
 sluice_debian(${component_libevent} libs "${component_library} ${same}" "read framed network streams inside libevent"
     "The adapter by which a loop of libsluice runs inside an event base of\nlibevent.")
+sluice_debian(${component_tls} libs "${component_library} ${same}" "read and write framed network streams through TLS"
+    "The TLS stage of libsluice, by OpenSSL: TLS 1.2 and 1.3 between a\nconnection and a framer.")
 set(development "${component_library} ${same}, liburing-dev (>= 2.3)")
 if(SLUICE_LIBEVENT)
     string(APPEND development ", ${component_libevent} ${same}")
+endif()
+if(SLUICE_TLS)
+    string(APPEND development ", ${component_tls} ${same}")
 endif()
 sluice_debian(${component_headers} libdevel "${development}" "read framed network streams without copying (development)"
     "Headers, the static library, man pages and examples of libsluice:\n${framed}")

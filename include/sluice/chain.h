@@ -145,6 +145,16 @@ SLUICE_API size_t sluice_chain_skip(sluice_chain *chain, size_t n);
  */
 SLUICE_API int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to);
 
+/**
+ * Continues the chain in another pool, for a stream that moves to another loop. Its bytes move by
+ * reference: they stay in blocks of the previous pool, as with sluice_chain_append_slice(). Framers
+ * continue where they are, also in the middle of a message. A reservation is given back. Called on
+ * the thread that owns @p pool, while no other thread uses the chain; a reader must be reset.
+ * @return 0, -EINVAL (a chain of a connection or a file), -ENOBUFS (too many views in use),
+ *         -ENOMEM; on failure nothing has changed
+ */
+SLUICE_API int sluice_chain_change_pool(sluice_chain *chain, sluice_pool *pool);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,6 +23,8 @@
  * | -EPROTO | The bytes violate the format. | close the connection |
  * | -EPROTONOSUPPORT | The protocol version is not supported. | refuse it |
  * | -EOPNOTSUPP | Valid, but the library or the kernel does not support it. | refuse it |
+ * | -EKEYREJECTED | A certificate or key is missing or not the right one. | refuse it |
+ * | -EKEYEXPIRED | A key has been used as often as it may. | close |
  * | -EILSEQ | Text is not UTF-8. | close the connection |
  * | -EACCES | A permission or a key is missing. | obtain it |
  * | -EPERM | The system denies permission. | obtain it |

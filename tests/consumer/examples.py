@@ -4,10 +4,12 @@ Usage: examples.py PROGRAMS SOURCE_DIR EXAMPLE
 """
 
 import asyncio
+import contextlib
 import http.server
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -184,29 +186,124 @@ class HttpGetTest(Case):
         self.assertEqual(done.stdout, same.exception.read())
 
 
-class TlsServerTest(Case):
+def make_certificate(folder):
+    """A key, and a certificate for localhost."""
+    key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
+    done = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-subj",
+               "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return certificate, key
+
+
+class TlsEchoTest(Case):
     def test_openssl_and_curl(self):
         with tempfile.TemporaryDirectory() as folder:
-            key, certificate = os.path.join(folder, "key.pem"), os.path.join(folder, "certificate.pem")
-            done = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-subj",
-                       "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
-            self.assertEqual(done.returncode, 0, done.stderr)
-            port, _ = self.port_of(program("tls_server"), certificate, key, "0")
+            certificate, key = make_certificate(folder)
+            port, _ = self.port_of(program("tls_echo"), certificate, key, "0")
             address = f"127.0.0.1:{port}"
             for version in ("1_2", "1_3"):
-                done = run("openssl", "s_client", "-quiet", "-verify_return_error", "-CAfile", certificate, "-tls" + version,
-                           "-connect", address, input=b"GET /by-openssl HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                self.assertTrue(done.stdout.endswith(b"\r\n\r\n/by-openssl by TLSv%s\n" % version.replace("_", ".").encode()),
-                                done)
-            done = run("curl", "-sS", "--cacert", certificate, f"https://{address}/{'long' * 400}")
-            self.assertEqual((done.returncode, done.stderr), (0, b""))
-            self.assertEqual(done.stdout.decode(), f"/{'long' * 400} by TLSv1.3\n")
+                # s_client leaves when it has sent all, unless it is told to wait for the end of the echo.
+                client = subprocess.Popen(["openssl", "s_client", "-quiet", "-verify_return_error", "-CAfile", certificate,
+                                           "-tls" + version, "-connect", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=subprocess.DEVNULL)
+                with client:
+                    for text in (b"one\n", b"two\n" * 10000):
+                        client.stdin.write(text)
+                        client.stdin.flush()
+                        self.assertEqual(client.stdout.read(len(text)), text)
+                    client.kill()
+            # What curl takes for its method comes back as an answer.
+            done = run("curl", "-sS", "--cacert", certificate, "-X", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+                       f"https://{address}/")
+            self.assertEqual((done.returncode, done.stderr, done.stdout), (0, b"", b"hello"))
             # Without the certificate curl sends an alert. What is malformed is answered with one.
             self.assertEqual(run("curl", "-sS", f"https://{address}/").returncode, 60)
             with socket.create_connection(("127.0.0.1", port), SECONDS) as client:
                 client.sendall(b"\x16\x03\x01\x00\x05hello")
                 self.assertEqual(client.recv(100)[:1], b"\x15")
-            self.assertEqual(run("curl", "-sS", "--cacert", certificate, f"https://{address}/").stdout, b"/ by TLSv1.3\n")
+            done = run(program("tls_echo"), certificate, certificate, "0")
+            self.assertEqual((done.returncode, done.stderr), (1, b"tls_echo: the certificate or the key cannot be used\n"))
+
+
+class HttpsGetTest(Case):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = b"a page of many bytes\n" * 20000
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def shutdown_request(self, request):
+            # Python does not send close_notify by itself.
+            with contextlib.suppress(OSError):
+                request.unwrap()
+            super().shutdown_request(request)
+
+    def test_the_server_of_python(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = make_certificate(folder)
+            server = self.Server(("127.0.0.1", 0), self.Handler)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.addCleanup(server.server_close)
+            self.addCleanup(server.shutdown)
+            port = str(server.server_address[1])
+            done = run(program("https_get"), "localhost", port, "/", certificate)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            head, _, body = done.stdout.partition(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.0 200 OK"), head)
+            self.assertEqual(body, b"a page of many bytes\n" * 20000)
+            # Nobody knows the certificate, or it is somebody else's.
+            done = run(program("https_get"), "localhost", port, "/")
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, b"self.signed certificate")
+            done = run(program("https_get"), "127.0.0.2", port, "/", certificate)
+            self.assertEqual(done.returncode, 1)
+
+    def test_the_server_of_openssl(self):
+        with tempfile.TemporaryDirectory() as folder:
+            certificate, key = make_certificate(folder)
+            for version in ("1_2", "1_3"):
+                server = subprocess.Popen(["openssl", "s_server", "-accept", "127.0.0.1:0", "-cert", certificate, "-key", key,
+                                           "-www", "-tls" + version], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                self.addCleanup(server.stdout.close)
+                self.addCleanup(server.wait)
+                self.addCleanup(server.kill)
+                for line in server.stdout:
+                    if line.startswith(b"ACCEPT"):
+                        break
+                port = line.split(b":")[-1].strip().decode()
+                done = run(program("https_get"), "127.0.0.1", port, "/", certificate)
+                self.assertIn(b"TLSv" + version.replace("_", ".").encode(), done.stdout)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_page_that_is_cut(self):
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+            certificate, key = make_certificate(folder)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, key)
+
+            def answer():
+                with context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+                    connection.shutdown(socket.SHUT_RDWR)
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            done = run(program("https_get"), "localhost", str(listener.getsockname()[1]), "/", certificate)
+            thread.join()
+            self.assertEqual(done.returncode, 1)
+            self.assertTrue(done.stdout.endswith(b"half"))
+            self.assertIn(b"close_notify", done.stderr)
 
 
 class RtspClientTest(Case):
@@ -229,8 +326,8 @@ class RtspClientTest(Case):
         self.assertEqual((refused.returncode, refused.stderr), (1, b"rtsp_client: DESCRIBE: 404\nrtsp_client: Protocol error\n"))
 
 
-TESTS = {"find_lines": FindLinesTest, "flv_tags": FlvTagsTest, "http_get": HttpGetTest, "in_libevent": LibeventTest,
-         "rtsp_client": RtspClientTest, "tls_server": TlsServerTest, "websocket_echo": WebSocketEchoTest}
+TESTS = {"find_lines": FindLinesTest, "flv_tags": FlvTagsTest, "http_get": HttpGetTest, "https_get": HttpsGetTest, "in_libevent": LibeventTest,
+         "rtsp_client": RtspClientTest, "tls_echo": TlsEchoTest, "websocket_echo": WebSocketEchoTest}
 
 
 if __name__ == "__main__":

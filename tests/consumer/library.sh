@@ -31,7 +31,7 @@ needed=$(readelf -d "$prefix/lib/libsluice.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\
 modules=$(grep 'Checking for module' "$build/configure.log")
 [[ $modules == "-- Checking for module 'liburing"* && $(wc -l <<<"$modules") == 1 ]] || fail "looks for more: $modules"
 [[ ! -e $prefix/bin && ! -e $prefix/share/man/man1 && ! -e $prefix/lib/systemd && ! -e $prefix/include/sluice/libevent.h &&
-    ! -e $prefix/lib/pkgconfig/sluice-libevent.pc ]] || fail "installs something of the programs or the adapter"
+    ! -e $prefix/lib/pkgconfig/sluice-libevent.pc && ! -e $prefix/include/sluice/tls.h && ! -e $prefix/lib/pkgconfig/sluice-tls.pc ]] || fail "installs something of the programs or the adapters"
 "$source/tools/check-exports" "$prefix/lib/libsluice.so"
 
 # What the static library makes known is what the shared one does: no name of ours meets one of the program's.

@@ -28,7 +28,7 @@ fail() {
     exit 1
 }
 
-packages=(libsluice0 libsluice-dev libsluice-libevent0 sluiced)
+packages=(libsluice0 libsluice-dev libsluice-libevent0 libsluice-tls0 sluiced)
 declare -A deb
 for file in "$build"/*.deb; do
     deb[$(dpkg-deb -f "$file" Package)]=$file
@@ -51,7 +51,8 @@ depends() {
 }
 depends libsluice0 libc6 liburing2
 depends libsluice-libevent0 libc6 libsluice0 libevent-core-2.1-7
-depends libsluice-dev libsluice0 libsluice-libevent0 liburing-dev
+depends libsluice-tls0 libc6 libsluice0 libssl3
+depends libsluice-dev libsluice0 libsluice-libevent0 libsluice-tls0 liburing-dev
 for library in "libsluice0 (= $version)" libc6 libevent libssl libconfig libjansson; do
     [[ $(dpkg-deb -f "${deb[sluiced]}" Depends) == *"$library"* ]] || fail "sluiced does not depend on $library"
 done
@@ -77,12 +78,14 @@ expect_contents() {
 }
 expect_contents libsluice0 lib/libsluice.so.0 "lib/libsluice.so.$version"
 expect_contents libsluice-libevent0 lib/libsluice-libevent.so.0 "lib/libsluice-libevent.so.$version"
+expect_contents libsluice-tls0 lib/libsluice-tls.so.0 "lib/libsluice-tls.so.$version"
 cmake_files=(sluice-config.cmake sluice-config-version.cmake sluice-targets.cmake sluice-targets-relwithdebinfo.cmake
-    sluice-libevent-targets.cmake sluice-libevent-targets-relwithdebinfo.cmake)
-expect_contents libsluice-dev lib/libsluice.a lib/libsluice-libevent.a lib/libsluice.so lib/libsluice-libevent.so lib/pkgconfig/sluice.pc \
-    lib/pkgconfig/sluice-libevent.pc "${cmake_files[@]/#/lib/cmake/sluice/}" share/man/man3/sluice.3 \
+    sluice-libevent-targets.cmake sluice-libevent-targets-relwithdebinfo.cmake sluice-tls-targets.cmake
+    sluice-tls-targets-relwithdebinfo.cmake)
+expect_contents libsluice-dev lib/libsluice.a lib/libsluice-libevent.a lib/libsluice-tls.a lib/libsluice.so lib/libsluice-libevent.so \
+    lib/libsluice-tls.so lib/pkgconfig/sluice.pc lib/pkgconfig/sluice-libevent.pc lib/pkgconfig/sluice-tls.pc "${cmake_files[@]/#/lib/cmake/sluice/}" share/man/man3/sluice.3 \
     share/doc/libsluice-dev/README.md
-for path in include/sluice/{sluice,version,libevent,conn}.h share/man/man3/sluice_{conn,conn_new,libevent}.3.gz \
+for path in include/sluice/{sluice,version,libevent,tls,conn}.h share/man/man3/sluice_{conn,conn_new,libevent,tls}.3.gz \
     share/doc/libsluice-dev/examples/{README.md,flv_tags.c}; do
     [[ -e $build/deb/libsluice-dev/usr/$path ]] || fail "libsluice-dev lacks $path"
 done

@@ -15,6 +15,7 @@ expected="hello world
 sluice $version, 0 blocks held"
 
 expected_libevent="a turn in libevent"
+expected_tls="a context for TLS"
 
 check() {
     local output
@@ -33,10 +34,14 @@ mkdir -p "$build"
 check 'find_package' "$build/cmake/consumer"
 expected=$expected_libevent check 'find_package, libevent' "$build/cmake/consumer-libevent"
 expected=$expected_libevent check 'find_package, libevent, static' "$build/cmake/consumer-libevent-static"
-if readelf -d "$build/cmake/consumer-libevent-static" | grep -q libsluice; then
-    echo "sluice::libevent-static is a shared library" >&2
-    exit 1
-fi
+expected=$expected_tls check 'find_package, tls' "$build/cmake/consumer-tls"
+expected=$expected_tls check 'find_package, tls, static' "$build/cmake/consumer-tls-static"
+for adapter in libevent tls; do
+    if readelf -d "$build/cmake/consumer-$adapter-static" | grep -q libsluice; then
+        echo "sluice::$adapter-static is a shared library" >&2
+        exit 1
+    fi
+done
 
 # Moved to another place, the prefix still works, and only what the .pc file says is needed.
 cp -a "$prefix" "$build/moved"
@@ -50,6 +55,10 @@ check 'pkg-config' env "LD_LIBRARY_PATH=$moved" "$build/by-pkg-config"
 read -ra flags <<<"$(pkg-config --cflags --libs sluice-libevent libevent_core)"
 "$cc" -Wall -Wextra -Werror "$source/libevent.c" "${flags[@]}" -o "$build/libevent-by-pkg-config"
 expected=$expected_libevent check 'pkg-config, libevent' env "LD_LIBRARY_PATH=$moved" "$build/libevent-by-pkg-config"
+[[ $(pkg-config --modversion sluice-tls) == "$version" ]]
+read -ra flags <<<"$(pkg-config --cflags --libs sluice-tls)"
+"$cc" -Wall -Wextra -Werror "$source/tls.c" "${flags[@]}" -o "$build/tls-by-pkg-config"
+expected=$expected_tls check 'pkg-config, tls' env "LD_LIBRARY_PATH=$moved" "$build/tls-by-pkg-config"
 
 # The examples compile as they are installed, by the lines of their README.
 examples=$build/moved/share/doc/libsluice-dev/examples
@@ -58,13 +67,13 @@ for example in "$examples"/*.c; do
     modules=(sluice)
     case ${example##*/} in
     in_libevent.c) modules=(sluice-libevent libevent) ;;
-    tls_server.c) modules=(sluice libssl libcrypto) ;;
+    https_get.c | tls_echo.c) modules=(sluice-tls) ;;
     esac
     read -ra flags <<<"$(pkg-config --cflags --libs "${modules[@]}")"
     "$cc" -Wall -Wextra -Wno-unused-parameter -Werror "$example" "${flags[@]}" -o "$build/example"
     count=$((count + 1))
 done
-((count >= 7))
+((count >= 8))
 printf '%s examples: as expected\n' "$count"
 
 [[ $("$build/moved/bin/sluiced" --version) == *"$version"* ]]

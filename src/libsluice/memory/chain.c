@@ -520,6 +520,27 @@ int sluice_chain_append_slice(sluice_chain *chain, const sluice_slice *slice) {
     return error;
 }
 
+int sluice_chain_change_pool(sluice_chain *chain, sluice_pool *pool) {
+    if (!chain->is_users)
+        return -EINVAL;
+    sluice_chain moved;
+    chain_init(&moved, pool);
+    moved.generation = chain->generation;
+    moved.passed = chain_consumed(chain);
+    moved.is_users = true;
+    /* Without references of its own: the chain's are dropped when the guests have theirs. */
+    const sluice_slice bytes = {
+        .first = chain->first, .last = chain->last, .offset = chain_offset(chain), .length = chain_length(chain)};
+    int error = sluice_chain_append_slice(&moved, &bytes);
+    if (error)
+        return error;
+    if (chain->room.bytes > 0)
+        give_room_back(chain);
+    chain_clear(chain);
+    *chain = moved;
+    return 0;
+}
+
 int sluice_chain_move(sluice_chain *from, size_t n, sluice_chain *to) {
     if (n > chain_length(from))
         return -EAGAIN;

@@ -1,0 +1,185 @@
+/* The way out: records, new keys, close_notify. */
+#include <errno.h>
+#include <string.h>
+
+#include <openssl/err.h>
+
+#include "tls/stage.h"
+
+/* Pieces of a source, one after the other. */
+typedef struct source {
+    const struct iovec *pieces;
+    size_t count;
+    size_t at;   /* the piece */
+    size_t done; /* of its bytes */
+    size_t left; /* bytes of all */
+} source;
+
+/* Whether there are blocks for a record, so that OpenSSL does not stop within it. */
+static bool has_blocks(sluice_tls *tls, size_t n) {
+    struct iovec room[TLS_PIECES];
+    int count = sluice_chain_reserve(tls->sealed, n + TLS_OVERHEAD, room, TLS_PIECES);
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += room[i].iov_len;
+    return bytes >= n + TLS_OVERHEAD;
+}
+
+static int fail(sluice_tls *tls, int result) {
+    return tls_fail_ssl(tls, SSL_get_error(tls->ssl, result));
+}
+
+/* Before a record: the key must be allowed one more. */
+static int check_key(sluice_tls *tls) {
+    if (tls->key_records_out < tls->context->rekey_records)
+        return 0;
+    if (SSL_version(tls->ssl) != TLS1_3_VERSION)
+        return tls_fail(tls, -EKEYEXPIRED, SLUICE_TLS_DETAIL_KEY_LIMIT, "the key has reached its limit");
+    if (SSL_get_key_update_type(tls->ssl) != SSL_KEY_UPDATE_NONE)
+        return 0; /* one is pending */
+    ERR_clear_error();
+    return SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 ? 0 : fail(tls, -1);
+}
+
+int tls_send_rekey(sluice_tls *tls) {
+    if (tls->requested || tls->closed)
+        return 0;
+    if (!has_blocks(tls, 0)) {
+        tls->starved = true;
+        return 0;
+    }
+    ERR_clear_error();
+    if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1)
+        return fail(tls, -1);
+    tls->requested = true;
+    int result = SSL_do_handshake(tls->ssl);
+    return result == 1 ? 0 : fail(tls, result);
+}
+
+static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
+    size_t written;
+    if (!has_blocks(tls, n))
+        return -ENOBUFS;
+    int error = check_key(tls);
+    if (error)
+        return error;
+    ERR_clear_error();
+    int result = SSL_write_ex(tls->ssl, bytes, n, &written);
+    if (result != 1 || written != n)
+        return fail(tls, result);
+    tls->stats.plain_out += n;
+    return 0;
+}
+
+static void advance(source *from, size_t n) {
+    from->left -= n;
+    while (n > 0) {
+        size_t here = from->pieces[from->at].iov_len - from->done;
+        size_t part = n < here ? n : here;
+        from->done += part;
+        n -= part;
+        if (part == here) {
+            from->at++;
+            from->done = 0;
+        }
+    }
+}
+
+/* The next @n bytes in one piece: in place, or put together. */
+static const void *contiguous(sluice_tls *tls, const source *from, size_t n, uint8_t *together) {
+    size_t at = from->at, done = from->done;
+    while (from->pieces[at].iov_len == done) /* empty ones */
+        at++, done = 0;
+    if (from->pieces[at].iov_len - done >= n)
+        return (const uint8_t *)from->pieces[at].iov_base + done;
+    for (size_t copied = 0; copied < n; at++, done = 0) {
+        size_t here = from->pieces[at].iov_len - done;
+        size_t part = n - copied < here ? n - copied : here;
+        if (part > 0)
+            memcpy(together + copied, (const uint8_t *)from->pieces[at].iov_base + done, part);
+        copied += part;
+    }
+    tls->stats.gathered_out += n;
+    return together;
+}
+
+static int send_record(sluice_tls *tls, source *from) {
+    uint8_t together[SLUICE_TLS_RECORD];
+    size_t n = from->left < SLUICE_TLS_RECORD ? from->left : SLUICE_TLS_RECORD;
+    if (sluice_tls_queued(tls) + n + TLS_OVERHEAD > tls->context->queue_limit)
+        return -EAGAIN;
+    int error = write_record(tls, contiguous(tls, from, n, together), n);
+    if (!error)
+        advance(from, n);
+    return error;
+}
+
+/* Whether data may be sent. */
+static int check_open(const sluice_tls *tls) {
+    if (tls->error)
+        return tls->error;
+    if (!tls->conn || tls->finishing)
+        return -EPIPE;
+    return tls->state == SLUICE_TLS_HANDSHAKE ? -EAGAIN : 0;
+}
+
+int sluice_tls_send(sluice_tls *tls, const struct iovec *pieces, size_t count, size_t *ret_done) {
+    source from = {.pieces = pieces, .count = count};
+    for (size_t i = 0; i < count; i++)
+        from.left += pieces[i].iov_len;
+    size_t total = from.left;
+    int error = check_open(tls);
+    while (!error && from.left > 0)
+        error = send_record(tls, &from);
+    tls_stage_wake(tls);
+    if (ret_done)
+        *ret_done = total - from.left;
+    return error;
+}
+
+int sluice_tls_send_slice(sluice_tls *tls, const sluice_slice *slice, size_t offset, size_t *ret_done) {
+    enum { PIECES = 64 };
+    struct iovec pieces[PIECES];
+    size_t total = 0;
+    int error = check_open(tls);
+    while (!error && offset + total < sluice_slice_length(slice)) {
+        size_t count = sluice_slice_iov(slice, offset + total, pieces, PIECES), done;
+        error = sluice_tls_send(tls, pieces, count < PIECES ? count : PIECES, &done);
+        total += done;
+    }
+    if (ret_done)
+        *ret_done = total;
+    return error;
+}
+
+size_t sluice_tls_room(const sluice_tls *tls) {
+    size_t queued = sluice_tls_queued(tls) + TLS_OVERHEAD, limit = tls->context->queue_limit;
+    return check_open(tls) == 0 && queued < limit ? limit - queued : 0;
+}
+
+int tls_send_finish(sluice_tls *tls) {
+    if (tls->closed)
+        return 0;
+    if (!has_blocks(tls, 0)) {
+        tls->starved = true;
+        tls_stage_retry(tls);
+        return 0;
+    }
+    ERR_clear_error();
+    int result = SSL_shutdown(tls->ssl);
+    if (result < 0)
+        return fail(tls, result);
+    tls->closed = true;
+    tls_stage_wake(tls);
+    return 0;
+}
+
+int sluice_tls_finish(sluice_tls *tls) {
+    if (tls->finishing)
+        return tls->error;
+    int error = check_open(tls);
+    if (error)
+        return error;
+    tls->finishing = true;
+    return tls_send_finish(tls);
+}

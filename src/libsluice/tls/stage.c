@@ -1,0 +1,259 @@
+#include "tls/stage.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <openssl/err.h>
+
+#include "abi/sized.h"
+#include "tls/verify.h"
+
+const sluice_tls_context *tls_stage_context(const sluice_tls *tls) {
+    return tls->context;
+}
+
+int tls_stage_queue(sluice_tls *tls) {
+    int error = 0;
+    while (!error) {
+        size_t n = sluice_chain_length(tls->sealed);
+        if (sluice_slice_length(&tls->unqueued) == 0 && n > 0)
+            error = sluice_chain_take(tls->sealed, n, &tls->unqueued);
+        if (error || sluice_slice_length(&tls->unqueued) == 0)
+            break;
+        error = sluice_writer_slice(tls->writer, &tls->unqueued);
+        if (!error || error == -EPIPE)
+            sluice_slice_release(&tls->unqueued);
+    }
+    return error;
+}
+
+void tls_stage_wake(sluice_tls *tls) {
+    if (tls->conn && (sluice_chain_length(tls->sealed) > 0 || sluice_slice_length(&tls->unqueued) > 0))
+        sluice_conn_want_send(tls->conn);
+}
+
+void tls_stage_retry(sluice_tls *tls) {
+    if (tls->retry)
+        sluice_timer_start(tls->retry, TLS_RETRY_MS);
+}
+
+static void retry(sluice_timer *timer, void *user) {
+    sluice_tls *tls = user;
+    (void)timer;
+    tls_stage_wake(tls);
+    sluice_conn_again(tls->conn);
+}
+
+/* What OpenSSL does, record by record and message by message: for counts, limits and rekeying. */
+static void watch(int is_out, int version, int type, const void *bytes, size_t n, SSL *ssl, void *user) {
+    sluice_tls *tls = user;
+    (void)version, (void)ssl;
+    if (type == SSL3_RT_HEADER && is_out) {
+        tls->stats.records_out++;
+        tls->key_records_out++;
+    } else if (type == SSL3_RT_HEADER) {
+        tls->stats.records_in++;
+        tls->key_records_in++;
+        tls->turn_records++;
+        tls->data_records += n > 0 && *(const uint8_t *)bytes == SSL3_RT_APPLICATION_DATA;
+    } else if (type == SSL3_RT_HANDSHAKE && n > 0 && *(const uint8_t *)bytes == SSL3_MT_KEY_UPDATE) {
+        if (is_out) {
+            tls->stats.key_updates_out++;
+            tls->key_records_out = 0;
+            return;
+        }
+        tls->stats.key_updates_in++;
+        tls->key_records_in = 0;
+        tls->requested = false;
+        /* In TLS 1.3 a key update is itself a record that looks like data. */
+        if (2 * tls->stats.key_updates_in > tls->data_records + TLS_KEY_UPDATES_FREE)
+            tls->flooded = true;
+    }
+}
+
+/* The connection's part, which a move makes anew. */
+static int connect_stage(sluice_tls *tls, sluice_conn *conn) {
+    sluice_writer *writer;
+    sluice_timer *timer;
+    int error = sluice_writer_new(conn, SIZE_MAX, &writer);
+    if (error)
+        return error;
+    error = sluice_timer_new(sluice_conn_loop(conn), retry, tls, &timer);
+    if (error) {
+        sluice_writer_free(writer);
+        return error;
+    }
+    tls->conn = conn;
+    tls->writer = writer;
+    tls->retry = timer;
+    return 0;
+}
+
+static void disconnect_stage(sluice_tls *tls) {
+    sluice_timer_free(tls->retry);
+    sluice_writer_free(tls->writer);
+    tls->conn = NULL;
+    tls->writer = NULL;
+    tls->retry = NULL;
+}
+
+static int make_ssl(sluice_tls *tls, const char *name) {
+    tls->ssl = SSL_new(tls->context->ssl);
+    BIO *bio = BIO_new(tls->context->method);
+    if (!tls->ssl || !bio) {
+        BIO_free(bio);
+        return -ENOMEM;
+    }
+    BIO_set_data(bio, tls);
+    SSL_set_bio(tls->ssl, bio, bio);
+    if (SSL_set_app_data(tls->ssl, tls) != 1)
+        return -ENOMEM;
+    SSL_set_msg_callback(tls->ssl, watch);
+    SSL_set_msg_callback_arg(tls->ssl, tls);
+    if (tls->context->role == SLUICE_TLS_SERVER) {
+        SSL_set_accept_state(tls->ssl);
+        return 0;
+    }
+    SSL_set_connect_state(tls->ssl);
+    return tls_verify_name(tls->context, tls->ssl, name);
+}
+
+/* A client's first message. */
+static int begin(sluice_tls *tls) {
+    ERR_clear_error();
+    int result = SSL_do_handshake(tls->ssl);
+    if (result != 1 && SSL_get_error(tls->ssl, result) == SSL_ERROR_WANT_READ) {
+        tls->missing = 0;
+        tls_stage_wake(tls);
+        return 0;
+    }
+    ERR_clear_error();
+    return tls->starved ? -ENOBUFS : -ENOMEM;
+}
+
+static int open_stage(sluice_tls *tls, sluice_conn *conn, const char *name) {
+    sluice_pool *pool = sluice_loop_pool(sluice_conn_loop(conn));
+    int error = sluice_chain_new(pool, &tls->plain);
+    if (!error)
+        error = sluice_chain_new(pool, &tls->sealed);
+    if (!error)
+        error = connect_stage(tls, conn);
+    if (!error)
+        error = make_ssl(tls, name);
+    if (!error && tls->context->role == SLUICE_TLS_CLIENT)
+        error = begin(tls);
+    return error;
+}
+
+int sluice_tls_new(sluice_tls_context *context, sluice_conn *conn, const char *name, sluice_tls **ret_tls) {
+    if (!context || !conn || (name && context->role == SLUICE_TLS_SERVER))
+        return -EINVAL;
+    sluice_tls *tls = calloc(1, sizeof *tls);
+    if (!tls)
+        return -ENOMEM;
+    atomic_store_explicit(&context->in_use, true, memory_order_relaxed);
+    tls->context = sluice_tls_context_ref(context);
+    tls->alert = -1;
+    int error = open_stage(tls, conn, name);
+    if (error) {
+        sluice_tls_free(tls);
+        return error;
+    }
+    *ret_tls = tls;
+    return 0;
+}
+
+void sluice_tls_free(sluice_tls *tls) {
+    if (!tls)
+        return;
+    disconnect_stage(tls);
+    SSL_free(tls->ssl); /* and its BIO */
+    sluice_chain_free(tls->plain);
+    sluice_chain_free(tls->sealed);
+    sluice_slice_release(&tls->unqueued);
+    sluice_tls_context_unref(tls->context);
+    free(tls->peer_name);
+    free(tls->peer_subject);
+    free(tls);
+}
+
+int sluice_tls_detach(sluice_tls *tls) {
+    if (sluice_tls_queued(tls) > 0)
+        return -EBUSY;
+    disconnect_stage(tls);
+    return 0;
+}
+
+int sluice_tls_attach(sluice_tls *tls, sluice_conn *conn) {
+    if (tls->conn || !conn)
+        return -EINVAL;
+    int error = connect_stage(tls, conn);
+    if (error)
+        return error;
+    sluice_pool *pool = sluice_loop_pool(sluice_conn_loop(conn));
+    error = sluice_chain_change_pool(tls->plain, pool);
+    if (!error) /* it is empty, which cannot fail */
+        error = sluice_chain_change_pool(tls->sealed, pool);
+    if (error) {
+        disconnect_stage(tls);
+        return error;
+    }
+    sluice_conn_again(conn);
+    return 0;
+}
+
+sluice_chain *sluice_tls_chain(sluice_tls *tls) {
+    return tls->plain;
+}
+
+size_t sluice_tls_queued(const sluice_tls *tls) {
+    return sluice_chain_length(tls->sealed) + sluice_slice_length(&tls->unqueued) +
+           (tls->writer ? sluice_writer_queued(tls->writer) : 0);
+}
+
+size_t sluice_tls_gather(sluice_tls *tls, struct iovec *iov, size_t max) {
+    if (!tls->writer)
+        return 0;
+    int error = tls_stage_queue(tls);
+    if (error == -ENOMEM) /* -EAGAIN: on_sent comes */
+        tls_stage_retry(tls);
+    return sluice_writer_gather(tls->writer, iov, max);
+}
+
+void sluice_tls_sent(sluice_tls *tls, size_t bytes) {
+    if (!tls->writer)
+        return;
+    sluice_writer_sent(tls->writer, bytes);
+    if (tls->closed && !tls->shut && sluice_tls_queued(tls) == 0) {
+        tls->shut = true;
+        sluice_conn_finish(tls->conn);
+    }
+}
+
+int sluice_tls_flush(sluice_tls *tls) {
+    if (!tls->writer)
+        return -EPIPE;
+    if (tls_stage_queue(tls) == -ENOMEM)
+        tls_stage_retry(tls);
+    return sluice_writer_flush(tls->writer);
+}
+
+sluice_tls_state sluice_tls_get_state(const sluice_tls *tls) {
+    return tls->state;
+}
+
+sluice_tls_detail sluice_tls_get_detail(const sluice_tls *tls) {
+    return tls->detail;
+}
+
+const char *sluice_tls_reason(const sluice_tls *tls) {
+    return tls->reason ? tls->reason : "no error";
+}
+
+int sluice_tls_alert(const sluice_tls *tls) {
+    return tls->alert;
+}
+
+int sluice_tls_get_stats(const sluice_tls *tls, sluice_tls_stats *ret_stats) {
+    return sized_write(ret_stats, &tls->stats, sizeof tls->stats, sizeof tls->stats);
+}

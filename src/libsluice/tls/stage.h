@@ -1,0 +1,89 @@
+/* A stage: OpenSSL's object between the chains of a connection. */
+#ifndef SLUICE_TLS_STAGE_H
+#define SLUICE_TLS_STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <openssl/ssl.h>
+
+#include <sluice/loop.h>
+#include <sluice/tls.h>
+#include <sluice/writer.h>
+
+#include "tls/context.h"
+
+enum {
+    TLS_TURN_RECORDS = 64,      /* that one call of sluice_tls_receive() reads */
+    TLS_TURN_BYTES = 256 << 10, /* likewise */
+    TLS_RETRY_MS = 10,          /* until blocks are looked for again */
+    TLS_OVERHEAD = 512,         /* that a record, and what OpenSSL puts before it, adds at most */
+    TLS_CONTROL_BYTES = 65536,  /* above the queue's limit: handshake, alerts, key updates */
+    TLS_PIECES = 48,            /* of a record in blocks of 512 bytes, and more */
+    TLS_KEY_UPDATES_FREE = 64,  /* of the peer, besides one for each record of data */
+};
+
+struct sluice_tls {
+    sluice_tls_context *context;
+    SSL *ssl;
+    sluice_conn *conn;      /* NULL: detached */
+    sluice_chain *plain;    /* decrypted */
+    sluice_chain *sealed;   /* encrypted and not queued */
+    sluice_slice unqueued;  /* before that: the writer had no memory for it */
+    sluice_writer *writer;  /* NULL: detached */
+    sluice_timer *retry;    /* when there was no block; NULL: detached */
+    sluice_tls_state state; /* see the public header for who sets it */
+    int error;              /* final; 0: none */
+    sluice_tls_detail detail;
+    const char *reason; /* static */
+    int alert;          /* the peer's; -1: none */
+    bool looked;        /* at the first bytes: they are TLS */
+    bool flooded;       /* a bound was reached inside OpenSSL */
+    bool finishing;     /* sluice_tls_finish() was called */
+    bool closed;        /* close_notify is queued */
+    bool shut;          /* the connection's sending side is shut down */
+    bool requested;     /* the peer was asked for a new key */
+    /* Of the current call of sluice_tls_receive(): */
+    size_t turn_records, turn_bytes;
+    size_t missing; /* bytes that OpenSSL wanted and the chain did not have */
+    bool throttled; /* bytes are left that the call was not allowed to read */
+    bool starved;   /* OpenSSL could not write */
+    /* Of the current keys: */
+    uint64_t key_records_in, key_records_out;
+    uint64_t data_records; /* received */
+    size_t handshake_bytes;
+    sluice_tls_stats stats;
+    const char *alpn;   /* the context's */
+    char *peer_name;    /* NULL: none */
+    char *peer_subject; /* likewise */
+    uint8_t peer_hash[SLUICE_TLS_HASH];
+};
+
+const sluice_tls_context *tls_stage_context(const sluice_tls *tls);
+
+/* stage.c: hands what was encrypted to the writer. 0; -ENOMEM: later, by the timer */
+int tls_stage_queue(sluice_tls *tls);
+/* Has the loop send what was encrypted. */
+void tls_stage_wake(sluice_tls *tls);
+/* Looks again for blocks after a while. */
+void tls_stage_retry(sluice_tls *tls);
+
+/* failure.c: the stage ends with an error of the library's own, or with OpenSSL's last one. Sends
+ * the alert. The error. */
+int tls_fail(sluice_tls *tls, int error, sluice_tls_detail detail, const char *reason);
+int tls_fail_ssl(sluice_tls *tls, int ssl_error);
+
+/* send.c: close_notify, when it is due. 0, or an error */
+int tls_send_finish(sluice_tls *tls);
+/* A new key, where one is due or asked for. 0, or an error */
+int tls_send_rekey(sluice_tls *tls);
+
+/* info.c: keeps what is known of the peer. 0, -ENOMEM, -EPROTO (the server chose no protocol of
+ * ours) */
+int tls_info_keep(sluice_tls *tls);
+
+/* hello.c: whether the first bytes are TLS. 1, 0 (not known), or the error of the stage */
+int tls_hello_look(sluice_tls *tls);
+
+#endif
