@@ -149,6 +149,7 @@ int sluice_tls_receive(sluice_tls *tls) {
     if (!tls->looked)
         return 0;
     plan(tls);
+    SSL_free_buffers(tls->ssl); /* those without a part of a record */
     bool more = tls->stats.plain_in > before;
     if (tls->state != SLUICE_TLS_ENDED)
         return more;
