@@ -71,6 +71,29 @@ static void idle_core_has_none(void **state) {
     assert_int_equal(window.window_ms, 0);
 }
 
+/* A reading that lacks the time in the run queue, as without a free descriptor, is no load of zero,
+ * and the first one that has it again is no full core. */
+static void failed_readings_change_nothing(void **state) {
+    (void)state;
+    struct auto_window window;
+    uint64_t now;
+    begin(&window, &now, MOST);
+    run_for(&window, &now, 0.5, MANY, 100);
+    double load = window.load;
+    uint64_t runnable_us = window.runnable_us;
+    while (!auto_window_is_due(&window, now))
+        now++;
+    window.frames += MANY;
+    auto_window_note(&window, now, 1000);
+    assert_true(window.load == load);
+    while (!auto_window_is_due(&window, now))
+        now++;
+    window.frames += MANY;
+    auto_window_note(&window, now, runnable_us);
+    assert_true(window.load == load);
+    assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+}
+
 /* A busy core, which is busy with something else: windows would only delay. */
 static void few_players_have_none(void **state) {
     (void)state;
@@ -216,10 +239,15 @@ static void changes_are_few(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measures_once_a_period),     cmocka_unit_test(idle_core_has_none),
-        cmocka_unit_test(few_players_have_none),      cmocka_unit_test(peak_opens_none),
-        cmocka_unit_test(full_core_is_answered_soon), cmocka_unit_test(limit_holds_at_once),
-        cmocka_unit_test(load_comes_to_rest),         cmocka_unit_test(changes_are_few),
+        cmocka_unit_test(measures_once_a_period),
+        cmocka_unit_test(idle_core_has_none),
+        cmocka_unit_test(failed_readings_change_nothing),
+        cmocka_unit_test(few_players_have_none),
+        cmocka_unit_test(peak_opens_none),
+        cmocka_unit_test(full_core_is_answered_soon),
+        cmocka_unit_test(limit_holds_at_once),
+        cmocka_unit_test(load_comes_to_rest),
+        cmocka_unit_test(changes_are_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

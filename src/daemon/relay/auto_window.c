@@ -24,6 +24,9 @@ static const double OPEN_LOAD = 0.12, CLOSE_LOAD = 0.035;
 static const double GROW_LOAD = 0.85, SHRINK_LOAD = 0.70, AIM_LOAD = 0.78;
 static const double STEP = 0.3;
 
+/* More than this is no load: clocks of different ticks, at most. */
+static const double MOST_LOAD = 1.5;
+
 /* Of a core that is full, whatever it would need: its queues grow meanwhile. */
 static const double FULL_LOAD = 0.97, FULL_FACTOR = 2, LEAST_FACTOR = 0.6;
 
@@ -58,6 +61,9 @@ void auto_window_note(struct auto_window *window, uint64_t now, uint64_t runnabl
     if (window->has_begun && now > window->noted_at) {
         double ms = (double)(now - window->noted_at);
         double load = (double)(runnable_us - window->runnable_us) / 1000 / ms;
+        /* A reading without the time in the run queue, or the first one with it again. */
+        if (runnable_us < window->runnable_us || load > MOST_LOAD)
+            load = window->load;
         if (load > 1)
             load = 1;
         window->load += (load - window->load) * WEIGHT;
