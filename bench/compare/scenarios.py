@@ -408,7 +408,8 @@ SWEEPS = {
 KERNELS = ("6.1", "6.12", "7.3")
 KERNEL_WINDOWS = ("", "+batch=2000")
 KERNEL_SCENARIOS = {name: tuple(f"{backend}{window}" for window in KERNEL_WINDOWS for backend in ("uring", "epoll-pool"))
-                    for name in ("saturated", "fat", "paced", "many", "network-good", "network-normal", "network-worst")}
+                    for name in ("saturated", "fat", "paced", "paced-real", "paced-real-poisson", "many", "network-good",
+                                 "network-normal", "network-worst")}
 KERNEL_SCENARIOS |= {name: tuple(f"{backend}{window}" for window in ("+batch=0", "") for backend in ("uring", "epoll"))
                      for name in ("publishers", "fanout-100x10")}
 
