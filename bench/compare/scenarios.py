@@ -412,6 +412,8 @@ KERNEL_SCENARIOS = {name: tuple(f"{backend}{window}" for window in KERNEL_WINDOW
                                  "network-normal", "network-worst")}
 KERNEL_SCENARIOS |= {name: tuple(f"{backend}{window}" for window in ("+batch=0", "") for backend in ("uring", "epoll"))
                      for name in ("publishers", "fanout-100x10")}
+# Likewise, if they are named: one protocol beside another.
+KERNEL_PROTOCOLS = {name: RTMP_AND_FLV for name in ("rtmp-publishers", "rtmp-players")}
 
 
 def on_kernel(kernel, name):

@@ -219,6 +219,12 @@ SLUICE_API int sluice_rtmp_next(sluice_rtmp *rtmp, sluice_chain *chain, sluice_r
 /** Bytes that the chain must hold before sluice_rtmp_next() can go on; at least 1. */
 SLUICE_API size_t sluice_rtmp_need(const sluice_rtmp *rtmp);
 
+/**
+ * Chunks that the last call of sluice_rtmp_next() has read, also where it returned 0: its work, to
+ * be charged to the peer. With a chunk size of 1 a message is as many chunks as it has bytes.
+ */
+SLUICE_API uint32_t sluice_rtmp_chunks(const sluice_rtmp *rtmp);
+
 /** Pool memory that messages under way keep in use, bytes: to be charged to the peer. */
 SLUICE_API size_t sluice_rtmp_footprint(const sluice_rtmp *rtmp);
 

@@ -10,12 +10,14 @@ import unittest
 
 import flv
 import harness
+import rtmp
 import rtsp
 from camera import Camera
 from harness import Daemon
 
 # What fits into a socket that nobody reads, and is many times what a session may do in a turn.
 TAGS, PINGS, PACKETS, REQUESTS = 4000, 8000, 2500, 1200
+RTMP_MESSAGES, RTMP_CHUNKS = 45, 100  # Chunks of one byte of each message.
 AUDIO = 64  # frames of a packet: as many as there may be
 
 AUDIO_SDP = "\r\n".join([
@@ -157,6 +159,28 @@ class TurnsTest(Turns):
                        peer=harness.address_text(client.peer))
             statuses = [client.reply().status for _ in range(REQUESTS + 1)]
             self.assertEqual(statuses, [200] * REQUESTS + [501])
+
+
+class ChunksTest(Turns):
+    """Small chunks are copied together."""
+
+    def setUp(self):
+        self.daemon = self.start("--workers", "1", listen=("--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0"))
+
+    def check_settled(self, daemon):
+        daemon.blocks_settled(may_copy=True)
+
+    def test_rtmp_chunks(self):
+        """Few messages, each of many chunks: chunks are what counts."""
+        with rtmp.Client(self.daemon) as client:
+            self.assertEqual(client.begin("publish", "a")["code"], "NetStream.Publish.Start")
+            client.set_chunk_size(1)
+            client.send(rtmp.AUDIO, b"\xaf\x00\x12\x08", channel=4)
+            tags = b"".join(b"".join(rtmp.chunked(rtmp.AUDIO, b"\xaf\x01" + bytes(RTMP_CHUNKS - 2), 1, timestamp=at, channel=4))
+                            for at in range(RTMP_MESSAGES))
+            end = b"".join(rtmp.chunked(rtmp.COMMAND, b"".join(map(rtmp.amf, ("deleteStream", 4, None, 1))), 1, 0, channel=3))
+            line = self.check(client.peer, tags, end, "publisher ended", proto="rtmp")
+            self.assertEqual(int(line.fields["audio_frames"]), RTMP_MESSAGES)
 
 
 class BacklogTest(harness.SettledTest):

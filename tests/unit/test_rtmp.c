@@ -591,10 +591,13 @@ static void work_of_a_call_is_bounded(void **state) {
     size_t before = sluice_chain_length(r.chain);
     assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), MORE);
     assert_int_equal(before - sluice_chain_length(r.chain), 11 + 10 * 2);
+    assert_int_equal(sluice_rtmp_chunks(r.rtmp), 10);
     assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), MORE);
     assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 1);
+    assert_int_equal(sluice_rtmp_chunks(r.rtmp), 10);
     assert_int_equal(m->size, 30);
     assert_int_equal(sluice_rtmp_next(r.rtmp, r.chain, &m), 0);
+    assert_int_equal(sluice_rtmp_chunks(r.rtmp), 0);
     free(end(&r));
 }
 

@@ -70,6 +70,14 @@ static inline void budget_charge(struct budget *budget) {
         budget->spent = true;
 }
 
+/* Work that costs as much as so many of them. */
+static inline void budget_charge_many(struct budget *budget, uint32_t pieces) {
+    uint32_t looks = budget->used / BUDGET_LOOKS;
+    budget->used += pieces;
+    if (budget->used >= BUDGET_PIECES || (budget->used / BUDGET_LOOKS > looks && budget_is_over(budget)))
+        budget->spent = true;
+}
+
 /* A request has been handled, which costs as much as many frames. */
 static inline void budget_charge_request(struct budget *budget) {
     budget->used += BUDGET_LOOKS;

@@ -96,7 +96,11 @@ int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t 
         return -EMSGSIZE;
     publisher->has_tags = true;
     publisher->has_frames |= tag->view.packet == SLUICE_FLV_FRAME;
-    budget_charge(&publisher->source.session->budget);
+    /* What is no frame is read, digested, compared with what there was, and kept. */
+    if (tag->view.packet == SLUICE_FLV_FRAME)
+        budget_charge(&publisher->source.session->budget);
+    else
+        budget_charge_request(&publisher->source.session->budget);
     /* A tag that finds no memory is lost and counted; the stream goes on. */
     (void)stream_publish(publisher->stream, tag, flags);
     return 0;

@@ -37,6 +37,7 @@ struct sluice_rtmp {
     uint32_t chunk_size;
     uint32_t announced; /* bytes of the messages under way, by their headers */
     uint32_t window;    /* the peer's acknowledgement window; 0: none */
+    uint32_t chunks;    /* that the last call of next() has read */
     uint32_t received, acknowledged;
     uint32_t count, capacity;
     struct chunk_stream **streams; /* in the order of their first chunks */
@@ -103,6 +104,10 @@ void sluice_rtmp_free(sluice_rtmp *rtmp) {
 
 size_t sluice_rtmp_need(const sluice_rtmp *rtmp) {
     return rtmp->need;
+}
+
+uint32_t sluice_rtmp_chunks(const sluice_rtmp *rtmp) {
+    return rtmp->chunks;
 }
 
 size_t sluice_rtmp_footprint(const sluice_rtmp *rtmp) {
@@ -351,14 +356,15 @@ static int read_chunk(sluice_rtmp *rtmp, sluice_chain *chain) {
 int sluice_rtmp_next(sluice_rtmp *rtmp, sluice_chain *chain, sluice_rtmp_message **ret_message) {
     sluice_slice_release(&rtmp->message.payload);
     /* Each round raises the need or consumes. */
-    for (uint32_t work = 0; chain_length(chain) >= rtmp->need; work++) {
-        if (work >= rtmp->limits.work)
+    for (rtmp->chunks = 0; chain_length(chain) >= rtmp->need; rtmp->chunks++) {
+        if (rtmp->chunks >= rtmp->limits.work)
             return MORE;
         int result = read_chunk(rtmp, chain);
         if (result < 0)
             return fail(rtmp, result);
         if (result == 0)
             continue;
+        rtmp->chunks++;
         *ret_message = &rtmp->message;
         return 1;
     }
