@@ -122,6 +122,9 @@ class Browser:
             self._devtools("Emulation.clearDeviceMetricsOverride")
         self._devtools("Emulation.setTouchEmulationEnabled", enabled=touch)
 
+    def hide_scrollbars(self, hidden):
+        self._devtools("Emulation.setScrollbarsHidden", hidden=hidden)
+
     def prefer(self, scheme):
         """The user's colours: "dark", "light"."""
         self._devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])

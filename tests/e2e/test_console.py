@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import browser
+import console_scene
 import console_server
 import flv
 import harness
@@ -263,13 +264,15 @@ class ConsoleTest(unittest.TestCase):
         status, _, body = daemon.request("GET", link[link.index("/recordings"):])
         self.assertEqual((status, body[:3]), (200, b"FLV"))
 
-    def serve(self, *options):
+    def serve(self, *options, make=console_server.Server):
         """A daemon, and a server that shows many streams in its place."""
         daemon = self.enterContext(Daemon(*options))
         publisher = self.enterContext(Publisher(daemon, "live/one", "http"))
         publisher.send(flv.stream(40)[0])
         daemon.wait_stream("live/one", lambda stream: stream["video"] and stream["audio"], "media")
-        return self.enterContext(console_server.Server(daemon))
+        self.enterContext(Player(daemon, "live/one"))
+        daemon.wait_player("live/one")
+        return self.enterContext(make(daemon))
 
     def test_many_streams(self):
         """10,000 streams, of which the page asks for one page: sorted, searched, and turned."""
@@ -455,7 +458,6 @@ class ConsoleTest(unittest.TestCase):
                     line, high = self.browser.run("const head = document.querySelector('#stream-rows th');"
                                                   "return [parseFloat(getComputedStyle(head).lineHeight), head.clientHeight]")
                     self.assertGreater(high, 2 * line)
-                    self.keep_picture("console-phone")
                     self.choose("ffmpeg")
                     self.check_narrow("commands")
                     self.browser.click("//tbody[@id='stream-rows']//a")
@@ -530,6 +532,51 @@ class ConsoleTest(unittest.TestCase):
             self.assertNotEqual(self.browser.run("return getComputedStyle(document.activeElement).outlineStyle"), "none")
             steady.go_on()
             self.assertEqual(self.browser.complaints(), [])
+
+    def test_pictures(self):
+        """The scene of the README's pictures: each page, at both sizes, in both colours. With SLUICE_TEST_PICTURES they are kept,
+        with a minute of rates."""
+        kept = (("#/", 1200, "light", "console"), ("#/", 390, "light", "console-phone"), ("#/", 390, "dark", None),
+                ("#/", 1200, "dark", None), ("#/streams/live%2Fstudio", 1200, "dark", "console-stream"),
+                ("#/streams/live%2Fstudio", 390, "dark", "console-phone-stream"),
+                ("#/streams/live%2Fstudio", 390, "light", None), ("#/streams/live%2Fstudio", 1200, "light", None))
+        for undo in (self.browser.size, lambda: self.browser.prefer("light"), lambda: self.browser.hide_scrollbars(False)):
+            self.addCleanup(undo)
+        self.browser.hide_scrollbars(True)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        scene = self.serve("--pull", "rtsp://127.0.0.1:1/=live/pulled", "--forward", "live/*=http://127.0.0.1:1/*",
+                           "--record", "live/*=" + folder, make=console_scene.Scene)
+        before = None
+        for page, width, scheme, name in kept:
+            with self.subTest(page=page, width=width, scheme=scheme):
+                self.browser.size(width, 1010 if width > 390 else 844, touch=width == 390)
+                self.browser.prefer(scheme)
+                if page != before:
+                    self.open(scene)
+                    self.go(page)
+                    scene.asked.clear()
+                polls = 60 if os.environ.get("SLUICE_TEST_PICTURES") else 3
+                harness.wait_until(lambda: len(scene.asked) >= polls, "%d answers" % polls)
+                before = page
+                self.check_scene(page, width)
+                if name:
+                    self.keep_picture(name)
+
+    def check_scene(self, page, width):
+        """Everything of it is shown, within the width of the screen."""
+        if page == "#/":
+            found = [len(self.rows(rows)) for rows in ("#stream-rows tr", "#pull-rows tr", "#forward-rows tr", "#history figure")]
+            self.assertEqual(found, [len(console_scene.STREAMS), len(console_scene.PULLS), len(console_scene.FORWARDS), 4])
+        else:
+            self.assertEqual((len(self.rows("#track-rows tr")), len(self.rows("#stream-player-rows tr"))), (5, 48))
+        self.assertEqual(self.browser.run("return document.documentElement.scrollWidth"), width)
+        if width > 390:
+            # Nothing is behind a table's edge.
+            wide = self.browser.run("return [...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > "
+                                    "one.clientWidth).map((one) => one.innerText)")
+            self.assertEqual(wide, [])
+        self.assertEqual(self.browser.complaints(), [])
+        self.browser.run("window.scrollTo(0, 0)")
 
     def keep_picture(self, name):
         folder = os.environ.get("SLUICE_TEST_PICTURES")
