@@ -12,7 +12,6 @@ enum {
     CONTENT_FILE_HEADER = 13,
     CONTENT_TAG_HEADER = 11,
     CONTENT_AROUND_PAYLOAD = 15,
-    CONTENT_STAMP = CONTENT_TAG_HEADER + 5, /* where a stamp stands in a tag that has one */
 };
 
 /* Some tags of one size, made once and sent again and again; or all tags of a real stream. */

@@ -3,34 +3,32 @@
 import dataclasses
 import statistics
 
-from compare.measure import FanoutBench
+from compare.media import MediaBench
 
 ENOUGH = 0.85  # Of a processor: from there on what is left is reckoned.
 AIM = 0.95
 STEPS = 6
 FIRST_STREAMS = 20
-MOST_STREAMS = 1000  # As many as bench-play takes.
+MOST_STREAMS = 1000
 MOST_GROWTH = 4  # From step to step: a light load tells little of a heavy one.
 MOST_SECONDS = 0.5  # Of a step.
 LOOKS = 3  # At the last step, whose median counts: the same load takes 0.6 to 0.9 of a processor from run to run.
 
 
-class LatencyBench(FanoutBench):
+class LatencyBench(MediaBench):
     """All variants have the same load: a part of what the weakest of them bears."""
 
     def __init__(self, folder, perf):
         super().__init__(folder, perf)
         self.borne = {}
 
-    def play_options(self, scenario, seconds):
-        return ["--tags", str(scenario.packets(seconds))]
-
     def plan(self, scenario, seconds):
         for variant in scenario.variants:
             if variant not in self.borne:
                 self.borne[variant] = self._ramp(scenario, variant, min(seconds, MOST_SECONDS))
         streams = round(scenario.part * min(self.borne[variant] for variant in scenario.variants))
-        return {"streams": min(MOST_STREAMS, max(1, streams))}
+        loaded = dataclasses.replace(scenario, connections=min(MOST_STREAMS, max(1, streams)))
+        return {**super().plan(loaded, seconds), "scenario": loaded}
 
     def _ramp(self, scenario, variant, seconds):
         """Streams that keep one processor busy: the daemon's or, should that be earlier, that of the others."""
@@ -44,18 +42,16 @@ class LatencyBench(FanoutBench):
             streams = min(MOST_STREAMS, MOST_GROWTH * streams, max(streams + 1, round(streams * AIM / load)))
 
     def _load(self, scenario, variant, seconds, streams):
-        figures = self._figures(scenario, variant, seconds, streams)
+        loaded = dataclasses.replace(scenario, connections=streams)
+        figures = super().run(loaded, variant, seconds, super().plan(loaded, seconds))
         return max(figures["load"], figures["load_of_others"])
 
-    def _figures(self, scenario, variant, seconds, streams, events=()):
-        return self.execute(dataclasses.replace(scenario, connections=streams), variant, seconds, events)[0]
-
     def profile(self, scenario, variant, seconds, plan, recording):
-        self._figures(scenario, variant, seconds, plan["streams"], recording)
+        super().profile(plan["scenario"], variant, seconds, plan, recording)
 
     def run(self, scenario, variant, seconds, plan):
-        figures = self._figures(scenario, variant, seconds, plan["streams"])
-        return {**figures, "streams": plan["streams"], "most_streams": self.borne.get(variant, 0),
+        figures = super().run(plan["scenario"], variant, seconds, plan)
+        return {**figures, "streams": plan["scenario"].connections, "most_streams": self.borne.get(variant, 0),
                 "p50_to_p99_us": figures["p99_us"] - figures["p50_us"]}
 
     def count(self, _scenario, _variant, _seconds, _plan):

@@ -90,11 +90,11 @@ def ticks(most):
     return [step * index for index in range(int(most / step) + 1)]
 
 
-def curves(title, unit, along, series, others):
-    """An SVG document of curves. Series: name and points (x, median, least, most); others: named points, of theirs."""
+def curves(title, unit, along, series):
+    """An SVG document of curves. Series: name and points (x, median, least, most)."""
     points = [point for _, line_points in series for point in line_points]
-    widest = max([point[0] for point in points] + [x for x, _, _ in others]) or 1
-    highest = max([point[3] for point in points] + [y for _, y, _ in others]) or 1
+    widest = max(point[0] for point in points) or 1
+    highest = max(point[3] for point in points) or 1
     left, top, right = 64, TOP + 10, 190
 
     def at(x, y):
@@ -119,8 +119,5 @@ def curves(title, unit, along, series, others):
             out += [line(*at(x, low), *at(x, high), colour), circle(*place, 4, colour)]
         last_label = min(places[-1][1] + 4, last_label - 16)  # Labels do not lie upon each other.
         out.append(text(places[-1][0] + 10, last_label, f"{name}: {line_points[-1][1]:.3g}", fill=colour))
-    for x, y, name in others:
-        place = at(x, y)
-        out += [circle(*place, 4, THEIRS), text(place[0] + 10, place[1] + 4, f"{name}: {y:g}", size=12, fill=THEIRS)]
     return "\n".join(out + [line(left, top, left, CURVES_HEIGHT - BOTTOM),
                             line(left, CURVES_HEIGHT - BOTTOM, WIDTH - right, CURVES_HEIGHT - BOTTOM), "</svg>"]) + "\n"

@@ -21,13 +21,14 @@ class Refused(RunError):
 class Program:
     """A child whose output is read line by line. It is in a session of its own, so Ctrl-C reaches it through us only."""
 
-    def __init__(self, command, deadline, pass_fds=(), log=None):
-        """log: a file for what it says on its standard error, where that may be more than a pipe holds."""
+    def __init__(self, command, deadline, pass_fds=(), log=None, quiet=False):
+        """log: a file for what it says on its standard error, where that may be more than a pipe holds; quiet: and on its
+        output, which is not read."""
         self.name = os.path.basename(command[0])
         self.deadline = deadline
         self.pending = b""
         self.log = log and log.name
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log if quiet else subprocess.PIPE,
                                         stderr=log or subprocess.PIPE,
                                         start_new_session=True, pass_fds=pass_fds)
 
@@ -67,6 +68,9 @@ class Program:
             _, errors = self.process.communicate(timeout=5)
         except subprocess.TimeoutExpired:
             raise RunError(f"{self.name} has closed its output, and goes on") from None
+        if self.log:
+            with open(self.log, "rb") as file:
+                errors = file.read()[-1000:]
         text = (errors or b"").decode(errors="replace").strip() or f"ended with status {self.process.returncode}"
         raise (Refused if self.process.returncode == REFUSED else RunError)(text)
 

@@ -19,35 +19,35 @@ MEMORY = (
     ("allocs/op", "allocations_per_operation", "{:.3f}"), ("faults", "page_faults", "{:.0f}"),
     ("RSS KiB", "resident_kib", "{:.0f}"),
 )
-RELAY = (
-    ("us/Mbit", "cpu_us_per_mbit", "{:.1f}"), ("user s/GB", "user_s_per_gb", "{:.3f}"),
-    ("system s/GB", "system_s_per_gb", "{:.3f}"), ("us/send", "us_per_send", "{:.2f}"),
-    ("sends/pkt", "sends_per_packet", "{:.3f}"), ("syscalls/pkt", "syscalls_per_packet", "{:.4f}"),
-    ("B/player", "private_bytes_per_player", "{:.0f}"), ("B/publisher", "private_bytes_per_publisher", "{:.0f}"),
-    ("RSS KiB", "resident_kib", "{:.0f}"), ("MB/s", "mb_per_s", "{:.0f}"),
-)
-DELAY = (
-    ("p50 us", "p50_us", "{:.0f}"), ("p90 us", "p90_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
-    ("p99.9 us", "p999_us", "{:.0f}"), ("longest", "longest_us", "{:.0f}"), ("streams", "streams", "{:.0f}"),
-    ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
-    ("CPU-s/GB", "cpu_s_per_gb", "{:.3f}"), ("sender late us", "sender_latest_us", "{:.0f}"),
-)
 MEDIA = (
-    ("CPU-s/Gbit", "cpu_s_per_gbit", "{:.4f}"), ("user", "user_s_per_gbit", "{:.4f}"),
-    ("system", "system_s_per_gbit", "{:.4f}"), ("us/frame", "us_per_frame", "{:.2f}"), ("us/send", "us_per_send", "{:.2f}"),
-    ("syscalls/frame", "syscalls_per_packet", "{:.4f}"), ("sends/frame", "sends_per_packet", "{:.3f}"),
-    ("segments/frame", "segments_per_frame", "{:.3f}"),
+    ("us/Mbit", "cpu_us_per_mbit", "{:.0f}"), ("load's us/Mbit", "others_us_per_mbit", "{:.0f}"),
+    ("user", "user_us_per_mbit", "{:.0f}"), ("system", "system_us_per_mbit", "{:.0f}"), ("us/frame", "us_per_frame", "{:.2f}"),
+    ("us/send", "us_per_send", "{:.2f}"), ("syscalls/frame", "syscalls_per_packet", "{:.4f}"),
+    ("sends/frame", "sends_per_packet", "{:.3f}"), ("segments/frame", "segments_per_frame", "{:.3f}"),
     ("copied B", "payload_bytes_copied", "{:.0f}"), ("wire/media", "wire_per_media", "{:.3f}"),
     ("B/player", "private_bytes_per_player", "{:.0f}"), ("B/publisher", "private_bytes_per_publisher", "{:.0f}"),
     ("p50 us", "p50_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"), ("RSS KiB", "resident_kib", "{:.0f}"),
-    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
-    ("Gbit/s", "gbit_per_s", "{:.3f}"),
+    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("Mbit/s", "mbit_per_s", "{:.0f}"),
 )
-COLUMNS = {scenarios.Rtsp: MEDIA, scenarios.Peers: MEDIA, scenarios.Network: NETWORK, scenarios.Fanout: NETWORK,
-           scenarios.Relay: RELAY, scenarios.Latency: DELAY,
+DELAY = (
+    ("p50 us", "p50_us", "{:.0f}"), ("p90 us", "p90_us", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
+    ("longest", "longest_us", "{:.0f}"), ("streams", "streams", "{:.0f}"),
+    ("most streams", "most_streams", "{:.0f}"), ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"),
+    ("us/Mbit", "cpu_us_per_mbit", "{:.0f}"), ("sender late us", "sender_late_p99_us", "{:.0f}"),
+    ("player's turn us", "player_turn_p99_us", "{:.0f}"),
+)
+CAPACITY = (
+    ("capacity", "capacity", "{:.0f}"), ("first failed", "failed", "{:.0f}"), ("p99 us", "p99_us", "{:.0f}"),
+    ("load", "load", "{:.2f}"), ("others' load", "load_of_others", "{:.2f}"), ("us/Mbit", "cpu_us_per_mbit", "{:.0f}"),
+    ("load's us/Mbit", "others_us_per_mbit", "{:.0f}"), ("sender late us", "sender_late_p99_us", "{:.0f}"),
+    ("player's turn us", "player_turn_p99_us", "{:.0f}"), ("limited by the load", "limited_by_load", "{:.0f}"),
+    ("runs", "runs", "{:.0f}"),
+)
+COLUMNS = {scenarios.Media: MEDIA, scenarios.Latency: DELAY, scenarios.Capacity: CAPACITY, scenarios.Network: NETWORK,
            scenarios.Echo: NETWORK, scenarios.Memory: MEMORY, scenarios.Resp: RESP}
 WHAT = {scenarios.CPU: "CPU per GB", scenarios.CPU_PER_PACKET: "CPU per message", scenarios.LATENCY: "p99 of the delay",
-        scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit", scenarios.PER_GBIT: "CPU per Gbit"}
+        scenarios.TIME: "time per operation", scenarios.PER_MBIT: "CPU per Mbit",
+        scenarios.CAPACITY: "capacity"}
 # Of figures that have a bound of their own.
 UNITS = {
     "syscalls_per_packet": "system calls a packet", "private_bytes_per_connection": "bytes of memory a connection",
@@ -60,9 +60,8 @@ PARTS = {
     scenarios.CPU: (("user_s_per_gb", "system_s_per_gb"), "Receiver's CPU seconds per GB: user (dark), system (light)"),
     scenarios.CPU_PER_PACKET: (("cpu_s_per_mpackets",), "Server's CPU seconds per million messages"),
     scenarios.LATENCY: (("p50_us", "p50_to_p99_us"), "Microseconds from publish to play: median (dark), 99th percentile (light)"),
-    scenarios.PER_MBIT: (("cpu_us_per_mbit",), "Daemon's CPU microseconds per Mbit"),
-    scenarios.PER_GBIT: (("user_s_per_gbit", "system_s_per_gbit"),
-                         "Daemon's processors per Gbit/s of media: user (dark), system (light)"),
+    scenarios.PER_MBIT: (("user_us_per_mbit", "system_us_per_mbit"), "Server's CPU microseconds per Mbit: user (dark), system (light)"),
+    scenarios.CAPACITY: (("capacity",), "Publishers or players that one processor serves"),
     scenarios.TIME: (("ns_per_operation",), "Nanoseconds of CPU per operation"),
 }
 
@@ -95,7 +94,7 @@ def targets(judged):
     lines = []
     for one in judged:
         lines.append(f"  {'met   ' if one['met'] else 'MISSED'}  {compared(one)}: {one['figure']} {one['measured']:.3f}, "
-                     f"target {one['at_most']:g}")
+                     f"target {'at least ' * one['least']}{one['bound']:g}")
     return lines
 
 
@@ -120,21 +119,24 @@ def draw(scenario, rounds):
     for name, runs in rounds.items():
         each = [run[scenario.figure] for run in runs]
         median = statistics.medians(runs)
-        rows.append((name, scenario.is_ours(name), [median[part] for part in parts], min(each), max(each)))
+        shown = [median[part] for part in parts] if median.keys() >= set(parts) else [median[scenario.figure]]
+        rows.append((name, scenario.is_ours(name), shown, min(each), max(each)))
     unit = f"{what}; range of {max(map(len, rounds.values()))} rounds. "
-    return (draw_curve(scenario, unit + "Lower is better.", rows) or
-            plot.bars(scenario.title, unit + "Shorter is better.", rows))
+    better = "Longer is better." if scenario.more_is_better else "Shorter is better."
+    return draw_curve(scenario, unit + "Lower is better.", rows) or plot.bars(scenario.title, unit + better, rows)
 
 
 def draw_curve(scenario, unit, rows):
-    """Of a scenario whose variants differ in the value of one setting; None for others."""
+    """Of a scenario whose variants differ in the value of one setting, where that is a number; None for others."""
     if not scenario.along:
         return None
     series = {}
     for name, _, parts, low, high in rows:
         label, found, value = name.partition(f"+{scenario.along}=")
-        if not found or not value.isdigit():
+        if not found:
             return None
+        if not value.isdigit():
+            continue
         series.setdefault(label, []).append((int(value), sum(parts), low, high))
     return plot.curves(scenario.title, unit, f"{scenario.along}, milliseconds",
-                       [(label, sorted(points)) for label, points in series.items()], scenario.others)
+                       [(label, sorted(points)) for label, points in series.items()])

@@ -7,7 +7,7 @@ PER_MBIT = "cpu_us_per_mbit"
 TIME = "ns_per_operation"
 CPU_PER_PACKET = "cpu_s_per_mpackets"
 LATENCY = "p99_us"
-PER_GBIT = "cpu_s_per_gbit"
+CAPACITY = "capacity"
 
 REAL = 68.0  # Frames of a real stream in a second: 25 pictures and 43 of audio.
 
@@ -21,8 +21,9 @@ class Target:
     figure: str
     ours: str
     theirs: str | None  # BEST: whoever is best of those that do the same work.
-    at_most: float
+    bound: float
     added: bool = False
+    least: bool = False  # The bound is the least, and not the most.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Scenario:
     targets: tuple = ()
     slow: bool = False  # Left out of a quick look.
     along: str = ""  # The setting whose values the variants differ in, where the plot is a curve.
-    others: tuple = ()  # What the curve is compared with: value of the setting, figure, name.
+    more_is_better = False  # Of the figure.
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "library")
@@ -96,27 +97,20 @@ class Echo(Network):
 
 
 @dataclasses.dataclass(frozen=True)
-class Fanout(Network):
-    """Streams through the daemon; variants are its backends, with options: epoll+batch=0. Figures are per byte delivered."""
-    players: int = 1  # Of each stream; without any, figures are per byte received.
-
-
-@dataclasses.dataclass(frozen=True)
-class Relay(Fanout):
-    """What servers of this kind are compared by: processor time per Mbit, and memory of a publisher and a player."""
-    figure = PER_MBIT
-
-
-@dataclasses.dataclass(frozen=True)
-class Rtsp(Fanout):
-    """Media that comes and goes by RTSP, RTMP or FLV; "+flv" in a variant: by FLV on both sides."""
-    publish: str = "rtsp"
-    play: str = "rtsp"
+class Media(Network):
+    """Real streams through the daemon, or through other servers. Variants are the daemon's backends with its options
+    (epoll+batch=0), or the names of other servers; "+flv", "+rtsp", "+rtmp" in a variant: by that on both sides."""
+    publish: str = "rtmp"
+    play: str = "rtmp"
+    players: int = 1  # Of each stream; without any, figures are of what is received.
+    played: int | None = None  # So many of the streams have players; None: all.
+    look: int = 0  # So many players compare every byte, all streams together; the others throw away what they get. 0: all.
+    read_every: int = 0  # Milliseconds: the others are read so often; 0: when something has come.
     kbits: int = 1000
     packets_per_second: float = REAL
     paced: bool = True
     arrivals: str = "independent"
-    figure = PER_GBIT
+    figure = PER_MBIT
     FEWEST = 8  # Frames of a stream, so that both tracks have some.
     WARM_UP = 150  # Frames: a group of pictures and more, so that the daemon has grown to what it caches.
 
@@ -125,25 +119,31 @@ class Rtsp(Fanout):
 
     def warm_up(self, seconds):
         """Frames; none where no time is to be taken."""
-        return self.WARM_UP if self.packets(seconds) > self.FEWEST else 0
+        return self.WARM_UP if self.packets(seconds) > self.FEWEST or self.looking_late else 0
+
+    @property
+    def looking_late(self):
+        """Whether players may have to wait for a key picture."""
+        return any("gop-size=0" in variant or "gop=0" in variant for variant in self.variants) and self.players > 0
+
+    @property
+    def looking(self):
+        """Players of each stream that compare every byte; 0: all."""
+        streams = self.connections if self.played is None else min(self.played, self.connections)
+        return max(1, self.look // streams) if self.look else 0
 
     @property
     def copies(self):
         """How often each frame is delivered, or received where there are no players."""
-        return self.connections * max(self.players, 1)
-
-    def is_ours(self, variant):
-        return super().is_ours(variant) and "flv" not in variant.split("+")
-
-
-@dataclasses.dataclass(frozen=True)
-class Peers(Rtsp):
-    """The same media through the daemon and through other servers, which speak other protocols."""
-    publish: str = "flv"
-    play: str = "flv"
+        if not self.players:
+            return self.connections
+        return self.players * (self.connections if self.played is None else min(self.played, self.connections))
 
     def is_ours(self, variant):
         return variant.split("+")[0] in ("uring", "epoll")
+
+    def is_baseline(self, variant):
+        return variant == "epoll"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,18 +159,24 @@ class Resp(Scenario):
 
 
 @dataclasses.dataclass(frozen=True)
-class Latency(Fanout):
-    """From when a packet was due at the publisher to its arrival at each player, at a part of the load that the daemon can
+class Latency(Media):
+    """From when a frame was due at the publisher to its arrival at each player, at a part of the load that the daemon can
     bear: so many streams as make that load, of 10 players each."""
     part: float = 0.5
     figure = LATENCY
-    FEWEST = 4  # Packets of a stream; the first is not looked at.
 
-    def packets(self, seconds):
-        return max(self.FEWEST, super().packets(seconds))
 
-    def send_options(self, seconds):
-        return [*super().send_options(seconds), "--stamps"]
+@dataclasses.dataclass(frozen=True)
+class Capacity(Media):
+    """How many publishers or players one processor serves, without loss and with a delay of at most so much beyond the merge window
+    of the variant."""
+    what: str = "players"
+    first: int = 500  # Of the search.
+    most: int = 18000
+    fewest: int = 8
+    most_delay_us: float = 250e3  # Of 99 % of the frames.
+    figure = CAPACITY
+    more_is_better = True
 
 
 PLAIN = ("shared-buffer", "read-malloc", "read-buffer", "evbuffer", "raw")
@@ -249,36 +255,44 @@ def no_slower(variants):
     return tuple(Target(TIME, "library", name, 1.02) for name in variants[1:])
 
 
-# By the tail, and by what the window of 2 ms adds to it.
 LATENCY_TARGETS = (Target(LATENCY, "uring", None, 10000), Target(LATENCY, "uring", "uring+batch=0", 2000, added=True))
 
-# Streams of 1 Mbit/s: as many packets as 25 frames of video and 43 of audio a second, evenly spread.
-MBIT = {"payload": 1823, "packets_per_second": 68, "paced": True}
-WINDOWS = tuple(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in (0, 20, 100, 350))
-
+WINDOWS = ("0", "20", "100", "350")
+BY_WINDOW = (*(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in WINDOWS),
+             "uring+merge-window=auto")
 
 WAYS = ("uring", "epoll", "uring+batch=0", "epoll+batch=0")
-WAYS_AND_FLV = WAYS + tuple(f"{way}+flv" for way in WAYS)
-UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in WAYS)
+RTSP_AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
+UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in ("uring", "epoll"))
+BACKENDS = (Target(PER_MBIT, "uring", "epoll", 1.02),)
+
+# With the daemon's cache of a group of pictures and without; by HTTP-FLV, for the difference.
+RECEIVING = WAYS + ("uring+gop-size=0", "uring+flv")
+CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
+
+SENT_IN = (("", "independent", "independent"), ("-ticks", "in ticks of 5 ms", "ticks"))
+# Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
+RECEIVERS = ("uring", "uring+gop-size=0", "epoll", "nginx-rtmp", "srs", "srs+gop=0")
+RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
+                     Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
+                     Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192))
+# Without a merge window as nginx-rtmp; with those of SRS.
+SENDERS = ("uring", "uring+gop-size=0", "uring+flv", "nginx-rtmp", "uring+merge-window=auto", "uring+merge-window=20", "srs+mw=20",
+           "uring+merge-window=350", "srs")
+SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
+                   Target(LATENCY, "uring", None, 25000),
+                   Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40),
+                   Target("private_bytes_per_player", "uring", None, 3072))
+RTSP_PEERS = ("uring", "gortsplib")
 
 
-RTMP_AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
-AS_FLV = tuple(target for way in ("uring", "epoll") for target in (
-    Target("payload_bytes_copied", way, None, 0), Target(PER_GBIT, way, way + "+flv", 1.05)))
+def rtsp_peers(memory):
+    return (Target(PER_MBIT, "uring", "gortsplib", 0.50), Target(memory, "uring", "gortsplib", 0.50))
 
 
-PEERS = ("uring", "epoll", "uring+rtmp", "nginx-rtmp", "uring+rtsp", "gortsplib")
-
-
-def peers(memory):
-    """Half of what each takes that speaks a protocol of the same kind: tags or messages, or RTP."""
-    return tuple(Target(figure, ours, theirs, 0.5) for ours, theirs in (
-        ("uring", "nginx-rtmp"), ("uring+rtmp", "nginx-rtmp"), ("uring+rtsp", "gortsplib")) for figure in (PER_GBIT, memory))
-
-
-def half_of(best, figure, *ours):
-    """At most half of what the best of other servers was measured at, on a machine of this kind."""
-    return tuple(Target(figure, one, None, best / 2) for one in ours)
+def capacity(nginx, srs):
+    """At least so many times what each of the others serves."""
+    return (Target(CAPACITY, "uring", "nginx-rtmp", nginx, least=True), Target(CAPACITY, "uring", "srs", srs, least=True))
 
 
 SCENARIOS = (
@@ -324,49 +338,56 @@ SCENARIOS = (
     *(Network(f"kept-{keep}-saturated", f"100 streams of frames of 16 KiB as fast as they go, {how}", KEPT, KEPT_TARGETS,
               connections=100, payload=16384, packets_per_second=700, keep=keep)
       for keep, how in KEPT_HOW.items()),
-    *(Fanout(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
-             f"player{'s' * (players > 1)} each, through sluiced", ("uring", "epoll", "uring+batch=0", "epoll+batch=0"),
-             (Target(CPU, "uring", "epoll", 0.90),), connections=streams, players=players, payload=16384, write="65536",
-             packets_per_second=30, paced=True, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
+    *(Media(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
+            f"player{'s' * (players > 1)} each by RTMP, through sluiced", WAYS + ("uring+flv",), BACKENDS, connections=streams,
+            players=players, kbits=4000, look=50, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
-    Fanout("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
-           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), connections=1, players=1000, payload=16384,
-           write="65536", packets_per_second=300, paced=True, slow=True),
-    Relay("merge-window", "One publisher of 1 Mbit/s to 500 players, through sluiced, by merge window", WINDOWS,
-          half_of(623, PER_MBIT, "uring+merge-window=0") + half_of(710, PER_MBIT, "uring+merge-window=20") +
-          half_of(228, PER_MBIT, "uring+merge-window=350") +
-          half_of(6000, "private_bytes_per_player", "uring+merge-window=0", "uring+merge-window=350"), along="merge-window",
-          others=((0, 623, "nginx-http-flv"), (20, 710, "SRS"), (350, 228, "SRS")),
-          connections=1, players=500, **MBIT),
-    *(Relay("publishers" + name, f"100 publishers of 1 Mbit/s, {how}, and no players, through sluiced",
-            ("uring", "epoll", "uring+batch=0", "uring+batch=10"),
-            half_of(555, PER_MBIT, "uring") + half_of(95000, "private_bytes_per_publisher", "uring", "epoll"),
-            connections=100, players=0, arrivals=arrivals, **MBIT)
-      for name, how, arrivals in (("", "each in its own time", "even"), ("-together", "all at the same time", "together"))),
-    Rtsp("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", WAYS_AND_FLV, UNCOPIED,
-         connections=100, players=0),
-    Rtsp("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", WAYS_AND_FLV, UNCOPIED,
-         players=1000),
-    Rtsp("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", WAYS_AND_FLV,
-         UNCOPIED, connections=10, players=20, kbits=4000, play="flv"),
-    Rtsp("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", WAYS_AND_FLV, UNCOPIED,
-         connections=10, players=20, kbits=4000, publish="flv"),
-    Rtsp("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", RTMP_AND_FLV, AS_FLV,
-         connections=100, players=0, publish="rtmp", play="rtmp", slow=True),
-    Rtsp("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", RTMP_AND_FLV, AS_FLV,
-         players=500, publish="rtmp", play="rtmp", slow=True),
-    Peers("peers-publishers", "100 publishers of 1 Mbit/s and no players: sluiced, nginx-rtmp, gortsplib", PEERS,
-          peers("private_bytes_per_publisher"), connections=100, players=0, slow=True),
-    Peers("peers-players", "One publisher of 1 Mbit/s to 500 players: sluiced, nginx-rtmp, gortsplib",
-          PEERS + ("uring+merge-window=20",), peers("private_bytes_per_player"), players=500, slow=True),
+    Media("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
+          ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), players=1000, kbits=40000, key_times=3,
+          look=10, slow=True),
+    Media("merge-window", "One publisher of 1 Mbit/s to 500 players by RTMP, through sluiced, by merge window", BY_WINDOW,
+          (Target("private_bytes_per_player", "uring+merge-window=0", None, 3072),
+           Target("private_bytes_per_player", "uring+merge-window=350", None, 3072)), along="merge-window", players=500, look=50),
+    *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
+            BACKENDS + CACHE + UNCOPIED, connections=100, players=0, arrivals=arrivals, slow=bool(name))
+      for name, how, arrivals in (*SENT_IN, ("-poisson", "late at random", "poisson"))),
+    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", RTSP_AND_FLV, UNCOPIED + BACKENDS,
+          connections=100, players=0, publish="rtsp", play="rtsp"),
+    Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", RTSP_AND_FLV,
+          UNCOPIED + BACKENDS, players=1000, publish="rtsp", play="rtsp"),
+    Media("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", RTSP_AND_FLV,
+          UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
+    Media("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", RTSP_AND_FLV,
+          UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
+    Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", RTSP_AND_FLV,
+          UNCOPIED + (Target(PER_MBIT, "uring", "uring+flv", 1.05), Target(PER_MBIT, "epoll", "epoll+flv", 1.05)), players=500,
+          slow=True),
+    *(Media(f"peers-publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers",
+            RECEIVERS, RECEIVERS_TARGETS, connections=100, players=0, arrivals=arrivals, slow=True)
+      for name, how, arrivals in SENT_IN),
+    Media("peers-publishers-500", "500 RTMP publishers of 1 Mbit/s, in ticks of 5 ms, and no players: sluiced and other servers",
+          RECEIVERS, RECEIVERS_TARGETS, connections=500, players=0, arrivals="ticks", slow=True),
+    *(Media(f"peers-players{name}", f"One RTMP publisher of 1 Mbit/s, {how}, to 500 RTMP players: sluiced and other servers", SENDERS,
+            SENDERS_TARGETS, players=500, arrivals=arrivals, look=50, slow=True) for name, how, arrivals in SENT_IN),
+    Media("peers-players-2000", "One RTMP publisher of 1 Mbit/s to 2000 RTMP players, most of them read every 50 ms: sluiced and "
+          "other servers", SENDERS, SENDERS_TARGETS, players=2000, look=50, read_every=50, slow=True),
+    Media("peers-rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players: sluiced and gortsplib", RTSP_PEERS,
+          rtsp_peers("private_bytes_per_publisher"), connections=100, players=0, publish="rtsp", play="rtsp", slow=True),
+    Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_PEERS,
+          rtsp_peers("private_bytes_per_player"), players=500, publish="rtsp", play="rtsp", slow=True),
+    Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that one processor serves",
+             ("uring", "nginx-rtmp", "srs"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
+             most=10000, slow=True),
+    Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that one processor serves",
+             ("uring", "uring+merge-window=auto", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs"),
+             capacity(3.0, 2.0), look=50, read_every=50, first=2000, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
          ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
-    *(Latency(f"latency-{part}", f"Publish to play through sluiced, {part} % of the load that one core bears",
-              ("uring", "epoll", "uring+batch=0", "epoll+batch=0"), LATENCY_TARGETS,
-              players=10, payload=16384, packets_per_second=30, paced=True, part=part / 100, slow=part != 50)
+    *(Latency(f"latency-{part}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears", WAYS,
+              LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100, slow=part != 50)
       for part in (10, 50, 90)),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO,
            GO_TARGETS + COPIES_TARGETS, operations_per_second=1e7),
@@ -422,6 +443,8 @@ def on_kernel(kernel, name):
 
 
 ON_KERNELS = tuple((kernel, name) for kernel in KERNELS for name in KERNEL_SCENARIOS)
+# Several scenarios by one name.
+TOGETHER = {"capacity": ("capacity-publishers", "capacity-players")}
 SWEPT = tuple((sweep, name) for sweep, (_, chosen) in SWEEPS.items() for name in chosen)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 

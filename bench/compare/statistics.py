@@ -61,6 +61,6 @@ def judge(scenario, rounds, counted):
         measured = measure(target, theirs, rounds, counted)
         if measured is not None:
             judged.append({"figure": target.figure, "ours": target.ours, "theirs": theirs, "best": is_best,
-                           "added": target.added, "at_most": target.at_most, "measured": measured,
-                           "met": measured <= target.at_most})
+                           "added": target.added, "bound": target.bound, "least": target.least, "measured": measured,
+                           "met": measured >= target.bound if target.least else measured <= target.bound})
     return judged

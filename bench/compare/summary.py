@@ -43,7 +43,7 @@ def targets(recordings):
         for target in statistics.judge(scenario, recording.rounds, recording.counted) if recording else ():
             known = report.WHAT if target["theirs"] and not target["added"] else {}
             unit = known.get(target["figure"]) or report.UNITS.get(target["figure"], target["figure"])
-            rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"<= {figure(target['at_most'])}",
+            rows.append((f"`{name}`", f"{report.compared(target, '`{}`')}, {unit}", f"{'>=' if target['least'] else '<='} {figure(target['bound'])}",
                          figure(target["measured"]), "met" if target["met"] else "**missed**"))
             met += target["met"]
     return [*table(("scenario", "what", "target", "measured", ""), rows), "", f"{met} of {len(rows)} are met."]
@@ -83,25 +83,54 @@ def kernels(recordings):
     return table(("scenario", "setting", *(f"Linux {kernel}" for kernel in scenarios.KERNELS)), rows)
 
 
+def cell(figures, key, form="{:.0f}", scale=1.0):
+    """A figure as text; "-" where there is none."""
+    return form.format(figures[key] / scale) if key in figures else "-"
+
+
+def variants_of(recordings, names):
+    """Each scenario's title and variants with their figures; of what is not recorded, no figures."""
+    for name in names:
+        figures = medians(recordings, name) if name in recordings else {}
+        for variant in figures or scenarios.BY_NAME[name].variants:
+            yield name, variant, figures.get(variant, {})
+
+
+PUBLISHERS = ("peers-publishers", "peers-publishers-ticks", "peers-publishers-500", "peers-rtsp-publishers")
+PLAYERS = ("peers-players", "peers-players-ticks", "peers-players-2000", "peers-rtsp-players")
+CAPACITIES = ("capacity-publishers", "capacity-players")
+
+
 def peers_publishers(recordings):
-    """The daemon beside other servers, without players."""
-    return table(("100 publishers, no players", "CPU-s/Gbit", "system calls a frame", "bytes of memory a publisher"),
-                 [(f"`{name}`", f"{figures['cpu_s_per_gbit']:.2f}", f"{figures['syscalls_per_packet']:.2f}",
-                   thousands(figures["private_bytes_per_publisher"]))
-                  for name, figures in medians(recordings, "peers-publishers").items()])
+    """Publishers without players: what a Mbit costs the server and the programs that make the load."""
+    return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "bytes of memory a publisher"),
+                 [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
+                   cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
+                   thousands(figures["private_bytes_per_publisher"]) if "private_bytes_per_publisher" in figures else "-")
+                  for name, variant, figures in variants_of(recordings, PUBLISHERS)])
 
 
 def peers_players(recordings):
-    """The same with players. Servers that do not count their sends are shown with their system calls."""
-    rows = []
-    for name, figures in medians(recordings, "peers-players").items():
-        counted = "sends_per_packet" in figures
-        sends = f"{figures['sends_per_packet']:.2f}" if counted else f"{figures['syscalls_per_packet']:.2f} (system calls)"
-        rows.append((f"`{name}`", f"{figures['cpu_s_per_gbit']:.2f}", sends, f"{figures['segments_per_frame']:.2f}",
-                     f"{milliseconds(figures['p50_us'])}, {milliseconds(figures['p99_us'])}",
-                     thousands(figures["private_bytes_per_player"])))
-    return table(("one publisher, 500 players", "CPU-s/Gbit", "sends a frame", "segments a frame",
-                  "p50, p99 of the delay, ms", "bytes of memory a player"), rows)
+    """Players of one stream, with the delay of a frame."""
+    return table(("scenario", "server", "us/Mbit", "of the load", "load of its core", "of the other one", "segments a frame",
+                  "p50, p99 of the delay, ms", "bytes of memory a player"),
+                 [(f"`{name}`", f"`{variant}`", cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
+                   cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
+                   cell(figures, "segments_per_frame", "{:.2f}"),
+                   ", ".join(milliseconds(figures[key]) if key in figures else "-" for key in ("p50_us", "p99_us")),
+                   thousands(figures["private_bytes_per_player"]) if "private_bytes_per_player" in figures else "-")
+                  for name, variant, figures in variants_of(recordings, PLAYERS)])
+
+
+def capacity(recordings):
+    """What one processor serves. Where the programs that make the load were at their limit first, it is at least that."""
+    return table(("scenario", "server", "serves", "p99 of the delay, ms", "us/Mbit", "of the load", "load of its core",
+                  "of the other one", "sender late by, ms", "players' turn, ms"),
+                 [(f"`{name}`", f"`{variant}`", ">= " * (figures.get("limited_by_load", 0) > 0) + cell(figures, "capacity"),
+                   cell(figures, "p99_us", "{:.0f}", 1000), cell(figures, "cpu_us_per_mbit"), cell(figures, "others_us_per_mbit"),
+                   cell(figures, "load", "{:.2f}"), cell(figures, "load_of_others", "{:.2f}"),
+                   cell(figures, "sender_late_p99_us", "{:.1f}", 1000), cell(figures, "player_turn_p99_us", "{:.1f}", 1000))
+                  for name, variant, figures in variants_of(recordings, CAPACITIES)])
 
 
 # What the load is called, the scenario, which variant of ours, and which of theirs has the same window.
@@ -116,7 +145,7 @@ COSTS = (
 )
 
 
-COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's bufferevent", "our epoll backend",
+COMPARED = ("a read and a malloc per packet", "a 64 KiB buffer per connection", "libevent's evbuffer", "our epoll backend",
             "one buffer for all, no parsing", "the same, parsed in place")
 
 
@@ -143,36 +172,67 @@ def costs_plot(recordings):
 
 
 def others(recordings):
-    """What is said beside that table, a point for each kind of use."""
-    def median(name, variant, key):
-        return medians(recordings, name)[variant][key]
+    """What is said beside that table, a point for each kind of use; without those of which nothing is recorded. "-" is not
+    recorded yet."""
+    def median(name, variant, key, form="{:.0f}", scale=1.0):
+        return cell(medians(recordings, name).get(variant, {}), key, form, scale) if name in recordings else "-"
 
     def ratio(name, ours, theirs, key=None):
-        recording, key = recordings[name], key or scenarios.BY_NAME[name].figure
-        return f"{statistics.ratio(recording.rounds[ours], recording.rounds[theirs], key)['of_medians']:.2f}"
+        rounds, key = recordings[name].rounds if name in recordings else {}, key or scenarios.BY_NAME[name].figure
+        found = ours in rounds and theirs in rounds and statistics.ratio(rounds[ours], rounds[theirs], key)
+        return f"{found['of_medians']:.2f}" if found else "-"
 
-    windows = [f"{median('merge-window', f'uring+merge-window={window}', scenarios.PER_MBIT):.0f}"
-               for window in (0, 20, 100, 350)]
-    player = median("merge-window", "uring+merge-window=0", "private_bytes_per_player") / 1000
-    rtsp = [f"{median(name, variant, scenarios.PER_GBIT):.2f}" for name in ("rtsp-publishers", "rtsp-players")
+    windows = [median("merge-window", f"uring+merge-window={window}", scenarios.PER_MBIT) for window in scenarios.WINDOWS]
+    publishers, players = "peers-publishers", "peers-players"
+    rtsp = [median(name, variant, scenarios.PER_MBIT) for name in ("rtsp-publishers", "rtsp-players")
             for variant in ("uring", "uring+flv")]
-    delay = [f"{median('latency-10', 'uring', key) / 1000:.1f}" for key in ("p50_us", "p99_us")]
-    memory = [ratio("peers-players", "uring", "nginx-rtmp", "private_bytes_per_player"),
-              ratio("peers-publishers", "uring", "nginx-rtmp", "private_bytes_per_publisher")]
+    served = [median("capacity-players", variant, "capacity") for variant in ("uring", "nginx-rtmp", "srs")]
+    delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
+    nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(publishers, "uring", "nginx-rtmp"),
+             ratio(publishers, "uring+gop-size=0", "nginx-rtmp")]
+    srs = [ratio(players, "uring+merge-window=350", "srs"), ratio(publishers, "uring", "srs")]
+    clients = [ratio("resp-get-1m", "uring", "hiredis"), ratio("websocket", "uring", "evbuffer")]
+    memory = median("merge-window", "uring+merge-window=0", "private_bytes_per_player", "{:.1f}", 1000)
     points = (
-        f"`sluiced`, one stream of 1 Mbit/s to 500 players: {windows[0]} microseconds of CPU per Mbit delivered without a merge "
-        f"window, {windows[1]} with 20 ms, {windows[2]} with 100 ms, {windows[3]} with 350 ms (`--merge-window`); {player:.1f} KB of "
-        f"memory per player. Beside nginx-rtmp on the same machine: {ratio('peers-players', 'uring', 'nginx-rtmp')} of its CPU for "
-        f"players, {ratio('peers-publishers', 'uring', 'nginx-rtmp')} for publishers; {memory[0]} and {memory[1]} of its memory.",
-        f"RTSP: {rtsp[0]} processors per Gbit/s received from 100 publishers of 1 Mbit/s (the same media in FLV: {rtsp[1]}); "
-        f"{rtsp[2]} per Gbit/s delivered to 1,000 players (FLV: {rtsp[3]}).",
-        "From publisher to player, default window of 2 ms, at a tenth of a core's capacity: "
-        f"median {delay[0]} ms, 99 % within {delay[1]} ms.",
-        f"GET of 1 MiB from Redis into the caller's memory: {ratio('resp-get-1m', 'uring', 'hiredis')} of hiredis. "
-        f"WebSocket echo of 50-byte messages: {ratio('websocket', 'uring', 'evbuffer')} of libevent's bufferevent.",
+        (windows, f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {windows[0]} microseconds of CPU per Mbit delivered "
+         f"without a merge window, {windows[1]} with 20 ms, {windows[2]} with 100 ms, {windows[3]} with 350 ms (`--merge-window`); "
+         f"{memory} KB of memory per player."),
+        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for players, {nginx[1]} for "
+         f"publishers ({nginx[2]} without a cached group, which nginx-rtmp does not have)."),
+        (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
+        (served, f"One core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
+         f"{served[2]})."),
+        (rtsp, f"RTSP: {rtsp[0]} microseconds per Mbit received from 100 publishers of 1 Mbit/s (the same media in FLV: {rtsp[1]}); "
+         f"{rtsp[2]} per Mbit delivered to 1,000 players (FLV: {rtsp[3]})."),
+        (delays, f"From publisher to player, default window of 2 ms, at a tenth of a core's capacity: median {delays[0]} ms, 99 % within "
+         f"{delays[1]} ms."),
+        (clients, f"GET of 1 MiB from Redis into the caller's memory: {clients[0]} of hiredis. WebSocket echo of 50-byte messages: "
+         f"{clients[1]} of libevent's bufferevent."),
     )
-    return [line for point in points for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ",
+    return [line for figures, point in points if set(figures) != {"-"} for line in textwrap.wrap("- " + point, 128, subsequent_indent="  ",
                                                                break_on_hyphens=False)]
+
+
+TIE = 0.10
+
+
+def uring(recordings):
+    """One sentence: what io_uring itself gains, against our epoll backend with the same window or none."""
+    gains, ties, losses = [], [], []
+    for name, scenario in scenarios.BY_NAME.items():
+        rounds = recordings[name].rounds if name in recordings else {}
+        for ours in rounds:
+            backend, _, settings = ours.partition("+")
+            theirs = [one for one in rounds if one.partition("+")[0] in ("epoll", "epoll-pool") and one.partition("+")[2] == settings]
+            found = backend == "uring" and theirs and statistics.ratio(rounds[ours], rounds[theirs[0]], scenario.figure)
+            if not found or scenario.more_is_better or settings == "plain=1":
+                continue
+            kind = gains if found["of_medians"] < 1 - TIE else losses if found["of_medians"] > 1 + TIE else ties
+            kind.append(f"`{name}{'+' * bool(settings)}{settings}` {found['of_medians']:.2f}")
+    parts = [f"{verb} {', '.join(found)}" for verb, found in (("gains in", gains), ("loses in", losses)) if found]
+    parts.append(f"gains nothing in the {len(ties)} others, whose difference is under 10 %")
+    text = "io_uring itself, compared with our epoll backend and the same window or none, " + "; it ".join(parts) + "."
+    return textwrap.wrap(text, 128, break_on_hyphens=False)
 
 
 def sittings(recordings):

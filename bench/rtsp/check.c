@@ -213,12 +213,14 @@ size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size) {
     return rtmp_take(&c->chunks, bytes, size, take_message, c);
 }
 
-void check_start(checker *c, const media *of, uint32_t first, uint32_t frames, uint32_t warm_up, bool joins) {
+void check_start(checker *c, const media *of, const check_span *span, bool joins) {
     c->media = of;
-    for (uint32_t i = 0; i < first + frames; i++) {
-        c->first[of->frames[i].track] += i < first;
-        c->counts[of->frames[i].track] += i < first + warm_up;
-        c->end[of->frames[i].track]++;
+    for (uint32_t i = 0; i < span->end; i++) {
+        uint8_t track = of->frames[i].track;
+        c->first[track] += i < span->first;
+        c->counts[track] += i < span->counted;
+        c->enough[track] += i < span->enough;
+        c->end[track]++;
     }
     c->joins[MEDIA_VIDEO] = c->joins[MEDIA_AUDIO] = joins;
 }

@@ -11,6 +11,7 @@
 typedef struct checker {
     const media *media;
     uint32_t first[MEDIA_TRACKS];    /* the frame that follows the preroll */
+    uint32_t enough[MEDIA_TRACKS];   /* the one behind the last that counts */
     uint32_t end[MEDIA_TRACKS];      /* the one behind the last */
     bool joins[MEDIA_TRACKS];        /* the first frame may be any up to */
     uint32_t counts[MEDIA_TRACKS];   /* this one, from which on they count */
@@ -24,12 +25,15 @@ typedef struct checker {
     uint64_t packets;
 } checker;
 
-/*
- * Of a stream that sends the preroll and then so many frames of the media from this one on. @param
- * warm_up frames of these that do not count yet @param joins the player may begin with any frame up
- * to these, but then all that follow must come
- */
-void check_start(checker *c, const media *of, uint32_t first, uint32_t frames, uint32_t warm_up, bool joins);
+/* Frames of a stream behind its preroll: which are sent, and which of these count. */
+typedef struct check_span {
+    uint32_t first; /* in the media */
+    uint32_t counted, enough, end;
+} check_span;
+
+/* @param joins the player may begin with any frame up to those that count, but then all that follow
+ * must come */
+void check_start(checker *c, const media *of, const check_span *span, bool joins);
 
 /* What stands at the beginning and is whole: as many bytes as are done with. The others come again,
  * and more. */
@@ -38,7 +42,7 @@ size_t check_flv(checker *c, const uint8_t *bytes, size_t size);
 size_t check_rtmp(checker *c, const uint8_t *bytes, size_t size);
 
 static inline bool check_is_done(const checker *c) {
-    return c->next[MEDIA_VIDEO] == c->end[MEDIA_VIDEO] && c->next[MEDIA_AUDIO] == c->end[MEDIA_AUDIO];
+    return c->next[MEDIA_VIDEO] >= c->enough[MEDIA_VIDEO] && c->next[MEDIA_AUDIO] >= c->enough[MEDIA_AUDIO];
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,24 @@
 #include "rtsp/client.h"
 #include "rtsp/rtmp.h"
 
-enum { EVENTS = 1024, OTHER_DESCRIPTORS = 64, MOST_STREAMS = 1000, MOST_PLAYERS = 100000, READ_SIZE = 256 << 10 };
+enum {
+    EVENTS = 1024,
+    OTHER_DESCRIPTORS = 64,
+    MOST_STREAMS = 10000,
+    MOST_PLAYERS = 100000,
+    MOST_READ_MS = 1000,
+    READ_SIZE = 8 << 20,
+    /* bytes in which players of a stream may differ: less than a frame */
+    TOLERANCE = 300,
+    PATIENCE_MS = 2000, /* for the others, when those that look have all */
+    READ_PER_START = 8, /* players, when one more starts */
+    TURNS = 1 << 16,    /* of this program, the last ones */
+};
 
 typedef struct player {
     int fd;
+    bool looks;     /* compares every byte; the others throw away what they get */
+    uint64_t bytes; /* received */
     checker checker;
     /* frames whose arrival has been noted, or that came before it counts */
     uint32_t noted[MEDIA_TRACKS];
@@ -37,7 +52,9 @@ static struct {
     bool join;        /* players may begin with any frame before those that count */
     uint32_t each;    /* players of a stream */
     uint32_t streams; /* of the publisher; 0: those that are played */
-    uint32_t kbits, key_times, frames, warm_up;
+    uint32_t look;    /* players of a stream that look; 0: all */
+    uint32_t read_ms; /* how often the others are read; 0: when something has come */
+    uint32_t kbits, key_times, frames, warm_up, cool_down;
     enum arrivals arrivals;
     int cpu;
 } set = {.each = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
@@ -51,8 +68,11 @@ typedef struct stream {
 static media what;
 static stream *streams;
 static player *players;
-static uint32_t count;
-static uint64_t wire_bytes;
+static uint32_t count, looking;
+/* how long this program took for what had come at a time, microseconds: so long may an arrival wait
+ * for it */
+static uint32_t turns_us[TURNS];
+static uint64_t turn_count;
 /* of all frames that count: the time when a player had it, less when it was due since the publisher
  * began, nanoseconds */
 static uint64_t *arrivals;
@@ -77,6 +97,11 @@ static void usage(FILE *out) {
         "  --rate KBITS, --key-times N, --arrivals HOW, --frames N\n"
         "                 as bench-rtsp-send has them\n"
         "  --warm-up N    frames that come first, whose delay does not count (0)\n"
+        "  --cool-down N  frames that come last, which do not count either; a player is done without them (0)\n"
+        "  --look N       so many players of each stream compare their bytes and measure delays; the others throw\n"
+        "                 theirs away, and must get as many (all)\n"
+        "  --read-every MS\n"
+        "                 the others are read so often; 0: when something has come (0)\n"
         "  --cpu N        stay on this processor\n");
 }
 
@@ -98,7 +123,8 @@ static void note_arrivals(player *p) {
     const stream *s = &streams[(uint32_t)(p - players) / set.each];
     uint64_t now = now_ns();
     for (int track = 0; track < MEDIA_TRACKS; track++)
-        for (; p->noted[track] < p->checker.next[track]; p->noted[track]++)
+        for (; p->noted[track] < p->checker.next[track] && p->noted[track] < p->checker.enough[track];
+             p->noted[track]++)
             arrivals[arrival_count++] = now - s->due_ns[what.tracks[track][p->noted[track]] - s->first];
 }
 
@@ -113,6 +139,23 @@ static bool check(player *p, const uint8_t *bytes, size_t size) {
     return check_is_done(&p->checker) && !before;
 }
 
+/* Bytes, 0 when there are none now. */
+static size_t receive_some(player *p, void *memory, size_t room, int flags) {
+    ssize_t n = recv(p->fd, memory, room, MSG_DONTWAIT | flags);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        fail(EXIT_FAILURE, "a player was ended: %s", n < 0 ? strerror(errno) : "");
+    p->bytes += (uint64_t)n;
+    return (size_t)n;
+}
+
+/* The kernel drops the bytes where it would copy them. */
+static void drop(player *p) {
+    receive_some(p, NULL, READ_SIZE, MSG_TRUNC);
+}
+
+/* @return whether it has all now, for the first time */
 static bool receive(player *p) {
     /* One piece of memory for all, which stays in the cache. */
     static uint8_t buffer[READ_SIZE];
@@ -121,13 +164,14 @@ static bool receive(player *p) {
         fail(EXIT_FAILURE, "a frame that is too large");
     if (rest > 0)
         memcpy(buffer, p->rest, rest);
-    ssize_t n = recv(p->fd, buffer + rest, sizeof buffer - rest, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (n <= 0)
-        fail(EXIT_FAILURE, "a player was ended: %s", n < 0 ? strerror(errno) : "");
-    wire_bytes += (uint64_t)n;
-    return check(p, buffer, rest + (size_t)n);
+    size_t n = receive_some(p, buffer + rest, sizeof buffer - rest, 0);
+    return n > 0 && check(p, buffer, rest + n);
+}
+
+/* What came with the answers, before anything is measured. @return whether it is done already */
+static bool take_first(player *p, const uint8_t *bytes, size_t size) {
+    p->bytes += size;
+    return p->looks && check(p, bytes, size);
 }
 
 /* @return those that are done already */
@@ -141,10 +185,24 @@ static uint32_t start_rtsp(char **names) {
     rtsp_clients_start(clients, count, set.port, NULL);
     for (uint32_t i = 0; i < count; i++) {
         players[i].fd = clients[i].fd;
-        wire_bytes += clients[i].have;
-        done += check(&players[i], (const uint8_t *)clients[i].in, clients[i].have);
+        done += take_first(&players[i], (const uint8_t *)clients[i].in, clients[i].have);
     }
     free(clients);
+    return done;
+}
+
+/* Some of those that have started, so that what comes for them does not wait for all others to
+ * start. @return those that are done */
+static uint32_t read_some(uint32_t started) {
+    static uint32_t next;
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < READ_PER_START && started > 0; i++, next++) {
+        player *p = &players[next % started];
+        if (p->looks)
+            done += receive(p);
+        else
+            drop(p);
+    }
     return done;
 }
 
@@ -153,12 +211,15 @@ static uint32_t start_rtmp(char **names) {
     static rtmp_client client;
     uint32_t done = 0;
     for (uint32_t i = 0; i < count; i++) {
+        done += read_some(i);
         client = (rtmp_client){0};
         rtmp_start(&client, set.port, names[i / set.each], false);
         players[i].fd = client.fd;
-        players[i].checker.chunks = client.chunks;
-        wire_bytes += client.have;
-        done += check(&players[i], client.in, client.have);
+        if (players[i].looks)
+            players[i].checker.chunks = client.chunks;
+        else
+            rtmp_forget(&client.chunks);
+        done += take_first(&players[i], client.in, client.have);
     }
     return done;
 }
@@ -185,19 +246,62 @@ static uint64_t segments(void) {
     return sum;
 }
 
-static void play(uint32_t done) {
+/* The next ones of those that are read now and then: all of them in read_ms. */
+static void sweep(void) {
+    static uint64_t before_ns;
+    static uint32_t next;
+    uint64_t now = now_ns(), passed = now - before_ns, all_ns = (uint64_t)set.read_ms * 1000000;
+    uint64_t reads = passed < all_ns ? passed * count / all_ns : count;
+    if (reads == 0)
+        return;
+    before_ns = now;
+    for (; reads > 0; reads--, next = (next + 1) % count)
+        if (!players[next].looks)
+            drop(&players[next]);
+}
+
+/* The others get what the first player of their stream has. @return how many do not */
+static uint32_t catch_up(void) {
+    uint32_t missing = count - looking;
+    for (uint32_t ms = 0; missing > 0 && ms < PATIENCE_MS; ms++) {
+        missing = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            if (players[i].looks || players[i].bytes + TOLERANCE >= players[i - i % set.each].bytes)
+                continue;
+            drop(&players[i]);
+            missing += players[i].bytes + TOLERANCE < players[i - i % set.each].bytes;
+        }
+        if (missing > 0)
+            poll(NULL, 0, 1);
+    }
+    return missing;
+}
+
+/* @param done of those that look @return players that have not got all */
+static uint32_t play(uint32_t done) {
     static struct epoll_event events[EVENTS];
+    const bool sweeps = set.read_ms > 0 && looking < count;
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     for (uint32_t i = 0; i < count; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &players[i]};
-        if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, players[i].fd, &event) < 0)
+        if ((players[i].looks || !sweeps) && (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, players[i].fd, &event) < 0))
             fail(EXIT_FAILURE, "epoll: %s", strerror(errno));
     }
-    while (done < count) {
-        int ready = epoll_wait(epoll, events, EVENTS, -1);
-        for (int i = 0; i < ready; i++)
-            done += receive(events[i].data.ptr);
+    while (done < looking) {
+        int ready = epoll_wait(epoll, events, EVENTS, sweeps ? 1 : -1);
+        uint64_t begin = now_ns();
+        for (int i = 0; i < ready; i++) {
+            player *p = events[i].data.ptr;
+            if (p->looks)
+                done += receive(p);
+            else
+                drop(p);
+        }
+        if (sweeps)
+            sweep();
+        turns_us[turn_count++ % TURNS] = (uint32_t)((now_ns() - begin) / 1000);
     }
+    return catch_up();
 }
 
 static void start_stream(stream *s, uint32_t index) {
@@ -209,15 +313,37 @@ static void start_stream(stream *s, uint32_t index) {
     media_due(&what, set.arrivals, index, all, s->due_ns, set.frames);
 }
 
+static uint32_t looking_of_each(void) {
+    return set.look > 0 && set.look < set.each ? set.look : set.each;
+}
+
+/* Those that look are spread over their stream's players; the first one does. */
 static void start_player(player *p) {
+    uint64_t place = (uint64_t)(p - players) % set.each, look = looking_of_each();
+    p->looks = place == 0 || place * look / set.each != (place - 1) * look / set.each;
     uint32_t first = streams[(uint32_t)(p - players) / set.each].first;
-    check_start(&p->checker, &what, first, set.frames, set.warm_up, set.join);
+    const check_span span = {.first = first,
+                             .counted = first + set.warm_up,
+                             .enough = first + set.frames,
+                             .end = first + set.frames + set.cool_down};
+    check_start(&p->checker, &what, &span, set.join);
     memcpy(p->noted, p->checker.counts, sizeof p->noted);
 }
 
 static int compare(const void *left, const void *right) {
     uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return (a > b) - (a < b);
+}
+
+static int compare_turns(const void *left, const void *right) {
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static uint32_t turn_p99_us(void) {
+    size_t turns = turn_count < TURNS ? turn_count : TURNS;
+    qsort(turns_us, turns, sizeof *turns_us, compare_turns);
+    return turns > 0 ? turns_us[turns * 99 / 100] : 0;
 }
 
 static double us_at(double share, uint64_t start) {
@@ -247,10 +373,11 @@ static uint64_t bytes_of(const stream *s) {
 static void run(char **names) {
     allow_descriptors(count + OTHER_DESCRIPTORS);
     pin_to_cpu(set.cpu);
-    media_make(&what, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + set.frames);
+    media_make(&what, set.kbits, set.key_times, MEDIA_PREROLL + MEDIA_GROUP_FRAMES + set.frames + set.cool_down);
+    looking = count / set.each * looking_of_each();
     streams = calloc(count / set.each, sizeof *streams);
     players = calloc(count, sizeof *players);
-    arrivals = malloc((size_t)count * set.frames * sizeof *arrivals);
+    arrivals = malloc((size_t)looking * set.frames * sizeof *arrivals);
     if (!streams || !players || !arrivals)
         fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
     for (uint32_t i = 0; i < count / set.each; i++)
@@ -267,19 +394,20 @@ static void run(char **names) {
     uint64_t segments_before = segments();
     puts("connected");
     fflush(stdout);
-    play(done);
+    uint32_t missing = play(done);
     struct rusage usage;
-    uint64_t packets = 0, all_bytes = 0;
+    uint64_t packets = 0, all_bytes = 0, wire_bytes = 0;
     getrusage(RUSAGE_SELF, &usage);
     for (uint32_t i = 0; i < count; i++) {
         packets += players[i].checker.packets;
+        wire_bytes += players[i].bytes;
         all_bytes += bytes_of(&streams[i / set.each]);
     }
-    printf("result {\"players\": %" PRIu32 ", \"media_bytes\": %" PRIu64 ", \"wire_bytes\": %" PRIu64
-           ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64
-           ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
-           count, all_bytes, wire_bytes, packets, segments() - segments_before, usage.ru_utime.tv_sec,
-           usage.ru_utime.tv_usec, usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
+    printf("result {\"players\": %" PRIu32 ", \"without_all\": %" PRIu32 ", \"media_bytes\": %" PRIu64
+           ", \"wire_bytes\": %" PRIu64 ", \"wire_packets\": %" PRIu64 ", \"segments\": %" PRIu64
+           ", \"turn_p99_us\": %" PRIu32 ", \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld}\n",
+           count, missing, all_bytes, wire_bytes, packets, segments() - segments_before, turn_p99_us(),
+           usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec, usage.ru_stime.tv_usec);
     fflush(stdout);
     uint64_t begun;
     if (scanf("%" SCNu64, &begun) == 1)
@@ -301,7 +429,10 @@ int main(int argc, char **argv) {
         {"key-times", required_argument, NULL, 'x'},
         {"arrivals", required_argument, NULL, 'a'},
         {"cpu", required_argument, NULL, 'p'},
+        {"cool-down", required_argument, NULL, 'c'},
         {"join", no_argument, NULL, 'j'},
+        {"look", required_argument, NULL, 'l'},
+        {"read-every", required_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -324,8 +455,14 @@ int main(int argc, char **argv) {
             set.key_times = (uint32_t)parse_number("--key-times", optarg, 1, MEDIA_MOST_KEY_TIMES);
         else if (option == 'a')
             set.arrivals = read_arrivals("--arrivals", optarg);
+        else if (option == 'c')
+            set.cool_down = (uint32_t)parse_number("--cool-down", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'j')
             set.join = true;
+        else if (option == 'l')
+            set.look = (uint32_t)parse_number("--look", optarg, 0, MOST_PLAYERS);
+        else if (option == 'e')
+            set.read_ms = (uint32_t)parse_number("--read-every", optarg, 0, MOST_READ_MS);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
         else {

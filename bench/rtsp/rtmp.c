@@ -116,6 +116,13 @@ size_t rtmp_take(rtmp_chunks *chunks, const uint8_t *bytes, size_t size, rtmp_me
     return done;
 }
 
+void rtmp_forget(rtmp_chunks *chunks) {
+    for (uint32_t i = 0; chunks->streams && i < RTMP_STREAMS; i++)
+        free(chunks->streams[i].bytes);
+    free(chunks->streams);
+    *chunks = (rtmp_chunks){0};
+}
+
 uint8_t *rtmp_put(uint8_t *to, uint8_t type, uint32_t milliseconds, const void *head, size_t head_size,
                   const void *rest, size_t rest_size) {
     uint8_t stream = type == RTMP_AUDIO ? AUDIO_STREAM : type == RTMP_VIDEO ? VIDEO_STREAM : CONTROL_STREAM;
@@ -204,12 +211,22 @@ typedef struct answer {
     bool has_come;
 } answer;
 
+/* With the answer's texts. */
+_Noreturn static void refused(const char *expected, const uint8_t *payload, size_t size) {
+    char text[256];
+    size_t length = size < sizeof text - 1 ? size : sizeof text - 1;
+    for (size_t i = 0; i < length; i++)
+        text[i] = payload[i] >= ' ' && payload[i] <= '~' ? (char)payload[i] : ' ';
+    text[length] = '\0';
+    fail(EXIT_FAILURE, "RTMP: the server refuses before it says %s: %s", expected, text);
+}
+
 static void look(void *user, uint8_t type, const uint8_t *payload, size_t size) {
     answer *wanted = user;
     if (type != RTMP_COMMAND)
         return;
     if (memmem(payload, size, "_error", 6) || memmem(payload, size, "\5error", 6))
-        fail(EXIT_FAILURE, "RTMP: the server refuses before it says %s", wanted->expected);
+        refused(wanted->expected, payload, size);
     wanted->has_come |= memmem(payload, size, wanted->expected, strlen(wanted->expected)) != NULL;
 }
 

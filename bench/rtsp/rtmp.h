@@ -38,6 +38,9 @@ typedef void rtmp_message_fn(void *user, uint8_t type, const uint8_t *payload, s
  * and more. */
 size_t rtmp_take(rtmp_chunks *chunks, const uint8_t *bytes, size_t size, rtmp_message_fn *message, void *user);
 
+/* Gives up what it has kept. */
+void rtmp_forget(rtmp_chunks *chunks);
+
 typedef struct rtmp_client {
     int fd;
     rtmp_chunks chunks; /* as far as they were read */

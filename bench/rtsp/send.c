@@ -34,7 +34,7 @@ typedef struct stream {
 static struct {
     uint16_t port;
     enum protocol protocol;
-    uint32_t streams, kbits, key_times, frames, warm_up;
+    uint32_t streams, kbits, key_times, frames, warm_up, cool_down;
     enum arrivals arrivals;
     int cpu;
 } set = {.streams = 1, .kbits = 1000, .key_times = MEDIA_KEY_TIMES, .arrivals = ARRIVALS_INDEPENDENT, .cpu = -1};
@@ -44,9 +44,14 @@ static wire bytes;
 static schedule times;
 static stream *streams;
 static uint32_t unsent;
-static uint64_t frames_cold; /* of all streams: still to be sent before the server is warm */
+/* of all streams: still to be sent before the server is warm, and before the result */
+static uint64_t frames_cold, frames_counted;
 static int epoll;
 static uint64_t start;
+/* of each frame behind the warm-up: how late it was given to the kernel, microseconds */
+static uint32_t *late_us;
+static uint64_t latest_ns; /* of all frames */
+static size_t late_count;
 
 static void usage(FILE *out) {
     fprintf(
@@ -67,6 +72,8 @@ static void usage(FILE *out) {
         "                 frame late by a random time, 15 ms on average; ticks: independent streams whose frames wait\n"
         "                 for the next tick of 5 ms (independent)\n"
         "  --warm-up N    so many more frames of each stream come first; when they are sent, it says \"warm\" (0)\n"
+        "  --cool-down N  so many more frames of each stream come behind the result, so that a server that gathers\n"
+        "                 frames sends those before (0)\n"
         "  --cpu N        stay on this processor\n"
         "  --describe     only says what all streams have: frames of each track, bytes of media, of these what is\n"
         "                 sent behind the warm-up, and payloads of tags, in all and of one stream in the beginning\n");
@@ -78,7 +85,7 @@ static uint32_t first_of(uint32_t index) {
 
 /* Frames of each stream behind the preroll. */
 static uint32_t frames_of_each(void) {
-    return set.warm_up + set.frames;
+    return set.warm_up + set.frames + set.cool_down;
 }
 
 /* When the frames of all streams are due. */
@@ -195,32 +202,59 @@ static void say(const char *word) {
     fflush(stdout);
 }
 
-/* How late the latest frame was given to the kernel, nanoseconds. */
-static uint64_t send_all(void) {
-    uint64_t latest = 0;
+static int compare(const void *left, const void *right) {
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static uint32_t late_p99_us(void) {
+    qsort(late_us, late_count, sizeof *late_us, compare);
+    return late_count > 0 ? late_us[late_count * 99 / 100] : 0;
+}
+
+/* Says it when the last frame that counts has been given to the kernel, or waits for room. */
+static void print_result(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64
+           ", \"late_p99_us\": %" PRIu32 ", \"start_ns\": %" PRIu64 "}\n",
+           (double)(now_ns() - start) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
+           usage.ru_stime.tv_usec, latest_ns / 1000, late_p99_us(), start);
+    fflush(stdout);
+}
+
+/* The next frame of a stream is sent, which was due then. */
+static void send_frame(stream *s, uint64_t due, uint64_t now) {
+    latest_ns = now - due > latest_ns ? now - due : latest_ns;
+    if (frames_cold == 0 && frames_counted > 0)
+        late_us[late_count++] = (uint32_t)((now - due) / 1000);
+    unsent += s->sent == s->due;
+    s->due = bytes.ends[s->next++];
+    write_once(s);
+    if (frames_cold > 0 && --frames_cold == 0)
+        say("warm");
+    if (frames_counted > 0 && --frames_counted == 0)
+        print_result();
+}
+
+static void send_all(void) {
     size_t next = 0;
     start = now_ns();
     frames_cold = (uint64_t)set.warm_up * set.streams;
+    frames_counted = frames_cold + (uint64_t)set.frames * set.streams;
     while (next < times.count || unsent > 0) {
         uint64_t now = now_ns(), at = UINT64_MAX;
         for (; next < times.count; next++) {
-            stream *s = &streams[times.events[next].stream];
             at = start + times.events[next].due_ns;
             if (at > now)
                 break;
-            latest = now - at > latest ? now - at : latest;
-            unsent += s->sent == s->due;
-            s->due = bytes.ends[s->next++];
-            write_once(s);
-            if (frames_cold > 0 && --frames_cold == 0)
-                say("warm");
+            send_frame(&streams[times.events[next].stream], at, now);
         }
         if (next == times.count && unsent == 0)
             break;
         now = now_ns();
         wait_for_room(next == times.count ? -1 : at > now ? (int64_t)(at - now) : 0);
     }
-    return latest;
 }
 
 static void run(void) {
@@ -238,14 +272,10 @@ static void run(void) {
     say("");
     if (getchar() == EOF)
         return;
-    uint64_t begin = now_ns(), latest = send_all();
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    printf("result {\"wall_s\": %.6f, \"user_s\": %ld.%06ld, \"system_s\": %ld.%06ld, \"latest_us\": %" PRIu64
-           ", \"start_ns\": %" PRIu64 "}\n",
-           (double)(now_ns() - begin) / 1e9, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec, usage.ru_stime.tv_sec,
-           usage.ru_stime.tv_usec, latest / 1000, start);
-    fflush(stdout);
+    late_us = malloc((times.count + 1) * sizeof *late_us);
+    if (!late_us)
+        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
+    send_all();
     while (getchar() != EOF)
         continue;
 }
@@ -261,7 +291,7 @@ static void describe(void) {
             const media_frame *frame = &what.frames[k];
             counts[frame->track]++;
             all += frame->size;
-            span += k >= first + set.warm_up ? frame->size : 0;
+            span += k >= first + set.warm_up && k < first + set.warm_up + set.frames ? frame->size : 0;
             flv += k >= first ? wire_flv_payload(frame) : 0;
         }
     }
@@ -272,12 +302,19 @@ static void describe(void) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},     {"protocol", required_argument, NULL, 'r'},
-        {"streams", required_argument, NULL, 'n'},  {"rate", required_argument, NULL, 'k'},
-        {"frames", required_argument, NULL, 'f'},   {"cpu", required_argument, NULL, 'p'},
-        {"warm-up", required_argument, NULL, 'w'},  {"key-times", required_argument, NULL, 'x'},
-        {"arrivals", required_argument, NULL, 'a'}, {"describe", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},
+        {"protocol", required_argument, NULL, 'r'},
+        {"streams", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'k'},
+        {"frames", required_argument, NULL, 'f'},
+        {"cpu", required_argument, NULL, 'p'},
+        {"warm-up", required_argument, NULL, 'w'},
+        {"cool-down", required_argument, NULL, 'c'},
+        {"key-times", required_argument, NULL, 'x'},
+        {"arrivals", required_argument, NULL, 'a'},
+        {"describe", no_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -295,6 +332,8 @@ int main(int argc, char **argv) {
             set.warm_up = (uint32_t)parse_number("--warm-up", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'p')
             set.cpu = (int)parse_number("--cpu", optarg, 0, 1023);
+        else if (option == 'c')
+            set.cool_down = (uint32_t)parse_number("--cool-down", optarg, 0, MEDIA_MOST_FRAMES);
         else if (option == 'x')
             set.key_times = (uint32_t)parse_number("--key-times", optarg, 1, MEDIA_MOST_KEY_TIMES);
         else if (option == 'a')

@@ -1,6 +1,5 @@
 /* The load generator: see --help. */
 #include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -34,7 +33,6 @@ typedef struct stream {
     uint64_t due;    /* bytes that may be sent by now */
     uint64_t tags;   /* as many as these are */
     uint64_t first;  /* the tag that it begins with */
-    uint8_t *tag;    /* where each tag is stamped; NULL without stamps */
     uint64_t random; /* of the sizes of its writes */
 } stream;
 
@@ -49,7 +47,6 @@ static struct {
     uint32_t key_times;
     enum arrivals arrivals;
     uint64_t seed;
-    bool stamps;
     int cpu;
 } set = {.connections = 1,
          .payload = 1024,
@@ -95,8 +92,6 @@ static void usage(FILE *out) {
         "                    or group; together: all at the same time; independent: each stream at random;\n"
         "                    poisson: and each packet late by a random time, 15 ms on average; ticks: independent\n"
         "                    streams whose packets wait for the next tick of 5 ms\n"
-        "  --stamps          each payload says when it was due: CLOCK_MONOTONIC, nanoseconds, 8 bytes, little-endian,\n"
-        "                    behind the first 5; for paced sending, and players alone\n"
         "  --seed N          of contents and write sizes (1)\n"
         "  --cpu N           stay on this processor\n");
 }
@@ -143,8 +138,6 @@ static void open_stream(stream *s, uint32_t index) {
         fail(EXIT_FAILURE, "connection %u: %s", index, strerror(errno));
     s->random = set.seed + index;
     s->first = first_of(index);
-    if (set.stamps && !(s->tag = malloc(what.tag_size)))
-        fail(EXIT_FAILURE, "%s", strerror(ENOMEM));
 }
 
 static void open_streams(void) {
@@ -155,20 +148,6 @@ static void open_streams(void) {
         fail(EXIT_FAILURE, "%s", strerror(errno));
     for (uint32_t i = 0; i < set.connections; i++)
         open_stream(&streams[i], i);
-}
-
-/* With the ports of its own end, by which some servers name streams. */
-static void tell_connected(void) {
-    printf("connected");
-    for (uint32_t i = 0; i < set.connections; i++) {
-        struct sockaddr_in address;
-        socklen_t length = sizeof address;
-        if (getsockname(streams[i].fd, (struct sockaddr *)&address, &length) < 0)
-            fail(EXIT_FAILURE, "getsockname: %s", strerror(errno));
-        printf(" %u", ntohs(address.sin_port));
-    }
-    puts("");
-    fflush(stdout);
 }
 
 /* When the packets of all streams are due. */
@@ -192,28 +171,13 @@ static void plan_times(void) {
     free(due);
 }
 
-/* The bytes from a stream's place on; with stamps up to the end of the tag. */
-static const uint8_t *stamped(stream *s, uint64_t *size) {
-    uint64_t at = s->sent % what.tag_size;
-    if (at == 0) {
-        uint64_t index = (uint64_t)(s - streams),
-                 phase = arrivals_phase_ns(set.arrivals, (uint32_t)index, set.connections, set.interval_ns);
-        uint64_t due = htole64(start + phase + s->sent / what.tag_size * set.interval_ns);
-        memcpy(s->tag, content_at(&what, s->sent), what.tag_size);
-        memcpy(s->tag + CONTENT_STAMP, &due, sizeof due);
-    }
-    if (*size > what.tag_size - at)
-        *size = what.tag_size - at;
-    return s->tag + at;
-}
-
 static void write_once(stream *s) {
     uint64_t size = set.most_write;
     if (set.least_write < set.most_write)
         size = set.least_write + content_random(&s->random) % (set.most_write - set.least_write + 1);
     if (size > s->due - s->sent)
         size = s->due - s->sent;
-    const uint8_t *bytes = s->tag ? stamped(s, &size) : content_at(&what, content_begin(&what, s->first) + s->sent);
+    const uint8_t *bytes = content_at(&what, content_begin(&what, s->first) + s->sent);
     ssize_t n = send(s->fd, bytes, size, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(EXIT_FAILURE, "send: %s", strerror(errno));
@@ -317,7 +281,8 @@ static void run(void) {
     if (is_paced())
         plan_times();
     open_streams();
-    tell_connected();
+    puts("connected");
+    fflush(stdout);
     if (!wait_for_line())
         return;
     uint64_t begin = now_ns(), late = 0;
@@ -363,9 +328,6 @@ static bool read_option(int option, char *text) {
     case 'i':
         set.interval_ns = parse_number("--interval", text, 0, 3600000000) * 1000;
         return true;
-    case 't':
-        set.stamps = true;
-        return true;
     case 'k':
         set.kbits = (uint32_t)parse_number("--rate", text, 1, MEDIA_MOST_KBITS);
         return true;
@@ -399,21 +361,13 @@ static void make_content(void) {
 
 int main(int argc, char **argv) {
     static const struct option known[] = {
-        {"port", required_argument, NULL, 'o'},
-        {"describe", no_argument, NULL, 'd'},
-        {"payload", required_argument, NULL, 'l'},
-        {"connections", required_argument, NULL, 'c'},
-        {"packets", required_argument, NULL, 'n'},
-        {"write", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},
-        {"interval", required_argument, NULL, 'i'},
-        {"stamps", no_argument, NULL, 't'},
-        {"rate", required_argument, NULL, 'k'},
-        {"key-times", required_argument, NULL, 'x'},
-        {"arrivals", required_argument, NULL, 'a'},
-        {"cpu", required_argument, NULL, 'p'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'o'},     {"describe", no_argument, NULL, 'd'},
+        {"payload", required_argument, NULL, 'l'},  {"connections", required_argument, NULL, 'c'},
+        {"packets", required_argument, NULL, 'n'},  {"write", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},     {"interval", required_argument, NULL, 'i'},
+        {"rate", required_argument, NULL, 'k'},     {"key-times", required_argument, NULL, 'x'},
+        {"arrivals", required_argument, NULL, 'a'}, {"cpu", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     bool only_describe = false;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -424,8 +378,7 @@ int main(int argc, char **argv) {
             return option == 'h' ? 0 : 2;
         }
     }
-    if (optind != argc || (set.stamps && !set.interval_ns) || (set.kbits && set.interval_ns) ||
-        only_describe == (set.port != 0)) {
+    if (optind != argc || (set.kbits && set.interval_ns) || only_describe == (set.port != 0)) {
         usage(stderr);
         return 2;
     }

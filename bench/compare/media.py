@@ -1,4 +1,4 @@
-"""Publishers and players of RTSP, and of the same media as FLV, through the real daemon, which alone is measured."""
+"""Publishers and players of real streams through the daemon or another server, which alone is measured, from outside."""
 
 import contextlib
 import json
@@ -7,57 +7,72 @@ import subprocess
 import time
 
 from compare import perf as counters
-from compare.measure import GRACE, SENDER_CPU, FanoutBench, cpu, memory_kib, processor_seconds
+from compare.measure import GRACE, SENDER_CPU, Bench, cpu, memory_kib, processor_seconds, workers
+from compare.peers import OTHERS
 from compare.processes import Program, RunError
-from compare.servers import Gortsplib, NginxRtmp, Sluiced
+from compare.servers import Sluiced
 
 PROTOCOLS = ("flv", "rtsp", "rtmp")
-OTHERS = {"nginx-rtmp": "rtmp", "gortsplib": "rtsp"}  # Other servers, and what they speak.
+COOL_DOWN = 40  # Frames of a stream behind those that count: a server may hold up to 350 ms, and some more, until others come.
 PREROLL = 2  # Frames of a stream before anything is measured: the first of each track.
 
 
-class RtspBench(FanoutBench):
-    """Variants are as those of the fan-out; those with "+flv", "+rtsp" or "+rtmp" have that on both sides, whatever the scenario
-    has; and there are other servers."""
+def parts_of(scenario, variant):
+    """The server's part of a variant, and how is published and played: "+flv", "+rtsp" and "+rtmp" mean that on both sides,
+    whatever the scenario has."""
+    parts = variant.split("+")
+    both = [part for part in parts if part in PROTOCOLS]
+    settings = "+".join(part for part in parts if part not in PROTOCOLS)
+    if both:
+        return settings, both[0], both[0]
+    publish, play = scenario.publish, scenario.play
+    if parts[0] in OTHERS and OTHERS[parts[0]].only:
+        publish = play = OTHERS[parts[0]].only
+    return settings, publish, play
+
+
+class MediaBench(Bench):
+    """Variants are the daemon's backends, with its options (epoll+batch=0), and other servers with theirs."""
 
     def __init__(self, folder, perf):
-        super().__init__(folder, perf)
+        self.daemon = os.path.join(os.path.dirname(folder), "sluiced")
         self.folder = folder
         self.send = os.path.join(folder, "bench-rtsp-send")
         self.play = os.path.join(folder, "bench-rtsp-play")
+        self.perf = perf
 
     def plan(self, scenario, seconds):
         """What all streams have: frames, of these those of the span, and bytes of media; and each one's frames."""
         frames, warm_up = scenario.packets(seconds), scenario.warm_up(seconds)
-        media = ["--rate", str(scenario.kbits), "--key-times", str(scenario.key_times), "--arrivals", scenario.arrivals,
-                 "--streams", str(scenario.connections)]
-        sending = [*media, "--frames", str(frames), "--warm-up", str(warm_up)]
+        shared = ["--rate", str(scenario.kbits), "--key-times", str(scenario.key_times), "--arrivals", scenario.arrivals,
+                  "--streams", str(scenario.connections)]
+        sending = [*shared, "--frames", str(frames), "--warm-up", str(warm_up), "--cool-down", str(COOL_DOWN)]
         done = subprocess.run([self.send, "--describe", *sending], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RunError(done.stderr.strip())
+        playing = [*shared, "--frames", str(frames + warm_up), "--warm-up", str(warm_up), "--cool-down", str(COOL_DOWN),
+                   "--look", str(scenario.looking), "--read-every", str(scenario.read_every)]
         return {**json.loads(done.stdout.removeprefix("plan ")), "frames": frames, "warm_up": warm_up, "sending": sending,
-                "preroll": PREROLL, "playing": [*media, "--frames", str(frames + warm_up), "--warm-up", str(warm_up)]}
+                "preroll": PREROLL, "playing": playing}
 
     def missing(self, scenario, variant):
-        if variant == "nginx-rtmp":
-            return NginxRtmp.missing()
-        return Gortsplib.missing(self.folder) if variant == "gortsplib" else None
+        server = OTHERS.get(variant.partition("+")[0])
+        return server.missing(self.folder) if server else None
 
-    @staticmethod
-    def ways(scenario, variant):
-        """The daemon's part of the variant, and how is published and played."""
-        if variant in OTHERS:
-            return variant, OTHERS[variant], OTHERS[variant]
-        parts = variant.split("+")
-        both = [part for part in parts if part in PROTOCOLS]
-        settings = "+".join(part for part in parts if part not in PROTOCOLS)
-        return (settings, both[0], both[0]) if both else (settings, scenario.publish, scenario.play)
+    def _options(self, settings):
+        """Of the daemon."""
+        backend, *others = settings.split("+")
+        options = ["--backend", backend]
+        if not workers(settings):
+            options += ["--workers", "1"]  # The figures are those of one thread on one processor.
+        for setting in others:
+            name, _, value = setting.partition("=")
+            options += [f"--{name}", value]
+        return options
 
     def _server(self, stack, settings, deadline):
-        if settings == "nginx-rtmp":
-            return NginxRtmp(stack, deadline)
-        if settings == "gortsplib":
-            return Gortsplib(stack, deadline)
+        if server := OTHERS.get(settings.partition("+")[0]):
+            return server(stack, deadline, settings)
         return Sluiced(stack, deadline, self.daemon, self._options(settings), settings)
 
     def run(self, scenario, variant, seconds, plan):
@@ -67,28 +82,27 @@ class RtspBench(FanoutBench):
         if not self.perf.traced:
             return {}
         _, counted = self.measure(scenario, variant, seconds, plan, counters.SYSCALLS)
-        frames = (plan["warm_up"] + plan["frames"]) * scenario.copies
+        frames = (plan["warm_up"] + plan["frames"] + COOL_DOWN) * scenario.copies
         return {"syscalls_per_packet": counted[counters.SYSCALLS[0]] / frames} if counted else {}
 
     def profile(self, scenario, variant, seconds, plan, recording):
         self.measure(scenario, variant, seconds, plan, recording)
 
-    def measure(self, scenario, variant, seconds, plan, events):
-        """Figures of the daemon, and what perf has counted."""
-        deadline = time.monotonic() + 20 * seconds + GRACE
-        settings, publish, play = self.ways(scenario, variant)
+    def measure(self, scenario, variant, seconds, plan, events, grace=None):
+        """Figures of the server, and what perf has counted. @grace: seconds that it may take longer than it should."""
+        deadline = time.monotonic() + (20 * seconds + GRACE if grace is None else seconds + grace)
+        settings, publish, play = parts_of(scenario, variant)
         with contextlib.ExitStack() as stack:
             server = self._server(stack, settings, deadline)
             listening = memory_kib(server.pid)[1]
             sender = stack.enter_context(Program([self.send, "--port", server.ports[publish], "--protocol", publish,
-                                                  *plan["sending"],
-                                                  *cpu(SENDER_CPU)], deadline))
+                                                  *plan["sending"], *cpu(SENDER_CPU)], deadline))
             streams = sender.expect("connected").split()
             server.wait("streams", lambda: server.published(len(streams), plan))
             published = memory_kib(server.pid)[1]
             player = None
             if scenario.players:
-                player = stack.enter_context(self._media_players(scenario, plan, server, play, streams, deadline))
+                player = stack.enter_context(self._players(scenario, plan, server, play, streams[:scenario.played], deadline))
             played = memory_kib(server.pid)[1]
             sends = server.sends()
             attached = stack.enter_context(counters.Attached(self.perf, events, server.pid)) if events else None
@@ -99,16 +113,17 @@ class RtspBench(FanoutBench):
             begin, begun = processor_seconds(server.pid), time.monotonic()
             others_begin = sum(processor_seconds(other)[0] for other in others)
             sent = json.loads(sender.expect("result"))
-            arrived = json.loads(player.expect("result")) if player else {}
-            if not player:
-                # The asking is in the figures: some turns of a server that has nothing else to do.
-                server.wait("frames", lambda: server.received(len(streams), plan))
+            # What is under way now stands for what was under way in the beginning.
             wall, end = time.monotonic() - begun, processor_seconds(server.pid)
             others_used = sum(processor_seconds(other)[0] for other in others) - others_begin
+            arrived = json.loads(player.expect("result")) if player else {}
             counted = attached.values() if attached else {}
             finished = memory_kib(server.pid)
+            server.wait("frames", lambda: server.received(len(streams), plan))
             own = server.finish(plan)
             if player:
+                if arrived["without_all"]:
+                    raise RunError(f"{arrived['without_all']} of {arrived['players']} players have not got all")
                 player.say(str(sent["start_ns"]))
                 own.update(json.loads(player.expect("delays")))
             if sends is not None:
@@ -116,22 +131,24 @@ class RtspBench(FanoutBench):
             for one in filter(None, (player, sender)):
                 one.finish()
         spans = [after - before for after, before in zip(end, begin)]
-        values = figures(scenario, plan, spans, wall, sends)
+        values = figures(scenario, plan, spans, others_used, wall, sends)
         values.update({
-            "load_of_others": others_used / wall,
             "resident_kib": finished[0],
             "private_kib": finished[1],
             "private_bytes_per_publisher": 1024 * (published - listening) / len(streams),
             "sender_latest_us": sent["latest_us"],
+            "sender_late_p99_us": sent["late_p99_us"],
             **own,
         })
         if player:
-            values["private_bytes_per_player"] = 1024 * (played - published) / (len(streams) * scenario.players)
+            members = len(streams[:scenario.played]) * scenario.players
+            values["private_bytes_per_player"] = 1024 * (played - published) / members
             values["wire_per_media"] = arrived["wire_bytes"] / arrived["media_bytes"]
-            values["segments_per_frame"] = arrived["segments"] / (plan["warm_up"] + plan["frames"]) / scenario.copies
+            values["segments_per_frame"] = arrived["segments"] / (plan["warm_up"] + plan["frames"]) / members
+            values["player_turn_p99_us"] = arrived["turn_p99_us"]
         return values, counted
 
-    def _media_players(self, scenario, plan, server, play, streams, deadline):
+    def _players(self, scenario, plan, server, play, streams, deadline):
         """All of them, playing: they have what was sent before the span, or it is on its way."""
         port = server.ports["http" if play == "flv" else play]
         player = Program([self.play, "--port", port, "--protocol", play, *(["--join"] if server.is_late else []), "--players",
@@ -145,26 +162,31 @@ class RtspBench(FanoutBench):
         return player
 
 
-def figures(scenario, plan, spans, wall, sends):
+def figures(scenario, plan, spans, others_used, wall, sends):
     """Of the span. All is by media: bytes and frames delivered (received, where there are no players), without what any
     protocol puts around them."""
     used, user, system = spans
-    gigabits = plan["span_bytes"] * max(scenario.players, 1) * 8 / 1e9
+    copies = scenario.copies / scenario.connections
+    gigabits = plan["span_bytes"] * copies * 8 / 1e9
     frames = plan["frames"] * scenario.copies
     share = user / (user + system) if user + system else 0
     values = {
         "cpu_s": used,
         "frames": frames,
         "load": used / wall,
-        "cpu_s_per_gbit": used / gigabits,
-        "user_s_per_gbit": used * share / gigabits,
-        "system_s_per_gbit": used * (1 - share) / gigabits,
+        "load_of_others": others_used / wall,
+        "cpu_us_per_mbit": used / gigabits * 1000,
+        "others_us_per_mbit": others_used / gigabits * 1000,
+        "user_us_per_mbit": used * share / gigabits * 1000,
+        "system_us_per_mbit": used * (1 - share) / gigabits * 1000,
+        "cpu_s_per_gb": used / gigabits * 8,
         "us_per_frame": used / frames * 1e6,
-        "gbit_per_s": gigabits / wall,
+        "mbit_per_s": gigabits / wall * 1000,
         "wall_s": wall,
     }
     if scenario.players and sends is not None:
-        # With those of the warm-up: the daemon is not to be asked while its time is taken.
-        values["sends_per_packet"] = sends / (plan["warm_up"] + plan["frames"]) / scenario.copies
-        values["us_per_send"] = values["us_per_frame"] / values["sends_per_packet"]
+        # With those around the span: the daemon is not to be asked while its time is taken.
+        values["sends_per_packet"] = sends / (plan["warm_up"] + plan["frames"] + COOL_DOWN) / scenario.copies
+        if sends:
+            values["us_per_send"] = values["us_per_frame"] / values["sends_per_packet"]
     return values

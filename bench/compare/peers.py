@@ -1,0 +1,187 @@
+"""Other servers, each with a configuration that is written for the run: on the loopback interface alone, defaults unless the
+variant says otherwise."""
+
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import tempfile
+import xml.etree.ElementTree
+
+from compare.measure import daemon_cpus
+from compare.processes import Program
+from compare.servers import Server, ask
+
+NGINX_MODULE = "/usr/lib/nginx/modules/ngx_rtmp_module.so"
+GORTSPLIB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gortsplib")
+
+
+def free_port():
+    """One that nobody has now. For servers that cannot be told to take any."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def listens(program, port):
+    if program.process.poll() is not None:
+        program.fail()
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", int(port))) == 0
+
+
+def find(variable, *names):
+    """A server that is in no package: the program that the variable names, or one of that name in PATH."""
+    path = os.environ.get(variable)
+    if path:
+        return path if os.access(path, os.X_OK) else None
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+class NginxRtmp(Server):
+    """nginx with Debian's libnginx-mod-rtmp, one process: its statistics, as XML. It keeps no pictures, so to have players get
+    all frames they must not wait for a key picture."""
+
+    only = "rtmp"
+    CONFIGURATION = """
+        worker_rlimit_nofile 65536; daemon off; master_process off; pid {folder}/pid; error_log {folder}/log; load_module {module};
+        events {{ worker_connections 60000; }}
+        rtmp {{ access_log off; server {{ listen 127.0.0.1:{rtmp}; application live {{ live on; wait_key off; }} }} }}
+        http {{ access_log off; client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
+                uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
+                server {{ listen 127.0.0.1:{http}; location /stat {{ rtmp_stat all; }} }} }}
+    """
+
+    @staticmethod
+    def missing(_folder):
+        nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        return None if nginx and os.path.exists(NGINX_MODULE) else "there is no nginx with RTMP: tools/install-deps bench"
+
+    def __init__(self, stack, deadline, _settings):
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.ports = {"rtmp": str(free_port()), "http": str(free_port())}
+        with open(os.path.join(folder, "conf"), "w", encoding="ascii") as file:
+            file.write(self.CONFIGURATION.format(folder=folder, module=NGINX_MODULE, **self.ports))
+        nginx = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        program = stack.enter_context(Program([*daemon_cpus(""), nginx, "-c", os.path.join(folder, "conf")], deadline,
+                                              log=stack.enter_context(tempfile.NamedTemporaryFile())))
+        self.pid = program.process.pid
+        self.wait("ports", lambda: listens(program, self.ports["http"]))
+
+    def _streams(self):
+        root = xml.etree.ElementTree.fromstring(ask(f"http://127.0.0.1:{self.ports['http']}/stat"))
+        return root.findall("./server/application/live/stream")
+
+    def _taken(self):
+        return [int(one.findtext("bytes_in")) for one in self._streams()]
+
+    def published(self, streams, plan):
+        return sum(size >= plan["flv_preroll_bytes"] for size in self._taken()) == streams
+
+    def playing(self, players):
+        return sum(int(one.findtext("nclients")) - 1 for one in self._streams()) == players
+
+    def received(self, streams, plan):
+        return sum(self._taken()) >= plan["flv_bytes"]
+
+
+class Gortsplib(Server):
+    """The Go program in bench/gortsplib, which says itself what it has."""
+
+    only = "rtsp"
+    program = missing_because = None
+
+    @classmethod
+    def missing(cls, folder):
+        """Go's own tool builds it, when it is wanted; its modules may have to be fetched."""
+        if cls.program or cls.missing_because:
+            return cls.missing_because
+        go, program = shutil.which("go"), os.path.abspath(os.path.join(folder, "bench-gortsplib"))
+        if not go:
+            cls.missing_because = "there is no go: tools/install-deps bench"
+            return cls.missing_because
+        done = subprocess.run([go, "build", "-o", program, "."], cwd=GORTSPLIB, capture_output=True, text=True, check=False,
+                              env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false"})
+        cls.program = program
+        if done.returncode:
+            cls.missing_because = "go build: " + " ".join(done.stderr.split())
+        return cls.missing_because
+
+    def __init__(self, stack, deadline, _settings):
+        self._process = stack.enter_context(Program([*daemon_cpus(""), self.program], deadline,
+                                                    log=stack.enter_context(tempfile.NamedTemporaryFile())))
+        self.ports, self.pid = {"rtsp": self._process.expect("ready")}, self._process.process.pid
+
+    def _state(self, what):
+        self._process.say("state")
+        return json.loads(self._process.expect("state"))[what]
+
+    def published(self, streams, plan):
+        return self._state("frames") == plan["preroll"] * streams
+
+    def playing(self, players):
+        return self._state("players") == players
+
+    def received(self, streams, plan):
+        return self._state("frames") == plan["video"] + plan["audio"]
+
+
+class Srs(Server):
+    """SRS, one process: its HTTP API. "srs" has its defaults, a merge window of 350 ms and at least 8 messages and a cached group;
+    "srs+mw=N" a window of N ms however few the messages are, "srs+gop=0" no cached group."""
+
+    WINDOW_MS = 350  # By default.
+    VARIABLE, OTHER_DESCRIPTORS = "SLUICE_BENCH_SRS", 200
+    CONFIGURATION = """
+        listen 127.0.0.1:{rtmp}; max_connections {connections}; daemon off; pid {folder}/pid; srs_log_tank console;
+        srs_log_level_v2 error; work_dir {folder}; heartbeat {{ enabled off; }}
+        http_api {{ enabled on; listen 127.0.0.1:{api}; }}
+        vhost __defaultVhost__ {{ {vhost} play {{ {play} }} publish {{ normal_timeout 600000; }} }}
+    """
+    only = "rtmp"
+
+    @classmethod
+    def missing(cls, _folder):
+        return None if find(cls.VARIABLE, "srs") else f"there is no srs in PATH, nor in {cls.VARIABLE} (bench/README.md)"
+
+    def __init__(self, stack, deadline, settings):
+        asked = dict(setting.split("=") for setting in settings.split("+")[1:])
+        vhost, play = [], []
+        if "mw" in asked:
+            vhost += ["min_latency on;"] * (asked["mw"] == "0")
+            play += [f"mw_latency {asked['mw']};", "mw_msgs 0;"]
+        if "gop" in asked:
+            play.append("gop_cache off;")
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.ports = {"rtmp": str(free_port()), "api": str(free_port())}
+        path = os.path.join(folder, "conf")
+        with open(path, "w", encoding="ascii") as file:
+            # It does not start with more than it may have.
+            connections = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - self.OTHER_DESCRIPTORS
+            file.write(self.CONFIGURATION.format(folder=folder, connections=connections, vhost=" ".join(vhost), play=" ".join(play), **self.ports))
+        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "srs"), "-c", path], deadline,
+                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
+        self.pid = program.process.pid
+        self.wait("ports", lambda: listens(program, self.ports["api"]) and listens(program, self.ports["rtmp"]))
+
+    def _streams(self):
+        return json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/api/v1/streams/?count=100000"))["streams"]
+
+    def published(self, streams, plan):
+        return sum(one["publish"]["active"] for one in self._streams()) == streams
+
+    def playing(self, players):
+        return sum(one["clients"] - 1 for one in self._streams()) == players
+
+    def received(self, streams, plan):
+        """It counts what it has received every few seconds: that would be too late here."""
+        return True
+
+    def finish(self, plan):
+        self.wait("bytes", lambda: sum(one["recv_bytes"] for one in self._streams()) >= plan["flv_bytes"])
+        return {}
+
+
+OTHERS = {"nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib}  # By the first word of a variant.

@@ -1,0 +1,100 @@
+"""The search of tools/perf-compare capacity, with servers that are functions.
+
+Usage: bench_capacity.py ROOT
+"""
+
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+
+
+class Server:
+    """Serves up to so many; the runs of these numbers fail once although they could be served."""
+
+    def __init__(self, most, disturbed=()):
+        self.most, self.disturbed, self.runs = most, set(disturbed), []
+
+    def __call__(self, count):
+        self.runs.append(count)
+        if count in self.disturbed:
+            self.disturbed.remove(count)
+            return None
+        return {"count": count} if count <= self.most else None
+
+
+class Search(unittest.TestCase):
+    def find(self, server, first=1000, most=18000, step=2.0):
+        count, found, bad = capacity.search(server, first, most, step)
+        if found:
+            self.assertEqual(found, {"count": count})
+        return count, bad
+
+    def test_it_is_within_the_tolerance_wherever_it_begins(self):
+        for truth in (1, 2, 3, 17, 99, 100, 101, 999, 1000, 1001, 2345, 9999, 17999):
+            for first in (1, 10, 1000, 18000, 50000):
+                server = Server(truth)
+                count, bad = self.find(server, first)
+                self.assertLessEqual(count, truth)
+                self.assertGreater(bad, truth)
+                self.assertLessEqual(bad - count, max(1, count * capacity.TOLERANCE))
+                self.assertLessEqual(len(server.runs), 50)
+
+    def test_it_ends_where_all_are_served(self):
+        for truth in (18000, 18001, 10**9):
+            self.assertEqual(self.find(Server(truth)), (18000, None))
+
+    def test_none_is_served(self):
+        server = Server(0)
+        count, found, bad = capacity.search(server, 1000, 18000)
+        self.assertEqual((count, found, bad), (0, None, 1))
+
+    def test_one_failure_is_no_failure(self):
+        server = Server(4000, disturbed=(1000, 2000, 4000))
+        count, bad = self.find(server)
+        self.assertTrue(3800 <= count <= 4000 < bad, (count, bad))
+        self.assertEqual(server.runs[:4], [1000, 1000, 2000, 2000])
+
+    def test_a_second_failure_is_one(self):
+        server = Server(1500)
+        self.find(server)
+        self.assertEqual(server.runs[:4], [1000, 2000, 2000, 1500])
+
+    def test_the_next_round_begins_near_the_result(self):
+        server = Server(5000)
+        count, bad = self.find(server, 4950, step=capacity.NEAR)
+        self.assertEqual(server.runs[:2], [4950, 6187])
+        self.assertTrue(4950 <= count <= 5000 < bad, (count, bad))
+        self.assertLessEqual(len(server.runs), 9)
+        server = Server(4000)
+        count, bad = self.find(server, 4950, step=capacity.NEAR)
+        self.assertEqual(server.runs[:3], [4950, 4950, 3960])
+
+    def test_the_figures_that_count(self):
+        figures = {"p99_us": 250e3, "sender_late_p99_us": 30e3, "player_turn_p99_us": 20e3, "load_of_others": 0.9}
+        self.assertTrue(capacity.is_served(figures, 250e3))
+        self.assertFalse(capacity.is_served({**figures, "p99_us": 250001}, 250e3))
+        self.assertFalse(capacity.is_limited_by_load(figures, 250e3))
+        self.assertTrue(capacity.is_limited_by_load({**figures, "player_turn_p99_us": 20001}, 250e3))
+        self.assertTrue(capacity.is_limited_by_load({**figures, "load_of_others": 0.91}, 250e3))
+
+    def test_a_window_is_allowed_for(self):
+        windows = {"uring": 0, "uring+merge-window=auto": 0, "uring+merge-window=20": 20000, "epoll+batch=0+merge-window=350": 350000,
+                   "nginx-rtmp": 0, "srs": 350000, "srs+mw=20": 20000, "srs+gop=0": 350000}
+        self.assertEqual({name: capacity.window_us(name) for name in windows}, windows)
+
+    def test_a_target_of_at_least(self):
+        scenario = scenarios.BY_NAME["capacity-players"]
+        rounds = {"uring": [{"capacity": 5999}], "nginx-rtmp": [{"capacity": 2000}], "srs": [{"capacity": 2900}]}
+        judged = {one["theirs"]: one for one in statistics.judge(scenario, rounds, {})}
+        self.assertFalse(judged["nginx-rtmp"]["met"])
+        self.assertTrue(judged["srs"]["met"])
+        rounds["uring"] = [{"capacity": 6000}]
+        self.assertTrue(all(one["met"] for one in statistics.judge(scenario, rounds, {})))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.join(os.path.abspath(sys.argv.pop(1)), "bench"))
+    from compare import capacity, scenarios, statistics
+    unittest.main()
