@@ -17,8 +17,8 @@ NEAR = 1.25  # The step of a search that begins where another one has ended.
 
 def search(probe, first, most, step=2.0, tolerance=TOLERANCE):
     """The most for which probe() gives something, what it gives, and the fewest for which it does not: None where all up to the
-    most are served. Searches up or down from the first by so many times, then halves what is between. Each failure is tried once more, because other
-    work of the machine can cause one. A result of None: not even one is served."""
+    most are served. Searches up or down from the first by so many times, then halves what is between. Each failure is tried once
+    more, because other work of the machine can cause one. A result of None: not even one is served."""
     good, best, bad = 0, None, None
     next_one = max(1, min(first, most))
     while True:

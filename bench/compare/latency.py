@@ -16,30 +16,30 @@ LOOKS = 3  # At the last step, whose median counts: the same load takes 0.6 to 0
 
 
 class LatencyBench(MediaBench):
-    """All variants have the same load: a part of what the weakest of them bears."""
+    """All variants have the same load: a part of what the weakest of them bears. @most: streams."""
 
-    def __init__(self, folder, perf):
+    def __init__(self, folder, perf, most=None):
         super().__init__(folder, perf)
-        self.borne = {}
+        self.borne, self.most = {}, min(most or MOST_STREAMS, MOST_STREAMS)
 
     def plan(self, scenario, seconds):
         for variant in scenario.variants:
             if variant not in self.borne:
                 self.borne[variant] = self._ramp(scenario, variant, min(seconds, MOST_SECONDS))
         streams = round(scenario.part * min(self.borne[variant] for variant in scenario.variants))
-        loaded = dataclasses.replace(scenario, connections=min(MOST_STREAMS, max(1, streams)))
+        loaded = dataclasses.replace(scenario, connections=min(self.most, max(1, streams)))
         return {**super().plan(loaded, seconds), "scenario": loaded}
 
     def _ramp(self, scenario, variant, seconds):
         """Streams that keep one processor busy: the daemon's or, should that be earlier, that of the others."""
-        streams, step = FIRST_STREAMS, 0
+        streams, step = min(FIRST_STREAMS, self.most), 0
         while True:
             load = self._load(scenario, variant, seconds, streams)
             step += 1
-            if load >= ENOUGH or step == STEPS or streams == MOST_STREAMS:
+            if load >= ENOUGH or step == STEPS or streams == self.most:
                 looks = [load, *(self._load(scenario, variant, seconds, streams) for _ in range(LOOKS - 1))]
                 return streams / statistics.median(looks)
-            streams = min(MOST_STREAMS, MOST_GROWTH * streams, max(streams + 1, round(streams * AIM / load)))
+            streams = min(self.most, MOST_GROWTH * streams, max(streams + 1, round(streams * AIM / load)))
 
     def _load(self, scenario, variant, seconds, streams):
         loaded = dataclasses.replace(scenario, connections=streams)

@@ -160,7 +160,8 @@ class Srs(Server):
         with open(path, "w", encoding="ascii") as file:
             # It does not start with more than it may have.
             connections = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - self.OTHER_DESCRIPTORS
-            file.write(self.CONFIGURATION.format(folder=folder, connections=connections, vhost=" ".join(vhost), play=" ".join(play), **self.ports))
+            file.write(self.CONFIGURATION.format(folder=folder, connections=connections, vhost=" ".join(vhost), play=" ".join(play),
+                                                 **self.ports))
         program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "srs"), "-c", path], deadline,
                                               log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
         self.pid = program.process.pid
@@ -184,4 +185,48 @@ class Srs(Server):
         return {}
 
 
-OTHERS = {"nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib}  # By the first word of a variant.
+class MediaMtx(Server):
+    """MediaMTX on one processor: its HTTP API."""
+
+    VARIABLE = "SLUICE_BENCH_MEDIAMTX"
+    CONFIGURATION = {
+        "logLevel": "error", "readTimeout": "600s", "api": True, "hls": False, "webrtc": False, "srt": False, "moq": False,
+        "rtspTransports": ["tcp"], "paths": {"all_others": {}},
+    }
+
+    @classmethod
+    def missing(cls, _folder):
+        return None if find(cls.VARIABLE, "mediamtx") else (
+            f"there is no mediamtx in PATH, nor in {cls.VARIABLE} (bench/README.md)")
+
+    def __init__(self, stack, deadline, _settings):
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        self.ports = {name: str(free_port()) for name in ("rtmp", "rtsp", "api")}
+        addresses = {f"{name}Address": f"127.0.0.1:{port}" for name, port in self.ports.items()}
+        path = os.path.join(folder, "mediamtx.yml")
+        with open(path, "w", encoding="ascii") as file:
+            json.dump({**self.CONFIGURATION, **addresses}, file)  # JSON is YAML.
+        program = stack.enter_context(Program([*daemon_cpus(""), find(self.VARIABLE, "mediamtx"), path], deadline,
+                                              log=stack.enter_context(tempfile.NamedTemporaryFile()), quiet=True))
+        self.pid = program.process.pid
+        self.wait("ports", lambda: all(listens(program, port) for port in self.ports.values()))
+
+    def _paths(self):
+        found, pages, page = [], 1, 0
+        while page < pages:
+            answer = json.loads(ask(f"http://127.0.0.1:{self.ports['api']}/v3/paths/list?itemsPerPage=1000&page={page}"))
+            found += answer["items"]
+            pages, page = answer["pageCount"], page + 1
+        return found
+
+    def published(self, streams, plan):
+        return sum(one["ready"] for one in self._paths()) == streams
+
+    def playing(self, players):
+        return sum(len(one["readers"]) for one in self._paths()) == players
+
+    def received(self, streams, plan):
+        return sum(one["bytesReceived"] for one in self._paths()) >= plan["bytes"]
+
+
+OTHERS = {"mediamtx": MediaMtx, "nginx-rtmp": NginxRtmp, "srs": Srs, "gortsplib": Gortsplib}  # By the first word of a variant.

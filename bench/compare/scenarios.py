@@ -258,8 +258,7 @@ def no_slower(variants):
 LATENCY_TARGETS = (Target(LATENCY, "uring", None, 10000), Target(LATENCY, "uring", "uring+batch=0", 2000, added=True))
 
 WINDOWS = ("0", "20", "100", "350")
-BY_WINDOW = (*(f"{backend}+merge-window={window}" for backend in ("uring", "epoll") for window in WINDOWS),
-             "uring+merge-window=auto")
+BY_WINDOW = (*(f"uring+merge-window={window}" for window in (*WINDOWS, "auto")), "epoll+merge-window=0", "epoll+merge-window=350")
 
 WAYS = ("uring", "epoll", "uring+batch=0", "epoll+batch=0")
 RTSP_AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
@@ -272,18 +271,18 @@ CACHE = (Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),)
 
 SENT_IN = (("", "independent", "independent"), ("-ticks", "in ticks of 5 ms", "ticks"))
 # Other servers by RTMP on both sides. nginx-rtmp has no cache of groups; SRS has one, as the daemon has.
-RECEIVERS = ("uring", "uring+gop-size=0", "epoll", "nginx-rtmp", "srs", "srs+gop=0")
+RECEIVERS = ("uring", "uring+gop-size=0", "epoll", "nginx-rtmp", "srs", "srs+gop=0", "mediamtx")
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192))
 # Without a merge window as nginx-rtmp; with those of SRS.
 SENDERS = ("uring", "uring+gop-size=0", "uring+flv", "nginx-rtmp", "uring+merge-window=auto", "uring+merge-window=20", "srs+mw=20",
-           "uring+merge-window=350", "srs")
+           "uring+merge-window=350", "srs", "mediamtx")
 SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
                    Target(LATENCY, "uring", None, 25000),
                    Target(PER_MBIT, "uring+merge-window=350", "srs", 0.40),
                    Target("private_bytes_per_player", "uring", None, 3072))
-RTSP_PEERS = ("uring", "gortsplib")
+RTSP_PEERS = ("uring", "gortsplib", "mediamtx")
 
 
 def rtsp_peers(memory):
@@ -340,7 +339,7 @@ SCENARIOS = (
       for keep, how in KEPT_HOW.items()),
     *(Media(f"fanout-{streams}x{players}", f"{streams} publisher{'s' * (streams > 1)} of 4 Mbit/s to {players} "
             f"player{'s' * (players > 1)} each by RTMP, through sluiced", WAYS + ("uring+flv",), BACKENDS, connections=streams,
-            players=players, kbits=4000, look=50, slow=(streams, players) in ((1, 1), (1, 10), (1, 1000)))
+            players=players, kbits=4000, look=50, slow=(streams, players) != (1, 100))
       for streams, players in ((1, 1), (1, 10), (1, 100), (1, 1000), (100, 10))),
     Media("fanout-hot", "One publisher of 40 Mbit/s to 1000 players, about what one worker of sluiced bears, spread or not",
           ("uring+workers=2", "uring+workers=2+spread=1", "uring+workers=1"), (), players=1000, kbits=40000, key_times=3,
@@ -376,18 +375,18 @@ SCENARIOS = (
     Media("peers-rtsp-players", "One RTSP publisher of 1 Mbit/s to 500 RTSP players: sluiced and gortsplib", RTSP_PEERS,
           rtsp_peers("private_bytes_per_player"), players=500, publish="rtsp", play="rtsp", slow=True),
     Capacity("capacity-publishers", "RTMP publishers of 1 Mbit/s, the first 20 with a player each, that one processor serves",
-             ("uring", "nginx-rtmp", "srs"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
+             ("uring", "nginx-rtmp", "srs", "mediamtx"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
              most=10000, slow=True),
     Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that one processor serves",
-             ("uring", "uring+merge-window=auto", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs"),
-             capacity(3.0, 2.0), look=50, read_every=50, first=2000, slow=True),
+             ("uring", "uring+merge-window=auto", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
+              "mediamtx"), capacity(3.0, 2.0), look=50, read_every=50, first=2000, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),
     Echo("websocket-single", "WebSocket echo of messages of 50 bytes, 100 connections, one of each at a time", ECHOES,
          ECHO_TARGETS, connections=100, window=1, packets_per_second=1000, slow=True),
     *(resp(command, *size) for command in ("get", "set") for size in RESP_SIZES),
     *(Latency(f"latency-{part}", f"RTMP publisher to player through sluiced, {part} % of the load that one core bears", WAYS,
-              LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100, slow=part != 50)
+              LATENCY_TARGETS, players=10, kbits=4000, look=1, read_every=50, part=part / 100, slow=True)
       for part in (10, 50, 90)),
     Memory("flv", "FLV tags of 1 KiB, in pieces of 64 KiB, without sockets", COPIES + GO,
            GO_TARGETS + COPIES_TARGETS, operations_per_second=1e7),
