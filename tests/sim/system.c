@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/thread_time.h"
 #include "memory/poison.h"
 #include "sim/kernel.h"
 #include "sim/world.h"
@@ -62,9 +63,9 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *ret_left) {
 }
 
 /* In this world work takes no time. */
-uint64_t __wrap_thread_time_us(void);
-uint64_t __wrap_thread_time_us(void) {
-    return 0;
+struct thread_time __wrap_thread_time_now(void);
+struct thread_time __wrap_thread_time_now(void) {
+    return (struct thread_time){0};
 }
 
 int __wrap_getrusage(int of, struct rusage *ret_usage);

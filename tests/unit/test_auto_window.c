@@ -12,14 +12,21 @@
 
 enum { MOST = 350, MANY = 40000 /* frames a second, for each player: of 500 players */ };
 
-/* A measurement of that load, as soon as it is due. */
-static void run(struct auto_window *window, uint64_t *now, double load, double frames) {
+/* A measurement, as soon as it is due. */
+static void run_shared(struct auto_window *window, uint64_t *now, double own, double waiting, double frames) {
     uint64_t before = *now;
     while (!auto_window_is_due(window, *now))
         ++*now;
     double ms = (double)(*now - before);
     window->frames += (uint64_t)(ms * frames / 1000);
-    auto_window_note(window, *now, window->runnable_us + (uint64_t)(ms * 1000 * load));
+    struct thread_time time = window->time;
+    time.ran_us += (uint64_t)(ms * 1000 * own);
+    time.waited_us += (uint64_t)(ms * 1000 * waiting);
+    auto_window_note(window, *now, time);
+}
+
+static void run(struct auto_window *window, uint64_t *now, double load, double frames) {
+    run_shared(window, now, load, 0, frames);
 }
 
 static void run_for(struct auto_window *window, uint64_t *now, double load, double frames, unsigned times) {
@@ -34,7 +41,7 @@ static void begin(struct auto_window *window, uint64_t *now, uint32_t most) {
     assert_true(auto_window_is_due(window, *now));
     /* What the thread has used before counts for nothing. */
     window->frames = 1 << 20;
-    auto_window_note(window, *now, 77000000);
+    auto_window_note(window, *now, (struct thread_time){77000000, 3000000});
     assert_int_equal(window->window_ms, 0);
 }
 
@@ -49,7 +56,7 @@ static void measures_once_a_period(void **state) {
     assert_false(auto_window_is_due(&window, now + 199));
     assert_true(auto_window_is_due(&window, now + 200));
     /* The same time again divides by nothing. */
-    auto_window_note(&window, now, 99000000);
+    auto_window_note(&window, now, (struct thread_time){99000000, 3000000});
     assert_true(window.load == 0);
 }
 
@@ -78,20 +85,20 @@ static void failed_readings_change_nothing(void **state) {
     struct auto_window window;
     uint64_t now;
     begin(&window, &now, MOST);
-    run_for(&window, &now, 0.5, MANY, 100);
-    double load = window.load;
-    uint64_t runnable_us = window.runnable_us;
-    while (!auto_window_is_due(&window, now))
-        now++;
-    window.frames += MANY;
-    auto_window_note(&window, now, 1000);
-    assert_true(window.load == load);
-    while (!auto_window_is_due(&window, now))
-        now++;
-    window.frames += MANY;
-    auto_window_note(&window, now, runnable_us);
-    assert_true(window.load == load);
+    for (unsigned i = 0; i < 100; i++)
+        run_shared(&window, &now, 0.3, 0.2, MANY);
     assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+    const struct thread_time good = window.time;
+    uint64_t begun = now;
+    for (unsigned failed = 0; failed < 20; failed++) {
+        while (!auto_window_is_due(&window, now))
+            now++;
+        uint64_t ran_us = good.ran_us + (now - begun) * 300, waited_us = good.waited_us + (now - begun) * 200;
+        window.frames += MANY;
+        auto_window_note(&window, now, (struct thread_time){ran_us, failed % 2 ? waited_us : 0});
+        assert_true(window.load > 0.45 && window.load < 0.55);
+        assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+    }
 }
 
 /* A busy core, which is busy with something else: windows would only delay. */
@@ -107,6 +114,31 @@ static void few_players_have_none(void **state) {
     run_for(&window, &now, 1, 810, 100);
     assert_int_equal(window.window_ms, MOST);
     run_for(&window, &now, 1, 790, 1);
+    assert_int_equal(window.window_ms, 0);
+}
+
+/* Others have the core: what the thread waits counts, as far as its own part is worth saving. */
+static void waiting_for_the_core_counts(void **state) {
+    (void)state;
+    struct auto_window window;
+    uint64_t now;
+    begin(&window, &now, MOST);
+    for (unsigned i = 0; i < 200; i++) {
+        run_shared(&window, &now, 0.039, 0.9, MANY);
+        assert_int_equal(window.window_ms, 0);
+    }
+    for (unsigned i = 0; i < 200; i++)
+        run_shared(&window, &now, 0.041, 0.09, MANY);
+    assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+    /* It does not grow for a thread that needs little. */
+    for (unsigned i = 0; i < 200; i++)
+        run_shared(&window, &now, 0.24, 0.76, MANY);
+    assert_int_equal(window.window_ms, AUTO_WINDOW_FIRST);
+    for (unsigned i = 0; i < 200; i++)
+        run_shared(&window, &now, 0.26, 0.74, MANY);
+    assert_int_equal(window.window_ms, MOST);
+    for (unsigned i = 0; i < 200; i++)
+        run_shared(&window, &now, 0.011, 0.2, MANY);
     assert_int_equal(window.window_ms, 0);
 }
 
@@ -243,6 +275,7 @@ int main(void) {
         cmocka_unit_test(idle_core_has_none),
         cmocka_unit_test(failed_readings_change_nothing),
         cmocka_unit_test(few_players_have_none),
+        cmocka_unit_test(waiting_for_the_core_counts),
         cmocka_unit_test(peak_opens_none),
         cmocka_unit_test(full_core_is_answered_soon),
         cmocka_unit_test(limit_holds_at_once),

@@ -5,10 +5,15 @@
 #include <stdint.h>
 
 /*
- * Microseconds, ever, in which the calling thread was on a processor or waited for one, which
- * others had: the difference of two calls is all of the time between them where the thread cannot
- * keep up, for whatever reason. Kernels without scheduler statistics tell nothing of the waiting.
+ * Microseconds, ever, in which a thread was on a processor, and in which it waited for one that
+ * others had: the sum is all of the time where the thread cannot keep up, for whatever reason.
+ * Kernels without scheduler statistics tell nothing of the waiting.
  */
-uint64_t thread_time_us(void);
+struct thread_time {
+    uint64_t ran_us, waited_us;
+};
+
+/* Of the calling thread. */
+struct thread_time thread_time_now(void);
 
 #endif

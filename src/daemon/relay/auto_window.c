@@ -1,7 +1,5 @@
 #include "daemon/relay/auto_window.h"
 
-#include "daemon/base/thread_time.h"
-
 enum {
     PERIOD_MS = 100, /* between measurements, and twice the window: its sends come in bursts */
     /* Fewer frames a second, for each player, are not what the core is busy with: about a hundredth
@@ -16,6 +14,10 @@ static const double WEIGHT = 0.25;
 /* A window opens at the one and closes at the other. It saves at most two thirds of the load, so it
  * does not close itself. */
 static const double OPEN_LOAD = 0.12, CLOSE_LOAD = 0.035;
+
+/* Whatever the load, the thread's own part of it must be worth saving: where others have the core,
+ * it is late anyway, and a window of its own would not help. */
+static const double OPEN_OWN = 0.04, CLOSE_OWN = 0.012, GROW_OWN = 0.25;
 
 /*
  * Above the one it grows, below the other it shrinks, in either case towards the load between. It
@@ -33,10 +35,12 @@ static const double FULL_LOAD = 0.97, FULL_FACTOR = 2, LEAST_FACTOR = 0.6;
 static double next_window(const struct auto_window *window, double load, double frames) {
     double factor = 1 + STEP * (window->load - AIM_LOAD) / AIM_LOAD;
     if (window->wanted_ms == 0)
-        return window->load >= OPEN_LOAD && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
-    if (window->load < CLOSE_LOAD || frames < FRAMES_CLOSE)
+        return window->load >= OPEN_LOAD && window->own >= OPEN_OWN && frames >= FRAMES_OPEN ? AUTO_WINDOW_FIRST : 0;
+    if (window->load < CLOSE_LOAD || window->own < CLOSE_OWN || frames < FRAMES_CLOSE)
         return 0;
-    if (load >= FULL_LOAD && window->load >= GROW_LOAD)
+    if (window->load > GROW_LOAD && window->own < GROW_OWN)
+        factor = 1;
+    else if (load >= FULL_LOAD && window->load >= GROW_LOAD)
         factor = FULL_FACTOR;
     else if (window->load <= GROW_LOAD && window->load >= SHRINK_LOAD)
         factor = 1;
@@ -57,26 +61,33 @@ bool auto_window_is_due(const struct auto_window *window, uint64_t now) {
     return !window->has_begun || now >= window->noted_at + PERIOD_MS + 2 * (uint64_t)window->window_ms;
 }
 
-void auto_window_note(struct auto_window *window, uint64_t now, uint64_t runnable_us) {
+static double part(uint64_t us, double ms) {
+    return (double)us / 1000 / ms;
+}
+
+void auto_window_note(struct auto_window *window, uint64_t now, struct thread_time time) {
     if (window->has_begun && now > window->noted_at) {
         double ms = (double)(now - window->noted_at);
-        double load = (double)(runnable_us - window->runnable_us) / 1000 / ms;
+        double own = part(time.ran_us - window->time.ran_us, ms);
+        double waited = part(time.waited_us - window->time.waited_us, ms);
         /* A reading without the time in the run queue, or the first one with it again. */
-        if (runnable_us < window->runnable_us || load > MOST_LOAD)
-            load = window->load;
+        if (time.waited_us < window->time.waited_us || own + waited > MOST_LOAD)
+            waited = window->load - window->own;
+        double load = own + waited;
         if (load > 1)
             load = 1;
         window->load += (load - window->load) * WEIGHT;
+        window->own += (own - window->own) * WEIGHT;
         window->wanted_ms = next_window(window, load, (double)(window->frames - window->frames_then) * 1000 / ms);
         auto_window_limit(window, window->most_ms);
     }
     window->has_begun = true;
     window->noted_at = now;
-    window->runnable_us = runnable_us;
+    window->time = time;
     window->frames_then = window->frames;
 }
 
 void auto_window_measure(struct auto_window *window, uint64_t now) {
     if (auto_window_is_due(window, now))
-        auto_window_note(window, now, thread_time_us());
+        auto_window_note(window, now, thread_time_now());
 }

@@ -12,19 +12,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/thread_time.h"
+
 /* The first window that opens, milliseconds. */
 enum { AUTO_WINDOW_FIRST = 18 };
 
 /* All zero at first: no load, and no window. */
 struct auto_window {
-    uint32_t most_ms;     /* 0: there is never a window */
-    uint32_t window_ms;   /* now */
-    double wanted_ms;     /* 0, or from AUTO_WINDOW_FIRST on: the window without that limit */
-    double load;          /* of one core, 0 to 1: smoothed */
-    uint64_t frames;      /* that could be gathered, ever, for each player: counted by its user */
-    bool has_begun;       /* there is something to compare with: */
-    uint64_t noted_at;    /* loop time */
-    uint64_t runnable_us; /* thread_time_us() */
+    uint32_t most_ms;   /* 0: there is never a window */
+    uint32_t window_ms; /* now */
+    double wanted_ms;   /* 0, or from AUTO_WINDOW_FIRST on: the window without that limit */
+    /* parts of the time, smoothed: in which the thread ran or waited for a core; in which it ran */
+    double load, own;
+    uint64_t frames;   /* that could be gathered, ever, for each player: counted by its user */
+    bool has_begun;    /* there is something to compare with: */
+    uint64_t noted_at; /* loop time */
+    struct thread_time time;
     uint64_t frames_then;
 };
 
@@ -34,8 +37,8 @@ void auto_window_limit(struct auto_window *window, uint32_t most_ms);
 /* Whether enough time has passed for another measurement. @now: loop time, in each call */
 bool auto_window_is_due(const struct auto_window *window, uint64_t now);
 
-/* A measurement that is due. @runnable_us: thread_time_us() of the worker's thread */
-void auto_window_note(struct auto_window *window, uint64_t now, uint64_t runnable_us);
+/* A measurement that is due. @time: of the worker's thread */
+void auto_window_note(struct auto_window *window, uint64_t now, struct thread_time time);
 
 /* Measures the calling thread, which is the worker's, if a measurement is due. */
 void auto_window_measure(struct auto_window *window, uint64_t now);
