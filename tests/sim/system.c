@@ -259,6 +259,7 @@ static int64_t allocations;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
+int __real_posix_memalign(void **ret_memory, size_t alignment, size_t size);
 char *__real_strdup(const char *text);
 char *__real_strndup(const char *text, size_t n);
 void __real_free(void *memory);
@@ -269,6 +270,7 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_reallocarray(void *memory, size_t count, size_t size);
+int __wrap_posix_memalign(void **ret_memory, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
 void __wrap_free(void *memory);
@@ -331,6 +333,13 @@ void *__wrap_reallocarray(void *memory, size_t count, size_t size) {
     if (refuses())
         return NULL;
     return move(memory, count * size);
+}
+
+int __wrap_posix_memalign(void **ret_memory, size_t alignment, size_t size) {
+    int error = refuses() ? ENOMEM : __real_posix_memalign(ret_memory, alignment, size);
+    if (!error)
+        spoil(counted(*ret_memory), size);
+    return error;
 }
 
 char *__wrap_strdup(const char *text) {

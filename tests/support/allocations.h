@@ -5,6 +5,7 @@
 #ifndef SLUICE_TESTS_SUPPORT_ALLOCATIONS_H
 #define SLUICE_TESTS_SUPPORT_ALLOCATIONS_H
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "memory/poison.h"
@@ -47,6 +48,12 @@ void *realloc(void *memory, size_t size) {
 void *aligned_alloc(size_t alignment, size_t size) {
     allocations++;
     return __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **ret_memory, size_t alignment, size_t size) {
+    allocations++;
+    *ret_memory = __libc_memalign(alignment, size);
+    return *ret_memory ? 0 : ENOMEM;
 }
 #endif
 

@@ -132,6 +132,13 @@ void *fault_aligned_alloc(size_t alignment, size_t size) {
     return refused("aligned_alloc") ? NULL : counted(aligned_alloc(alignment, size));
 }
 
+int fault_posix_memalign(void **ret_memory, size_t alignment, size_t size) {
+    int error = refused("posix_memalign") ? ENOMEM : posix_memalign(ret_memory, alignment, size);
+    if (!error)
+        counted(*ret_memory);
+    return error;
+}
+
 void fault_free(void *memory) {
     if (memory)
         atomic_fetch_sub(&faults->live, 1);

@@ -389,7 +389,7 @@ static void nothing_is_kept_where_nothing_may_be(void **state) {
  * group. */
 static void publish_one(player_rig *rig, enum packet_role role, uint32_t version) {
     struct packet *packet = make(rig, role, rig->next * STEP, rig->next + 1);
-    packet->version = version;
+    packet_set_version(packet, version);
     if (role < PACKET_KEY_FRAME)
         stream_headers_set(&rig->headers, packet);
     gop_add(&rig->gop, packet, &rig->headers, UINT32_MAX);

@@ -86,8 +86,8 @@ static void rig_close(output_rig *rig) {
 static void frame(output_rig *rig) {
     struct packet *packet = make(rig);
     rig->stream.sinks->type->packet(rig->stream.sinks, &rig->stream, packet, 0);
-    assert_true(packet->rtp.wire_size > 0);
-    rig->last = packet->rtp.timestamp;
+    assert_true(packet_rtp(packet)->wire_size > 0);
+    rig->last = packet_rtp(packet)->timestamp;
     packet_unref(packet);
 }
 

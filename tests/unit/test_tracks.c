@@ -61,7 +61,7 @@ static struct packet *make(tracks_rig *rig, enum packet_role role, unsigned trac
     struct packet *packet = packet_new(rig->packets, &tag, role, rig->time++, &payload);
     assert_non_null(packet);
     packet->track = (uint8_t)track;
-    packet->version = role < PACKET_KEY_FRAME ? byte : 0;
+    packet_set_version(packet, byte);
     packet->received_at = NOW;
     return packet;
 }
@@ -78,7 +78,7 @@ static void publish(tracks_rig *rig, enum packet_role role, unsigned track, uint
 
 static void publish_key_of(tracks_rig *rig, unsigned track, uint8_t byte) {
     struct packet *packet = make(rig, PACKET_VIDEO, track, byte);
-    packet->view.key_frame = true;
+    packet->key_frame = true;
     gop_add(&rig->stream.gop, packet, &rig->stream.headers, BLOCKS);
     player_push(&rig->player, packet, &rig->stream.headers, true);
     packet_unref(packet);
@@ -226,7 +226,7 @@ static void a_header_that_cannot_be_known_again_is_sent(void **state) {
     publish(&rig, PACKET_KEY_FRAME, 0, '1');
     for (int i = 0; i < 2; i++) {
         struct packet *packet = make(&rig, PACKET_VIDEO_HEADER, 0, 'A');
-        packet->version = 0;
+        packet_set_version(packet, 0);
         player_push(&rig.player, packet, &rig.stream.headers, true);
         packet_unref(packet);
     }

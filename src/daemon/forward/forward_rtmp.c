@@ -36,10 +36,10 @@ static void fail(struct forward_rtmp_session *session, int error) {
  * packet has no room. */
 static void send_metadata(struct forward_rtmp_session *session) {
     const struct packet *metadata = session->base.player->stream->headers.list[0];
-    if (!metadata || metadata->version == session->metadata)
+    if (!metadata || packet_version(metadata) == session->metadata)
         return;
     if (rtmp_client_send(session->client, SLUICE_FLV_SCRIPT, 0, &metadata->payload) != -EAGAIN)
-        session->metadata = metadata->version;
+        session->metadata = packet_version(metadata);
 }
 
 /*

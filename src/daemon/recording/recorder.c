@@ -139,9 +139,11 @@ static int put_packet(struct recording *recording, const struct packet *packet, 
     uint64_t place = recording->place;
     sluice_slice_ref(&packet->payload, &payload);
     int error = put_tag(recording, packet->type, timestamp, &payload);
-    if (!error)
-        flv_index_add(&recording->index, packet->type, &packet->view, timestamp, place);
-    return error;
+    if (error)
+        return error;
+    sluice_flv_view view = packet_view(packet);
+    flv_index_add(&recording->index, packet->type, &view, timestamp, place);
+    return 0;
 }
 
 /* What a decoder needs before the frame that follows. */
@@ -255,7 +257,7 @@ static void trouble(struct recorder *recorder, const char *path, int error) {
  * no frame is useless. The first of all is always begun, however little memory recordings may use.
  */
 static bool may_begin(const struct recorders *owner, const struct packet *packet) {
-    uint64_t needed = flv_index_size(index_room(owner->records->options)) + packet->size + TAG_AROUND + HEADERS;
+    uint64_t needed = flv_index_size(index_room(owner->records->options)) + packet_size(packet) + TAG_AROUND + HEADERS;
     return owner->queued == 0 || (owner->queued + needed <= owner->budget &&
                                   sluice_pool_available(owner->pool) > owner->blocks_kept + HEADER_BLOCKS);
 }
@@ -469,7 +471,7 @@ static bool is_held_back(struct recorder *recorder, const struct packet *packet)
     uint32_t bit = 1u << packet->track;
     if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
         return false;
-    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
+    if (packet->role == PACKET_KEY_FRAME || packet->key_frame)
         recorder->needs_key &= ~bit;
     /* A stream's beginning may have frames of the main track before its first key frame: they are
      * its players' too. */
@@ -483,7 +485,7 @@ static void push(struct recorder *recorder, const struct packet *packet, const s
     if (packet->role == (recorder->stream->seen & SLUICE_FLV_HAS_VIDEO ? PACKET_KEY_FRAME : PACKET_AUDIO))
         synchronize(recorder, packet, headers);
     struct recording *recording = recorder->current;
-    if (recording && !recorder->behind && !has_room(recording, packet->size + TAG_AROUND))
+    if (recording && !recorder->behind && !has_room(recording, packet_size(packet) + TAG_AROUND))
         recorder->behind = true;
     if (recording && is_held_back(recorder, packet))
         return;
@@ -498,7 +500,7 @@ static void push(struct recorder *recorder, const struct packet *packet, const s
     }
     count_queued(recording);
     recorder->frames += is_frame;
-    recorder->bytes += packet->size + TAG_AROUND;
+    recorder->bytes += packet_size(packet) + TAG_AROUND;
 }
 
 /* A stream's recorder as its sink */

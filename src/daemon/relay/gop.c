@@ -50,9 +50,10 @@ void gop_clear(struct gop *gop) {
     *gop = (struct gop){0};
 }
 
-static bool make_room(struct gop *gop, struct packet_pool *pool) {
+static bool make_room(struct gop *gop, const struct packet *packet) {
     if (gop->count < gop->capacity)
         return true;
+    struct packet_pool *pool = packet_pool_of(packet);
     size_t capacity = gop->capacity ? 2 * gop->capacity : 256;
     if (capacity > MAX_PACKETS || !packet_pool_charge(pool, gop->capacity, capacity))
         return false;
@@ -76,12 +77,12 @@ static void begin(struct gop *gop, const struct stream_headers *headers) {
 static void append(struct gop *gop, struct packet *packet, uint64_t max_blocks) {
     /* Where nothing may be kept, also nothing that lies in a block which something else holds
      * already. */
-    if (max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet->pool)) {
+    if (max_blocks == 0 || gop->blocks + packet->blocks > max_blocks || !make_room(gop, packet)) {
         gop_drop(gop);
         return;
     }
     gop->packets[gop->count++] = packet_ref(packet);
-    gop->bytes += packet->size;
+    gop->bytes += packet_size(packet);
     gop->blocks += packet->blocks;
 }
 

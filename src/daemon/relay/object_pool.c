@@ -3,46 +3,62 @@
 #include <stdlib.h>
 
 enum {
-    OBJECTS = 64, /* of a batch, or as many as there is room for */
-    LINE = 64,    /* of the processor's cache: the first slot begins with one */
+    SLAB = 16384,   /* bytes of a batch, which begins with a multiple: an object leads to it */
+    ALLOCATOR = 16, /* of these, before the memory: with them, slabs lie one behind the other */
+    LINE = 64,      /* of the processor's cache */
+    /* Slabs have their heads in different lines, which would else all compete for a few places of
+     * the cache. */
+    PLACES = 16,
 };
 
-/* What precedes an object. */
-union slot {
-    struct object_slab *slab; /* while it is used */
-    union slot *next;         /* while it is not: the next one that is not */
+/* What an object has in it while it is not used. */
+struct unused {
+    struct unused *next;
 };
 
 struct object_slab {
     LIST_ENTRY(object_slab) link;
-    union slot *unused, *first;
+    struct object_pool *pool;
+    struct unused *unused;
     size_t used, made;
-    /* behind it, from the next line on, the slots */
+    /* behind it, from the next line on, the objects */
 };
 
+_Static_assert(sizeof(struct object_slab) <= LINE, "the head of a slab is one line");
+
+static char *begin_of(const void *inside) {
+    return (char *)((uintptr_t)inside & ~(uintptr_t)(SLAB - 1));
+}
+
+static struct object_slab *slab_of(const void *inside) {
+    char *begin = begin_of(inside);
+    return (struct object_slab *)(begin + (uintptr_t)begin / SLAB % PLACES * LINE);
+}
+
 size_t object_pool_cost(const struct object_pool *batches) {
-    return sizeof(union slot) + batches->size;
+    return batches->size;
+}
+
+struct object_pool *object_pool_of(const void *object) {
+    return slab_of(object)->pool;
 }
 
 static size_t batch_bytes(const struct object_pool *batches, size_t objects) {
-    return sizeof(struct object_slab) + LINE - 1 + objects * object_pool_cost(batches);
+    return PLACES * LINE + objects * batches->size;
 }
 
 static struct object_slab *make(struct object_pool *batches, uint64_t most) {
-    uint64_t fit = most > batch_bytes(batches, 0) ? (most - batch_bytes(batches, 0)) / object_pool_cost(batches) : 0;
-    size_t count = fit < OBJECTS ? (size_t)fit : OBJECTS;
-    struct object_slab *slab = count > 0 ? malloc(batch_bytes(batches, count)) : NULL;
-    if (!slab)
+    size_t bytes = most < SLAB - ALLOCATOR ? (size_t)most : SLAB - ALLOCATOR;
+    size_t count = bytes > PLACES * LINE ? (bytes - PLACES * LINE) / batches->size : 0;
+    void *memory;
+    if (count == 0 || posix_memalign(&memory, SLAB, batch_bytes(batches, count)) != 0)
         return NULL;
-    uintptr_t behind = (uintptr_t)(slab + 1);
-    slab->first = (union slot *)((char *)(slab + 1) + (LINE - behind % LINE) % LINE);
-    slab->unused = NULL;
-    slab->used = 0;
-    slab->made = count;
+    struct object_slab *slab = slab_of(memory);
+    *slab = (struct object_slab){.pool = batches, .made = count};
     for (size_t i = count; i > 0; i--) {
-        union slot *slot = (union slot *)((char *)slab->first + (i - 1) * object_pool_cost(batches));
-        slot->next = slab->unused;
-        slab->unused = slot;
+        struct unused *unused = (struct unused *)((char *)slab + LINE + (i - 1) * batches->size);
+        unused->next = slab->unused;
+        slab->unused = unused;
     }
     batches->bytes += batch_bytes(batches, count);
     return slab;
@@ -61,7 +77,7 @@ static void put_spare(struct object_pool *batches, struct object_slab *slab) {
     uint64_t bytes = batch_bytes(batches, slab->made);
     if (!LIST_EMPTY(&batches->spare) && batches->spare_bytes + bytes > batches->most_spare) {
         batches->bytes -= bytes;
-        free(slab);
+        free(begin_of(slab));
         return;
     }
     batches->spare_bytes += bytes;
@@ -78,27 +94,23 @@ void *object_pool_take(struct object_pool *batches, uint64_t most) {
             return NULL;
         LIST_INSERT_HEAD(&batches->usable, slab, link);
     }
-    union slot *slot = slab->unused;
-    slab->unused = slot->next;
-    slot->slab = slab;
+    struct unused *unused = slab->unused;
+    slab->unused = unused->next;
     slab->used++;
     batches->used++;
-    if (slab->used == slab->made) {
+    if (slab->used == slab->made)
         LIST_REMOVE(slab, link);
-        LIST_INSERT_HEAD(&batches->full, slab, link);
-    }
-    return slot + 1;
+    return unused;
 }
 
-void object_pool_put(struct object_pool *batches, void *object) {
-    union slot *slot = (union slot *)object - 1;
-    struct object_slab *slab = slot->slab;
-    if (slab->used == slab->made) {
-        LIST_REMOVE(slab, link);
+void object_pool_put(void *object) {
+    struct unused *unused = object;
+    struct object_slab *slab = slab_of(object);
+    struct object_pool *batches = slab->pool;
+    if (slab->used == slab->made)
         LIST_INSERT_HEAD(&batches->usable, slab, link);
-    }
-    slot->next = slab->unused;
-    slab->unused = slot;
+    unused->next = slab->unused;
+    slab->unused = unused;
     slab->used--;
     batches->used--;
     if (slab->used > 0)
@@ -110,6 +122,6 @@ void object_pool_put(struct object_pool *batches, void *object) {
 void object_pool_clear(struct object_pool *batches) {
     for (struct object_slab *slab; (slab = take_spare(batches));) {
         batches->bytes -= batch_bytes(batches, slab->made);
-        free(slab);
+        free(begin_of(slab));
     }
 }

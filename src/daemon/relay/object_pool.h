@@ -11,10 +11,10 @@
 #include <sys/queue.h>
 
 struct object_pool {
-    /* of an object, bytes; a multiple of a pointer's */
+    /* of an object, bytes; a multiple of a pointer's. Of a cache line's: objects begin with one */
     size_t size;
-    LIST_HEAD(object_slabs, object_slab) usable; /* with used and unused objects */
-    struct object_slabs full;                    /* with used ones alone */
+    /* batches with used and unused objects; those with used ones alone are in no list */
+    LIST_HEAD(object_slabs, object_slab) usable;
     /* with unused ones alone: of most_spare bytes, or one */
     struct object_slabs spare;
     size_t used;          /* objects */
@@ -26,10 +26,13 @@ struct object_pool {
 /* Bytes of memory that one object takes. */
 size_t object_pool_cost(const struct object_pool *batches);
 
-/* An object, as the one before has left it. NULL where it takes another batch and @most bytes are
+/* Where the object is from. */
+struct object_pool *object_pool_of(const void *object);
+
+/* An object, with anything in it. NULL where it takes another batch and @most bytes are
  * too few for one. */
 void *object_pool_take(struct object_pool *batches, uint64_t most);
-void object_pool_put(struct object_pool *batches, void *object);
+void object_pool_put(void *object);
 
 /* When all objects are back. */
 void object_pool_clear(struct object_pool *batches);

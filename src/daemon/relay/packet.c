@@ -7,8 +7,14 @@
 
 #include "daemon/relay/object_pool.h"
 
+enum { LINE = 64 }; /* of the processor's cache */
+
+_Static_assert(offsetof(struct packet, alone) == LINE, "what each frame uses is one line");
+_Static_assert(sizeof(struct packet) % LINE == 0, "packets begin with a line");
+
 struct packet_pool {
-    struct object_pool packets, rtp;
+    struct object_pool packets; /* the first: an object leads to it */
+    struct object_pool rtp;
     uint64_t charged; /* for lists */
     uint64_t most;    /* bytes in all */
     /* the first two bytes of an interleaved frame, for each channel */
@@ -28,6 +34,10 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool) {
     }
     *ret_pool = pool;
     return 0;
+}
+
+struct packet_pool *packet_pool_of(const struct packet *packet) {
+    return (struct packet_pool *)object_pool_of(packet);
 }
 
 void packet_pool_free(struct packet_pool *pool) {
@@ -80,11 +90,11 @@ static void write_chunk_line(struct packet *packet) {
 void packet_write_tag(struct packet *packet) {
     struct packet_frame *frame = &packet->frame;
     write_chunk_line(packet);
-    sluice_flv_write_tag_header(frame->prefix + CHUNK_LINE, packet->type, packet->size, packet->timestamp);
-    sluice_flv_write_trailer(frame->suffix, packet->size);
+    sluice_flv_write_tag_header(frame->prefix + CHUNK_LINE, packet->type, packet_size(packet), packet->timestamp);
+    sluice_flv_write_trailer(frame->suffix, packet_size(packet));
     frame->suffix[SLUICE_FLV_TRAILER_SIZE] = '\r';
     frame->suffix[SLUICE_FLV_TRAILER_SIZE + 1] = '\n';
-    frame->has_tag = true;
+    packet->has_tag = true;
 }
 
 void packet_write_message(struct packet *packet) {
@@ -94,7 +104,7 @@ void packet_write_message(struct packet *packet) {
     size_t size = sluice_websocket_write_header(header, SLUICE_WEBSOCKET_BINARY, true, packet_tag_size(packet), NULL);
     memcpy(tag_header - size, header, size);
     memcpy(tag_header, packet_as_tag(packet)->prefix + CHUNK_LINE, SLUICE_FLV_TAG_HEADER_SIZE);
-    frame->has_message = true;
+    packet->has_message = true;
 }
 
 /*
@@ -113,36 +123,47 @@ void packet_write_rtmp(struct packet *packet) {
                                                            : PACKET_RTMP_DATA,
         .stream = 1,
         .timestamp = packet->timestamp,
-        .size = packet->size,
+        .size = packet_size(packet),
     };
     struct packet_frame *frame = &packet->frame;
     if (sluice_rtmp_chunk_begin(&chunking, &message, SLUICE_RTMP_MAX_CHUNK) == 0 &&
         sluice_rtmp_chunk_next(&chunking, &chunk) > 0)
         memcpy(frame->rtmp, chunk.header, sizeof frame->rtmp);
-    frame->has_rtmp = true;
+    packet->has_rtmp = true;
 }
 
-static void fill(struct packet *packet, struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
-                 uint32_t timestamp, sluice_slice *payload) {
-    packet->pool = pool;
-    packet->references = 1;
-    packet->size = (uint32_t)sluice_slice_length(payload);
-    packet->timestamp = timestamp;
-    packet->received_at = 0;
-    packet->type = tag->type;
-    packet->view = tag->view;
-    packet->role = role;
-    packet->track = 0;
-    packet->version = 0;
-    packet->has_extras = false;
-    packet->alone = NULL;
-    packet->blocks = 0;
-    packet->blocks_account = NULL;
-    packet->loan = (struct packet_loan){0};
-    packet->rtp = (struct rtp_frame){0};
+/*
+ * Whether players that know no tracks are sent another form of the packet: one without its track's
+ * id, or H.264 and AAC as FLV had them before FourCCs.
+ */
+static bool takes_alone(sluice_flv_type type, const sluice_flv_view *view) {
+    if (view->multitrack)
+        return true;
+    if (!view->enhanced)
+        return false;
+    if (type == SLUICE_FLV_VIDEO)
+        return view->codec == SLUICE_CODEC_H264 && view->packet <= SLUICE_FLV_SEQUENCE_END;
+    return type == SLUICE_FLV_AUDIO && view->codec == SLUICE_CODEC_AAC && view->packet <= SLUICE_FLV_SEQUENCE_HEADER;
+}
+
+/* Writes the first line, and nothing beyond it. */
+static void fill(struct packet *packet, const sluice_flv_tag *tag, enum packet_role role, uint32_t timestamp,
+                 sluice_slice *payload) {
     packet->payload = *payload;
     *payload = (sluice_slice){0};
-    packet->frame.has_tag = packet->frame.has_message = packet->frame.has_rtmp = false;
+    packet->blocks_account = NULL;
+    packet->received_at = 0;
+    packet->references = 1;
+    packet->blocks = 0;
+    packet->timestamp = timestamp;
+    packet->role = role;
+    packet->type = tag->type;
+    packet->track = 0;
+    packet->key_frame = tag->view.key_frame;
+    packet->takes_alone = takes_alone(tag->type, &tag->view);
+    packet->has_alone = packet->has_loan = packet->has_rtp = false;
+    packet->has_tag = packet->has_message = packet->has_rtmp = false;
+    packet_set_version(packet, 0);
 }
 
 struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, enum packet_role role,
@@ -151,23 +172,30 @@ struct packet *packet_new(struct packet_pool *pool, const sluice_flv_tag *tag, e
     uint64_t bytes = packet_pool_bytes(pool), most = pool->most - pool->most / 4;
     struct packet *packet = object_pool_take(&pool->packets, bytes < most ? most - bytes : 0);
     if (packet)
-        fill(packet, pool, tag, role, timestamp, payload);
+        fill(packet, tag, role, timestamp, payload);
     return packet;
 }
 
 struct packet *packet_at(const struct packet *source, uint32_t timestamp, uint64_t received_at) {
-    struct packet_pool *pool = source->pool;
+    struct packet_pool *pool = packet_pool_of(source);
     struct packet *copy = object_pool_take(&pool->packets, left_besides_rtp(pool));
     if (!copy)
         return NULL;
     sluice_slice payload;
     sluice_slice_ref(&source->payload, &payload);
-    const sluice_flv_tag tag = {.type = source->type, .view = source->view};
-    fill(copy, pool, &tag, source->role, timestamp, &payload);
+    const sluice_flv_tag tag = {.type = source->type};
+    fill(copy, &tag, source->role, timestamp, &payload);
     copy->track = source->track;
-    copy->version = source->version;
+    copy->key_frame = source->key_frame;
+    copy->takes_alone = source->takes_alone;
+    packet_set_version(copy, packet_version(source));
     copy->received_at = received_at;
     return copy;
+}
+
+void packet_set_version(struct packet *packet, uint32_t version) {
+    if (packet->role < PACKET_KEY_FRAME)
+        packet->version = version;
 }
 
 struct packet_loan packet_loan(_Atomic uint64_t *account, uint64_t bytes) {
@@ -183,16 +211,16 @@ void packet_loan_return(struct packet_loan *loan) {
 
 void packet_set_loan(struct packet *packet, struct packet_loan loan) {
     packet->loan = loan;
-    packet->has_extras |= loan.account != NULL;
+    packet->has_loan = true;
 }
 
 void packet_set_alone(struct packet *packet, struct packet *alone) {
     packet->alone = alone;
-    packet->has_extras = true;
+    packet->has_alone = true;
 }
 
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account) {
-    packet->blocks = blocks & INT32_MAX;
+    packet->blocks = blocks;
     packet->blocks_account = account;
     *account += blocks;
 }
@@ -224,11 +252,15 @@ static struct rtp_packet *take_rtp(struct packet_pool *pool, uint64_t of_stream)
     return object_pool_take(&pool->rtp, most > pool->rtp.bytes ? most - pool->rtp.bytes : 0);
 }
 
+void packet_begin_rtp(struct packet *packet, uint8_t track) {
+    packet->rtp = (struct rtp_frame){.track = track};
+    packet->has_rtp = true;
+}
+
 struct rtp_packet *packet_add_rtp(struct packet *packet, uint64_t *account) {
-    struct rtp_packet *rtp = take_rtp(packet->pool, *account);
+    struct rtp_packet *rtp = take_rtp(packet_pool_of(packet), *account);
     if (!rtp)
         return NULL;
-    packet->has_extras = true;
     packet->rtp.account = account;
     packet->rtp.count++;
     ++*account;
@@ -249,23 +281,26 @@ void rtp_packet_finish(struct rtp_frame *frame, struct rtp_packet *rtp) {
 }
 
 void packet_drop_rtp(struct packet *packet) {
-    while (packet->rtp.first) {
-        struct rtp_packet *rtp = packet->rtp.first;
-        packet->rtp.first = rtp->next;
+    struct rtp_frame *frame = &packet->rtp;
+    while (frame->first) {
+        struct rtp_packet *rtp = frame->first;
+        frame->first = rtp->next;
         sluice_slice_release(&rtp->rest);
-        object_pool_put(&packet->pool->rtp, rtp);
+        object_pool_put(rtp);
     }
-    if (packet->rtp.account)
-        *packet->rtp.account -= packet->rtp.count;
-    packet->rtp = (struct rtp_frame){0};
+    if (frame->account)
+        *frame->account -= frame->count;
+    packet_begin_rtp(packet, frame->track);
 }
 
 /* By itself, so that the usual release needs no room for it. */
 static __attribute__((noinline)) void unref_extras(struct packet *packet) {
-    packet_drop_rtp(packet);
-    packet_unref(packet->alone);
+    if (packet->has_rtp)
+        packet_drop_rtp(packet);
+    packet_unref(packet_alone(packet));
     sluice_slice_release(&packet->payload);
-    packet_loan_return(&packet->loan);
+    if (packet->has_loan)
+        packet_loan_return(&packet->loan);
 }
 
 void packet_unref(struct packet *packet) {
@@ -273,13 +308,13 @@ void packet_unref(struct packet *packet) {
         return;
     if (packet->blocks_account)
         *packet->blocks_account -= packet->blocks;
-    if (packet->has_extras)
+    if (packet->has_alone | packet->has_loan | packet->has_rtp)
         unref_extras(packet);
     else
         sluice_slice_release(&packet->payload);
-    object_pool_put(&packet->pool->packets, packet);
+    object_pool_put(packet);
 }
 
 const uint8_t *packet_channel_mark(const struct packet *packet, uint8_t channel) {
-    return packet->pool->marks[channel];
+    return packet_pool_of(packet)->marks[channel];
 }

@@ -81,7 +81,6 @@ struct rtp_frame {
     uint32_t wire_size;
     uint32_t timestamp; /* and sequence: of the first packet */
     uint16_t sequence;
-    bool made;
     uint8_t track;
 };
 
@@ -96,38 +95,41 @@ struct packet_loan {
  * stream without players never writes it.
  */
 struct packet_frame {
-    bool has_tag, has_message, has_rtmp; /* written */
-    uint8_t prefix[PACKET_PREFIX];       /* chunk line (to the right), tag header */
-    uint8_t suffix[PACKET_SUFFIX];       /* trailer, CRLF that ends the chunk */
-    uint8_t message[PACKET_MESSAGE];     /* header of the message (to the right), tag header */
-    uint8_t rtmp[PACKET_RTMP];           /* header of the RTMP message in one chunk */
+    uint8_t prefix[PACKET_PREFIX];   /* chunk line (to the right), tag header */
+    uint8_t suffix[PACKET_SUFFIX];   /* trailer, CRLF that ends the chunk */
+    uint8_t message[PACKET_MESSAGE]; /* header of the message (to the right), tag header */
+    uint8_t rtmp[PACKET_RTMP];       /* header of the RTMP message in one chunk */
 };
 
 /*
- * The first members, with the object pool's slot before them, fill one cache line, and are all that
- * the release of a packet reads unless it has extras. Packets of a cached group are released
- * seconds after they were last used.
+ * Packets of a cached group are used again and released seconds after they were last used: each
+ * cache line that is touched is fetched from memory. So the first members, up to the flags, fill
+ * one line, and are all that is written when a frame comes and read when it goes. The others are in
+ * use where a flag, or the role, says so. What the payload itself says is not stored:
+ * packet_view().
  */
 struct packet {
-    struct packet_pool *pool;
     sluice_slice payload;
     uint64_t *blocks_account; /* where they are counted; lives longer than the struct packet */
+    uint64_t received_at;     /* loop time; 0: unknown */
     uint32_t references;
-    uint32_t blocks : 31;    /* that this packet adds to what its stream holds */
-    uint32_t has_extras : 1; /* it may have a loan, RTP packets or one without its track's id */
-
-    uint32_t size; /* payload, bytes */
+    uint32_t blocks; /* that this packet adds to what its stream holds */
     uint32_t timestamp;
-    uint64_t received_at; /* loop time; 0: unknown */
-    enum packet_role role;
-    sluice_flv_type type;
-    uint32_t version; /* of a header or metadata: the same for the same bytes; 0: not known */
-    sluice_flv_view view;
+    enum packet_role role : 8;
+    sluice_flv_type type : 8;
+    uint32_t track : 8; /* its track's place: see tracks.h */
+    uint32_t key_frame : 1;
+    uint32_t takes_alone : 1; /* players that know no tracks are sent another form of it */
+    uint32_t has_alone : 1, has_loan : 1, has_rtp : 1;
+    uint32_t has_tag : 1, has_message : 1, has_rtmp : 1; /* written, in the frame */
+
     /* the same without its track's id, for players that know no tracks; made when needed */
     struct packet *alone;
     struct packet_loan loan; /* where the payload is another worker's memory */
-    struct rtp_frame rtp;
-    uint8_t track; /* its track's place: see tracks.h */
+    union {
+        uint32_t version; /* of headers and metadata, which RTP does not carry */
+        struct rtp_frame rtp;
+    };
     struct packet_frame frame;
 };
 
@@ -136,6 +138,9 @@ int packet_pool_new(uint64_t most, struct packet_pool **ret_pool);
 
 /* Every packet must be back. */
 void packet_pool_free(struct packet_pool *pool);
+
+/* That of the packet. */
+struct packet_pool *packet_pool_of(const struct packet *packet);
 
 /*
  * A list of packets, of so many pointers, is to have another capacity: what is over
@@ -170,11 +175,42 @@ void packet_set_loan(struct packet *packet, struct packet_loan loan);
 /* The packet without its track's id; takes the reference over. */
 void packet_set_alone(struct packet *packet, struct packet *alone);
 
+/* Of a header or of metadata: the same for the same bytes; 0: not known, or another packet. */
+void packet_set_version(struct packet *packet, uint32_t version);
+
+static inline uint32_t packet_version(const struct packet *packet) {
+    return packet->role < PACKET_KEY_FRAME ? packet->version : 0;
+}
+
+/* Payload, bytes. */
+static inline uint32_t packet_size(const struct packet *packet) {
+    return (uint32_t)sluice_slice_length(&packet->payload);
+}
+
+/* As the framer has read it. */
+static inline sluice_flv_view packet_view(const struct packet *packet) {
+    sluice_flv_view view;
+    sluice_flv_read_view(packet->type, &packet->payload, &view);
+    return view;
+}
+
+static inline struct packet *packet_alone(const struct packet *packet) {
+    return packet->has_alone ? packet->alone : NULL;
+}
+
+/* NULL until packet_begin_rtp(). */
+static inline const struct rtp_frame *packet_rtp(const struct packet *packet) {
+    return packet->has_rtp ? &packet->rtp : NULL;
+}
+
 /* Counts the packet's blocks until it goes. */
 void packet_account(struct packet *packet, uint32_t blocks, uint64_t *account);
 
 struct packet *packet_ref(struct packet *packet);
 void packet_unref(struct packet *packet); /* NULL is allowed */
+
+/* A frame, which is no header, is to be made RTP. */
+void packet_begin_rtp(struct packet *packet, uint8_t track);
 
 /*
  * Adds an RTP packet at the end of the frame's, with nothing in it yet. Once the rest is there,
@@ -193,26 +229,26 @@ void packet_write_rtmp(struct packet *packet);
 
 /* The tag's header and trailer, with what makes them a chunk. */
 static inline const struct packet_frame *packet_as_tag(struct packet *packet) {
-    if (!packet->frame.has_tag)
+    if (!packet->has_tag)
         packet_write_tag(packet);
     return &packet->frame;
 }
 
 /* Likewise, with what makes them a WebSocket message. */
 static inline const struct packet_frame *packet_as_message(struct packet *packet) {
-    if (!packet->frame.has_message)
+    if (!packet->has_message)
         packet_write_message(packet);
     return &packet->frame;
 }
 
 static inline const struct packet_frame *packet_as_rtmp(struct packet *packet) {
-    if (!packet->frame.has_rtmp)
+    if (!packet->has_rtmp)
         packet_write_rtmp(packet);
     return &packet->frame;
 }
 
 static inline uint32_t packet_tag_size(const struct packet *packet) {
-    return SLUICE_FLV_TAG_HEADER_SIZE + packet->size + SLUICE_FLV_TRAILER_SIZE;
+    return SLUICE_FLV_TAG_HEADER_SIZE + packet_size(packet) + SLUICE_FLV_TRAILER_SIZE;
 }
 
 /* The size of the tag in hexadecimal, CRLF. */

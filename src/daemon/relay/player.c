@@ -24,9 +24,10 @@ static struct packet *at(const struct player *player, size_t index) {
     return *slot(player, index);
 }
 
-static bool make_room(struct player *player, struct packet_pool *packets) {
+static bool make_room(struct player *player, const struct packet *packet) {
     if (player->count < player->capacity)
         return true;
+    struct packet_pool *packets = packet_pool_of(packet);
     size_t capacity = player->capacity ? 2 * player->capacity : QUEUE_LEAST;
     if (!packet_pool_charge(packets, player->capacity, capacity))
         return false;
@@ -55,15 +56,15 @@ void player_flush(struct player *player) {
 /* False where there is no memory: the player has lost what was queued, and is behind. */
 static bool enqueue(struct player *player, struct packet *packet) {
     int place = header_place(packet->role, packet->track);
-    if (!make_room(player, packet->pool)) {
+    if (!make_room(player, packet)) {
         player_drop(player, DROP_NO_MEMORY);
         return false;
     }
     *slot(player, player->count++) = packet_ref(packet);
     player->since_sync += player->since_sync > 0;
-    player->queued_bytes += packet->size;
+    player->queued_bytes += packet_size(packet);
     if (place >= 0)
-        player->told[place] = packet->version;
+        player->told[place] = packet_version(packet);
     if (!player->merge || player->merge->is_open)
         player_flush(player);
     return true;
@@ -73,13 +74,13 @@ static bool enqueue(struct player *player, struct packet *packet) {
  * place. */
 static bool knows(const struct player *player, const struct packet *packet) {
     int place = header_place(packet->role, packet->track);
-    return place >= 0 && packet->version > 0 && player->told[place] == packet->version;
+    return place >= 0 && packet_version(packet) > 0 && player->told[place] == packet_version(packet);
 }
 
 /* It will not be sent: where it is the last in its place, the player has to be sent it again. */
 static void forget(struct player *player, const struct packet *packet) {
     int place = header_place(packet->role, packet->track);
-    if (place >= 0 && player->told[place] == packet->version)
+    if (place >= 0 && player->told[place] == packet_version(packet))
         player->told[place] = 0;
 }
 
@@ -90,12 +91,12 @@ static struct packet *as_sent(const struct player *player, struct packet *packet
         return packet;
     if (!stream_is_main(player->stream, packet))
         return NULL;
-    return track_payload_has_alone(packet) ? packet->alone : packet;
+    return packet->takes_alone ? packet_alone(packet) : packet;
 }
 
 /* Whether there was no memory for what the player is to be sent of it. */
 static bool is_lost(const struct player *player, const struct packet *packet) {
-    return player->alone && packet->role <= PACKET_AUDIO && track_payload_has_alone(packet) && !packet->alone &&
+    return player->alone && packet->role <= PACKET_AUDIO && packet->takes_alone && !packet_alone(packet) &&
            stream_is_main(player->stream, packet);
 }
 
@@ -152,8 +153,8 @@ uint32_t player_largest(const struct player *player, uint32_t least) {
     if (player->queued_bytes <= least)
         return 0;
     for (size_t i = 0; i < player->count; i++)
-        if (at(player, i)->size > largest)
-            largest = at(player, i)->size;
+        if (packet_size(at(player, i)) > largest)
+            largest = packet_size(at(player, i));
     return largest;
 }
 
@@ -171,7 +172,7 @@ void player_drop(struct player *player, enum player_drop cause) {
     while (player->count > kept) {
         struct packet *last = at(player, --player->count);
         forget(player, last);
-        player->queued_bytes -= last->size;
+        player->queued_bytes -= packet_size(last);
         player->dropped[cause]++;
         packet_unref(last);
     }
@@ -240,7 +241,7 @@ static size_t skip_frames(struct player *player, size_t from, size_t to) {
             continue;
         }
         player->dropped[DROP_CATCH_UP] += packet->role >= PACKET_KEY_FRAME;
-        player->queued_bytes -= packet->size;
+        player->queued_bytes -= packet_size(packet);
         packet_unref(packet);
     }
     return end;
@@ -251,7 +252,7 @@ static bool is_held_back(struct player *player, const struct packet *packet) {
     if (packet->role != PACKET_KEY_FRAME && packet->role != PACKET_VIDEO)
         return false;
     uint32_t bit = 1u << packet->track;
-    if (packet->role == PACKET_KEY_FRAME || packet->view.key_frame)
+    if (packet->role == PACKET_KEY_FRAME || packet->key_frame)
         player->needs_key &= ~bit;
     return player->needs_key & bit;
 }
@@ -268,7 +269,7 @@ static void hold_back_queued(struct player *player, size_t from) {
             continue;
         }
         player->dropped[DROP_CATCH_UP]++;
-        player->queued_bytes -= packet->size;
+        player->queued_bytes -= packet_size(packet);
         packet_unref(packet);
     }
     /* They came behind the packet that decoding begins with. */
@@ -340,7 +341,7 @@ void player_push(struct player *player, struct packet *whole, const struct strea
         return;
     if (is_held_back(player, packet) || knows(player, packet))
         return;
-    if (player->queued_bytes + packet->size > player->limit) {
+    if (player->queued_bytes + packet_size(packet) > player->limit) {
         player->dropped[DROP_QUEUE_FULL]++;
         player_drop(player, DROP_QUEUE_FULL);
         return;
@@ -451,7 +452,7 @@ static void pop(struct player *player) {
     player->first = (player->first + 1) & (player->capacity - 1);
     player->count--;
     player->due -= player->due > 0;
-    player->queued_bytes -= packet->size;
+    player->queued_bytes -= packet_size(packet);
     player->packets_sent++;
     player->sent_of_first = 0;
     packet_unref(packet);

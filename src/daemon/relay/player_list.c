@@ -27,7 +27,7 @@ void player_list_add_totals(const struct player *player, struct stream_totals *t
 
 /* For players that know no tracks. */
 static void make_alone(struct stream *stream, struct packet *packet) {
-    if (packet && track_payload_has_alone(packet) && stream_is_main(stream, packet))
+    if (packet && packet->takes_alone && stream_is_main(stream, packet))
         track_payload_make_alone(&stream->registry->payloads, packet);
 }
 

@@ -266,16 +266,18 @@ static bool hand_over(struct replica *feed, enum parcel_kind kind, const struct 
     uint64_t bytes = packet->blocks * feed->block_bytes + sizeof *parcel;
     *parcel = (struct parcel){
         .kind = kind,
-        .tag = {
-            .tag = {.type = packet->type, .timestamp = packet->timestamp, .size = packet->size, .view = packet->view},
-            .role = packet->role,
-            .flags = flags,
-            .track = packet->track,
-            .main = packet->type == SLUICE_FLV_SCRIPT ? 0 : stream_tracks(feed->stream, packet->type)->main,
-            .version = packet->version,
-            .blocks = packet->blocks,
-            .received_at = packet->received_at,
-            .loan = packet_loan(lender_of(feed), bytes)}};
+        .tag = {.tag = {.type = packet->type,
+                        .timestamp = packet->timestamp,
+                        .size = packet_size(packet),
+                        .view = packet_view(packet)},
+                .role = packet->role,
+                .flags = flags,
+                .track = packet->track,
+                .main = packet->type == SLUICE_FLV_SCRIPT ? 0 : stream_tracks(feed->stream, packet->type)->main,
+                .version = packet_version(packet),
+                .blocks = packet->blocks,
+                .received_at = packet->received_at,
+                .loan = packet_loan(lender_of(feed), bytes)}};
     sluice_slice_ref(&packet->payload, &parcel->tag.tag.payload);
     return true;
 }

@@ -50,8 +50,9 @@ static bool read_config(const struct stream *stream, unsigned number, const stru
     const struct track *track = tracks_main(tracks_of(stream, number));
     if (!(stream->seen & (video ? SLUICE_FLV_HAS_VIDEO : SLUICE_FLV_HAS_AUDIO)))
         return false;
-    if (header && sluice_codec_rtp_format(header->view.codec) >= 0)
-        return sluice_codec_read_record(config, header->view.codec, &header->payload, header->view.header_size) == 0;
+    sluice_flv_view view = header ? packet_view(header) : (sluice_flv_view){0};
+    if (header && sluice_codec_rtp_format(view.codec) >= 0)
+        return sluice_codec_read_record(config, view.codec, &header->payload, view.header_size) == 0;
     /* The others cannot be sent without one. */
     return (track->codec == SLUICE_CODEC_OPUS || track->codec == SLUICE_CODEC_PCMA ||
             track->codec == SLUICE_CODEC_PCMU) &&
@@ -111,11 +112,12 @@ static bool choose_config(struct rtp_packetizer *output, const struct stream *st
     const struct packet *now = header_in(&stream->headers, number, place);
     const struct packet *then = stream->gop.count > 0 ? header_in(&stream->gop.headers, number, place) : NULL;
     /* One of a codec that has no headers has followed. */
-    if (now && now->view.codec != tracks_main(tracks_of(stream, number))->codec)
+    if (now && packet_view(now).codec != tracks_main(tracks_of(stream, number))->codec)
         now = then = NULL;
     bool present = read_config(stream, number, now, config);
     sluice_codec_config earlier;
-    if (!present || !then || then->version == now->version || !read_config(stream, number, then, &earlier))
+    if (!present || !then || packet_version(then) == packet_version(now) ||
+        !read_config(stream, number, then, &earlier))
         return present;
     if (is_other_config(&earlier, config))
         output->has_group = false;
@@ -230,7 +232,7 @@ static void note_time(struct rtp_packetizer *output, uint32_t timestamp) {
 }
 
 static int add_packet(struct rtp_packetizer *output, struct packet *packet, const sluice_flv_rtp_packet *made) {
-    if (packet->rtp.count >= FRAME_PACKETS + packet->size / FRAME_PACKET_BYTES)
+    if (packet->rtp.count >= FRAME_PACKETS + packet_size(packet) / FRAME_PACKET_BYTES)
         return -EMSGSIZE;
     struct rtp_packet *rtp = packet_add_rtp(packet, &output->packets);
     if (!rtp)
@@ -254,10 +256,9 @@ static bool make(struct rtp_packetizer *output, struct packet *packet) {
     /* Those of the group: of now, take_header() takes them. */
     if (packet->role == PACKET_VIDEO_HEADER || packet->role == PACKET_AUDIO_HEADER)
         note_header(output, packet);
-    if (packet->rtp.made || packet->role < PACKET_KEY_FRAME || packet->role > PACKET_AUDIO)
+    if (packet_rtp(packet) || packet->role < PACKET_KEY_FRAME || packet->role > PACKET_AUDIO)
         return false;
-    packet->rtp.made = true;
-    packet->rtp.track = (uint8_t)number;
+    packet_begin_rtp(packet, (uint8_t)number);
     if (!track->present || track->place != packet->track ||
         sluice_flv_rtp_push(track->rtp, packet->type, packet->timestamp, &packet->payload) < 0)
         return false;
@@ -268,7 +269,6 @@ static bool make(struct rtp_packetizer *output, struct packet *packet) {
         /* The frame is lost for RTSP players, who see it by the sequence numbers. */
         sluice_flv_rtp_cancel(track->rtp);
         packet_drop_rtp(packet);
-        packet->rtp.made = true;
         return false;
     }
     return true;

@@ -15,11 +15,11 @@ static void pass(struct stand_in *stand_in, const struct packet *packet) {
     struct sluice_flv_tag tag = {
         .type = packet->type,
         .timestamp = packet->timestamp,
-        .size = packet->size,
+        .size = packet_size(packet),
         .trailer_ok = true,
-        .view = packet->view,
+        .view = packet_view(packet),
     };
-    if (packet->size > target->policy.frame_limit) {
+    if (packet_size(packet) > target->policy.frame_limit) {
         stand_in->is_synced = false;
         stream_lose(target);
         return;

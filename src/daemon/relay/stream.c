@@ -344,7 +344,7 @@ static struct packet *make_packet(struct stream *stream, sluice_flv_tag *tag, en
     }
     packet->received_at = stream->received_at;
     packet->track = (uint8_t)place;
-    packet->version = header_version(stream, packet);
+    packet_set_version(packet, header_version(stream, packet));
     packet_account(packet, pool_share(&packet->payload, &stream->previous), &stream->blocks_held);
     if (stream->lender)
         packet_set_loan(packet, packet_loan(&stream->lender->lent, packet->blocks * stream->registry->block_size));
@@ -563,8 +563,9 @@ static struct packet *make_replica_packet(struct stream *replica, struct stream_
         return NULL;
     packet->received_at = tag->received_at;
     packet->track = tag->track;
-    packet->version = tag->version;
-    packet_set_loan(packet, tag->loan);
+    packet_set_version(packet, tag->version);
+    if (tag->loan.account)
+        packet_set_loan(packet, tag->loan);
     tag->loan = (struct packet_loan){0};
     packet_account(packet, tag->blocks, &replica->blocks_held);
     return packet;

@@ -100,49 +100,38 @@ int track_payload_make(struct track_payloads *payloads, sluice_flv_type type, co
     return 0;
 }
 
-bool track_payload_has_alone(const struct packet *packet) {
-    const sluice_flv_view *view = &packet->view;
-    if (view->multitrack)
-        return true;
-    if (!view->enhanced)
-        return false;
-    if (packet->type == SLUICE_FLV_VIDEO)
-        return view->codec == SLUICE_CODEC_H264 && view->packet <= SLUICE_FLV_SEQUENCE_END;
-    return packet->type == SLUICE_FLV_AUDIO && view->codec == SLUICE_CODEC_AAC &&
-           view->packet <= SLUICE_FLV_SEQUENCE_HEADER;
-}
-
 /* The only track, or the first. The slice is the caller's. */
 static bool first_track(const struct packet *packet, sluice_flv_track *ret_track) {
-    const sluice_flv_view *view = &packet->view;
+    sluice_flv_view view = packet_view(packet);
     sluice_flv_tracks place = {0};
-    if (view->multitrack)
+    if (view.multitrack)
         return sluice_flv_next_track(&place, packet->type, &packet->payload, ret_track) == 1;
     *ret_track = (sluice_flv_track){
-        .codec = view->codec,
-        .packet = view->packet,
-        .key_frame = view->key_frame,
-        .frame_type = view->frame_type,
-        .composition_time = view->composition_time,
+        .codec = view.codec,
+        .packet = view.packet,
+        .key_frame = view.key_frame,
+        .frame_type = view.frame_type,
+        .composition_time = view.composition_time,
     };
-    return sluice_slice_sub(&packet->payload, view->header_size, packet->size - view->header_size, &ret_track->slice) ==
-           0;
+    return sluice_slice_sub(&packet->payload, view.header_size, packet_size(packet) - view.header_size,
+                            &ret_track->slice) == 0;
 }
 
 void track_payload_make_alone(struct track_payloads *payloads, struct packet *packet) {
     sluice_flv_tag tag = {.type = packet->type};
     sluice_flv_track track;
     sluice_slice payload;
-    if (packet->alone || !first_track(packet, &track))
+    if (packet->has_alone || !first_track(packet, &track))
         return;
     if (track_payload_make(payloads, packet->type, &track, true, &payload, &tag.view) == 0) {
-        packet_set_alone(packet, packet_new(packet->pool, &tag, packet->role, packet->timestamp, &payload));
+        struct packet *alone = packet_new(packet_pool_of(packet), &tag, packet->role, packet->timestamp, &payload);
         sluice_slice_release(&payload);
+        if (alone) {
+            alone->received_at = packet->received_at;
+            alone->track = packet->track;
+            packet_set_version(alone, packet_version(packet));
+            packet_set_alone(packet, alone);
+        }
     }
     sluice_slice_release(&track.slice);
-    if (!packet->alone)
-        return;
-    packet->alone->received_at = packet->received_at;
-    packet->alone->track = packet->track;
-    packet->alone->version = packet->version;
 }

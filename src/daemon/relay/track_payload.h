@@ -30,12 +30,6 @@ void track_payloads_rest(struct track_payloads *payloads);
 int track_payload_make(struct track_payloads *payloads, sluice_flv_type type, const sluice_flv_track *track, bool alone,
                        sluice_slice *ret_payload, sluice_flv_view *ret_view);
 
-/*
- * Whether players that know no tracks are sent another form of the packet: one without its track's
- * id, or H.264 and AAC as FLV had them before FourCCs.
- */
-bool track_payload_has_alone(const struct packet *packet);
-
 /* Makes that form, unless it is there. Without memory there is none. */
 void track_payload_make_alone(struct track_payloads *payloads, struct packet *packet);
 

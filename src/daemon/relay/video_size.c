@@ -19,7 +19,8 @@ void video_size(const struct stream *stream, double *ret_width, double *ret_heig
     if ((*ret_width > 0 && *ret_height > 0) || !header)
         return;
     double width, height;
-    video_size_of_header(&header->payload, header->view.codec, header->view.header_size, &width, &height);
+    sluice_flv_view view = packet_view(header);
+    video_size_of_header(&header->payload, view.codec, view.header_size, &width, &height);
     if (width > 0) {
         *ret_width = width;
         *ret_height = height;

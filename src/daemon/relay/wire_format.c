@@ -10,14 +10,14 @@ static inline size_t tag_pieces(const struct packet *packet, const uint8_t *befo
         iov[count++] = (struct iovec){(void *)(before_end - before + offset), before - offset};
         offset = before;
     }
-    if (offset < before + packet->size) {
+    if (offset < before + packet_size(packet)) {
         size_t pieces = sluice_slice_iov(&packet->payload, offset - before, iov + count, max - count);
         if (pieces > max - count)
             return max;
         count += pieces;
-        offset = before + packet->size;
+        offset = before + packet_size(packet);
     }
-    offset -= before + packet->size;
+    offset -= before + packet_size(packet);
     if (count < max && offset < after)
         iov[count++] = (struct iovec){(void *)(packet->frame.suffix + offset), after - offset};
     return count;
@@ -35,7 +35,7 @@ static size_t plain_pieces(struct packet *packet, const struct packet_form *form
 }
 
 static size_t chunk_size(const struct packet *packet) {
-    return packet_chunk_line_size(packet) + SLUICE_FLV_TAG_HEADER_SIZE + packet->size + PACKET_SUFFIX;
+    return packet_chunk_line_size(packet) + SLUICE_FLV_TAG_HEADER_SIZE + packet_size(packet) + PACKET_SUFFIX;
 }
 
 static size_t chunk_pieces(struct packet *packet, const struct packet_form *form, size_t offset, struct iovec *iov,
@@ -58,7 +58,7 @@ static size_t message_pieces(struct packet *packet, const struct packet_form *fo
 }
 
 static bool rtmp_has(const struct packet *packet, const struct packet_form *form) {
-    return packet->size <= form->chunk_size;
+    return packet_size(packet) <= form->chunk_size;
 }
 
 static bool rtmp_media_has(const struct packet *packet, const struct packet_form *form) {
@@ -66,7 +66,7 @@ static bool rtmp_media_has(const struct packet *packet, const struct packet_form
 }
 
 static size_t rtmp_size(const struct packet *packet) {
-    return packet_rtmp_header_size(packet) + packet->size;
+    return packet_rtmp_header_size(packet) + packet_size(packet);
 }
 
 static bool is_usual_stream(const struct packet_form *form) {
@@ -104,7 +104,8 @@ static size_t rtmp_pieces(struct packet *packet, const struct packet_form *form,
 }
 
 static bool rtp_has(const struct packet *packet, const struct packet_form *form) {
-    return packet->rtp.wire_size > 0 && form->tracks[packet->rtp.track];
+    const struct rtp_frame *rtp = packet_rtp(packet);
+    return rtp && rtp->wire_size > 0 && form->tracks[rtp->track];
 }
 
 static size_t rtp_size(const struct packet *packet) {
