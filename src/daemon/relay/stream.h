@@ -110,50 +110,23 @@ struct stream_source {
     const struct publish_calls *calls;
 };
 
+/*
+ * The members up to the policy are what each tag needs, besides its track and its second of the
+ * minute: they lie together, since with many streams they are in no cache when a tag comes. The
+ * group ends with its own such members, and the policy and the tracks begin with theirs.
+ */
 struct stream {
+    struct gop gop;
     struct registry *registry;
-    uint64_t id;
-    struct stream **bucket, *next; /* in which the registry has it */
-    char name[STREAM_NAME + 1];
-    uint32_t references;
-    struct stream_policy policy; /* what holds for it */
-
-    bool live; /* has a publisher */
-    struct stream_source source;
-    struct publish_lock locks; /* those that wait for its name */
-    uint64_t publisher_id;     /* of the last one */
-    uint64_t received_at;      /* loop time of its last tag */
-    uint64_t left_at;          /* loop time since which there is no publisher */
-    /* loop time; 0: it is not kept for its last publisher. A reference of its own */
-    uint64_t kept_until;
-    const char *left_why;           /* the last publisher that has left; or NULL */
     struct stream_sink *sinks;      /* by rank */
     struct stream_sink_walk *walks; /* that are under way, the innermost first */
-    struct stream_sink player_sink;
-    struct player *players;
-    uint32_t player_count;
-    /* a replica of another worker's stream, for some of its players; NULL: it is none */
-    struct replica *fed_by;
     /* of a replica, and of a stream that one stands in for: the worker that its packets' memory is
      * of; or NULL */
     struct replica_site *lender;
-    struct stand_in *stand_in;  /* that is live in place of a publisher; or NULL */
-    uint32_t rtp_players;       /* of those, the ones that are sent RTP */
-    struct rtp_packetizer *rtp; /* made for the first of them; or NULL */
-    /* those that are sent the main tracks alone, as tags that name no track */
-    uint32_t alone_players;
-    struct coalesce_group *merges; /* players with a merge window, by window */
-
-    struct stream_headers headers;
-    struct gop gop;
-    sluice_slice previous; /* of the last packet: what the next one may share a block with */
+    uint64_t received_at; /* loop time of its last tag */
+    uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t blocks_held;
-
-    struct tracks video, audio;
-    struct track_header metadata_header;
-    uint32_t versions; /* of headers and metadata: the last one given */
-    /* frames of this publisher's that are of more tracks than there may be: not taken */
-    uint64_t beyond_tracks;
+    sluice_slice previous; /* of the last packet: what the next one may share a block with */
 
     /* Tracks, as SLUICE_FLV_HAS_ flags. */
     uint8_t seen;    /* of which something has come */
@@ -163,14 +136,45 @@ struct stream {
     bool settled;
     bool opened; /* the first frame has come */
     uint32_t opened_at;
-
     struct timeline timeline;
+    struct stream_policy policy; /* what holds for it */
+
+    struct tracks video, audio;
+    struct stream_headers headers;
+    struct track_header metadata_header;
+    uint32_t versions; /* of headers and metadata: the last one given */
+    /* frames of this publisher's that are of more tracks than there may be: not taken */
+    uint64_t beyond_tracks;
     sluice_flv_metadata metadata;
-    uint64_t bytes, video_frames, audio_frames, frames_dropped;
     uint64_t sends; /* to its players, those that have gone included */
     /* bytes at the last rate tick, and what came since the one before */
     uint64_t rate_bytes, bits_per_second;
     struct frame_minute minute;
+
+    uint64_t id;
+    struct stream **bucket, *next; /* in which the registry has it */
+    char name[STREAM_NAME + 1];
+    uint32_t references;
+
+    bool live; /* has a publisher */
+    struct stream_source source;
+    struct publish_lock locks; /* those that wait for its name */
+    uint64_t publisher_id;     /* of the last one */
+    uint64_t left_at;          /* loop time since which there is no publisher */
+    /* loop time; 0: it is not kept for its last publisher. A reference of its own */
+    uint64_t kept_until;
+    const char *left_why; /* the last publisher that has left; or NULL */
+    struct stream_sink player_sink;
+    struct player *players;
+    uint32_t player_count;
+    /* a replica of another worker's stream, for some of its players; NULL: it is none */
+    struct replica *fed_by;
+    struct stand_in *stand_in;  /* that is live in place of a publisher; or NULL */
+    uint32_t rtp_players;       /* of those, the ones that are sent RTP */
+    struct rtp_packetizer *rtp; /* made for the first of them; or NULL */
+    /* those that are sent the main tracks alone, as tags that name no track */
+    uint32_t alone_players;
+    struct coalesce_group *merges; /* players with a merge window, by window */
 };
 
 /* What a replica of a stream is to know of it, besides its tags. */

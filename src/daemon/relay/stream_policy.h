@@ -12,11 +12,11 @@
 enum { STREAM_EXCEPTIONS_MOST = 1024 };
 
 struct stream_policy {
-    int same_name; /* enum same_name */
+    uint64_t jump_ms;  /* 0: jumps of timestamps are left as they are */
+    uint64_t gop_size; /* bytes; at most player_buffer */
+    int same_name;     /* enum same_name */
     uint64_t resume_ms;
     uint64_t first_data_ms;
-    uint64_t jump_ms;       /* 0: jumps of timestamps are left as they are */
-    uint64_t gop_size;      /* bytes; at most player_buffer */
     uint64_t player_buffer; /* bytes */
     uint64_t frame_limit;   /* bytes; at most player_buffer */
     uint64_t max_players;   /* 0: no limit */

@@ -40,10 +40,10 @@ struct track {
 };
 
 struct tracks {
-    struct track list[TRACKS_MOST]; /* all zero at first */
     uint8_t main;                   /* the main track's place */
     bool any;                       /* a track of this publisher has come */
     bool fixed;                     /* the main track is another one no more */
+    struct track list[TRACKS_MOST]; /* all zero at first */
 };
 
 /* Another publisher's: none has come yet. Places and versions stay. */

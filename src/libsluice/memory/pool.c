@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "abi/sized.h"
@@ -32,6 +33,7 @@ enum {
     AHEAD_LEAST = 1 << 20, /* bytes of a slab: smaller ones are touched in no time */
     /* so many chains, times the bytes of a pool_core, before one pool's numbers reach another's */
     GENERATION_BITS = 16,
+    LINE = 64,          /* of the processor's cache */
     SMALL_BLOCK = 4096, /* smaller ones hold headers, few at a time: no huge page for them */
 };
 
@@ -313,6 +315,17 @@ static __attribute__((noinline)) void look_ahead(sluice_pool *pool) {
         core->observer->slab_ahead(core->observer_context, &memory);
 }
 
+/*
+ * Descriptors: each in a cache line of its own, if it fits in one. Releasing a block that was held
+ * for long fetches its line.
+ */
+static sluice_block *new_blocks(size_t count) {
+    void *blocks;
+    if (posix_memalign(&blocks, LINE, count * sizeof(sluice_block)) != 0)
+        return NULL;
+    return memset(blocks, 0, count * sizeof(sluice_block));
+}
+
 /* Adds a slab of unused memory. If it was not announced, it is touched as it is used. */
 static int add_slab(sluice_pool *pool) {
     pool_core *core = pool->core;
@@ -320,7 +333,7 @@ static int add_slab(sluice_pool *pool) {
     if (error)
         return error;
     struct slab *slab = &core->slabs[core->slab_count];
-    sluice_block *blocks = calloc(slab->size >> pool->shift, sizeof *blocks);
+    sluice_block *blocks = new_blocks(slab->size >> pool->shift);
     if (!blocks)
         return -ENOMEM;
     core->left -= slab->size;
@@ -361,7 +374,7 @@ static int adopt_slab(sluice_pool *pool) {
     while (core->slabs[index].pool != giver || !is_movable(core, &core->slabs[index]))
         index--;
     struct slab *slab = &core->slabs[index];
-    sluice_block *blocks = calloc(slab->size >> pool->shift, sizeof *blocks);
+    sluice_block *blocks = new_blocks(slab->size >> pool->shift);
     if (!blocks)
         return -ENOMEM;
 
