@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sluice/flv.h>
 #include <sluice/loop.h>
 
 #include "common/process.h"
 #include "daemon/relay/registry.h"
+#include "lines/media.h"
 #include "memory/chain.h"
 #include "memory/pool.h"
 
@@ -22,25 +22,13 @@ enum {
     PACKET_BYTES = 64 << 20,
     SLAB = 4 << 20,
     GROUP_BYTES = 8 << 20,
-
-    VIDEO_RATE = 25, /* frames a second */
-    AUDIO_RATE = 43,
-    GROUP_FRAMES = 50, /* video: 2 s */
-    /* bytes: 1.04 Mbit/s, a key frame 10 times as large as the others */
-    KEY_FRAME = 38640,
-    VIDEO_FRAME = 3864,
-    AUDIO_FRAME = 372,
-    MOST_ARRIVAL = KEY_FRAME + 2 * (SLUICE_FLV_TAG_HEADER_SIZE + SLUICE_FLV_TRAILER_SIZE) + SLUICE_FLV_HEADER_SIZE,
 };
-
-#define SECOND UINT64_C(1000000000)
 
 struct publisher {
     sluice_chain chain;
     sluice_flv *flv;
     struct stream *stream;
-    uint64_t video, audio; /* frames sent */
-    uint64_t shift;        /* ns: streams are not in step */
+    struct media media;
 };
 
 struct load {
@@ -52,16 +40,18 @@ struct load {
     sluice_block *stock[STOCK]; /* first in, first out, as a ring of provided buffers is */
     uint32_t next;
     uint64_t frames;
-    uint8_t bytes[MOST_ARRIVAL];
+    uint8_t bytes[MEDIA_TAG + sizeof(uint64_t)];
 };
 
-/* The time of the load, in place of the loop's. */
+enum { START_MS = 1000 };
+
+/* The time of the load, in place of the loop's; milliseconds. */
 uint64_t __wrap_sluice_loop_now(const sluice_loop *loop);
-static uint64_t load_now = SECOND;
+static uint64_t load_now = START_MS;
 
 uint64_t __wrap_sluice_loop_now(const sluice_loop *loop) {
     (void)loop;
-    return load_now / 1000000;
+    return load_now;
 }
 
 static void check(const char *what, int result) {
@@ -69,10 +59,13 @@ static void check(const char *what, int result) {
         fail(EXIT_FAILURE, "%s: %s", what, strerror(-result));
 }
 
-/* What the kernel does, by itself: it is left out of the counts. */
+/* What the kernel does, by itself: it is left out of the counts. Whole words: blocks have room. */
 static __attribute__((noinline)) void kernel_copy(uint8_t *to, const uint8_t *from, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        ((volatile uint8_t *)to)[i] = from[i];
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, from + i, sizeof word);
+        *(volatile uint64_t *)(void *)(to + i) = word;
+    }
 }
 
 static void restock(struct load *load, uint32_t slot) {
@@ -107,22 +100,8 @@ static void publish(struct publisher *publisher) {
     check("framer", result);
 }
 
-/* Writes a tag whose payload begins with so many bytes; its length. */
-static size_t write_tag(uint8_t *to, sluice_flv_type type, uint32_t time, const uint8_t *begin, size_t size) {
-    sluice_flv_write_tag_header(to, type, (uint32_t)size, time);
-    memcpy(to + SLUICE_FLV_TAG_HEADER_SIZE, begin, 5);
-    sluice_flv_write_trailer(to + SLUICE_FLV_TAG_HEADER_SIZE + size, (uint32_t)size);
-    return SLUICE_FLV_TAG_HEADER_SIZE + size + SLUICE_FLV_TRAILER_SIZE;
-}
-
 static void send_frame(struct load *load, struct publisher *publisher, bool is_video) {
-    static const uint8_t key[5] = {0x17, 1}, inter[5] = {0x27, 1}, audio[5] = {0xaf, 1};
-    uint64_t number = is_video ? publisher->video++ : publisher->audio++;
-    uint32_t time = (uint32_t)(number * 1000 / (is_video ? VIDEO_RATE : AUDIO_RATE));
-    bool is_key = is_video && number % GROUP_FRAMES == 0;
-    size_t n = is_video ? write_tag(load->bytes, SLUICE_FLV_VIDEO, time, is_key ? key : inter,
-                                    is_key ? KEY_FRAME : VIDEO_FRAME)
-                        : write_tag(load->bytes, SLUICE_FLV_AUDIO, time, audio, AUDIO_FRAME);
+    size_t n = media_write(&publisher->media, is_video, load->bytes);
     receive(load, &publisher->chain, n);
     publish(publisher);
     load->frames++;
@@ -132,13 +111,12 @@ static void send_frame(struct load *load, struct publisher *publisher, bool is_v
 static void tick(struct load *load) {
     for (uint64_t i = 0; i < load->count; i++) {
         struct publisher *publisher = &load->publishers[i];
-        uint64_t now = load_now - SECOND + publisher->shift;
-        if (publisher->video * SECOND <= now * VIDEO_RATE)
+        if (media_is_due(&publisher->media, true, load_now - START_MS))
             send_frame(load, publisher, true);
-        if (publisher->audio * SECOND <= now * AUDIO_RATE)
+        if (media_is_due(&publisher->media, false, load_now - START_MS))
             send_frame(load, publisher, false);
     }
-    load_now += 1000000;
+    load_now++;
 }
 
 static void open_publisher(struct load *load, struct publisher *publisher, uint64_t index) {
@@ -149,8 +127,7 @@ static void open_publisher(struct load *load, struct publisher *publisher, uint6
     check("framer", sluice_flv_new(0, &publisher->flv));
     check("stream", registry_get(load->registry, name, (size_t)length, 1, &publisher->stream));
     check("stream", stream_attach(publisher->stream, &source));
-    /* Independent streams: their groups end one after the other. */
-    publisher->shift = index * (SECOND * GROUP_FRAMES / VIDEO_RATE) / load->count;
+    publisher->media = media_of(index, load->count);
     sluice_flv_write_header(load->bytes, SLUICE_FLV_HAS_VIDEO | SLUICE_FLV_HAS_AUDIO);
     receive(load, &publisher->chain, SLUICE_FLV_HEADER_SIZE);
     publish(publisher);
@@ -182,7 +159,7 @@ static void open_all(struct load *load, uint64_t group_bytes) {
 static void close_all(struct load *load) {
     for (uint64_t i = 0; i < load->count; i++) {
         struct publisher *publisher = &load->publishers[i];
-        stream_detach(publisher->stream, load_now / 1000000);
+        stream_detach(publisher->stream, load_now);
         stream_unref(publisher->stream);
         sluice_flv_free(publisher->flv);
         chain_clear(&publisher->chain);
