@@ -433,7 +433,7 @@ KERNEL_SCENARIOS = {name: tuple(f"{backend}{window}" for window in KERNEL_WINDOW
 KERNEL_SCENARIOS |= {name: tuple(f"{backend}{window}" for window in ("+batch=0", "") for backend in ("uring", "epoll"))
                      for name in ("publishers", "fanout-100x10")}
 # Likewise, if they are named: one protocol beside another.
-KERNEL_PROTOCOLS = {name: RTMP_AND_FLV for name in ("rtmp-publishers", "rtmp-players")}
+KERNEL_PROTOCOLS = {"rtmp-players": RTSP_AND_FLV}
 
 
 def on_kernel(kernel, name):
