@@ -631,6 +631,42 @@ def rtmp_handshake():
         seed("rtmp_handshake", f"cut-{role}", simple[:1000], role)
 
 
+def tls():
+    """First messages of clients; what others say on the port; and rules for two stages: nothing, cuts, losses, changes."""
+    def block(data, size):
+        return len(data).to_bytes(size, "big") + data
+
+    def extension(kind, data):
+        return struct.pack(">H", kind) + block(data, 2)
+
+    def hello(*extensions):
+        body = b"\3\3" + bytes(range(32)) + block(b"", 1) + block(bytes.fromhex("130113021303c02bc02fcca9"), 2) + block(b"\0", 1)
+        body += block(b"".join(extensions), 2)
+        message = b"\1" + block(body, 3)
+        return b"\x16\3\1" + block(message, 2)
+
+    name = extension(0, block(b"\0" + block(b"fuzz", 2), 2))
+    groups = extension(10, block(bytes.fromhex("001d0017"), 2))
+    algorithms = extension(13, block(bytes.fromhex("040308040401"), 2))
+    protocols = extension(16, block(block(b"h2", 1) + block(b"http/1.1", 1), 2))
+    versions = extension(43, block(b"\3\4\3\3", 1))
+    share = extension(51, block(bytes.fromhex("001d") + block(bytes([9] + [0] * 31), 2), 2))
+    modern = hello(name, groups, algorithms, protocols, versions, share)
+    for version in range(2):
+        seed("tls", f"hello-{version}", modern, version)
+        seed("tls", f"hello-old-{version}", hello(name, groups, algorithms), version)
+        seed("tls", f"hello-retry-{version}", hello(name, groups, algorithms, versions, extension(51, block(b"", 2))), version)
+        seed("tls", f"alert-{version}", b"\x15\3\3\0\2\1\0", version)
+        seed("tls", f"ccs-{version}", modern + b"\x14\3\3\0\1\1" * 3 + b"\x17\3\3\0\x20" + bytes(32), version)
+        seed("tls", f"client-{version}", b"\x16\3\3\0\4\x0e\0\0\0", version | 4)
+        seed("tls", f"http-{version}", "GET / HTTP/1.1\r\n\r\n", version)
+        seed("tls", f"rtmp-{version}", b"\3" + bytes(40), version)
+        seed("tls", f"pass-{version}", b"", version | 2)
+        seed("tls", f"cuts-{version}", bytes(range(0, 64)) * 6, version | 2)
+        seed("tls", f"loss-{version}", b"\x3f" * 9 + b"\x85", version | 2)
+        seed("tls", f"change-{version}", b"\x3f" * 6 + b"\xd3\x21" + b"\xff" * 9 + b"\xc1\7", version | 2)
+
+
 def text():
     seed("text", "utf8", "κόσμε \U0001F600 é".encode())
     seed("text", "base64", "aGVsbG8gd29ybGQ=")
@@ -638,7 +674,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, text, session, rtmp_session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, tls, text, session, rtmp_session, config, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target
