@@ -142,7 +142,7 @@ static void input_comes_byte_by_byte(void **state) {
     for (int is_server = 0; is_server < 2; is_server++)
         for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
             one o;
-            uint8_t bytes[5000], back[5000];
+            uint8_t bytes[700], back[700];
             one_open(&o, NULL, is_server);
             SSL_set_max_proto_version(o.peer.ssl, version);
             o.peer.piece = 1;

@@ -41,7 +41,7 @@ void tls_peer_flush(tls_peer *peer) {
             if (sent < 0 && errno != EAGAIN)
                 return; /* the stage's side is closed */
             done += sent > 0 ? (int)sent : 0;
-            turn_through(peer->loop, 2);
+            turn_through(peer->loop, 1);
         }
 }
 

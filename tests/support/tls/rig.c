@@ -41,6 +41,8 @@ static void on_data(sluice_conn *conn, void *user) {
     tls_end *end = user;
     (void)conn;
     end->calls++;
+    if (end->before)
+        end->before(end->user);
     int result = sluice_tls_receive(end->tls);
     sluice_chain *chain = sluice_tls_chain(end->tls);
     if (!end->holds && !pattern_consume(chain, sluice_chain_length(chain), end->seed, &end->received))

@@ -25,11 +25,13 @@ typedef struct tls_end {
     bool stays;        /* open after an error and the end */
     bool moving;       /* leaves its loop: nothing is freed */
     bool differs;
-    int error;      /* the first of the stage */
-    bool notified;  /* receive has returned -ENODATA */
-    bool ended;     /* on_end; */
-    int end;        /* what sluice_tls_end() said, or the connection's error */
-    unsigned calls; /* of on_data */
+    int error;                  /* the first of the stage */
+    bool notified;              /* receive has returned -ENODATA */
+    bool ended;                 /* on_end; */
+    int end;                    /* what sluice_tls_end() said, or the connection's error */
+    unsigned calls;             /* of on_data */
+    void (*before)(void *user); /* called before each sluice_tls_receive(), if set */
+    void *user;
     bool closed;
     sluice_tls_state state; /* when it was closed */
     sluice_tls_detail detail;
