@@ -275,8 +275,8 @@ RECEIVERS = ("uring", "uring+gop-size=0", "epoll", "nginx-rtmp", "srs", "srs+gop
 RECEIVERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.70), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.70),
                      Target(PER_MBIT, "uring", "epoll", 1.02), Target(PER_MBIT, "uring", "uring+gop-size=0", 1.05),
                      Target("private_bytes_per_publisher", "uring+gop-size=0", None, 8192))
-# Without a merge window as nginx-rtmp; with those of SRS.
-SENDERS = ("uring", "uring+gop-size=0", "uring+flv", "nginx-rtmp", "uring+merge-window=auto", "uring+merge-window=20", "srs+mw=20",
+# By default with the automatic merge window; without one, as nginx-rtmp; with those of SRS.
+SENDERS = ("uring", "uring+gop-size=0", "uring+flv", "uring+merge-window=0", "nginx-rtmp", "uring+merge-window=20", "srs+mw=20",
            "uring+merge-window=350", "srs", "mediamtx")
 SENDERS_TARGETS = (Target(PER_MBIT, "uring", "nginx-rtmp", 0.50), Target(PER_MBIT, "uring+gop-size=0", "nginx-rtmp", 0.50),
                    Target(LATENCY, "uring", None, 25000),
@@ -378,7 +378,7 @@ SCENARIOS = (
              ("uring", "nginx-rtmp", "srs", "mediamtx"), capacity(1.5, 3.0), what="publishers", played=20, arrivals="ticks", first=1000,
              most=10000, slow=True),
     Capacity("capacity-players", "RTMP players of one stream of 1 Mbit/s, read every 50 ms, that one processor serves",
-             ("uring", "uring+merge-window=auto", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
+             ("uring", "uring+merge-window=0", "uring+merge-window=20", "uring+merge-window=350", "nginx-rtmp", "srs",
               "mediamtx"), capacity(3.0, 2.0), look=50, read_every=50, first=2000, slow=True),
     Echo("websocket", "WebSocket echo of messages of 50 bytes, 10 connections, up to 256 of each under way", ECHOES,
          ECHO_TARGETS, connections=10, window=256, packets_per_second=50000),

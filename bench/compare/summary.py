@@ -188,7 +188,8 @@ def others(recordings):
             for variant in ("uring", "uring+flv")]
     served = [median("capacity-players", variant, "capacity") for variant in ("uring", "nginx-rtmp", "srs")]
     delays = [median("latency-10", "uring", key, "{:.1f}", 1000) for key in ("p50_us", "p99_us")]
-    nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(publishers, "uring", "nginx-rtmp"),
+    nginx = [ratio(players, "uring", "nginx-rtmp"), ratio(players, "uring+merge-window=0", "nginx-rtmp"),
+             ratio(publishers, "uring", "nginx-rtmp"),
              ratio(publishers, "uring+gop-size=0", "nginx-rtmp")]
     srs = [ratio(players, "uring+merge-window=350", "srs"), ratio(publishers, "uring", "srs")]
     clients = [ratio("resp-get-1m", "uring", "hiredis"), ratio("websocket", "uring", "evbuffer")]
@@ -197,8 +198,8 @@ def others(recordings):
         (windows, f"`sluiced` by RTMP, one real stream of 1 Mbit/s to 500 players: {windows[0]} microseconds of CPU per Mbit delivered "
          f"without a merge window, {windows[1]} with 20 ms, {windows[2]} with 100 ms, {windows[3]} with 350 ms (`--merge-window`); "
          f"{memory} KB of memory per player."),
-        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for players, {nginx[1]} for "
-         f"publishers ({nginx[2]} without a cached group, which nginx-rtmp does not have)."),
+        (nginx, f"Beside nginx-rtmp, the same streams by RTMP on both sides: {nginx[0]} of its CPU for players ({nginx[1]} without a "
+         f"merge window), {nginx[2]} for publishers ({nginx[3]} without a cached group, which nginx-rtmp does not have)."),
         (srs, f"Beside SRS: {srs[0]} of its CPU for players at 350 ms on both sides, {srs[1]} for publishers."),
         (served, f"One core serves {served[0]} players of 1 Mbit/s that read every 50 ms (nginx-rtmp {served[1]}, SRS at 350 ms "
          f"{served[2]})."),
