@@ -261,7 +261,8 @@ WINDOWS = ("0", "20", "100", "350")
 BY_WINDOW = (*(f"uring+merge-window={window}" for window in (*WINDOWS, "auto")), "epoll+merge-window=0", "epoll+merge-window=350")
 
 WAYS = ("uring", "epoll", "uring+batch=0", "epoll+batch=0")
-RTSP_AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
+AND_FLV = ("uring", "epoll", "uring+flv", "epoll+flv")
+AS_FLV = tuple(Target(PER_MBIT, way, way + "+flv", 1.05) for way in ("uring", "epoll"))
 UNCOPIED = tuple(Target("payload_bytes_copied", way, None, 0) for way in ("uring", "epoll"))
 BACKENDS = (Target(PER_MBIT, "uring", "epoll", 1.02),)
 
@@ -350,17 +351,18 @@ SCENARIOS = (
     *(Media(f"publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players, through sluiced", RECEIVING,
             BACKENDS + CACHE + UNCOPIED, connections=100, players=0, arrivals=arrivals, slow=bool(name))
       for name, how, arrivals in (*SENT_IN, ("-poisson", "late at random", "poisson"))),
-    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", RTSP_AND_FLV, UNCOPIED + BACKENDS,
+    Media("rtsp-publishers", "100 RTSP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, UNCOPIED + BACKENDS,
           connections=100, players=0, publish="rtsp", play="rtsp"),
-    Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", RTSP_AND_FLV,
+    Media("rtsp-players", "One RTSP publisher of 1 Mbit/s to 1000 RTSP players, through sluiced", AND_FLV,
           UNCOPIED + BACKENDS, players=1000, publish="rtsp", play="rtsp"),
-    Media("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", RTSP_AND_FLV,
+    Media("rtsp-to-flv", "10 RTSP publishers of 4 Mbit/s to 20 HTTP-FLV players each, through sluiced", AND_FLV,
           UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="rtsp", play="flv"),
-    Media("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", RTSP_AND_FLV,
+    Media("flv-to-rtsp", "10 FLV publishers of 4 Mbit/s to 20 RTSP players each, through sluiced", AND_FLV,
           UNCOPIED + BACKENDS, connections=10, players=20, kbits=4000, publish="flv", play="rtsp"),
-    Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", RTSP_AND_FLV,
-          UNCOPIED + (Target(PER_MBIT, "uring", "uring+flv", 1.05), Target(PER_MBIT, "epoll", "epoll+flv", 1.05)), players=500,
-          slow=True),
+    Media("rtmp-publishers", "100 RTMP publishers of 1 Mbit/s and no players, through sluiced", AND_FLV, UNCOPIED + AS_FLV,
+          connections=100, players=0, slow=True),
+    Media("rtmp-players", "One RTMP publisher of 1 Mbit/s to 500 RTMP players, through sluiced", AND_FLV, UNCOPIED + AS_FLV,
+          players=500, slow=True),
     *(Media(f"peers-publishers{name}", f"100 RTMP publishers of 1 Mbit/s, {how}, and no players: sluiced and other servers",
             RECEIVERS, RECEIVERS_TARGETS, connections=100, players=0, arrivals=arrivals, slow=True)
       for name, how, arrivals in SENT_IN),
@@ -433,7 +435,7 @@ KERNEL_SCENARIOS = {name: tuple(f"{backend}{window}" for window in KERNEL_WINDOW
 KERNEL_SCENARIOS |= {name: tuple(f"{backend}{window}" for window in ("+batch=0", "") for backend in ("uring", "epoll"))
                      for name in ("publishers", "fanout-100x10")}
 # Likewise, if they are named: one protocol beside another.
-KERNEL_PROTOCOLS = {"rtmp-players": RTSP_AND_FLV}
+KERNEL_PROTOCOLS = {name: AND_FLV for name in ("rtmp-publishers", "rtmp-players")}
 
 
 def on_kernel(kernel, name):

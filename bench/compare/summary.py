@@ -76,9 +76,10 @@ def kernels(recordings):
             window = ours.partition("+")[2] or "default"
             cells = []
             for kernel in scenarios.KERNELS:
-                figures = medians(recordings, scenarios.on_kernel(kernel, name))
-                one, other = (figures[variant]["cpu_s_per_gb"] for variant in (ours, theirs))
-                cells.append(f"{one:.2f}, {other:.2f}: {one / other:.2f}")
+                recorded = scenarios.on_kernel(kernel, name)
+                figures = medians(recordings, recorded) if recorded in recordings else {}
+                one, other = (figures.get(variant, {}).get("cpu_s_per_gb") for variant in (ours, theirs))
+                cells.append(f"{one:.2f}, {other:.2f}: {one / other:.2f}" if one and other else "-")
             rows.append((f"`{name}`", f"`{window}`", *cells))
     return table(("scenario", "setting", *(f"Linux {kernel}" for kernel in scenarios.KERNELS)), rows)
 
