@@ -29,7 +29,6 @@ struct op {
     bool is_late;    /* it was ready, and is worked on later */
     uint64_t seen;   /* arrivals at its file, by a poll that goes on */
     bool is_running; /* it cannot be cancelled any more */
-    uint32_t array;  /* buffers that a bundle is offered at most */
     struct iovec *pieces;
     uint32_t count;
 };
@@ -65,7 +64,6 @@ struct ring {
     struct group groups[RING_GROUPS];
     struct iovec fixed[RING_BUFFERS];
     uint32_t fixed_count;
-    uint32_t kept_pieces; /* of a send that is over: the array of the next request */
 };
 
 enum kernel_age ring_kernel_age(void);

@@ -99,10 +99,7 @@ static int send_message(struct file *file, const struct msghdr *message) {
 static bool try_send(struct ring *ring, struct op *op) {
     const struct msghdr *message = (const struct msghdr *)(uintptr_t)op->sqe.addr;
     WORLD_CHECK(op->sqe.msg_flags & MSG_DONTWAIT, "a send that would wait");
-    /* The array of its pieces is kept for the next request, unless another one takes it. */
-    if (op->file->kind == FILE_LISTENER)
-        ring->kept_pieces = (uint32_t)message->msg_iovlen;
-    int result = op->file->kind == FILE_LISTENER ? -ENOTCONN : send_message(op->file, message);
+    int result = send_message(op->file, message);
     world_trace("send", op->file->id, result, 0);
     ring_finish(ring, op, result, 0, 0);
     return true;
@@ -233,9 +230,6 @@ void ring_begin_op(struct ring *ring, const struct io_uring_sqe *sqe) {
         op->file = kernel_file_ref(file);
         loop_list_add(&file->ops, &op->of_file);
     }
-    /* Also where none is kept, some request before may have left a large one. */
-    op->array = ring->kept_pieces > 0 ? ring->kept_pieces : op->id % 4 == 0 ? 256 : 1;
-    ring->kept_pieces = 0;
     take_arguments(op);
     if (ring_kernel_age() == KERNEL_SINGLE && sqe->opcode == IORING_OP_RECV && sqe->ioprio) {
         ring_finish(ring, op, -EINVAL, 0, 0);

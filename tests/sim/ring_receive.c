@@ -59,7 +59,7 @@ static size_t peek(struct group *group, const struct op *op, bool many) {
     uint32_t count = many ? group_count(group) : 1;
     if (!many)
         return entry(group, group->head)->len;
-    for (uint32_t i = 0; i < count && expected > 0 && i < op->array; i++) {
+    for (uint32_t i = 0; i < count && expected > 0 && i < 256; i++) {
         struct io_uring_buf *buffer = entry(group, (uint16_t)(group->head + i));
         if (buffer->len > expected)
             buffer->len = (uint32_t)expected;
@@ -67,17 +67,6 @@ static size_t peek(struct group *group, const struct op *op, bool many) {
         room += buffer->len;
     }
     return room;
-}
-
-/* A bundle that has left something behind has room for that in the next one. */
-static void grow_array(const struct group *group, struct op *op) {
-    if (op->file->received_length == 0 || group_count(group) == 0)
-        return;
-    size_t size = entry(group, group->head)->len, needed = (op->file->received_length + size - 1) / size;
-    if (needed > 256)
-        needed = 256;
-    if (needed > op->array)
-        op->array = (uint32_t)needed;
 }
 
 static uint32_t fill(struct group *group, struct file *file, uint32_t n) {
@@ -165,8 +154,6 @@ static bool receive_blocks(struct ring *ring, struct op *op, bool last) {
     uint32_t buffers = fill(group, op->file, n);
     if (bundle && n < room)
         n += go_on(group, op, &buffers);
-    if (bundle)
-        grow_array(group, op);
     if (op->file->received_length > 0 || op->file->peer_finished)
         flags |= IORING_CQE_F_SOCK_NONEMPTY;
     if (ends_after(op, group, many, last) || !ring_post_more(ring, op, (int)n, flags, buffers))

@@ -228,16 +228,15 @@ typedef struct flooded {
     uint64_t sent;
 } flooded;
 
-static void flooded_open_on(flooded *f, enum fault with) {
+static void flooded_open(flooded *f) {
     *f = (flooded){0};
-    open_on(&f->rig, with,
-            &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING});
+    fault = NO_STOP;
+    probed = NULL;
+    loop_rig_open(&f->rig, NULL,
+                  &(sluice_loop_options){.size = sizeof(sluice_loop_options), .backend = SLUICE_BACKEND_URING}, GUARD);
+    fault = NONE;
     sockets_tcp_pair(f->fds);
     assert_int_equal(sluice_conn_new(f->rig.loop, f->fds[0], &events, &f->s, &f->s.conn), 0);
-}
-
-static void flooded_open(flooded *f) {
-    flooded_open_on(f, NO_STOP);
 }
 
 static void flooded_close(flooded *f) {
@@ -348,47 +347,11 @@ static void a_pause_leaves_the_rest_to_the_kernel(void **state) {
     flooded_close(&f);
 }
 
-/* Receives of so many arrivals of @size bytes each. */
-static uint64_t receives_of(flooded *f, unsigned arrivals, size_t size) {
-    uint64_t before = flooded_receives(f);
-    for (unsigned i = 0; i < arrivals; i++) {
-        flooded_send(f, size);
-        flooded_receive(f);
-    }
-    return flooded_receives(f) - before;
-}
-
-/*
- * Of frames that all have the same size, a little more than that of some blocks: the kernel offers
- * a bundle as many blocks as the last one needed behind what it had brought.
- */
-static void frames_of_one_size_come_whole(void **state) {
-    (void)state;
-    enum { FRAMES = 10, BLOCK = 4096 };
-    bool bundles = has_bundles(NONE);
-    for (size_t blocks = 1; blocks <= 8; blocks *= 2) {
-        flooded f;
-        flooded_open_on(&f, NONE);
-        receives_of(&f, FRAMES, blocks * BLOCK + 15);
-        uint64_t receives = receives_of(&f, FRAMES, blocks * BLOCK + 15);
-        if (bundles)
-            assert_in_range(receives, FRAMES, FRAMES + FRAMES / 2);
-        /* Others come as well, and these again. */
-        receives_of(&f, FRAMES, 100);
-        receives_of(&f, FRAMES, 10 * BLOCK);
-        receives = receives_of(&f, FRAMES, blocks * BLOCK + 15);
-        if (bundles)
-            assert_in_range(receives, FRAMES, FRAMES + FRAMES / 2);
-        flooded_close(&f);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_bundles),
         cmocka_unit_test(bytes_out_of_order_disable_bundles),
         cmocka_unit_test(what_cannot_be_tried_is_not_used),
-        cmocka_unit_test(frames_of_one_size_come_whole),
         cmocka_unit_test(without_bundles_and_window_epoll_is_chosen),
         cmocka_unit_test(with_bundles_io_uring_is_chosen),
         cmocka_unit_test(without_bundles_reads_take_many_blocks),

@@ -185,13 +185,6 @@ struct sluice_io {
     /* blocks in a row that were filled up; if polled, reads in a row that filled no more than one;
      * io_uring's alone */
     uint8_t streak;
-    /* blocks of the last bundle that was too small for what had arrived, and arrivals in a row for
-     * which it was; io_uring's alone */
-    uint8_t cut;
-    uint8_t cuts;
-    bool rest; /* what comes next is the rest of that arrival */
-    /* blocks that the next bundles are to be offered; 0: as many as the kernel likes */
-    uint8_t wide;
     bool fragmented; /* its chain's blocks are nearly empty: see backends/aim.h */
     /* the chain's footprint when it was last compacted; 0: not since it became fragmented */
     size_t compacted;

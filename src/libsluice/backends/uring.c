@@ -165,8 +165,6 @@ static void discard(uring *u) {
     uring_rings_free(u);
     if (u->wake_fd >= 0)
         close(u->wake_fd);
-    if (u->widen_fd >= 0)
-        close(u->widen_fd);
     int notice_fd = atomic_load(&u->notice_fd);
     if (notice_fd >= 0)
         close(notice_fd);
@@ -185,7 +183,7 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         return -ENOMEM;
     u->base = (sluice_backend){.operations = &uring_backend, .pool = pool};
     io_thread_init(&u->thread, &u->base);
-    u->wake_fd = u->widen_fd = -1;
+    u->wake_fd = -1;
     atomic_init(&u->notice_fd, -1);
     struct io_uring_params params;
     int error = fork_mark_make(&u->base.mark);

@@ -119,7 +119,6 @@ typedef struct uring {
     io_thread thread;     /* for what the ring does not do */
     prefault prefault;
 
-    int widen_fd; /* a socket that nothing is sent by: see widen(); -1 until it is needed */
     int wake_fd;
     bool wake_armed;
     uint64_t wake_value;

@@ -33,10 +33,6 @@ enum {
     FULL_STREAK = 3,
     FIRST_BURST = 4,
     SMALL_STREAK = 16, /* and no longer after so many reads in a row of one block at most */
-    /* a bundle that was too small for so many arrivals in a row is widened, to so many blocks */
-    MANY_CUTS = 3,
-    USUAL_WIDE = 8,
-    MOST_WIDE = 32,
 };
 
 static buffer_ring *ring_of(uring *u, const sluice_io *io) {
@@ -259,31 +255,8 @@ static void enter_waiting(const uring *u, buffer_ring *ring, sluice_io *io, bool
         ring->last_light = io;
 }
 
-/*
- * A bundle is offered as many blocks as its receive's array of pieces has room for. That begins
- * with one, and grows to what a bundle has left behind, so arrivals that are larger than it by less
- * than its size come in two parts for ever. But the array of a request that is over is kept for the
- * next one: here of a send with so many empty pieces, which fails since its socket is not
- * connected. Where a kernel keeps none, nothing is gained and nothing lost.
- */
-static void widen(uring *u, uint8_t blocks) {
-    static const struct iovec nothing[MOST_WIDE];
-    static const struct msghdr usual = {.msg_iov = (struct iovec *)nothing, .msg_iovlen = USUAL_WIDE};
-    static const struct msghdr most = {.msg_iov = (struct iovec *)nothing, .msg_iovlen = MOST_WIDE};
-    if (u->widen_fd < 0)
-        u->widen_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct io_uring_sqe *sqe = u->widen_fd < 0 ? NULL : uring_sqe(u);
-    if (!sqe)
-        return;
-    io_uring_prep_sendmsg(sqe, u->widen_fd, blocks > USUAL_WIDE ? &most : &usual, MSG_NOSIGNAL | MSG_DONTWAIT);
-    sqe->user_data = URING_TAG_NONE;
-}
-
 /* False when there is no room to submit now. */
 static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
-    bool many = !pressed && !single && !io->one_block && !io->fragmented;
-    if (io->wide > 0 && many && !target_pending(io))
-        widen(u, io->wide);
     struct io_uring_sqe *sqe = uring_sqe(u);
     if (!sqe)
         return false;
@@ -296,7 +269,7 @@ static bool arm(uring *u, sluice_io *io, bool pressed, bool single) {
     else if (is_for_bursts(u, io, pressed))
         arm_poll(io, sqe);
     else
-        arm_select(u, io, sqe, many);
+        arm_select(u, io, sqe, !pressed && !single && !io->one_block && !io->fragmented);
     sqe->user_data = uring_data(io, URING_TAG_RECEIVE);
     u->overdue |= io->starved;
     io->starved = false;
@@ -624,34 +597,6 @@ static bool is_better_read(const uring *u, sluice_io *io, bool pressed) {
     return is_for_bursts(u, io, pressed);
 }
 
-/*
- * Counts arrivals that came in two parts, the first of them a bundle of as many full blocks each
- * time. Not what a bundle that was widened is too small for by less: that kernel keeps no array.
- */
-static void judge_bundle(sluice_io *io, uint32_t n, bool left) {
-    uint32_t size = pool_block_size(io->chain.pool), blocks = n / size;
-    if (!left) {
-        if (io->rest && io->cuts < MANY_CUTS)
-            io->cuts++;
-        io->rest = false;
-        return;
-    }
-    bool is_cut = n % size == 0 && blocks < MOST_WIDE && blocks >= io->wide;
-    if (!is_cut || blocks != io->cut)
-        io->cuts = 0;
-    io->cut = is_cut ? (uint8_t)blocks : 0;
-    io->rest = is_cut;
-}
-
-/* Whether a bundle is too small for what arrives, again and again. */
-static bool is_too_narrow(sluice_io *io) {
-    if (io->cuts < MANY_CUTS)
-        return false;
-    io->wide = io->cut < USUAL_WIDE ? USUAL_WIDE : MOST_WIDE;
-    io->cuts = 0;
-    return true;
-}
-
 static void target_completed(uring *u, sluice_io *io, int result) {
     bool stopping = io->receiving == IO_RECV_TARGET_STOPPING;
     receive_is_over(u, io);
@@ -693,8 +638,6 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
         u->receives++;
         u->received += (uint32_t)result;
     }
-    if (is_multi(io) && result > 0 && u->features.bundle)
-        judge_bundle(io, (uint32_t)result, flags & IORING_CQE_F_SOCK_NONEMPTY);
 
     if (goes_on) {
         set_promised(u, io, result > 0 && flags & IORING_CQE_F_SOCK_NONEMPTY);
@@ -724,7 +667,7 @@ static void blocks_completed(uring *u, sluice_io *io, int result, uint32_t flags
     } else if (is_multi(io) && aim_is_wanted(io, pressed) && is_poorly_filled(io)) {
         /* Small pieces are using up whole blocks: go over to filling each block to its end. */
         cancel_receive(u, io);
-    } else if (is_multi(io) && (is_better_read(u, io, pressed) || is_too_narrow(io))) {
+    } else if (is_multi(io) && is_better_read(u, io, pressed)) {
         cancel_receive(u, io);
     }
 }
