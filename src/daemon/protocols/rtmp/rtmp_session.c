@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/protocols/rtmp/rtmp_session_internal.h"
 #include "daemon/server/hook_query.h"
+#include "daemon/server/reject.h"
 #include "daemon/server/server.h"
 #include "shared/rtmp_peer.h"
 
@@ -144,12 +145,14 @@ static int take_one(struct rtmp_session *session, sluice_chain *chain) {
     return 1;
 }
 
-/* The bytes are no RTMP, or more than there may be. */
+/* The bytes are no RTMP, or more than there may be; or memory is short. */
 static void fail(struct rtmp_session *session, int error) {
+    bool is_short = error == -ENOMEM || error == -ENOBUFS;
     /* What the framer calls a protocol error would be said of FLV. */
     error = error == -EPROTO || error == -EPROTONOSUPPORT ? -EILSEQ : error;
     if (!session->publisher)
-        session_log_refusal(&session->base, 400, publisher_error_text(error));
+        session_log_refusal(&session->base, is_short ? 503 : 400,
+                            is_short ? reject_reason(REJECT_MEMORY) : publisher_error_text(error));
     rtmp_play_leave(session, publisher_error_text(error));
     rtmp_publish_end(session, error, true);
     rtmp_end(session);
