@@ -179,7 +179,7 @@ class PlayTest(Media):
         with Daemon(listen=ALL) as daemon, harness.Steady(daemon) as steady:
             for protocol in ("http", "rtsp", "rtmp"):
                 # The one beside is there too.
-                status, said = push_until(lambda: are_playing(daemon, 4, 30), "players", "-n", 0, "--players", 3,
+                status, said = push_until(lambda: are_playing(daemon, 4, 80), "players", "-n", 0, "--players", 3,
                                           "--ramp", "0", url_of(daemon, protocol, steady.name))
                 self.assertEqual((status, said["players"]["served"]), (0, 3), said)
                 self.assertGreater(said["players"]["frames"], 30)

@@ -358,6 +358,7 @@ class RefusalsTest(RightsCase):
                 daemon, "publish", "x", "NetConnection.Connect.Rejected",
                 app="live?authmod=adobe&user=both&challenge=0&response=%s&opaque=%s" % (response, opaque))
             self.assertIn("?reason=authfailed", described)
+        daemon.wait_log("request refused", 2, status="401")
         self.assertEqual(len(daemon.log("request refused", status="401")), 2)
         file = media()
         for user, status in (("camera:geheim2", True), ("camera:geheim3", False), ("viewer:geheim3", False)):

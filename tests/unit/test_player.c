@@ -458,8 +458,40 @@ static void cached_group_has_the_header_that_it_began_with(void **state) {
     rig_close(&rig);
 }
 
+/* A merge window of so many frames, all of which are then sent. */
+static void send_window(player_rig *rig, unsigned frames) {
+    publish(rig, frames);
+    player_flush(&rig->player);
+    take(rig, SIZE_MAX);
+    assert_int_equal(rig->player.count, 0);
+}
+
+/* The slots that a window fills again and again are kept, those of a single delay given back. */
+static void queue_has_what_windows_need(void **state) {
+    (void)state;
+    enum { WINDOW = 100, DELAYED = 1000, WINDOWS = 8 };
+    player_rig rig;
+    rig_open(&rig, false, 0);
+    start(&rig);
+    send_window(&rig, WINDOW);
+    size_t kept = rig.player.capacity;
+    for (unsigned i = 0; i < 2 * WINDOWS; i++) {
+        const void *queue = rig.player.queue;
+        send_window(&rig, WINDOW);
+        assert_ptr_equal(rig.player.queue, queue);
+    }
+    send_window(&rig, DELAYED);
+    assert_true(rig.player.capacity >= DELAYED);
+    for (unsigned i = 0; i < WINDOWS; i++)
+        send_window(&rig, WINDOW);
+    send_window(&rig, WINDOW);
+    assert_int_equal(rig.player.capacity, kept);
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queue_has_what_windows_need),
         cmocka_unit_test(late_player_skips_to_the_newest_key_frame),
         cmocka_unit_test(what_is_being_sent_is_finished),
         cmocka_unit_test(stalled_player_holds_no_more_than_may_wait),

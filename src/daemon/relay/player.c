@@ -9,8 +9,12 @@
 
 enum {
     QUEUE_LEAST = 16, /* slots */
-    /* more than these, which the cached group at the start needs, are given back */
+    /* more than these, which the cached group at the start needs, are given back when the queue
+     * was empty so often in a row and had a quarter of them in use at most: a merge window fills
+     * it again */
     QUEUE_KEPT = 64,
+    QUEUE_SPARE = 8,
+    SPARE_SHARE = 4,
 
     /* so long without a loss, a player that is sent everything is no more behind */
     RECOVERED_MS = 10000,
@@ -61,6 +65,8 @@ static bool enqueue(struct player *player, struct packet *packet) {
         return false;
     }
     *slot(player, player->count++) = packet_ref(packet);
+    if (player->peak < player->count)
+        player->peak = (uint32_t)player->count;
     player->since_sync += player->since_sync > 0;
     player->queued_bytes += packet_size(packet);
     if (place >= 0)
@@ -445,6 +451,15 @@ static void free_queue(struct player *player) {
     free(player->queue);
     player->queue = NULL;
     player->capacity = player->first = 0;
+    player->spare = 0;
+}
+
+/* It has become empty. */
+static void give_back_spare(struct player *player) {
+    player->spare = player->peak <= player->capacity / SPARE_SHARE ? player->spare + 1 : 0;
+    player->peak = 0;
+    if (player->spare == QUEUE_SPARE)
+        free_queue(player);
 }
 
 static void pop(struct player *player) {
@@ -457,7 +472,7 @@ static void pop(struct player *player) {
     player->sent_of_first = 0;
     packet_unref(packet);
     if (player->count == 0 && player->capacity > QUEUE_KEPT)
-        free_queue(player);
+        give_back_spare(player);
 }
 
 void player_sent(struct player *player, size_t bytes) {

@@ -76,6 +76,8 @@ struct player {
     struct packet **queue;       /* a ring of a power of two */
     struct packet_pool *packets; /* to which that is charged; the packets' */
     size_t capacity, first, count;
+    uint32_t peak;  /* most that were queued since it was empty */
+    uint32_t spare; /* how often in a row it became empty and most slots had not been used */
     /* packets at the front that are to be sent now; the others wait for their window's end */
     size_t due;
     size_t gathered;      /* packets at the front that the kernel may be reading */

@@ -581,7 +581,8 @@ static void plan_wait(uring *u, int64_t timeout_us, wait_plan *ret_plan) {
         ret_plan->kind = window_plan(&u->window, is_ready(u));
     if (ret_plan->kind != WINDOW_NONE)
         submit_before_window(u);
-    if (ret_plan->kind == WINDOW_LEAST && io_uring_cq_ready(&u->ring) > 0)
+    /* Also where the kernel has not accepted all: the wait that submits it has no least time. */
+    if (ret_plan->kind == WINDOW_LEAST && (io_uring_cq_ready(&u->ring) > 0 || io_uring_sq_ready(&u->ring) > 0))
         ret_plan->kind = WINDOW_NONE;
     int64_t left = ret_plan->kind == WINDOW_NONE ? 0 : window_left(&u->window, timeout_us);
     if (left == 0 && ret_plan->kind == WINDOW_LEAST)
@@ -641,7 +642,7 @@ static int submit_and_wait(uring *u, wait_plan *plan) {
     bool waits = !plan->limit || plan->time.tv_sec > 0 || plan->time.tv_nsec > 0 || plan->completions > 1;
     if (!waits || io_uring_cq_ready(&u->ring) >= plan->completions)
         return io_uring_submit_and_get_events(&u->ring);
-    if (plan->least_us > 0 && io_uring_sq_ready(&u->ring) == 0) {
+    if (plan->least_us > 0) {
         uring_wait_arg arg = {.least_us = plan->least_us, .limit = (uintptr_t)plan->limit};
         return io_uring_enter2((unsigned)u->ring.ring_fd, 0, plan->completions,
                                IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (sigset_t *)(void *)&arg, sizeof arg);
