@@ -146,6 +146,8 @@ static uint64_t sleeps_of(uint32_t length, bool minimum, cost each) {
 /* A turn of nothing, and two of what was measured: small packets one at a time cost 10 to 15. */
 static const cost costs[] = {{0, 0}, {4, 2}, {8, 6}};
 
+enum { FULL = 2 }; /* sleeps, at most, of a loop that has always something to do */
+
 /* What windows make of the sleeps without: with the minimum wait no more for any of them; without
  * it a few for each change of what comes. */
 static void judge(const char *what, uint32_t streams, uint32_t few) {
@@ -156,7 +158,8 @@ static void judge(const char *what, uint32_t streams, uint32_t few) {
         print_message("%-12s %3u streams, turn %u us: %6llu sleeps, %6llu with the minimum wait, %6llu without\n", what,
                       streams, costs[i].turn, (unsigned long long)plain, (unsigned long long)least,
                       (unsigned long long)learned);
-        assert_true(least <= plain);
+        /* One that is always full sleeps with windows alone. */
+        assert_true(least <= plain || plain <= FULL);
         assert_true(learned <= plain + few);
     }
 }

@@ -155,6 +155,8 @@ static int allocate(uring *u, const backend_options *options) {
     u->slabs = calloc(pool_max_slabs(u->base.pool), sizeof *u->slabs);
     if (!u->iovecs || !u->messages || !u->slabs)
         return -ENOMEM;
+    /* The ring's stock depends on whether there is a window, whose kind is known later. */
+    u->window.length = options->batch_us;
     u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
@@ -581,8 +583,10 @@ static void plan_wait(uring *u, int64_t timeout_us, wait_plan *ret_plan) {
         ret_plan->kind = window_plan(&u->window, is_ready(u));
     if (ret_plan->kind != WINDOW_NONE)
         submit_before_window(u);
-    /* Also where the kernel has not accepted all: the wait that submits it has no least time. */
-    if (ret_plan->kind == WINDOW_LEAST && (io_uring_cq_ready(&u->ring) > 0 || io_uring_sq_ready(&u->ring) > 0))
+    /* What is there by now is handled first, unless something always is. And the wait that submits
+     * what the kernel has not accepted has no least time. */
+    bool is_first = io_uring_cq_ready(&u->ring) > 0 && u->window.state != WINDOW_OPEN;
+    if (ret_plan->kind == WINDOW_LEAST && (is_first || io_uring_sq_ready(&u->ring) > 0))
         ret_plan->kind = WINDOW_NONE;
     int64_t left = ret_plan->kind == WINDOW_NONE ? 0 : window_left(&u->window, timeout_us);
     if (left == 0 && ret_plan->kind == WINDOW_LEAST)

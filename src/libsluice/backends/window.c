@@ -29,7 +29,8 @@ enum {
     EMPTY = 2,      /* windows in a row in which nothing has come: there are no others */
     WATCHED = 32,   /* wake-ups, for a decision */
     RESTS = 512,    /* turns, before another */
-    GATHERS = 2048, /* windows, before another; of a full core, before a look whether it still is */
+    GATHERS = 2048, /* windows, before another */
+    FULL = 16384,   /* windows of a full core, before a look whether it still is */
 
     /* Of the windows a third may be empty: with arrivals by chance they then save nothing. */
     FILLED_SCORE = 1,
@@ -88,13 +89,16 @@ void window_end(batch_window *window) {
         window->ended = window_clock();
 }
 
-/* Of a wait that brought something. One that lasted longer than the window found it empty. */
+/* Of a wait that brought something. One that went on when the window closed found it empty. */
 static void judge_least(batch_window *window, enum window_wait kind, bool slept) {
-    bool late = kind != WINDOW_NONE && window->opened - window->before > window->length + window->length / 4;
+    bool late = kind != WINDOW_NONE && window->opened > window->due + window->length / 4;
     window->turns++;
     switch (window->state) {
     case WINDOW_OPEN:
-        if (late || window->turns >= GATHERS)
+        /* A wait's end includes the time in which the kernel receives what was gathered. */
+        late = kind != WINDOW_NONE && window->opened > window->due + window->length;
+        window->wakes = late ? window->wakes + 1 : 0;
+        if (window->wakes == EMPTY || window->turns >= FULL)
             drain(window);
         break;
     case WINDOW_SPARSE:
@@ -104,7 +108,7 @@ static void judge_least(batch_window *window, enum window_wait kind, bool slept)
     default:
         if (!slept) {
             if (window->turns >= LOOKS)
-                window->state = WINDOW_OPEN, window->turns = 0;
+                window->state = WINDOW_OPEN, window->turns = window->wakes = 0;
             break;
         }
         window->turns = 0;
@@ -170,7 +174,6 @@ void window_judge(batch_window *window, enum window_wait kind, bool slept, uint3
     window->busy = events > 0;
     if (window->length == 0)
         return;
-    window->before = window->opened;
     window->opened = window->ended;
     switch (window->state) {
     case WINDOW_DRAINING:
@@ -193,8 +196,9 @@ void window_judge(batch_window *window, enum window_wait kind, bool slept, uint3
     }
 }
 
-int64_t window_left(const batch_window *window, int64_t timeout_us) {
-    uint64_t open = window_clock() - window->opened;
+int64_t window_left(batch_window *window, int64_t timeout_us) {
+    uint64_t now = window_clock(), open = now - window->opened;
     int64_t left = open < window->length ? (int64_t)(window->length - open) : 0;
+    window->due = now + (uint64_t)left;
     return timeout_us < 0 || timeout_us > left ? left : timeout_us;
 }

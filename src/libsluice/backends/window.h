@@ -38,7 +38,7 @@ typedef struct batch_window {
     bool busy;       /* something came in the last wait that slept, or since */
     uint64_t ended;  /* microseconds, monotonic: when the last wait was over */
     uint64_t opened; /* and the last one that slept or brought something */
-    uint64_t before; /* and the one before that */
+    uint64_t due;    /* when the last window closed, or closes */
     uint64_t heard;  /* when the last wake-up was that brought something */
     uint32_t turns;  /* DRAINING: in a row without a sleep; else: in this state */
     /* WATCHING: wake-ups that brought something; DRAINING: windows in a row that brought nothing */
@@ -70,6 +70,6 @@ void window_end(batch_window *window);
 void window_judge(batch_window *window, enum window_wait kind, bool slept, uint32_t events);
 
 /* Microseconds until the window closes, at most @timeout_us where that is not negative. */
-int64_t window_left(const batch_window *window, int64_t timeout_us);
+int64_t window_left(batch_window *window, int64_t timeout_us);
 
 #endif
