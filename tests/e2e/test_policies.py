@@ -32,9 +32,13 @@ class PolicyTest(unittest.TestCase):
                     before.close()
                 before = comer
             before.close()
-            with Source(daemon, "live/a", "http", 0) as holder, Publisher(daemon, "live/a", "http") as other, \
-                    Source(daemon, "live/event", "http", 0) as event, Player(daemon, "live/a"):
+            with Source(daemon, "live/a", "http", 0) as holder, Source(daemon, "live/event", "http", 0) as event, \
+                    contextlib.ExitStack() as stack:
                 holder.send(10)
+                # Two workers may take connections in any order.
+                daemon.wait_stream("live/a", lambda stream: stream["state"] == "live", "live")
+                other = stack.enter_context(Publisher(daemon, "live/a", "http"))
+                stack.enter_context(Player(daemon, "live/a"))
                 event.send(10)
                 other.send(FIRST)
                 self.assertEqual(harness.read_head(other.peer)[0], 409)
