@@ -95,7 +95,7 @@ typedef enum sluice_tls_role {
 typedef enum sluice_tls_verify {
     /** Clients verify servers (required); servers do not request certificates (none). */
     SLUICE_TLS_VERIFY_DEFAULT = 0,
-    /** Nothing is verified. A client then cannot know whom it is connected to. */
+    /** Nothing is verified. Any server can then pose as the one that a client wants. */
     SLUICE_TLS_VERIFY_NONE = 1,
     /** A server requests a certificate, and continues if the client has none. Invalid: rejected. */
     SLUICE_TLS_VERIFY_OPTIONAL = 2,

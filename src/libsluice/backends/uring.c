@@ -155,8 +155,6 @@ static int allocate(uring *u, const backend_options *options) {
     u->slabs = calloc(pool_max_slabs(u->base.pool), sizeof *u->slabs);
     if (!u->iovecs || !u->messages || !u->slabs)
         return -ENOMEM;
-    /* The ring's stock depends on whether there is a window, whose kind is known later. */
-    u->window.length = options->batch_us;
     u->stock_bytes = options->stock_bytes;
     u->wake_fd = eventfd(0, EFD_CLOEXEC);
     return u->wake_fd < 0 ? -errno : 0;
@@ -197,7 +195,11 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         discard(u);
         return error;
     }
+    u->deferred = params.flags & IORING_SETUP_DEFER_TASKRUN;
     error = uring_probe(&params, &u->features);
+    u->features.least_wait = u->deferred && params.features & IORING_FEAT_MIN_TIMEOUT;
+    /* Before there are rings of blocks, which are stocked for windows. */
+    window_init(&u->window, options->batch_us, u->features.least_wait);
     if (!error && options->if_cheaper && !u->features.bundle && options->batch_us == 0)
         error = BACKEND_COSTS_MORE;
     if (!error)
@@ -209,9 +211,6 @@ static int create(sluice_pool *pool, const backend_options *options, sluice_back
         discard(u);
         return error;
     }
-    u->deferred = params.flags & IORING_SETUP_DEFER_TASKRUN;
-    u->features.least_wait = u->deferred && params.features & IORING_FEAT_MIN_TIMEOUT;
-    window_init(&u->window, options->batch_us, u->features.least_wait);
     u->registered = !options->no_fixed && io_uring_register_buffers_sparse(&u->ring, pool_max_slabs(pool)) == 0;
     describe(u, params.flags);
     *ret_backend = &u->base;

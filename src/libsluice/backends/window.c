@@ -89,15 +89,19 @@ void window_end(batch_window *window) {
         window->ended = window_clock();
 }
 
-/* Of a wait that brought something. One that went on when the window closed found it empty. */
+/* A wait that went on for longer than @spare when the window closed has found it empty. */
+static void count_empty(batch_window *window, enum window_wait kind, uint32_t spare) {
+    bool late = kind != WINDOW_NONE && window->opened > window->due + spare;
+    window->wakes = late ? window->wakes + 1 : 0;
+}
+
+/* Of a wait that brought something. */
 static void judge_least(batch_window *window, enum window_wait kind, bool slept) {
-    bool late = kind != WINDOW_NONE && window->opened > window->due + window->length / 4;
     window->turns++;
     switch (window->state) {
     case WINDOW_OPEN:
-        /* A wait's end includes the time in which the kernel receives what was gathered. */
-        late = kind != WINDOW_NONE && window->opened > window->due + window->length;
-        window->wakes = late ? window->wakes + 1 : 0;
+        /* On a full core the kernel receives what was gathered before the wait ends. */
+        count_empty(window, kind, window->length);
         if (window->wakes == EMPTY || window->turns >= FULL)
             drain(window);
         break;
@@ -107,12 +111,14 @@ static void judge_least(batch_window *window, enum window_wait kind, bool slept)
         break;
     default:
         if (!slept) {
-            if (window->turns >= LOOKS)
-                window->state = WINDOW_OPEN, window->turns = window->wakes = 0;
+            if (window->turns >= LOOKS) {
+                window->state = WINDOW_OPEN;
+                window->turns = window->wakes = 0;
+            }
             break;
         }
         window->turns = 0;
-        window->wakes = late ? window->wakes + 1 : 0;
+        count_empty(window, kind, window->length / 4);
         if (window->wakes == EMPTY)
             window->state = WINDOW_SPARSE;
     }

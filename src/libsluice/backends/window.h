@@ -41,7 +41,8 @@ typedef struct batch_window {
     uint64_t due;    /* when the last window closed, or closes */
     uint64_t heard;  /* when the last wake-up was that brought something */
     uint32_t turns;  /* DRAINING: in a row without a sleep; else: in this state */
-    /* WATCHING: wake-ups that brought something; DRAINING: windows in a row that brought nothing */
+    /* WATCHING: wake-ups that brought something; DRAINING, OPEN: windows in a row that brought
+     * nothing */
     uint32_t wakes;
     uint32_t cost;     /* WATCHING: what they would have been with windows */
     uint64_t closes;   /* WATCHING: the window that would be open, or was last */

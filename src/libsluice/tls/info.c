@@ -1,4 +1,4 @@
-/* What was negotiated, and with whom. */
+/* What was negotiated, and the peer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

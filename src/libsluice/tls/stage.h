@@ -33,7 +33,7 @@ struct sluice_tls {
     sluice_slice unqueued;  /* before that: the writer had no memory for it */
     sluice_writer *writer;  /* NULL: detached */
     sluice_timer *retry;    /* when there was no block; NULL: detached */
-    sluice_tls_state state; /* see the public header for who sets it */
+    sluice_tls_state state; /* the public header says which call sets it */
     int error;              /* final; 0: none */
     sluice_tls_detail detail;
     const char *reason; /* static */
