@@ -1,6 +1,5 @@
 /* The daemon's receive path without sockets: see --help. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "common/process.h"
 #include "daemon/relay/registry.h"
 #include "lines/media.h"
+#include "lines/settings.h"
 #include "memory/chain.h"
 #include "memory/pool.h"
 
@@ -174,43 +174,22 @@ static void close_all(struct load *load) {
     sluice_pool_free(load->pool);
 }
 
-static void usage(FILE *out) {
-    fputs("Usage: bench-lines [--publishers N] [--ms N] [--no-cache]\n"
-          "\n"
-          "Publishes real streams (1.04 Mbit/s, 25 video and 43 audio frames a second, a key frame every 2 s) to the\n"
-          "daemon's relay, without sockets, for so many milliseconds of their time after 4.1 s, in which the caches\n"
-          "fill. Prints the frames of all of it. For cachegrind: see tools/perf-compare --lines.\n"
-          "  --publishers N  100\n"
-          "  --ms N          2000\n"
-          "  --no-cache      keep no groups of pictures\n",
-          out);
-}
+static const char usage[] =
+    "Usage: bench-lines [--publishers N] [--ms N] [--no-cache]\n"
+    "\n"
+    "Publishes real streams (1.04 Mbit/s, 25 video and 43 audio frames a second, a key frame every 2 s) to the\n"
+    "daemon's relay, without sockets, for so many milliseconds of their time after 4.1 s, in which the caches\n"
+    "fill. Prints the frames of all of it. For cachegrind: see tools/perf-compare --lines.\n"
+    "  --publishers N  100\n"
+    "  --ms N          2000\n"
+    "  --no-cache      keep no groups of pictures\n";
 
 int main(int argc, char **argv) {
-    static const struct option known[] = {
-        {"publishers", required_argument, NULL, 'p'},
-        {"ms", required_argument, NULL, 'm'},
-        {"no-cache", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    enum { FILLING_MS = 4100 };
-    static struct load load = {.count = 100};
-    uint64_t milliseconds = 2000, group_bytes = GROUP_BYTES;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (option == 'p')
-            load.count = parse_number("--publishers", optarg, 1, 10000);
-        else if (option == 'm')
-            milliseconds = parse_number("--ms", optarg, 0, 1000000);
-        else if (option == 'n')
-            group_bytes = 0;
-        else {
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
-        }
-    }
-    open_all(&load, group_bytes);
-    for (uint64_t i = 0; i < FILLING_MS + milliseconds; i++)
+    const struct settings settings = settings_read(argc, argv, 10000, usage);
+    static struct load load;
+    load.count = settings.publishers;
+    open_all(&load, settings.cache ? GROUP_BYTES : 0);
+    for (uint64_t i = 0; i < FILLING_MS + settings.milliseconds; i++)
         tick(&load);
     sluice_pool_stats stats = {.size = sizeof stats};
     sluice_pool_get_stats(load.pool, &stats);

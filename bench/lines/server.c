@@ -1,18 +1,17 @@
 /* The daemon's data plane on the simulated kernel of the tests: see --help. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/process.h"
 #include "daemon/config/options.h"
 #include "daemon/protocols/http/http_session.h"
 #include "daemon/relay/registry.h"
 #include "daemon/server/server.h"
 #include "lines/media.h"
+#include "lines/settings.h"
 #include "sim/kernel.h"
 #include "sim/ring.h"
 #include "sim/world.h"
@@ -21,7 +20,6 @@ enum {
     PORT = 8080,
     SEED = 1, /* the first one from here on with a kernel that has bundles */
     MILLISECOND = 1000,
-    FILLING_MS = 4100, /* until each stream has a whole group */
     END_MS = 100,
     WINDOW = 1 << 20, /* bytes that wait to be received: a key frame, whole */
     AROUND = 16,      /* bytes of a chunk around its contents */
@@ -42,7 +40,7 @@ static struct load {
     struct publisher *publishers;
     uint64_t count, now_ms, end_ms, frames, taken, lost;
     uint8_t tag[MEDIA_TAG], chunk[MEDIA_TAG + AROUND];
-} load = {.count = 100};
+} load;
 
 static void send_bytes(struct publisher *publisher, const void *bytes, size_t n) {
     WORLD_CHECK(peer_send(publisher->socket, bytes, n) == n, "a publisher cannot send");
@@ -159,42 +157,21 @@ static void run(bool cache) {
     world_free(load.publishers);
 }
 
-static void usage(FILE *out) {
-    fputs("Usage: bench-lines-server [--publishers N] [--ms N] [--no-cache]\n"
-          "\n"
-          "The load of bench-lines, by HTTP-FLV, to the daemon's whole data plane on a simulated kernel: from the\n"
-          "completion of a receive to the release of a frame. For cachegrind: see tools/perf-compare --lines.\n"
-          "  --publishers N  100\n"
-          "  --ms N          2000, after 4.1 s in which the caches fill\n"
-          "  --no-cache      keep no groups of pictures\n",
-          out);
-}
+static const char usage[] =
+    "Usage: bench-lines-server [--publishers N] [--ms N] [--no-cache]\n"
+    "\n"
+    "The load of bench-lines, by HTTP-FLV, to the daemon's whole data plane on a simulated kernel: from the\n"
+    "completion of a receive to the release of a frame. For cachegrind: see tools/perf-compare --lines.\n"
+    "  --publishers N  100\n"
+    "  --ms N          2000, after 4.1 s in which the caches fill\n"
+    "  --no-cache      keep no groups of pictures\n";
 
 int main(int argc, char **argv) {
-    static const struct option known[] = {
-        {"publishers", required_argument, NULL, 'p'},
-        {"ms", required_argument, NULL, 'm'},
-        {"no-cache", no_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    uint64_t milliseconds = 2000;
-    bool cache = true;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        if (option == 'p')
-            load.count = parse_number("--publishers", optarg, 1, KERNEL_BACKLOG);
-        else if (option == 'm')
-            milliseconds = parse_number("--ms", optarg, 0, 1000000);
-        else if (option == 'n')
-            cache = false;
-        else {
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
-        }
-    }
-    load.end_ms = FILLING_MS + milliseconds;
+    const struct settings settings = settings_read(argc, argv, KERNEL_BACKLOG, usage);
+    load.count = settings.publishers;
+    load.end_ms = FILLING_MS + settings.milliseconds;
     begin_world();
-    run(cache);
+    run(settings.cache);
     uint64_t lost = load.lost + (load.frames - load.taken);
     printf("result {\"frames\": %" PRIu64 ", \"lost\": %" PRIu64 "}\n", load.frames, lost);
     return lost > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
