@@ -88,3 +88,29 @@ function(sluice_archive name objects)
         VERBATIM)
     add_custom_target(${name}_archive ALL DEPENDS "${archive}")
 endfunction()
+
+# A library of its own beside libsluice, libsluice-NAME: so that only its users need what it needs. Its exports begin with the
+# same prefix, so the same version script serves.
+function(sluice_satellite name)
+    cmake_parse_arguments(its "" "" "SOURCES;LIBRARIES" ${ARGN})
+    set(objects sluice_${name}_objects)
+    add_library(${objects} OBJECT ${its_SOURCES})
+    sluice_compile(${objects})
+    set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_include_directories(${objects} PRIVATE include "${PROJECT_BINARY_DIR}/include")
+    target_link_libraries(${objects} PRIVATE ${its_LIBRARIES})
+
+    add_library(sluice_${name} SHARED $<TARGET_OBJECTS:${objects}>)
+    add_library(sluice::${name} ALIAS sluice_${name})
+    set_target_properties(sluice_${name} PROPERTIES
+        LINKER_LANGUAGE C
+        OUTPUT_NAME sluice-${name}
+        EXPORT_NAME ${name}
+        VERSION ${PROJECT_VERSION}
+        SOVERSION ${SLUICE_ABI}
+        LINK_DEPENDS "${version_script}")
+    sluice_link(sluice_${name})
+    target_link_options(sluice_${name} PRIVATE "LINKER:--version-script=${version_script}" LINKER:--no-undefined)
+    target_link_libraries(sluice_${name} PUBLIC sluice PRIVATE ${its_LIBRARIES})
+    sluice_archive(sluice-${name} ${objects})
+endfunction()
