@@ -21,6 +21,7 @@ static const char *kind_of(const struct setting *setting) {
     case SETTING_COMMAND:
         return "command";
     case SETTING_ADMIN_TOKEN:
+    case SETTING_FILE:
     case SETTING_PULL_FILE:
     case SETTING_FORWARD_FILE:
     case SETTING_USERS:

@@ -25,6 +25,12 @@ VALUES = {
     "rtmp": ('["127.0.0.2:1936"]', ["127.0.0.2:1936"], None),
     "rtsp": ('["127.0.0.2:554"]', ["127.0.0.2:554"], None),
     "admin": ('["127.0.0.1:1", "unix:/run/x"]', ["127.0.0.1:1", "unix:/run/x"], None),
+    "tls-certificate": ('["/a.pem,/a.key", "*.example.org=/b=c.pem,/b.key"]',
+                        ["/a.pem,/a.key", "*.example.org=/b=c.pem,/b.key"], None),
+    "tls-client-ca": ('"/ca.pem"', ["/ca.pem"], None),
+    "tls-min": ('"1.3"', ["1.3"], None),
+    "tls-handshakes": ("50", ["50"], None),
+    "tls-handshakes-per-address": ("5", ["5"], None),
     "admin-token-file": ('"/token"', ["/token"], None),
     "rtsp-users": ('"USERS"', ["USERS"], None),
     "pull": ('["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"]',
@@ -160,8 +166,8 @@ class SampleTest(FileCase):
         shown, defaults = self.printed("--config", config), self.printed("--workers", "4")
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "pull-file", "forward-file",
-                            "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
+            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "pull-file",
+                            "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 

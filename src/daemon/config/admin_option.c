@@ -18,8 +18,11 @@ int admin_options_add(struct admin_options *options, const char *text) {
             return -EINVAL;
         listener->is_unix = true;
         memcpy(listener->path, text + prefix_length, length + 1);
-    } else if (address_parse(text, strlen(text), &listener->address) < 0) {
-        return -EINVAL;
+    } else {
+        size_t length = strcspn(text, ",");
+        listener->tls = strcmp(text + length, ",tls") == 0;
+        if ((text[length] && !listener->tls) || address_parse(text, length, &listener->address) < 0)
+            return -EINVAL;
     }
     options->count++;
     return 0;

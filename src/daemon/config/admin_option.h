@@ -11,6 +11,7 @@ enum { ADMIN_MAX_LISTENERS = 8 };
 
 struct admin_listener_option {
     bool is_unix;
+    bool tls;                                               /* of TCP */
     struct sockaddr_storage address;                        /* of TCP */
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of a Unix socket */
     /* at the start: it listens there already; 0: none */
@@ -25,7 +26,7 @@ struct admin_options {
     char token_file[PATH_MAX]; /* empty: not required */
 };
 
-/* "ADDR:PORT", or "unix:PATH". 0, -EINVAL, -ENOSPC (too many) */
+/* "ADDR:PORT[,tls]", or "unix:PATH". 0, -EINVAL, -ENOSPC (too many) */
 int admin_options_add(struct admin_options *options, const char *text);
 
 #endif

@@ -27,6 +27,7 @@
 #include "daemon/config/forward_option.h"
 #include "daemon/config/pull_option.h"
 #include "daemon/config/setting.h"
+#include "daemon/config/tls_option.h"
 #include "daemon/recording/record_store.h"
 #include "daemon/relay/stream_policy.h"
 
@@ -45,6 +46,7 @@ struct listener_option {
     char stream[STREAM_NAME + 1];
     /* of its players: may be COALESCE_WINDOW_AUTO; or OPTIONS_MERGE_UNSET */
     uint16_t merge_window_ms;
+    bool tls;        /* its connections begin with a TLS handshake */
     int fd;          /* at the start: a socket that listens there already; 0: none */
     bool is_managed; /* the socket is the service manager's */
 };
@@ -61,6 +63,7 @@ struct options {
     char *rtsp_users;                 /* a file's name, or NULL */
     struct users *users;              /* what was in it, or NULL */
     struct admin_options admin;
+    struct tls_options tls;
     struct rules rules;
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */

@@ -150,6 +150,20 @@ static void check_listeners(struct loader *loader) {
     }
 }
 
+/* A TLS listener needs a certificate. */
+static void check_tls(struct loader *loader) {
+    const struct options *options = loader->options;
+    char where[80];
+    for (size_t i = 0; i < options->listener_count && options->tls.certificate_count == 0; i++)
+        if (options->listeners[i].tls)
+            config_errors_add(loader->errors, "%s: expected a certificate (tls-certificate) for a TLS listener",
+                              loader->listener_where[i] ? loader->listener_where[i] : "the service manager's socket");
+    for (size_t i = 0; i < options->admin.count && options->tls.certificate_count == 0; i++)
+        if (options->admin.listeners[i].tls)
+            config_errors_add(loader->errors, "%s: expected a certificate (tls-certificate) for a TLS listener",
+                              where_of(loader, "admin", where, sizeof where));
+}
+
 /* The administration controls everything, so even allow-remote does not open it to all. */
 static void check_admin(struct loader *loader) {
     const struct admin_options *admin = &loader->options->admin;
@@ -327,6 +341,7 @@ static void read_all(struct loader *loader) {
     if (readable) {
         check_listeners(loader);
         check_admin(loader);
+        check_tls(loader);
         check_rules(loader);
     }
 }

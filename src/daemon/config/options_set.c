@@ -175,34 +175,45 @@ static bool parse_merge_window(const char *text, uint16_t *ret_window_ms) {
     return true;
 }
 
-/* What comes behind the address of a listener for players. */
-static bool set_player_listener(const struct setting_reader *reader, struct listener_option *listener, const char *text,
-                                const char *more) {
-    static const char merge[] = "merge-window=";
-    if (strncmp(more, merge, sizeof merge - 1) != 0)
-        return wrong(reader, text, "ADDR:PORT or ADDR:PORT,merge-window=MS");
-    return parse_merge_window(more + sizeof merge - 1, &listener->merge_window_ms) ||
+/* What comes behind a comma behind the address of a listener. */
+static bool set_property(const struct setting_reader *reader, struct listener_option *listener, const char *text,
+                         const char *property, size_t length) {
+    static const char tls[] = "tls", merge[] = "merge-window=";
+    char value[SETTING_TEXT];
+    if (length == sizeof tls - 1 && memcmp(property, tls, length) == 0) {
+        listener->tls = true;
+        return true;
+    }
+    if (!listener->protocol->serves_players)
+        return wrong(reader, text, "\"tls\" behind \",\"");
+    if (length < sizeof merge || length >= sizeof value || memcmp(property, merge, sizeof merge - 1) != 0)
+        return wrong(reader, text, "\"tls\" or \"merge-window=MS\" behind \",\"");
+    snprintf(value, sizeof value, "%.*s", (int)(length - (sizeof merge - 1)), property + sizeof merge - 1);
+    return parse_merge_window(value, &listener->merge_window_ms) ||
            wrong(reader, text, "auto, or milliseconds from 0 to 350, behind \"merge-window=\"");
 }
 
 static bool add_listener(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     struct options *options = reader->options;
     const struct protocol *protocol = protocol_find(setting->name);
-    const char separator = protocol->names_stream ? '=' : protocol->serves_players ? ',' : '\0';
+    const char *const ends = protocol->names_stream ? ",=" : ",";
     if (options->listener_count == OPTIONS_MAX_LISTENERS)
         return wrong(reader, text, "at most 64 listeners");
     struct listener_option *listener = &options->listeners[options->listener_count];
-    const char *more = separator ? strchr(text, separator) : NULL;
-    size_t length = more ? (size_t)(more - text) : strlen(text);
+    size_t length = strcspn(text, ends);
+    const char *more = text + length;
     *listener = (struct listener_option){.protocol = protocol, .merge_window_ms = OPTIONS_MERGE_UNSET};
     if (address_parse(text, length, &listener->address) < 0)
         return wrong_value(reader, setting, text);
-    if (more && protocol->names_stream) {
+    for (; *more == ','; more += length) {
+        length = strcspn(++more, ends);
+        if (!set_property(reader, listener, text, more, length))
+            return false;
+    }
+    if (*more) {
         if (!stream_name_is_valid(more + 1, strlen(more + 1)))
             return wrong(reader, text, "a stream name such as live/cam behind \"=\"");
         strcpy(listener->stream, more + 1);
-    } else if (more && !set_player_listener(reader, listener, text, more + 1)) {
-        return false;
     }
     options->listener_count++;
     return true;
@@ -226,6 +237,11 @@ static bool set_admin_token(const struct setting_reader *reader, const struct se
 
 static bool add_record(const struct setting_reader *reader, const char *text) {
     const char *expected = record_options_add(&reader->options->record, text);
+    return !expected || wrong(reader, text, expected);
+}
+
+static bool add_certificate(const struct setting_reader *reader, const char *text) {
+    const char *expected = tls_options_add(&reader->options->tls, text, reader->where);
     return !expected || wrong(reader, text, expected);
 }
 
@@ -272,6 +288,10 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_proxies(reader, text);
     case SETTING_RULE:
         return add_rule(reader, text);
+    case SETTING_FILE:
+        return set_file(reader, setting, text);
+    case SETTING_CERTIFICATE:
+        return add_certificate(reader, text);
     case SETTING_KEYS:
     case SETTING_USERS:
         return set_users(reader, setting, text);

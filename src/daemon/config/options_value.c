@@ -50,15 +50,16 @@ static void put_listeners(const struct text *to, const struct options *options, 
         char address[ADDRESS_TEXT], text[ADDRESS_TEXT + STREAM_NAME + 32];
         if (&listener->protocol->option != setting)
             continue;
+        const char *tls = listener->tls ? ",tls" : "";
         address_format(&listener->address, address);
         if (*listener->stream)
-            snprintf(text, sizeof text, "%s=%s", address, listener->stream);
+            snprintf(text, sizeof text, "%s%s=%s", address, tls, listener->stream);
         else if (listener->merge_window_ms == COALESCE_WINDOW_AUTO)
-            snprintf(text, sizeof text, "%s,merge-window=auto", address);
+            snprintf(text, sizeof text, "%s%s,merge-window=auto", address, tls);
         else if (listener->merge_window_ms != OPTIONS_MERGE_UNSET)
-            snprintf(text, sizeof text, "%s,merge-window=%u", address, listener->merge_window_ms);
+            snprintf(text, sizeof text, "%s%s,merge-window=%u", address, tls, listener->merge_window_ms);
         else
-            snprintf(text, sizeof text, "%s", address);
+            snprintf(text, sizeof text, "%s%s", address, tls);
         put_item(to, &count, text);
     }
     end_list(to, count);
@@ -68,13 +69,22 @@ static void put_admin(const struct text *to, const struct admin_options *admin) 
     size_t count = 0;
     for (size_t i = 0; i < admin->count; i++) {
         const struct admin_listener_option *listener = &admin->listeners[i];
-        char text[ADDRESS_TEXT + sizeof listener->path];
-        if (listener->is_unix)
+        char address[ADDRESS_TEXT], text[ADDRESS_TEXT + sizeof listener->path];
+        if (listener->is_unix) {
             snprintf(text, sizeof text, "unix:%s", listener->path);
-        else
-            address_format(&listener->address, text);
+        } else {
+            address_format(&listener->address, address);
+            snprintf(text, sizeof text, "%s%s", address, listener->tls ? ",tls" : "");
+        }
         put_item(to, &count, text);
     }
+    end_list(to, count);
+}
+
+static void put_certificates(const struct text *to, const struct tls_options *tls) {
+    size_t count = 0;
+    for (size_t i = 0; i < tls->certificate_count; i++)
+        put_item(to, &count, tls->certificates[i].said);
     end_list(to, count);
 }
 
@@ -168,7 +178,7 @@ static void put_field(const struct text *to, const struct setting *setting, cons
     format_field(setting, field, text);
     if (setting->kind == SETTING_SIZE && to->is_json)
         fprintf(to->out, "%llu", (unsigned long long)*(const uint64_t *)field);
-    else if (strspn(text, "0123456789.") == strlen(text))
+    else if (setting->kind != SETTING_CHOICE && strspn(text, "0123456789.") == strlen(text))
         fputs(text, to->out);
     else
         put_string(to, text);
@@ -226,6 +236,10 @@ static void put_value(const struct text *to, const struct options *options, cons
     case SETTING_BACKUP:
         put_backups(to, &options->backups);
         break;
+    case SETTING_CERTIFICATE:
+        put_certificates(to, &options->tls);
+        break;
+    case SETTING_FILE:
     case SETTING_PULL_FILE:
     case SETTING_FORWARD_FILE:
     case SETTING_KEYS:

@@ -31,6 +31,8 @@ enum setting_kind {
     SETTING_HOOK,         /* see hook_url.h */
     SETTING_ORIGIN,       /* see cors.h */
     SETTING_PROXIES,      /* see proxies.h */
+    SETTING_FILE,         /* a file's name */
+    SETTING_CERTIFICATE,  /* see tls_option.h */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
     SETTING_SECONDS,      /* fractions allowed; stored as milliseconds */
@@ -39,7 +41,13 @@ enum setting_kind {
     SETTING_CHOICE, /* one of some words; stored as an int; detail: enum setting_words */
 };
 
-enum setting_words { SETTING_BACKENDS, SETTING_LOG_LEVELS, SETTING_LOG_FORMATS, SETTING_SAME_NAMES };
+enum setting_words {
+    SETTING_BACKENDS,
+    SETTING_LOG_LEVELS,
+    SETTING_LOG_FORMATS,
+    SETTING_SAME_NAMES,
+    SETTING_TLS_VERSIONS
+};
 
 /* When a change of it takes effect. */
 enum setting_effect {
@@ -51,6 +59,7 @@ enum setting_effect {
 /* Headings of the help and of the documents. */
 enum setting_group_id {
     GROUP_LISTENERS,
+    GROUP_TLS,
     GROUP_PULLS,
     GROUP_FORWARDS,
     GROUP_ACCESS,

@@ -29,6 +29,13 @@ const struct setting_group setting_groups[] = {
                  "none of --flv, --http, --rtmp and --rtsp is given.\n\n"
                  "An address that is not loopback requires access control: rules or users; for --admin a token. "
                  "--allow-remote lifts this for all but --admin."},
+    [GROUP_TLS] = {"TLS", .note = "for listeners with ,tls behind ADDR:PORT",
+                   .text =
+                       "A listener whose address is followed by ,tls speaks TLS 1.2 and 1.3: HTTPS, WSS, RTMPS, RTSPS, "
+                       "FLV and the administration. It needs a certificate. A reload (SIGHUP) reads "
+                       "all files again. New connections get the new certificates, running ones are not touched; if "
+                       "one of the files is missing or does not fit, the reload is rejected, and everything stays as "
+                       "it is."},
     [GROUP_PULLS] = {"Pulls", .note = "streams fetched from cameras and other servers"},
     [GROUP_FORWARDS] = {"Forwards", .note = "streams sent to other servers"},
     [GROUP_ACCESS] = {"Access", .note = "without rules and users, any client may publish and play",
@@ -66,13 +73,13 @@ const struct setting_group setting_groups[] = {
 };
 
 static const struct setting settings[] = {
-    {"admin", SETTING_ADMIN, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:8081", .value = "ADDR:PORT|unix:PATH",
-     .expected = "ADDR:PORT such as 127.0.0.1:8081, or unix:PATH", .effect = SETTING_RESTART,
-     .help = "Serve the API, the metrics and the console",
+    {"admin", SETTING_ADMIN, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:8081",
+     .value = "ADDR:PORT[,tls]|unix:PATH", .expected = "ADDR:PORT such as 127.0.0.1:8081, ADDR:PORT,tls or unix:PATH",
+     .effect = SETTING_RESTART, .help = "Serve the API, the metrics and the console",
      .text =
          "The API is below /api/v1, metrics for Prometheus are at /metrics, the console for browsers is at /. A Unix "
          "socket is accessible to its owner only.",
-     .examples = {"unix:/run/sluiced/admin"}},
+     .examples = {"unix:/run/sluiced/admin", "[::]:8444,tls"}},
     {"admin-token-file", SETTING_ADMIN_TOKEN, .group = GROUP_LISTENERS, .value = "FILE", .expected = "a file name",
      .sample = "/etc/sluice/admin-token", .effect = SETTING_RESTART,
      .help = "Require the token in FILE for --admin over TCP",
@@ -93,6 +100,35 @@ static const struct setting settings[] = {
      .help = "Allow non-loopback listeners without access control",
      .text = "Applies to --flv, --http, --rtmp and --rtsp without rules and users, and with rules that allow all "
              "public addresses without credentials. Any client that reaches the address may then publish and play."},
+
+    {"tls-certificate", SETTING_CERTIFICATE, true, .group = GROUP_TLS, .value = "[NAME=]CHAIN,KEY",
+     .expected = "[NAME=]CHAIN,KEY: files in PEM", .effect = SETTING_LATER,
+     .help = "Serve TLS listeners with this certificate and key",
+     .text =
+         "CHAIN is a file with the certificate, followed by intermediates, KEY one with its private key, both in PEM; "
+         "they may be the same file. Users outside of its group must not be able to read KEY (chmod 640). The server "
+         "name that the client sends (SNI) selects among several certificates: NAME is a name, or *.example.org for "
+         "all names with one more label. Without NAME the certificate is used for the names that it contains, and the "
+         "first such certificate also for all other names and for clients that send none. A name may have one "
+         "certificate of each key type (RSA, ECDSA, Ed25519).",
+     .examples = {"/etc/sluice/tls/fullchain.pem,/etc/sluice/tls/privkey.pem",
+                  "*.example.org=/etc/sluice/tls/example.pem,/etc/sluice/tls/example.key"}},
+    {"tls-client-ca", SETTING_FILE, FIELD(tls.client_ca), .group = GROUP_TLS, .value = "FILE",
+     .expected = "a file name", .sample = "/etc/sluice/tls/clients.pem", .effect = SETTING_LATER,
+     .help = "Ask clients for a certificate that an issuer in FILE has signed",
+     .text =
+         "FILE has the trusted issuers in PEM. A client without a certificate is accepted, since rules decide what it "
+         "may do (cert=NAME, see --rule); one with a certificate of another issuer, or that has expired, is "
+         "disconnected."},
+    {"tls-min", SETTING_CHOICE, .detail = SETTING_TLS_VERSIONS, FIELD(tls.min_version), .group = GROUP_TLS,
+     .preset = "1.2", .value = "VERSION", .effect = SETTING_LATER, .help = "Set the lowest version of TLS"},
+    {"tls-handshakes", SETTING_COUNT, FIELD(tls.handshakes), .group = GROUP_TLS, RANGE(1, 1000000), .preset = "1000",
+     .value = "N", .effect = SETTING_LATER, .help = "Limit the TLS handshakes at a time",
+     .text = "Further connections are closed. A handshake that takes longer than 10 s ends."},
+    {"tls-handshakes-per-address", SETTING_COUNT, FIELD(tls.handshakes_per_address), .group = GROUP_TLS,
+     RANGE(0, 1000000), .preset = "256", .zero = "no limit", .value = "N", .effect = SETTING_LATER,
+     .help = "Limit the TLS handshakes of one client address at a time",
+     .text = "An IPv6 network of 64 bits counts as one address."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
      .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <sluice/loop.h>
+#include <sluice/tls.h>
 
 #include "daemon/base/log.h"
 #include "daemon/relay/publish_lock.h"
@@ -24,6 +25,8 @@ static const struct {
     {SETTING_SAME_NAMES, "refuse", SAME_NAME_REFUSE},
     {SETTING_SAME_NAMES, "take-over", SAME_NAME_TAKE_OVER},
     {SETTING_SAME_NAMES, "resume", SAME_NAME_RESUME},
+    {SETTING_TLS_VERSIONS, "1.2", SLUICE_TLS_1_2},
+    {SETTING_TLS_VERSIONS, "1.3", SLUICE_TLS_1_3},
 };
 
 int setting_word_value(const struct setting *setting, const char *word) {

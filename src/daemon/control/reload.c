@@ -12,6 +12,7 @@
 #include "daemon/config/options_load.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server_reload.h"
+#include "daemon/tls/tls_contexts.h"
 
 /* The server's answer, and its receiver, which may have stopped waiting. */
 struct worker_answer {
@@ -28,6 +29,7 @@ struct reload {
     const struct command_line *line;
     const struct options *options; /* in force */
     const struct options *next;    /* requested of the server; or NULL */
+    sluice_tls_context *next_tls;  /* likewise */
     struct config_errors lines;    /* that the result will have */
     reload_done_fn *done;
     void *user;
@@ -82,6 +84,13 @@ static void log_line(const char *line, void *user) {
         LOG(LOG_INFO, "setting changed", {"setting", line});
 }
 
+static void drop_next(struct reload *reload) {
+    options_unref(reload->next);
+    reload->next = NULL;
+    sluice_tls_context_unref(reload->next_tls);
+    reload->next_tls = NULL;
+}
+
 /* Reports the result; then the next reload may start. */
 static void finish(struct reload *reload, int error) {
     struct config_errors lines = reload->lines;
@@ -89,8 +98,7 @@ static void finish(struct reload *reload, int error) {
     const struct reload_result result = {error, lines.text ? lines.text : ""};
     reload->lines = (struct config_errors){0};
     reload->done = NULL;
-    options_unref(reload->next);
-    reload->next = NULL;
+    drop_next(reload);
     config_errors_each(&lines, log_line, &error);
     systemd_ready();
     if (!error)
@@ -163,7 +171,7 @@ void reload_free(struct reload *reload) {
         let_go(reload->answer);
     }
     config_errors_clear(&reload->lines);
-    options_unref(reload->next);
+    drop_next(reload);
     options_unref(reload->options);
     free(reload);
 }
@@ -173,7 +181,7 @@ static int ask_server(struct reload *reload) {
     pthread_mutex_lock(&answer->lock);
     answer->holders++;
     pthread_mutex_unlock(&answer->lock);
-    int error = server_reload(reload->server, reload->next, reloaded, answer);
+    int error = server_reload(reload->server, reload->next, reload->next_tls, reloaded, answer);
     if (error)
         let_go(answer);
     return error;
@@ -185,6 +193,14 @@ bool reload_is_under_way(const struct reload *reload) {
 
 void reload_hold(struct reload *reload, bool is_held) {
     reload->is_held = is_held;
+}
+
+/* Tickets of the context in force stay valid. */
+static bool load_certificates(struct reload *reload, struct config_errors *errors) {
+    sluice_tls_context *in_force = server_tls_context(reload->server);
+    bool good = tls_contexts_load(reload->next, in_force, errors, &reload->next_tls);
+    sluice_tls_context_unref(in_force);
+    return good;
 }
 
 int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
@@ -200,7 +216,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     reload->done = done;
     reload->user = user;
     reload->next = options_load(reload->line, reload->options, add_change, reload, &errors);
-    if (!reload->next) {
+    if (!reload->next || !load_certificates(reload, &errors)) {
         config_errors_clear(&reload->lines);
         reload->lines = errors;
         finish(reload, -EINVAL);
@@ -209,8 +225,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     int error = ask_server(reload);
     if (error) {
         config_errors_clear(&reload->lines);
-        options_unref(reload->next);
-        reload->next = NULL;
+        drop_next(reload);
         systemd_ready();
     }
     return error;

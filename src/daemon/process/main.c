@@ -12,6 +12,7 @@
 #include "daemon/process/control.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/server/server.h"
+#include "daemon/tls/tls_contexts.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -27,7 +28,7 @@ static int cannot_start(int error) {
     return EXIT_FAILURE;
 }
 
-static int run(const struct command_line *line, const struct options *options) {
+static int run(const struct command_line *line, const struct options *options, sluice_tls_context *tls) {
     struct server *server;
     control_prepare();
     int error = log_start();
@@ -36,6 +37,7 @@ static int run(const struct command_line *line, const struct options *options) {
     error = server_new(options, &server);
     if (error)
         return cannot_start(error);
+    server_set_tls_context(server, tls);
     struct control *control;
     error = control_new(server, line, options, &control);
     if (!error && (error = control_start(control)) < 0)
@@ -62,11 +64,11 @@ static int run(const struct command_line *line, const struct options *options) {
     return EXIT_SUCCESS;
 }
 
-static int serve(const struct command_line *line, const struct options *options) {
+static int serve(const struct command_line *line, const struct options *options, sluice_tls_context *tls) {
     log_set_level((enum log_level)options->log_level);
     log_set_format((enum log_format)options->log_format);
     log_set_rate((uint32_t)options->log_rate);
-    int status = run(line, options);
+    int status = run(line, options, tls);
     log_stop();
     return status;
 }
@@ -77,10 +79,22 @@ static void warn_shadowed(const struct rule *rule, const struct rule *earlier, v
             earlier->said, earlier->where);
 }
 
+/* The certificates, too. NULL where something is wrong. */
+static const struct options *load_all(const struct command_line *line, struct config_errors *errors,
+                                      sluice_tls_context **ret_tls) {
+    const struct options *options = options_load(line, NULL, NULL, NULL, errors);
+    if (!options || tls_contexts_load(options, NULL, errors, ret_tls))
+        return options;
+    options_unref(options);
+    return NULL;
+}
+
 /* What the command line says, where that is not to run. */
 static int obey(struct command_line *line, struct config_errors *errors) {
     struct listen_fds listen_fds;
     const struct options *options = NULL;
+    sluice_tls_context *tls = NULL;
+    int status = EXIT_SUCCESS;
     switch (line->command) {
     case COMMAND_HELP:
         settings_help(stdout);
@@ -97,7 +111,7 @@ static int obey(struct command_line *line, struct config_errors *errors) {
             (void)sign_print(options, line->sign, stdout, errors);
         break;
     case COMMAND_CHECK:
-        options = options_load(line, NULL, NULL, NULL, errors);
+        options = load_all(line, errors, &tls);
         if (options) {
             rules_each_shadowed(&options->rules, warn_shadowed, NULL);
             puts("OK");
@@ -107,15 +121,13 @@ static int obey(struct command_line *line, struct config_errors *errors) {
         if (!listen_fds_take(&listen_fds, errors))
             break;
         line->listen_fds = &listen_fds;
-        options = options_load(line, NULL, NULL, NULL, errors);
-        if (options) {
-            int status = serve(line, options);
-            options_unref(options);
-            return status;
-        }
+        options = load_all(line, errors, &tls);
+        if (options)
+            status = serve(line, options, tls);
     }
+    sluice_tls_context_unref(tls);
     options_unref(options);
-    return errors->count > 0 ? EXIT_USAGE : EXIT_SUCCESS;
+    return errors->count > 0 ? EXIT_USAGE : status;
 }
 
 int main(int argc, char **argv) {

@@ -51,7 +51,9 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
 }
 
 static void log_change(const struct listening *listening, const char *message) {
-    LOG(LOG_INFO, message, {"proto", listening->option.protocol->option.name}, {"address", listening->address});
+    const log_field fields[] = {
+        {"proto", listening->option.protocol->option.name}, {"address", listening->address}, {"tls", "yes"}};
+    log_write(LOG_INFO, message, fields, listening->option.tls ? 3 : 2);
 }
 
 static int adopt(struct listening *listening) {
@@ -105,11 +107,15 @@ static int open_one(struct listeners *listeners, const struct listener_option *o
     return 0;
 }
 
-/* One that may become this one. Where the system has chosen the port, the port is one
- * protocol's. */
+static bool is_for_the_same(const struct listener_option *a, const struct listener_option *b) {
+    return a->protocol == b->protocol && a->tls == b->tls;
+}
+
+/* One that may become this one. Where the system has chosen the port, the port is one protocol's,
+ * with TLS or without. */
 static bool may_become(const struct listening *listening, const struct listener_option *option) {
     return !listening->is_wanted && memcmp(&listening->option.address, &option->address, sizeof option->address) == 0 &&
-           (address_port(&option->address) != 0 || listening->option.protocol == option->protocol);
+           (address_port(&option->address) != 0 || is_for_the_same(&listening->option, option));
 }
 
 static struct listening *find(const struct listeners *listeners, const struct listener_option *option) {
@@ -209,7 +215,7 @@ void listeners_free(struct listeners *listeners) {
 }
 
 static void change(struct listening *listening, const struct listener_option *option) {
-    bool is_other = listening->option.protocol != option->protocol;
+    bool is_other = !is_for_the_same(&listening->option, option);
     bool is_managed = listening->option.is_managed;
     listening->option = *option;
     listening->option.is_managed |= is_managed;

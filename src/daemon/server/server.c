@@ -36,6 +36,8 @@ struct server {
     pthread_mutex_t notify_lock;
     hook_event_fn *notify;
     void *hook_delivery;
+    pthread_mutex_t tls_lock;
+    sluice_tls_context *tls; /* of new connections; NULL: there is none */
     uint64_t started_at;
     uint32_t thread_count; /* of workers behind the first one; those that are to be joined */
     void (*ready)(void *user);
@@ -128,6 +130,22 @@ void server_notify(struct server *server, struct hook_event *notice) {
     else
         hook_event_free(notice);
     pthread_mutex_unlock(&server->notify_lock);
+}
+
+void server_set_tls_context(struct server *server, sluice_tls_context *context) {
+    sluice_tls_context *next = context ? sluice_tls_context_ref(context) : NULL;
+    pthread_mutex_lock(&server->tls_lock);
+    sluice_tls_context *last = server->tls;
+    server->tls = next;
+    pthread_mutex_unlock(&server->tls_lock);
+    sluice_tls_context_unref(last);
+}
+
+sluice_tls_context *server_tls_context(struct server *server) {
+    pthread_mutex_lock(&server->tls_lock);
+    sluice_tls_context *context = server->tls ? sluice_tls_context_ref(server->tls) : NULL;
+    pthread_mutex_unlock(&server->tls_lock);
+    return context;
 }
 
 static void recorded(const struct record_done *done, void *user) {
@@ -337,6 +355,7 @@ int server_new(const struct options *options, struct server **ret_server) {
     atomic_init(&server->holds, server->worker_count);
     atomic_init(&server->unready, server->worker_count);
     pthread_mutex_init(&server->notify_lock, NULL);
+    pthread_mutex_init(&server->tls_lock, NULL);
     pthread_mutex_init(&server->gate_lock, NULL);
     pthread_cond_init(&server->gate_changed, NULL);
     server->descriptors = fd_limit_raise(options->max_connections);
@@ -402,6 +421,8 @@ void server_free(struct server *server) {
     record_store_free(server->records);
     ip_limit_free(server->addresses);
     options_unref(server->begun_with);
+    sluice_tls_context_unref(server->tls);
+    pthread_mutex_destroy(&server->tls_lock);
     pthread_mutex_destroy(&server->notify_lock);
     pthread_cond_destroy(&server->gate_changed);
     pthread_mutex_destroy(&server->gate_lock);

@@ -6,6 +6,8 @@
 #ifndef SLUICED_SERVER_H
 #define SLUICED_SERVER_H
 
+#include <sluice/tls.h>
+
 #include "daemon/config/options.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/hook_event.h"
@@ -41,6 +43,18 @@ void server_set_notifier(struct server *server, hook_event_fn *notify, void *hoo
  * run.
  */
 void server_set_ready(struct server *server, void (*ready)(void *user), void *user);
+
+/*
+ * Sets the TLS context of new connections; NULL: there is none. Takes a reference of its own. Any
+ * thread.
+ */
+void server_set_tls_context(struct server *server, sluice_tls_context *context);
+
+/*
+ * A reference on the TLS context of new connections, for the caller to drop; NULL: there is none,
+ * also for a connection of a TLS listener that a reload has closed meanwhile. Any thread.
+ */
+sluice_tls_context *server_tls_context(struct server *server);
 
 /*
  * Starts the threads of all workers but the first, which wait for the beginning: so what can fail

@@ -21,6 +21,7 @@ struct part {
 struct job {
     struct server *server;
     const struct options *options;
+    sluice_tls_context *tls; /* NULL: there is none */
     server_reloaded_fn *done;
     void *user;
     sluice_call decide_call;
@@ -30,6 +31,7 @@ struct job {
 
 static void free_job(struct job *job) {
     options_unref(job->options);
+    sluice_tls_context_unref(job->tls);
     free(job);
 }
 
@@ -83,10 +85,13 @@ static void decide(void *user) {
         error = job->part[i].error;
     if (!error)
         error = listeners_set(first->listeners, job->options, reason);
-    if (error)
+    if (error) {
         refuse(job, error, reason);
-    else
-        post_all(job, put_in_force);
+        return;
+    }
+    /* Before a new listener has accepted. */
+    server_set_tls_context(job->server, job->tls);
+    post_all(job, put_in_force);
 }
 
 static void prepare(void *user) {
@@ -105,7 +110,8 @@ static void prepare(void *user) {
         sluice_loop_post_call(server_worker(job->server, 0)->loop, &job->decide_call, decide, job);
 }
 
-int server_reload(struct server *server, const struct options *options, server_reloaded_fn *done, void *user) {
+int server_reload(struct server *server, const struct options *options, sluice_tls_context *tls,
+                  server_reloaded_fn *done, void *user) {
     uint32_t count = server_worker_count(server);
     struct job *job = calloc(1, sizeof *job + count * sizeof *job->part);
     if (!job)
@@ -116,6 +122,7 @@ int server_reload(struct server *server, const struct options *options, server_r
     }
     job->server = server;
     job->options = options_ref(options);
+    job->tls = tls ? sluice_tls_context_ref(tls) : NULL;
     job->done = done;
     job->user = user;
     for (uint32_t i = 0; i < count; i++)

@@ -13,10 +13,12 @@ typedef void server_reloaded_fn(int error, const char *reason, void *user);
 
 /*
  * Puts these options in force: opens the listeners that are new, closes those that are not there
- * any more, begins and ends pulls. Connections stay, also those of a listener that is closed. Takes
- * references of its own. Not while another one is under way; any thread. 0; or -ENOMEM, -ESHUTDOWN
+ * any more, begins and ends pulls. Connections stay, also those of a listener that is closed; only
+ * new ones are given the TLS context, which is NULL without certificates. Takes references of its
+ * own. Not while another one is under way; any thread. 0; or -ENOMEM, -ESHUTDOWN
  * (the run is over): then @done is not called, else once
  */
-int server_reload(struct server *server, const struct options *options, server_reloaded_fn *done, void *user);
+int server_reload(struct server *server, const struct options *options, sluice_tls_context *tls,
+                  server_reloaded_fn *done, void *user);
 
 #endif

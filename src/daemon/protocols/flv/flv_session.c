@@ -235,7 +235,7 @@ static const struct session_type flv_session_type = {
 
 const struct protocol flv_protocol = {
     .option = {"flv", SETTING_LISTENER, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:9000",
-               .value = "ADDR:PORT[=STREAM]",
+               .value = "ADDR:PORT[,tls][=STREAM]",
                .expected = "ADDR:PORT or ADDR:PORT=STREAM, such as 127.0.0.1:9000 or [::1]:9000=live/cam",
                .help = "Accept publishers of raw FLV over TCP",
                .text = "The stream is named STREAM, or live/flv-PEERPORT after the port of the publisher.",

@@ -667,11 +667,12 @@ static int reject(char *buffer, size_t size, unsigned status, const char *reason
 
 const struct protocol http_protocol = {
     .option = {"http", SETTING_LISTENER, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:8080",
-               .value = "ADDR:PORT[,merge-window=MS]", .expected = "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080",
+               .value = "ADDR:PORT[,tls][,merge-window=MS]",
+               .expected = "ADDR:PORT, such as 127.0.0.1:8080 or [::1]:8080",
                .help = "Accept HTTP: POST and GET /NAME.flv, WebSocket",
                .text = "POST publishes, GET and WebSocket play. The merge window (see "
                        "--merge-window) applies to the players of this listener.",
-               .examples = {"127.0.0.1:8080,merge-window=100"}},
+               .examples = {"127.0.0.1:8080,merge-window=100", "0.0.0.0:8443,tls"}},
     .serves_players = true,
     .session = &http_session_type,
     .reject = reject,

@@ -485,7 +485,8 @@ static const struct session_type rtmp_session_type = {.protocol = "rtmp",
 
 const struct protocol rtmp_protocol = {
     .option = {"rtmp", SETTING_LISTENER, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:1935",
-               .value = "ADDR:PORT[,merge-window=MS]", .expected = "ADDR:PORT, such as 127.0.0.1:1935 or [::1]:1935",
+               .value = "ADDR:PORT[,tls][,merge-window=MS]",
+               .expected = "ADDR:PORT, such as 127.0.0.1:1935 or [::1]:1935",
                .help = "Accept RTMP: publish and play rtmp://HOST/APP/NAME",
                .text = "The stream is APP/NAME. The merge window (see --merge-window) applies to the "
                        "players of this listener."},

@@ -730,7 +730,8 @@ static int reject(char *buffer, size_t size, unsigned status, const char *reason
 
 const struct protocol rtsp_protocol = {
     .option = {"rtsp", SETTING_LISTENER, true, .group = GROUP_LISTENERS, .preset = "127.0.0.1:8554",
-               .value = "ADDR:PORT[,merge-window=MS]", .expected = "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554",
+               .value = "ADDR:PORT[,tls][,merge-window=MS]",
+               .expected = "ADDR:PORT, such as 127.0.0.1:8554 or [::1]:8554",
                .help = "Accept RTSP: publish and play rtsp://HOST:PORT/NAME",
                .text =
                    "Media are interleaved on the RTSP connection. The merge window (see --merge-window) applies to the "
