@@ -20,7 +20,7 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "\n"
                            "Commands:\n"
                            "  status                     Show the totals of everything (the default)\n"
-                           "  streams, players, publishers, pulls, forwards, recordings\n"
+                           "  streams, players, publishers, pulls, forwards, recordings, certificates\n"
                            "                             List them with their ids\n"
                            "  stream NAME                Show one stream and its players\n"
                            "  kick player ID             Disconnect a player\n"
@@ -162,6 +162,8 @@ static void print(const struct command_line *line, const char *command, json_t *
         ctl_print_forwards(stdout, ctl_member(document, "forwards"));
     } else if (strcmp(command, "recordings") == 0) {
         ctl_print_recordings(stdout, ctl_member(document, "recordings"));
+    } else if (strcmp(command, "certificates") == 0) {
+        ctl_print_certificates(stdout, ctl_member(document, "certificates"));
     } else {
         print_stream(document);
     }
@@ -338,10 +340,17 @@ static int run(const struct command_line *line) {
     static const struct {
         const char *word, *path;
     } documents[] = {
-        {"status", "/api/v1/snapshot"},       {"streams", "/api/v1/streams"}, {"players", "/api/v1/players"},
-        {"publishers", "/api/v1/publishers"}, {"pulls", "/api/v1/pulls"},     {"config", "/api/v1/config"},
-        {"version", "/api/v1/version"},       {"workers", "/api/v1/workers"}, {"recordings", "/api/v1/recordings"},
+        {"status", "/api/v1/snapshot"},
+        {"streams", "/api/v1/streams"},
+        {"players", "/api/v1/players"},
+        {"publishers", "/api/v1/publishers"},
+        {"pulls", "/api/v1/pulls"},
+        {"config", "/api/v1/config"},
+        {"version", "/api/v1/version"},
+        {"workers", "/api/v1/workers"},
+        {"recordings", "/api/v1/recordings"},
         {"forwards", "/api/v1/forwards"},
+        {"certificates", "/api/v1/certificates"},
     };
     const char *command = line->word_count > 0 ? line->words[0] : "status";
     if (strcmp(command, "kick") == 0)

@@ -98,6 +98,26 @@ static void print_refused(FILE *out, const json_t *refused) {
         fputc('\n', out);
 }
 
+/* The name that it is used for, or else its subject. */
+static const char *certificate_name(const json_t *certificate) {
+    return json_is_string(ctl_member(certificate, "name")) ? ctl_text(certificate, "name")
+                                                           : ctl_text(certificate, "subject");
+}
+
+/* A line for each certificate that will expire soon, or has. */
+static void print_expiring(FILE *out, const json_t *certificates) {
+    const json_t *certificate;
+    size_t index;
+    json_array_foreach(certificates, index, certificate) {
+        const char *state = ctl_text(certificate, "state");
+        if (strcmp(state, "expired") == 0)
+            fprintf(out, "warning   certificate of %s has expired\n", certificate_name(certificate));
+        else if (strcmp(state, "valid") != 0)
+            fprintf(out, "warning   certificate of %s expires in %.0f days\n", certificate_name(certificate),
+                    ctl_number(certificate, "days"));
+    }
+}
+
 void ctl_print_status(FILE *out, const json_t *snapshot) {
     const json_t *pool = ctl_member(snapshot, "pool"), *one;
     size_t index, live = 0, waiting = 0, slow = 0, silent_workers = 0;
@@ -124,6 +144,7 @@ void ctl_print_status(FILE *out, const json_t *snapshot) {
     if (silent_workers > 0)
         fprintf(out, ", %zu not answering", silent_workers);
     fputc('\n', out);
+    print_expiring(out, ctl_member(snapshot, "certificates"));
     print_refused(out, ctl_member(snapshot, "refused"));
 }
 
@@ -228,4 +249,14 @@ void ctl_print_recordings(FILE *out, const json_t *recordings) {
                 ctl_text(recording, "state"), ctl_number(recording, "files"), written,
                 ctl_number(recording, "frames_dropped"), ctl_text(recording, "file"));
     }
+}
+
+void ctl_print_certificates(FILE *out, const json_t *certificates) {
+    const json_t *certificate;
+    size_t index;
+    fprintf(out, "%-28s %-9s %6s %-20s %-16s  %s\n", "NAME", "STATE", "DAYS", "EXPIRES", "SHA-256", "SUBJECT");
+    json_array_foreach(certificates, index, certificate)
+        fprintf(out, "%-28s %-9s %6.0f %-20s %.16s  %s\n", ctl_text(certificate, "name"),
+                ctl_text(certificate, "state"), ctl_number(certificate, "days"), ctl_text(certificate, "expires"),
+                ctl_text(certificate, "sha256"), ctl_text(certificate, "subject"));
 }

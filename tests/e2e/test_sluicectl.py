@@ -68,7 +68,8 @@ class SluicectlTest(unittest.TestCase):
                 text = self.check(daemon, "stream", steady.name)
                 self.assertEqual(self.row(text, steady.name)[1], "live")
                 self.assertIn(player["address"], text)
-                for command in ("status", "streams", "players", "publishers", "pulls", "forwards", "config", "version", "workers"):
+                for command in ("status", "streams", "players", "publishers", "pulls", "forwards", "certificates", "config", "version",
+                                "workers"):
                     self.assertIsInstance(json.loads(self.check(daemon, "--json", command)), dict)
                 self.assertEqual(json.loads(self.check(daemon, "stream", "--json", steady.name))["name"], steady.name)
                 steady.go_on()

@@ -80,6 +80,7 @@ static const struct route routes[] = {
     {"/api/v1/pool", "GET, HEAD", 0, admin_pool, 0},
     {"/api/v1/workers", "GET, HEAD", 0, admin_workers, 0},
     {"/api/v1/config", "GET, HEAD", 0, admin_config, 0},
+    {"/api/v1/certificates", "GET, HEAD", 0, admin_certificates, 0},
     {"/api/v1/health", "GET, HEAD", 0, admin_health, 0},
     {"/api/v1/version", "GET, HEAD", 0, admin_version, 0},
     {"/api/v1/snapshot", "GET, HEAD", SNAPSHOT_ALL, admin_snapshot, 0},
@@ -229,6 +230,7 @@ static void answer_get(const struct worker_answer *answer, void *user) {
         .most_players = pending->most_players,
         .most_outgoing = pending->most_outgoing,
         .options = reload_options(pending->admin->reload),
+        .tls = reload_tls(pending->admin->reload),
         .log_lost = log_lost(),
     };
     const struct route *route = pending->route;

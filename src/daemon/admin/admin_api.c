@@ -557,6 +557,7 @@ void admin_snapshot(const struct admin_view *view, struct json *json) {
     admin_pool(view, json);
     admin_workers(view, json);
     add_refused(view, json);
+    admin_certificates(view, json);
     json_put_unsigned(json, "log_lines_lost", view->log_lost);
 }
 

@@ -3,6 +3,8 @@
 #ifndef SLUICED_ADMIN_API_H
 #define SLUICED_ADMIN_API_H
 
+#include <sluice/tls.h>
+
 #include "daemon/config/options.h"
 #include "daemon/control/snapshot.h"
 #include "daemon/server/hook_event.h"
@@ -17,6 +19,7 @@ struct admin_view {
     uint32_t most_players;          /* slow ones first; 0: all */
     uint32_t most_outgoing;         /* pulls, or forwards: those that fail first; 0: all */
     const struct options *options;
+    const sluice_tls_context *tls; /* NULL: there is none */
     struct hook_event_counts notices[HOOK_KINDS];
     uint64_t notices_waiting;
     uint64_t log_lost; /* lines */
@@ -26,7 +29,7 @@ struct admin_view {
 typedef void admin_document(const struct admin_view *view, struct json *json);
 
 admin_document admin_streams, admin_players, admin_publishers, admin_recordings, admin_pulls, admin_forwards,
-    admin_pool, admin_workers, admin_config, admin_health, admin_version;
+    admin_pool, admin_workers, admin_config, admin_certificates, admin_health, admin_version;
 
 /* All that changes, as at one moment. */
 admin_document admin_snapshot;

@@ -1,10 +1,13 @@
-/* The settings that hold, as the API shows them, and where the listeners are. */
+/* The settings that hold, as the API shows them, where the listeners are, and their
+ * certificates. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/admin/admin_api.h"
 #include "daemon/base/address.h"
 #include "daemon/config/protocol.h"
+#include "daemon/tls/tls_expiry.h"
 
 /* Where the first worker that answers listens, or else where it was told to. */
 static void find_address(const struct admin_view *view, size_t listener, char text[ADDRESS_TEXT]) {
@@ -25,6 +28,7 @@ static void add_listeners(const struct admin_view *view, struct json *json) {
         json_open(json, NULL, '{');
         json_put_string(json, "protocol", listener->protocol->option.name);
         json_put_string(json, "address", address);
+        json_put_bool(json, "tls", listener->tls);
         json_put_optional(json, "stream", listener->stream);
         bool is_auto = listener->merge_window_ms == COALESCE_WINDOW_AUTO;
         if (listener->merge_window_ms != OPTIONS_MERGE_UNSET && !is_auto)
@@ -55,4 +59,27 @@ static void add_settings(const struct options *options, struct json *json) {
 void admin_config(const struct admin_view *view, struct json *json) {
     add_listeners(view, json);
     add_settings(view->options, json);
+}
+
+static void add_certificate(const sluice_tls_certificate_info *info, int64_t now, struct json *json) {
+    char time[TLS_EXPIRY_TIME], hash[TLS_EXPIRY_HASH];
+    tls_expiry_format_time(info->expires, time);
+    tls_expiry_format_hash(info->hash, hash);
+    json_open(json, NULL, '{');
+    json_put_optional(json, "name", info->name);
+    json_put_string(json, "subject", info->subject);
+    json_put_string(json, "expires", time);
+    json_put_real(json, "days", (double)tls_expiry_days(info->expires, now));
+    json_put_string(json, "state", tls_expiry_state(info->expires, now));
+    json_put_string(json, "sha256", hash);
+    json_close(json, '}');
+}
+
+void admin_certificates(const struct admin_view *view, struct json *json) {
+    sluice_tls_certificate_info info = {.size = sizeof info};
+    const int64_t now = time(NULL);
+    json_open(json, "certificates", '[');
+    for (size_t i = 0; view->tls && sluice_tls_context_get_certificate(view->tls, i, &info) == 0; i++)
+        add_certificate(&info, now, json);
+    json_close(json, ']');
 }

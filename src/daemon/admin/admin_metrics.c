@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <sluice/version.h>
 
@@ -322,6 +323,29 @@ static void write_notices(FILE *out, const struct admin_view *view) {
     gauge(out, "sluice_hook_notices_waiting", "What hooks are yet to be told.", (double)view->notices_waiting);
 }
 
+/* As a label's value. */
+static void put_label(FILE *out, const char *text) {
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"')
+            fputc('\\', out);
+        fputc(*text == '\n' ? ' ' : *text, out);
+    }
+}
+
+static void write_certificates(FILE *out, const struct admin_view *view) {
+    sluice_tls_certificate_info info = {.size = sizeof info};
+    const time_t now = time(NULL);
+    head(out, "sluice_certificate_expiry_days", "gauge",
+         "Days until a certificate of TLS listeners expires; negative: it has.");
+    for (size_t i = 0; view->tls && sluice_tls_context_get_certificate(view->tls, i, &info) == 0; i++) {
+        fprintf(out, "sluice_certificate_expiry_days{number=\"%zu\",name=\"", i);
+        put_label(out, info.name ? info.name : "");
+        fputs("\",subject=\"", out);
+        put_label(out, info.subject);
+        fprintf(out, "\"} %.4f\n", (double)(info.expires - now) / 86400);
+    }
+}
+
 char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, ret_size);
@@ -339,6 +363,7 @@ char *admin_metrics(const struct admin_view *view, size_t *ret_size) {
     write_pulls(out, view);
     write_forwards(out, view);
     write_notices(out, view);
+    write_certificates(out, view);
     counter(out, "sluice_log_lines_lost_total",
             "Log lines that were not written: standard error was not read, or failed.", view->log_lost);
     bool failed = ferror(out) != 0;

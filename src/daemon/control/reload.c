@@ -13,6 +13,7 @@
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server_reload.h"
 #include "daemon/tls/tls_contexts.h"
+#include "daemon/tls/tls_expiry.h"
 
 /* The server's answer, and its receiver, which may have stopped waiting. */
 struct worker_answer {
@@ -28,6 +29,7 @@ struct reload {
     struct server *server;
     const struct command_line *line;
     const struct options *options; /* in force */
+    sluice_tls_context *tls;       /* in force; NULL: there is none */
     const struct options *next;    /* requested of the server; or NULL */
     sluice_tls_context *next_tls;  /* likewise */
     struct config_errors lines;    /* that the result will have */
@@ -134,6 +136,10 @@ static void on_wake(void *user) {
         bool other_most = reload->next->max_connections != reload->options->max_connections;
         options_unref(reload->options);
         reload->options = options_ref(reload->next);
+        tls_expiry_log(reload->next_tls, reload->tls);
+        sluice_tls_context_unref(reload->tls);
+        reload->tls = reload->next_tls;
+        reload->next_tls = NULL;
         log_set_level((enum log_level)reload->options->log_level);
         log_set_rate((uint32_t)reload->options->log_rate);
         if (other_most)
@@ -154,6 +160,7 @@ int reload_new(struct event_base *base, struct server *server, const struct comm
     reload->server = server;
     reload->line = line;
     reload->options = options_ref(options);
+    reload->tls = server_tls_context(server);
     reload->answer = make_answer(base, reload);
     if (!reload->answer) {
         reload_free(reload);
@@ -172,6 +179,7 @@ void reload_free(struct reload *reload) {
     }
     config_errors_clear(&reload->lines);
     drop_next(reload);
+    sluice_tls_context_unref(reload->tls);
     options_unref(reload->options);
     free(reload);
 }
@@ -195,14 +203,6 @@ void reload_hold(struct reload *reload, bool is_held) {
     reload->is_held = is_held;
 }
 
-/* Tickets of the context in force stay valid. */
-static bool load_certificates(struct reload *reload, struct config_errors *errors) {
-    sluice_tls_context *in_force = server_tls_context(reload->server);
-    bool good = tls_contexts_load(reload->next, in_force, errors, &reload->next_tls);
-    sluice_tls_context_unref(in_force);
-    return good;
-}
-
 int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     if (reload->is_held)
         return -EBUSY;
@@ -216,7 +216,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     reload->done = done;
     reload->user = user;
     reload->next = options_load(reload->line, reload->options, add_change, reload, &errors);
-    if (!reload->next || !load_certificates(reload, &errors)) {
+    if (!reload->next || !tls_contexts_load(reload->next, reload->tls, &errors, &reload->next_tls)) {
         config_errors_clear(&reload->lines);
         reload->lines = errors;
         finish(reload, -EINVAL);
@@ -233,4 +233,8 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
 
 const struct options *reload_options(const struct reload *reload) {
     return reload->options;
+}
+
+const sluice_tls_context *reload_tls(const struct reload *reload) {
+    return reload->tls;
 }

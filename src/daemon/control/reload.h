@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include <sluice/tls.h>
+
 #include "daemon/config/command_line.h"
 #include "daemon/config/options.h"
 #include "daemon/server/server.h"
@@ -28,7 +30,7 @@ struct reload_result {
 };
 typedef void reload_done_fn(const struct reload_result *result, void *user);
 
-/* @line and @server outlive it. 0, -ENOMEM, -EMFILE */
+/* @line and @server outlive it. The server has its TLS context. 0, -ENOMEM, -EMFILE */
 int reload_new(struct event_base *base, struct server *server, const struct command_line *line,
                const struct options *options, struct reload **ret_reload);
 
@@ -51,5 +53,8 @@ void reload_hold(struct reload *reload, bool is_held);
 /* What is in force. Valid until the next event of the control plane; take a reference for
  * longer. */
 const struct options *reload_options(const struct reload *reload);
+
+/* The TLS context of new connections, likewise; NULL: there is none. */
+const sluice_tls_context *reload_tls(const struct reload *reload);
 
 #endif

@@ -24,6 +24,7 @@
 #include "daemon/forward/forward.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/pull/pull.h"
+#include "daemon/tls/tls_expiry.h"
 
 struct control {
     struct server *server;
@@ -144,6 +145,14 @@ static void on_sample(evutil_socket_t fd, short what, void *user) {
         (void)worker_query_snapshot(control->worker_query, 0, add_sample, control);
 }
 
+static void on_day(evutil_socket_t fd, short what, void *user) {
+    const struct control *control = user;
+    (void)fd;
+    (void)what;
+    if (!control->stopping && !upgrade_is_over(control->upgrade))
+        tls_expiry_warn(reload_tls(control->reload));
+}
+
 static void on_wake(void *user) {
     struct control *control = user;
     pthread_mutex_lock(&control->lock);
@@ -235,7 +244,7 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
 }
 
 static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
-    static const struct timeval second = {.tv_sec = 1}, sample = {.tv_sec = HISTORY_SECONDS};
+    static const struct timeval second = {.tv_sec = 1}, sample = {.tv_sec = HISTORY_SECONDS}, day = {.tv_sec = 86400};
     control->base = event_base_new();
     if (!control->base)
         return -ENOMEM;
@@ -250,6 +259,7 @@ static int open_control(struct control *control, const struct command_line *line
     added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
     added = added && hook_delivery_new(control->base, control->reload, &control->hook_delivery) == 0;
     added = added && add_event(control, -1, EV_PERSIST, on_sample, &sample);
+    added = added && add_event(control, -1, EV_PERSIST, on_day, &day);
     if (options->status)
         added = added && add_event(control, -1, EV_PERSIST, on_second, &second);
     /* Twice as often as it is wanted, as sd_watchdog_enabled(3) asks for. */

@@ -13,6 +13,7 @@
 #include "daemon/process/upgrade.h"
 #include "daemon/server/server.h"
 #include "daemon/tls/tls_contexts.h"
+#include "daemon/tls/tls_expiry.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -38,6 +39,7 @@ static int run(const struct command_line *line, const struct options *options, s
     if (error)
         return cannot_start(error);
     server_set_tls_context(server, tls);
+    tls_expiry_log(tls, NULL);
     struct control *control;
     error = control_new(server, line, options, &control);
     if (!error && (error = control_start(control)) < 0)

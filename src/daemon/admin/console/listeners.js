@@ -7,7 +7,7 @@ let known = null;
 // The port behind the last colon, the host before it.
 function read(listener) {
   const at = listener.address.lastIndexOf(":");
-  return { protocol: listener.protocol, stream: listener.stream, host: listener.address.slice(0, at),
+  return { protocol: listener.protocol, tls: listener.tls, stream: listener.stream, host: listener.address.slice(0, at),
     port: Number(listener.address.slice(at + 1)) };
 }
 
@@ -26,10 +26,16 @@ export function forgetListeners() {
   known = null;
 }
 
-// host:port of the first listener of that protocol; null where there is none.
-export async function placeOf(protocol) {
-  const listener = (await listeners()).find((one) => one.protocol === protocol);
-  return listener ? location.hostname + ":" + listener.port : null;
+// The first listener for HTTP that this page may use, which by HTTPS is one with TLS; null where there is none.
+export async function httpListener() {
+  const all = (await listeners()).filter((one) => one.protocol === "http");
+  const secure = location.protocol === "https:";
+  return all.find((one) => one.tls === secure) || all[0] || null;
+}
+
+// scheme://host:port, where the scheme of a listener with TLS has an "s" at its end.
+export function baseUrl(scheme, listener) {
+  return scheme + (listener.tls ? "s" : "") + "://" + location.hostname + ":" + listener.port;
 }
 
 export function streamUrlPath(name) {

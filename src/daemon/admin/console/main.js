@@ -1,6 +1,7 @@
 // The console: shows a page, and asks for what is on it each second.
 
 import { get, onChange, say } from "./api.js";
+import { certificateWarning, updateCertificates } from "./certificates.js";
 import { element, setHidden, setText } from "./dom.js";
 import { bits, bytes, count, duration } from "./format.js";
 import { updateForwards } from "./forwards.js";
@@ -14,7 +15,7 @@ import { openStreamPage, updateStreamPage } from "./stream_page.js";
 import { addForms, showUrls } from "./urls.js";
 
 const PERIOD_MS = 1000;
-const TOTALS_EACH = 2, PULLS_EACH = 2, HISTORY_EACH = 10; // Of these periods.
+const TOTALS_EACH = 2, PULLS_EACH = 2, HISTORY_EACH = 10, CERTIFICATES_EACH = 10; // Of these periods.
 
 const players = new PlayerTable(element("overview").querySelector(".player-heads"), element("player-rows"), element("more-players"));
 let sent = null; // Bytes, and when they were counted.
@@ -78,7 +79,8 @@ async function update() {
   running = true;
   try {
     const warning = await (routedStream() === null ? updateOverview() : updateStream());
-    if (warning !== null) say(warning);
+    if (periods % CERTIFICATES_EACH === 0) await updateCertificates();
+    if (warning !== null) say([warning, certificateWarning()].filter(Boolean).join(" "));
   } catch (error) {
     say(error instanceof TypeError ? "The server does not answer." : error.message);
   }

@@ -1,7 +1,7 @@
 // Plays a stream in the page, by mpegts.js, which is a script of its own: window.mpegts.
 
 import { element, setHidden, setText } from "./dom.js";
-import { placeOf, streamUrlPath } from "./listeners.js";
+import { baseUrl, httpListener, streamUrlPath } from "./listeners.js";
 
 let player = null;
 
@@ -23,12 +23,12 @@ export async function openPreview(name) {
     return;
   }
   note.textContent = "";
-  const place = await placeOf("http");
-  if (!place) {
+  const listener = await httpListener();
+  if (!listener) {
     note.textContent = "There is no HTTP listener to play from.";
     return;
   }
-  const url = "ws://" + place + "/" + streamUrlPath(name) + ".flv";
+  const url = baseUrl("ws", listener) + "/" + streamUrlPath(name) + ".flv";
   player = window.mpegts.createPlayer({ type: "flv", isLive: true, url },
     { liveBufferLatencyChasing: true, enableStashBuffer: false });
   player.on(window.mpegts.Events.ERROR, (kind, detail) => {

@@ -3,7 +3,7 @@
 import { act, get, streamPath } from "./api.js";
 import { Rows, button, element, make, makeRow, setCells, setHidden, setText } from "./dom.js";
 import { bits, bytes, count, duration, seconds } from "./format.js";
-import { listeners, placeOf, streamUrlPath } from "./listeners.js";
+import { baseUrl, httpListener, listeners, streamUrlPath } from "./listeners.js";
 import { FramePlot } from "./plot.js";
 import { PlayerTable } from "./players.js";
 import { openPreview } from "./preview.js";
@@ -116,9 +116,9 @@ function recordingText(stream) {
 
 // The files, from the port for streams, which grants pages of this host to read them.
 async function showFiles() {
-  const place = await placeOf("http"), target = element("recording-files"), asked = name;
-  if (!place || !(await listeners()).hasRecordings) return;
-  const base = "http://" + place, list = base + "/recordings/" + streamUrlPath(name) + "/";
+  const listener = await httpListener(), target = element("recording-files"), asked = name;
+  if (!listener || !(await listeners()).hasRecordings) return;
+  const base = baseUrl("http", listener), list = base + "/recordings/" + streamUrlPath(name) + "/";
   const items = [];
   try {
     const answer = await fetch(list + "?limit=" + MOST_FILES);

@@ -1,62 +1,69 @@
 // The URLs for publishing and playing, by each protocol that has a listener.
 
 import { button, element, make, setText } from "./dom.js";
-import { listeners, streamUrlPath } from "./listeners.js";
+import { baseUrl, listeners, streamUrlPath } from "./listeners.js";
 
 const FILE = "FILE";
 
 // RTMP splits a URL into a server with an application, and a stream key.
-function rtmpParts(place, name) {
+function rtmpParts(base, name) {
   const at = name.lastIndexOf("/");
-  return { server: "rtmp://" + place + "/" + name.slice(0, Math.max(at, 0)), key: name.slice(at + 1) };
+  return { server: base + "/" + name.slice(0, Math.max(at, 0)), key: name.slice(at + 1) };
+}
+
+// Raw FLV has the scheme of what it runs on.
+function urlOf(listener) {
+  const url = baseUrl(listener.protocol, listener);
+  return listener.protocol === "flv" ? url.replace(/^flvs?/, listener.tls ? "tls" : "tcp") : url;
 }
 
 /*
- * What each protocol offers, by the form in which it is shown: lists of [label, text]. name: of the stream; listener: where.
+ * What each protocol offers, by the form in which it is shown: lists of [label, text]. base: the listener's URL; name: of the
+ * stream; http: the URL of the first listener for HTTP, or null.
  */
 const PROTOCOLS = {
   rtmp: {
     title: "RTMP",
-    urls: (place, name) => ({ publish: [["", "rtmp://" + place + "/" + name]], play: [["", "rtmp://" + place + "/" + name]] }),
-    ffmpeg: (place, name) => ({
-      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f flv rtmp://" + place + "/" + name]],
-      play: [["", "ffplay rtmp://" + place + "/" + name]] }),
-    obs: (place, name, listener, http) => ({
-      publish: [["Settings > Stream > Custom: Server", rtmpParts(place, name).server], ["Stream Key", rtmpParts(place, name).key],
-        ...(http ? [["Multitrack Video, Config Override (JSON): the output of", "curl http://" + http + "/obs/" + name]] : [])],
-      play: [["Media Source, not a local file: Input", "rtmp://" + place + "/" + name]] }),
+    urls: (base, name) => ({ publish: [["", base + "/" + name]], play: [["", base + "/" + name]] }),
+    ffmpeg: (base, name) => ({
+      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f flv " + base + "/" + name]],
+      play: [["", "ffplay " + base + "/" + name]] }),
+    obs: (base, name, listener, http) => ({
+      publish: [["Settings > Stream > Custom: Server", rtmpParts(base, name).server], ["Stream Key", rtmpParts(base, name).key],
+        ...(http ? [["Multitrack Video, Config Override (JSON): the output of", "curl " + http + "/obs/" + name]] : [])],
+      play: [["Media Source, not a local file: Input", base + "/" + name]] }),
   },
   http: {
     title: "HTTP-FLV",
-    urls: (place, name) => ({
-      publish: [["POST", "http://" + place + "/" + name + ".flv"]],
-      play: [["", "http://" + place + "/" + name + ".flv"], ["WebSocket", "ws://" + place + "/" + name + ".flv"]] }),
-    ffmpeg: (place, name) => ({
-      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f flv -method POST http://" + place + "/" + name + ".flv"]],
-      play: [["", "ffplay http://" + place + "/" + name + ".flv"]] }),
-    obs: (place, name) => ({
-      publish: [["Output > Recording > Custom Output (FFmpeg), container flv: URL", "http://" + place + "/" + name + ".flv"]],
-      play: [["Media Source, not a local file: Input", "http://" + place + "/" + name + ".flv"]] }),
+    urls: (base, name) => ({
+      publish: [["POST", base + "/" + name + ".flv"]],
+      play: [["", base + "/" + name + ".flv"], ["WebSocket", base.replace("http", "ws") + "/" + name + ".flv"]] }),
+    ffmpeg: (base, name) => ({
+      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f flv -method POST " + base + "/" + name + ".flv"]],
+      play: [["", "ffplay " + base + "/" + name + ".flv"]] }),
+    obs: (base, name) => ({
+      publish: [["Output > Recording > Custom Output (FFmpeg), container flv: URL", base + "/" + name + ".flv"]],
+      play: [["Media Source, not a local file: Input", base + "/" + name + ".flv"]] }),
   },
   rtsp: {
     title: "RTSP",
-    urls: (place, name) => ({ publish: [["", "rtsp://" + place + "/" + name]], play: [["", "rtsp://" + place + "/" + name]] }),
-    ffmpeg: (place, name) => ({
-      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f rtsp -rtsp_transport tcp rtsp://" + place + "/" + name]],
-      play: [["", "ffplay -rtsp_transport tcp rtsp://" + place + "/" + name]] }),
-    obs: (place, name) => ({
-      publish: [["Output > Recording > Custom Output (FFmpeg), container rtsp: URL", "rtsp://" + place + "/" + name]],
-      play: [["Media Source, not a local file: Input", "rtsp://" + place + "/" + name]] }),
+    urls: (base, name) => ({ publish: [["", base + "/" + name]], play: [["", base + "/" + name]] }),
+    ffmpeg: (base, name) => ({
+      publish: [["", "ffmpeg -re -i " + FILE + " -c copy -f rtsp -rtsp_transport tcp " + base + "/" + name]],
+      play: [["", "ffplay -rtsp_transport tcp " + base + "/" + name]] }),
+    obs: (base, name) => ({
+      publish: [["Output > Recording > Custom Output (FFmpeg), container rtsp: URL", base + "/" + name]],
+      play: [["Media Source, not a local file: Input", base + "/" + name]] }),
   },
   flv: {
     title: "FLV over TCP",
-    urls: (place, name, listener) => ({
-      publish: [[listener.stream ? "as " + listener.stream : "as live/flv-PEERPORT", "tcp://" + place]], play: [] }),
-    ffmpeg: (place, name, listener) => ({
+    urls: (base, name, listener) => ({
+      publish: [[listener.stream ? "as " + listener.stream : "as live/flv-PEERPORT", base]], play: [] }),
+    ffmpeg: (base, name, listener) => ({
       publish: [[listener.stream ? "as " + listener.stream : "as live/flv-PEERPORT",
-        "ffmpeg -re -i " + FILE + " -c copy -f flv tcp://" + place]], play: [] }),
-    obs: (place) => ({
-      publish: [["Output > Recording > Custom Output (FFmpeg), container flv: URL", "tcp://" + place]], play: [] }),
+        "ffmpeg -re -i " + FILE + " -c copy -f flv " + base]], play: [] }),
+    obs: (base) => ({
+      publish: [["Output > Recording > Custom Output (FFmpeg), container flv: URL", base]], play: [] }),
   },
 };
 
@@ -67,7 +74,7 @@ const views = new Set();
 
 // A protocol that this page does not know has its address.
 function unknown(protocol) {
-  const both = (place) => ({ publish: [["", protocol + "://" + place]], play: [] });
+  const both = (base) => ({ publish: [["", base]], play: [] });
   return { title: protocol, urls: both, ffmpeg: both, obs: both };
 }
 
@@ -110,11 +117,11 @@ function isLoopback(host) {
   return host.startsWith("127.") || host === "[::1]" || host === "localhost";
 }
 
-// http: the place of the first listener for HTTP, or null.
+// http: the URL of the first listener for HTTP, or null.
 function row(listener, name, http) {
   const protocol = PROTOCOLS[listener.protocol] || unknown(listener.protocol);
-  const texts = protocol[form](location.hostname + ":" + listener.port, streamUrlPath(name), listener, http);
-  const head = make("th", { scope: "row" }, protocol.title);
+  const texts = protocol[form](urlOf(listener), streamUrlPath(name), listener, http);
+  const head = make("th", { scope: "row" }, protocol.title + (listener.tls ? ", TLS" : ""));
   if (isLoopback(listener.host) && !isLoopback(location.hostname))
     head.append(make("div", { class: "label" }, "on " + listener.host + " only"));
   const cell = (label, list) => make("td", { "data-label": label, class: !list.length && "none" },
@@ -125,13 +132,13 @@ function row(listener, name, http) {
 function draw(view, all) {
   const name = view.name();
   const http = all.find((one) => one.protocol === "http");
-  const httpPlace = http ? location.hostname + ":" + http.port : null;
+  const httpUrl = http ? urlOf(http) : null;
   const place = (one) => (ORDER.indexOf(one.protocol) + 1 || ORDER.length + 1);
   const sorted = [...all].sort((a, b) => place(a) - place(b));
   const parts = [make("table", { class: "urls" },
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "protocol"), make("th", { scope: "col" }, "publish"),
       make("th", { scope: "col" }, "play"))),
-    make("tbody", {}, ...sorted.map((listener) => row(listener, name, httpPlace))))];
+    make("tbody", {}, ...sorted.map((listener) => row(listener, name, httpUrl))))];
   if (all.hasRules)
     parts.push(make("p", { class: "label" }, "Rules are set: a user or ?token=... may be needed."));
   view.target.replaceChildren(...parts);

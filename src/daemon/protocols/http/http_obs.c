@@ -53,7 +53,8 @@ static void answer(struct http_session *session, const sluice_http_request *requ
         http_refuse(session, ingest ? 400 : 404, ingest ? "invalid Host" : "no RTMP listener");
         return;
     }
-    snprintf(url, sizeof url, "rtmp://%s:%u/%.*s", host, address_port(&ingest->address), (int)app.length, app.text);
+    snprintf(url, sizeof url, "%s://%s:%u/%.*s", ingest->tls ? "rtmps" : "rtmp", host, address_port(&ingest->address),
+             (int)app.length, app.text);
     struct http_reply reply = {.status = 200, .reason = "OK", .type = "application/json"};
     reply.body = obs_config_write(about, &limits, url, &reply.body_size);
     if (!reply.body) {
