@@ -656,8 +656,11 @@ static void tickets_do_not_evade_rules(void **state) {
 
 /* ---- Threads ---- */
 
-/* liburing unmaps its rings by its own system call, which the thread sanitizer does not see: to it, a ring that another thread
- * maps at the same address is memory that both use. So one loop at a time is made or freed; the context is used by all at once. */
+/*
+ * liburing unmaps its rings by its own system call, which the thread sanitizer does not see: to it,
+ * a ring that another thread maps at the same address is memory that both use. So one loop at a
+ * time is made or freed; the context is used by all at once.
+ */
 static pthread_mutex_t rings = PTHREAD_MUTEX_INITIALIZER;
 
 static void *connect_there(void *user) {
