@@ -96,6 +96,12 @@ SLUICE_API int sluice_conn_new(sluice_loop *loop, int fd, const sluice_conn_even
  */
 SLUICE_API void sluice_conn_close(sluice_conn *conn);
 
+/**
+ * Whether the connection is being closed or detached, so that nothing but its last callback comes:
+ * for code between a connection and its user, whose callbacks may do that.
+ */
+SLUICE_API bool sluice_conn_is_closing(const sluice_conn *conn);
+
 /** Received, unconsumed bytes. Owned by the connection. */
 SLUICE_API sluice_chain *sluice_conn_chain(sluice_conn *conn);
 

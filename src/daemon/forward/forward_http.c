@@ -88,7 +88,7 @@ static void done(struct forward_session *base, bool is_whole) {
     if (!is_whole)
         forward_session_close(base);
     else if (session->is_answered)
-        (void)sluice_conn_finish(base->base.conn);
+        (void)session_finish(&base->base);
 }
 
 static void begin_media(struct forward_http_session *session) {

@@ -118,8 +118,8 @@ static void received(struct forward_session *base, sluice_chain *chain) {
     if (base->forward && base->forward->machine.state == OUTGOING_NEGOTIATING && strcmp(step, before) != 0)
         forward_begin_step(base->forward, step);
     if (result > 0)
-        sluice_conn_again(base->base.conn);
-    sluice_conn_set_need(base->base.conn, rtmp_client_need(session->client));
+        session_again(&base->base);
+    session_set_need(&base->base, rtmp_client_need(session->client));
 }
 
 static void done(struct forward_session *base, bool is_whole) {

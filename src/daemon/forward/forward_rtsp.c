@@ -195,7 +195,7 @@ static void received(struct forward_session *base, sluice_chain *chain) {
         forward_session_fail(base, -EBADMSG, "malformed RTSP, or over a limit: %s", strerror(-result));
         forward_session_close(base);
     } else if (!budget_end(&base->base, chain)) {
-        sluice_conn_set_need(base->base.conn, sluice_rtsp_need(session->framer));
+        session_set_need(&base->base, sluice_rtsp_need(session->framer));
     }
 }
 

@@ -36,7 +36,7 @@ void forward_session_close(struct forward_session *session) {
 static void check_end(struct forward_session *session) {
     if (session->ends && !session->base.closing && sluice_writer_queued(session->writer) == 0) {
         session->ends = false;
-        (void)sluice_conn_finish(session->base.conn);
+        (void)session_finish(&session->base);
     }
 }
 
@@ -151,7 +151,8 @@ void forward_session_play_asked(struct forward_session *session) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct forward_session *session = user;
-    type_of(session)->received(session, sluice_conn_chain(conn));
+    (void)conn;
+    type_of(session)->received(session, session_chain(&session->base));
     session_account(&session->base);
 }
 
@@ -286,7 +287,7 @@ size_t forward_session_held(const struct session *base) {
 int forward_session_start(const struct forward_session_type *type, struct forward *forward, int fd, size_t writer,
                           struct forward_session **ret_session) {
     struct session *base;
-    int error = session_start_outgoing(&type->base, forward->worker, fd, &forward->job.address, &base);
+    int error = session_start_outgoing(&type->base, forward->worker, fd, &forward->job.address, NULL, &base);
     if (error)
         return error;
     struct forward_session *session = of(base);

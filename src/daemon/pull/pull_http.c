@@ -221,7 +221,7 @@ static bool take_head(struct pull_http_session *session) {
     sluice_http_response response;
     int result = 1;
     while (session->http && session->pull && result > 0) {
-        result = sluice_http_next_response(session->http, sluice_conn_chain(session->base.conn), "GET", &response);
+        result = sluice_http_next_response(session->http, session_chain(&session->base), "GET", &response);
         if (result < 0) {
             pull_fail(session->pull, -EBADMSG, "malformed HTTP, or over a limit: %s", strerror(-result));
         } else if (result > 0 && response.interim) {
@@ -242,13 +242,12 @@ static void set_need(struct pull_http_session *session) {
     size_t missing = need > have && session->body.kind != SLUICE_HTTP_BODY_CHUNKED ? need - have : 1;
     if (session->body.kind == SLUICE_HTTP_BODY_LENGTH && missing > session->body.left)
         missing = (size_t)session->body.left;
-    sluice_conn_set_need(session->base.conn, missing);
+    session_set_need(&session->base, missing);
 }
 
 static void publish(struct pull_http_session *session) {
-    sluice_conn *conn = session->base.conn;
     budget_begin(&session->base);
-    int body = sluice_http_body_next(&session->body, sluice_conn_chain(conn), session->payload);
+    int body = sluice_http_body_next(&session->body, session_chain(&session->base), session->payload);
     int error = flv_source_feed(&session->source, session->payload);
     if (error) {
         pull_fail(session->pull, error, "%s", publisher_error_text(error));
@@ -259,7 +258,7 @@ static void publish(struct pull_http_session *session) {
     outgoing_media(&session->pull->machine, now_of(session));
     if (publisher_is_waiting(session->source.publisher)) {
         budget_rest(&session->base);
-        sluice_conn_set_need(conn, 0);
+        session_set_need(&session->base, 0);
     } else if (budget_end(&session->base, session->payload)) {
         return;
     } else if (body < 0) {
@@ -279,7 +278,7 @@ static void on_data(sluice_conn *conn, void *user) {
         ;
     else if (!publisher_is_waiting(session->source.publisher))
         publish(session);
-    else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
+    else if (sluice_chain_length(session_chain(&session->base)) > WAITING_MOST)
         sluice_conn_pause(conn);
     session_account(&session->base);
 }
@@ -356,7 +355,7 @@ static const sluice_conn_events events = {
 /* Whether a tag comes too slowly, though bytes of it come. */
 static bool is_slow(struct pull_http_session *session, uint64_t now) {
     const struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     const struct pace_look look = {
         .mark = sluice_chain_consumed(session->payload),
         .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
@@ -434,7 +433,7 @@ static int parse(const char *url, size_t length, struct pull_target *ret_target,
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
     if (error)
         return error;
     struct pull_http_session *session = of(*ret_session);

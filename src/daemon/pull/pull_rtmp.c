@@ -147,11 +147,10 @@ static void note_step(struct pull_rtmp_session *session) {
 
 /* Also where the stream's name had to be waited for. */
 static void take(struct pull_rtmp_session *session) {
-    sluice_conn *conn = session->base.conn;
     int result = 1;
     budget_begin(&session->base);
     while (result > 0 && !budget_is_spent(&session->base.budget) && !is_waiting(session)) {
-        result = rtmp_client_feed(session->client, sluice_conn_chain(conn), now_of(session));
+        result = rtmp_client_feed(session->client, session_chain(&session->base), now_of(session));
         budget_charge(&session->base.budget);
     }
     if (result < 0 || session->error) {
@@ -161,9 +160,9 @@ static void take(struct pull_rtmp_session *session) {
     note_step(session);
     if (is_waiting(session)) {
         budget_rest(&session->base);
-        sluice_conn_set_need(conn, 0);
-    } else if (!budget_end(&session->base, sluice_conn_chain(conn))) {
-        sluice_conn_set_need(conn, rtmp_client_need(session->client));
+        session_set_need(&session->base, 0);
+    } else if (!budget_end(&session->base, session_chain(&session->base))) {
+        session_set_need(&session->base, rtmp_client_need(session->client));
     }
 }
 
@@ -173,7 +172,7 @@ static void on_data(sluice_conn *conn, void *user) {
         ;
     else if (!is_waiting(session))
         take(session);
-    else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
+    else if (sluice_chain_length(session_chain(&session->base)) > WAITING_MOST)
         sluice_conn_pause(conn);
     session_account(&session->base);
 }
@@ -239,7 +238,7 @@ static const sluice_conn_events events = {
 /* Whether a message comes too slowly, though bytes of it come. */
 static bool is_slow(struct pull_rtmp_session *session, uint64_t now) {
     const struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     const struct pace_look look = {
         .mark = session->tags,
         .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
@@ -350,7 +349,7 @@ static int begin(struct pull_rtmp_session *session) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
     if (error)
         return error;
     struct pull_rtmp_session *session = of(*ret_session);

@@ -66,7 +66,7 @@ static void let_go(struct pull_rtsp_session *session, int error) {
     session->pull = NULL;
     session->left_at = now_of(session);
     rtsp_source_end(&session->source, error, now_of(session));
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     if (session->peer_ended || !*session->requests.session || ask(session, SLUICE_RTSP_TEARDOWN, session->control) < 0)
         close_session(session);
 }
@@ -361,7 +361,7 @@ static int handle_next(struct pull_rtsp_session *session) {
         end_broken(session);
         return 1;
     }
-    int result = sluice_rtsp_next(session->framer, sluice_conn_chain(session->base.conn), &message);
+    int result = sluice_rtsp_next(session->framer, session_chain(&session->base), &message);
     if (result > 0) {
         handle(session, message);
         budget_charge(&session->base.budget);
@@ -369,7 +369,7 @@ static int handle_next(struct pull_rtsp_session *session) {
     return result;
 }
 
-static void take_data(struct pull_rtsp_session *session, sluice_conn *conn) {
+static void take_data(struct pull_rtsp_session *session) {
     int result = 1;
     budget_begin(&session->base);
     while (!session->base.closing && !budget_is_spent(&session->base.budget) && result > 0)
@@ -381,13 +381,14 @@ static void take_data(struct pull_rtsp_session *session, sluice_conn *conn) {
         close_session(session);
         return;
     }
-    if (!budget_end(&session->base, sluice_conn_chain(conn)))
-        sluice_conn_set_need(conn, session->source.publisher ? sluice_rtsp_need(session->framer) : 0);
+    if (!budget_end(&session->base, session_chain(&session->base)))
+        session_set_need(&session->base, session->source.publisher ? sluice_rtsp_need(session->framer) : 0);
 }
 
 static void on_data(sluice_conn *conn, void *user) {
     struct pull_rtsp_session *session = user;
-    take_data(session, conn);
+    (void)conn;
+    take_data(session);
     session_account(&session->base);
 }
 
@@ -461,7 +462,7 @@ static void send_reports(struct pull_rtsp_session *session) {
 /* Whether a frame of the media comes too slowly, though packets of it come. */
 static bool is_slow(struct pull_rtsp_session *session, uint64_t now) {
     const struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     struct pace_look look = {
         .received = sluice_chain_consumed(chain) + sluice_chain_length(chain),
         .most_ms = OUTGOING_SILENCE_MS,
@@ -559,7 +560,7 @@ static struct rtsp_login login_of(const struct pull *pull) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
     if (error)
         return error;
     struct pull_rtsp_session *session = of(*ret_session);

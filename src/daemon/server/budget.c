@@ -83,7 +83,7 @@ bool budget_end(struct session *session, const sluice_chain *backlog) {
     }
     remember_used(budget);
     set_has_more(budget, turn, true);
-    sluice_conn_again(session->conn);
+    session_again(session);
     /* What it sends meanwhile is left to the kernel, and in the end to the peer. */
     if (sluice_chain_length(backlog) > BUDGET_BACKLOG || turn->waiting > 1) {
         budget->is_paused = true;
@@ -96,7 +96,7 @@ bool budget_admits_request(struct session *session) {
     struct budget *budget = &session->budget;
     budget_begin(session);
     if (budget->spent)
-        return !budget_end(session, sluice_conn_chain(session->conn));
+        return !budget_end(session, session_chain(session));
     budget_rest(session);
     remember(budget, BUDGET_LOOKS);
     return true;

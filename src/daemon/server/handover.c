@@ -8,6 +8,7 @@
 #include "daemon/config/protocol.h"
 #include "daemon/server/server.h"
 #include "daemon/server/spread.h"
+#include "daemon/tls/tls_link.h"
 
 void handover_log_refusal(const struct handover *handover, const char *reason) {
     char peer[ADDRESS_TEXT];
@@ -24,8 +25,14 @@ void handover_refuse(struct worker *worker, struct handover *handover, int error
     else if (error != -ESHUTDOWN && error != -EPERM)
         LOG(LOG_ERROR, "connection refused", {"proto", handover->listener.protocol->option.name},
             {"reason", strerror(-error)});
-    sluice_conn_handover_discard(&handover->connection);
+    handover_discard(handover);
     server_release_connection(worker->server, &address);
+}
+
+void handover_discard(struct handover *handover) {
+    sluice_conn_handover_discard(&handover->connection);
+    sluice_tls_free(handover->tls);
+    handover->tls = NULL;
 }
 
 /* A session that has come from another worker. */
@@ -40,10 +47,10 @@ static void go_on(struct worker *worker, struct handover *handover) {
     }
     LOG(LOG_ERROR, "cannot migrate connection", {"proto", session->type->protocol}, {"peer", session->peer},
         {"reason", strerror(-error)});
-    sluice_conn_handover_discard(&handover->connection);
+    handover_discard(handover);
     const struct cidr_address peer = session->peer_address;
     spread_leave(session);
-    session->type->discard(session);
+    session_discard(session);
     server_release_connection(worker->server, &peer);
 }
 
@@ -52,7 +59,9 @@ void handover_begin(struct worker *worker, struct handover *handover) {
         go_on(worker, handover);
         return;
     }
-    const struct session_type *type = handover->listener.protocol->session;
+    const struct session_type *type = handover->listener.tls && !handover->tls
+                                          ? handover_tls_stage
+                                          : handover->listener.protocol->session;
     int error = worker->draining ? -ESHUTDOWN : session_start(type, worker, handover, NULL);
     if (error)
         handover_refuse(worker, handover, error);
@@ -73,6 +82,7 @@ static void left(const sluice_conn_handover *connection, void *user) {
     struct session *session = user;
     struct handover *move = session->move;
     move->connection = *connection;
+    move->tls = session->tls ? tls_link_take(session->tls) : NULL;
     session->move = NULL;
     session->conn = NULL;
     worker_remove(session->worker, session);
@@ -85,10 +95,12 @@ int session_migrate(struct session *session, struct worker *to) {
         return -ENOMEM;
     move->session = session;
     move->worker = to;
-    int error = sluice_conn_detach(session->conn, left, session);
-    if (error)
+    session->move = move;
+    int error = session->tls ? tls_link_leave(session->tls, left, session)
+                             : sluice_conn_detach(session->conn, left, session);
+    if (error) {
+        session->move = NULL;
         free(move);
-    else
-        session->move = move;
+    }
     return error;
 }

@@ -9,6 +9,7 @@
 
 #include <sluice/conn.h>
 #include <sluice/loop.h>
+#include <sluice/tls.h>
 
 #include "daemon/config/options.h"
 
@@ -18,6 +19,7 @@ struct worker;
 
 struct handover {
     sluice_conn_handover connection; /* the descriptor, and what has been read and not consumed */
+    sluice_tls *tls;                 /* of an open stage of the connection; NULL: it is plain */
     /* that goes on with it; NULL: one begins, of the listener's protocol */
     struct session *session;
     struct sockaddr_storage peer;    /* the client; of one that begins */
@@ -28,6 +30,7 @@ struct handover {
 
 /* Sessions that read a header before the protocol, and end in a handover. Defined by the stage. */
 extern const struct session_type *const handover_proxy_stage;
+extern const struct session_type *const handover_tls_stage;
 
 /*
  * A session takes the connection over, on the worker's thread. Where none can, that has been said,
@@ -37,6 +40,9 @@ void handover_begin(struct worker *worker, struct handover *handover);
 
 /* The same on that worker's thread, soon. @handover: from malloc(); freed there */
 void handover_send(struct worker *to, struct handover *handover);
+
+/* Closes the connection of one that does not begin. */
+void handover_discard(struct handover *handover);
 
 /* Says in the log that a connection was refused. */
 void handover_log_refusal(const struct handover *handover, const char *reason);

@@ -9,6 +9,7 @@
 #include "daemon/relay/registry.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
+#include "daemon/tls/tls_link.h"
 
 enum {
     /* one part in so many of the blocks is for sessions that do not publish */
@@ -145,7 +146,8 @@ static bool is_publisher(const struct session *session) {
 }
 
 static size_t held_besides(const struct session *session) {
-    return session->type->held ? session->type->held(session) : 0;
+    return (session->type->held ? session->type->held(session) : 0) +
+           (session->tls ? tls_link_footprint(session->tls) : 0);
 }
 
 static size_t read_for(const struct session *session) {
@@ -165,6 +167,7 @@ void session_evict(struct session *session) {
         session->type->evict(session);
     else
         session->type->kick(session, -ENOBUFS);
+    sluice_chain_skip(session_chain(session), SIZE_MAX);
     sluice_chain_skip(sluice_conn_chain(session->conn), SIZE_MAX);
     session_uncharge(session);
 }

@@ -13,6 +13,10 @@ static const struct {
     [REJECT_PER_ADDRESS] = {"max_connections_per_address", "too many connections from this address", 429},
     [REJECT_STREAMS] = {"max_streams", "too many streams", 503},
     [REJECT_PROXY_HEADER] = {"proxy_from", "missing or malformed PROXY header", 400},
+    [REJECT_HANDSHAKES] = {"tls_handshakes", "too many TLS handshakes", 503},
+    [REJECT_TLS_HANDSHAKE] = {"tls_handshake_failed", "TLS handshake failed", 400},
+    [REJECT_PLAINTEXT] = {"tls_plaintext", "this port requires TLS", 400},
+    [REJECT_TLS_HELLO] = {"tls_hello", "TLS on a port without it", 400},
     [REJECT_PLAYERS] = {"max_players", "too many players of this stream", 503},
     [REJECT_MEMORY] = {"memory", "memory limit: this connection held the most", 503},
 };

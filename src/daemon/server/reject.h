@@ -1,10 +1,10 @@
-/* Rejections because of a limit: the reason, and the answer to the client. */
+/* Rejections because of a limit, or of what a port expects: the reason, and the answer to the client. */
 #ifndef SLUICED_REJECT_H
 #define SLUICED_REJECT_H
 
 #include "daemon/config/protocol.h"
 
-/* In the order in which they are counted; each has the name of its setting. */
+/* In the order in which they are counted; each has the name of its setting, where there is one. */
 enum reject_cause {
     REJECT_CONNECTIONS,  /* --max-connections */
     REJECT_PER_ADDRESS,  /* --max-connections-per-address */
@@ -12,6 +12,10 @@ enum reject_cause {
     REJECT_PLAYERS,      /* --max-players */
     REJECT_PROXY_HEADER, /* --proxy-from: no PROXY header, or a malformed one */
     REJECT_MEMORY,       /* --memory: they held the most of it with what was not whole */
+    REJECT_HANDSHAKES,   /* --tls-handshakes, --tls-handshakes-per-address */
+    REJECT_TLS_HANDSHAKE, /* it failed, or took too long */
+    REJECT_PLAINTEXT,     /* no TLS on a port with TLS */
+    REJECT_TLS_HELLO,     /* TLS on a port without */
     REJECT_CAUSES,
 };
 

@@ -14,6 +14,7 @@
 #include "daemon/base/fd_limit.h"
 #include "daemon/base/log.h"
 #include "daemon/config/protocol.h"
+#include "daemon/server/handshake_limit.h"
 
 /*
  * Most that the kernel takes of a peer that does not take it in turn: two of the largest sends of
@@ -64,6 +65,7 @@ struct server {
     _Atomic uint64_t refused; /* connections over the limit, since there was last room */
     _Atomic uint64_t refusals[REJECT_CAUSES];
     struct ip_limit *addresses;
+    struct handshake_limit *handshakes;
 };
 
 uint32_t server_worker_count(const struct server *server) {
@@ -84,6 +86,10 @@ uint64_t server_refused(const struct server *server, enum reject_cause refusal) 
 
 void server_count_reject(struct server *server, enum reject_cause refusal) {
     atomic_fetch_add_explicit(&server->refusals[refusal], 1, memory_order_relaxed);
+}
+
+struct handshake_limit *server_handshakes(struct server *server) {
+    return server->handshakes;
 }
 
 atomic_uint *server_stream_count(struct server *server) {
@@ -329,6 +335,12 @@ void server_reject_proxy(struct worker *first, struct handover *handover) {
     server_release_connection(first->server, NULL);
 }
 
+void server_reject_plaintext(struct worker *worker, struct handover *handover) {
+    const struct cidr_address address = cidr_address(&handover->peer);
+    turn_away(worker->server, take_socket(&handover->connection), &handover->listener, REJECT_PLAINTEXT);
+    server_release_connection(worker->server, &address);
+}
+
 /* Its life. */
 
 static int open_workers(struct server *server) {
@@ -360,6 +372,8 @@ int server_new(const struct options *options, struct server **ret_server) {
     pthread_cond_init(&server->gate_changed, NULL);
     server->descriptors = fd_limit_raise(options->max_connections);
     int error = ip_limit_new(&server->addresses);
+    if (!error)
+        error = handshake_limit_new(&server->handshakes);
     if (!error)
         error = record_store_new(&server->begun_with->record, &server->records);
     if (!error)
@@ -420,6 +434,7 @@ void server_free(struct server *server) {
         worker_close(&server->workers[i]);
     record_store_free(server->records);
     ip_limit_free(server->addresses);
+    handshake_limit_free(server->handshakes);
     options_unref(server->begun_with);
     sluice_tls_context_unref(server->tls);
     pthread_mutex_destroy(&server->tls_lock);

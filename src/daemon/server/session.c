@@ -6,13 +6,20 @@
 #include "daemon/server/handover.h"
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
+#include "daemon/tls/tls_link.h"
 
 int session_adopt(struct session *session, struct handover *handover) {
     struct worker *worker = session->worker;
-    int error = sluice_conn_adopt(worker->loop, &handover->connection, session->type->events, session, &session->conn);
-    if (!error)
-        worker_add(worker, session);
-    return error;
+    const sluice_conn_events *events = session->tls ? &tls_link_events : session->type->events;
+    void *user = session->tls ? (void *)session->tls : session;
+    int error = sluice_conn_adopt(worker->loop, &handover->connection, events, user, &session->conn);
+    if (error)
+        return error;
+    if (handover->tls)
+        tls_link_attach(session->tls, session->conn, handover->tls);
+    handover->tls = NULL;
+    worker_add(worker, session);
+    return 0;
 }
 
 static struct session *make(const struct session_type *type, struct worker *worker, const struct handover *handover) {
@@ -28,18 +35,22 @@ static struct session *make(const struct session_type *type, struct worker *work
     return session;
 }
 
-int session_start(const struct session_type *type, struct worker *worker, struct handover *handover,
-                  struct session **ret_session) {
+static int start(const struct session_type *type, struct worker *worker, struct handover *handover,
+                 const struct session_secure *secure, struct session **ret_session) {
     struct session *session = make(type, worker, handover);
     if (!session)
         return -ENOMEM;
     int error = type->prepare ? type->prepare(session, handover) : 0;
+    if (!error && (secure || handover->tls))
+        error = tls_link_new(type->events, session, &session->tls);
     if (!error)
         error = session_adopt(session, handover);
     if (error) {
-        type->discard(session);
+        session_discard(session);
         return error;
     }
+    if (secure)
+        tls_link_begin(session->tls, session->conn, secure->context, secure->name);
     if (type->begin)
         type->begin(session);
     if (ret_session)
@@ -47,14 +58,64 @@ int session_start(const struct session_type *type, struct worker *worker, struct
     return 0;
 }
 
+int session_start(const struct session_type *type, struct worker *worker, struct handover *handover,
+                  struct session **ret_session) {
+    return start(type, worker, handover, NULL, ret_session);
+}
+
 int session_start_outgoing(const struct session_type *type, struct worker *worker, int fd,
-                           const struct sockaddr_storage *peer, struct session **ret_session) {
+                           const struct sockaddr_storage *peer, const struct session_secure *secure,
+                           struct session **ret_session) {
     struct handover handover = {
         .connection = {.fd = fd, .told = true}, .peer = *peer, .listener.merge_window_ms = OPTIONS_MERGE_UNSET};
-    int error = session_start(type, worker, &handover, ret_session);
+    int error = start(type, worker, &handover, secure, ret_session);
     if (!error)
         server_add_connection(worker->server);
     return error;
+}
+
+void session_discard(struct session *session) {
+    struct tls_link *tls = session->tls;
+    session->type->discard(session);
+    tls_link_free(tls);
+}
+
+sluice_chain *session_chain(const struct session *session) {
+    return session->tls ? tls_link_chain(session->tls) : sluice_conn_chain(session->conn);
+}
+
+void session_set_need(struct session *session, size_t bytes) {
+    if (session->tls)
+        tls_link_set_need(session->tls, bytes);
+    else
+        sluice_conn_set_need(session->conn, bytes);
+}
+
+void session_again(struct session *session) {
+    if (session->tls)
+        tls_link_again(session->tls);
+    else
+        sluice_conn_again(session->conn);
+}
+
+int session_finish(struct session *session) {
+    return session->tls ? tls_link_finish(session->tls) : sluice_conn_finish(session->conn);
+}
+
+bool session_is_sending(const struct session *session) {
+    return !session->tls && sluice_conn_is_sending(session->conn);
+}
+
+const char *session_tls_reason(const struct session *session) {
+    return session->tls ? tls_link_reason(session->tls) : NULL;
+}
+
+const char *session_peer_certificate(const struct session *session) {
+    sluice_tls_info info = {.size = sizeof info};
+    const sluice_tls *tls = session->tls ? tls_link_stage(session->tls) : NULL;
+    if (!tls || sluice_tls_get_info(tls, &info) < 0 || !info.peer_verified)
+        return NULL;
+    return info.peer_name;
 }
 
 void session_authorize(struct session *session) {

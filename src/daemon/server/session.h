@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <sluice/conn.h>
+#include <sluice/tls.h>
 
 #include "daemon/base/address.h"
 #include "daemon/base/cidr.h"
@@ -17,6 +18,7 @@ struct handover;
 struct replica;
 struct hook_query;
 struct session;
+struct tls_link;
 struct worker;
 
 /*
@@ -92,6 +94,7 @@ struct session {
     uint64_t id; /* given by the first worker_add() */
     struct worker *worker;
     sluice_conn *conn;
+    struct tls_link *tls;        /* between the connection and the session; NULL: plain */
     struct handover *move;       /* to another worker, under way; or NULL */
     struct session *next, *prev; /* in the worker's list */
     char peer[ADDRESS_TEXT];
@@ -122,10 +125,41 @@ int session_start(const struct session_type *type, struct worker *worker, struct
 
 struct sockaddr_storage;
 
-/* The same for a connection that the daemon has made to @peer. It is one of the server's; the
- * worker, which does not drain, holds the run itself. 0, -errno: then @fd is untouched */
+/* TLS of a connection that the daemon makes. */
+struct session_secure {
+    sluice_tls_context *context; /* of a client; the session takes a reference of its own */
+    const char *name;            /* the server's, as for sluice_tls_new() */
+};
+
+/*
+ * The same for a connection that the daemon has made to @peer. It is one of the server's; the
+ * worker, which does not drain, holds the run itself. What the session sends waits for the
+ * handshake, and the failure of that is its on_end: see session_tls_reason(). @secure: NULL: plain.
+ * 0, -errno: then @fd is untouched
+ */
 int session_start_outgoing(const struct session_type *type, struct worker *worker, int fd,
-                           const struct sockaddr_storage *peer, struct session **ret_session);
+                           const struct sockaddr_storage *peer, const struct session_secure *secure,
+                           struct session **ret_session);
+
+/* Received bytes that it has not read: of the connection, or of the TLS stage. */
+sluice_chain *session_chain(const struct session *session);
+
+/* In place of the calls of sluice_conn_ with the same names. */
+void session_set_need(struct session *session, size_t bytes);
+void session_again(struct session *session);
+int session_finish(struct session *session);
+
+/* Whether pieces of it are with the kernel, so that it cannot move. With TLS none ever are. */
+bool session_is_sending(const struct session *session);
+
+/* Why TLS has failed, for logs; NULL: it has not, or there is none. Static. */
+const char *session_tls_reason(const struct session *session);
+
+/* The name in the client's verified certificate; NULL: none. Valid like the session. */
+const char *session_peer_certificate(const struct session *session);
+
+/* It has no connection any more, and goes. */
+void session_discard(struct session *session);
 
 /* One that there is takes it over, for its type's discard() to deal with where it cannot. 0,
  * -ENOBUFS, -ENOMEM */

@@ -549,6 +549,10 @@ void conns_flush(sluice_loop *loop) {
     }
 }
 
+bool sluice_conn_is_closing(const sluice_conn *conn) {
+    return is_going(conn);
+}
+
 sluice_chain *sluice_conn_chain(sluice_conn *conn) {
     return &conn->io.chain;
 }

@@ -27,7 +27,7 @@ static struct flv_session *of(struct session *session) {
 
 /* Ends the publisher, with one log line, and the connection. */
 static void end(struct flv_session *session, int error) {
-    size_t left = sluice_chain_length(sluice_conn_chain(session->base.conn));
+    size_t left = sluice_chain_length(session_chain(&session->base));
     flv_source_end(&session->source, error, left, worker_now(session->base.worker));
     session->base.closing = true;
     sluice_conn_close(session->base.conn);
@@ -39,20 +39,19 @@ static bool is_waiting(const struct flv_session *session) {
 
 /* Publishes the received tags. */
 static void feed(struct flv_session *session) {
-    sluice_conn *conn = session->base.conn;
     budget_begin(&session->base);
-    int error = flv_source_feed(&session->source, sluice_conn_chain(conn));
+    int error = flv_source_feed(&session->source, session_chain(&session->base));
     if (error) {
         end(session, error);
     } else if (is_waiting(session)) {
         budget_rest(&session->base);
-        sluice_conn_set_need(conn, 0);
-    } else if (budget_end(&session->base, sluice_conn_chain(conn))) {
+        session_set_need(&session->base, 0);
+    } else if (budget_end(&session->base, session_chain(&session->base))) {
         return;
     } else if (session->peer_ended) {
         end(session, 0);
     } else {
-        sluice_conn_set_need(conn, flv_source_need(&session->source));
+        session_set_need(&session->base, flv_source_need(&session->source));
     }
 }
 
@@ -60,7 +59,7 @@ static void on_data(sluice_conn *conn, void *user) {
     struct flv_session *session = user;
     if (!is_waiting(session))
         feed(session);
-    else if (sluice_chain_length(sluice_conn_chain(conn)) > WAITING_MOST)
+    else if (sluice_chain_length(session_chain(&session->base)) > WAITING_MOST)
         sluice_conn_pause(conn);
     session_account(&session->base);
 }
@@ -113,7 +112,7 @@ static const sluice_conn_events events = {
 
 static void tick(struct session *base, uint64_t now) {
     struct flv_session *session = of(base);
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     if (received != session->received || budget_has_more(base) || base->held_up) {
         session->received = received;

@@ -146,7 +146,7 @@ static void read_body(struct http_session *session) {
 }
 
 void http_obs_feed(struct http_session *session) {
-    int result = sluice_http_body_next(&session->body, sluice_conn_chain(session->base.conn), session->payload);
+    int result = sluice_http_body_next(&session->body, session_chain(&session->base), session->payload);
     if (result >= 0 && sluice_chain_length(session->payload) <= OBS_BODY) {
         if (result > 0)
             read_body(session);

@@ -117,7 +117,7 @@ void http_publish_end(struct http_session *session, int error, unsigned status) 
     if (!result)
         session_authorize(&session->base);
     sluice_chain_skip(session->payload, left);
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     const struct http_reply reply = {
         .status = !result ? 200
                   : error ? status
@@ -138,11 +138,11 @@ static void set_need(struct http_session *session) {
         missing = 1;
     if (session->body.kind == SLUICE_HTTP_BODY_LENGTH && missing > session->body.left)
         missing = (size_t)session->body.left;
-    sluice_conn_set_need(session->base.conn, missing);
+    session_set_need(&session->base, missing);
 }
 
 void http_publish_feed(struct http_session *session) {
-    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    sluice_chain *chain = session_chain(&session->base);
     budget_begin(&session->base);
     int body = sluice_http_body_next(&session->body, chain, session->payload);
     int error = flv_source_feed(&session->source, session->payload);
@@ -167,7 +167,7 @@ void http_publish_peer_ended(struct http_session *session, int error) {
 }
 
 void http_publish_tick(struct http_session *session, uint64_t now) {
-    const sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    const sluice_chain *chain = session_chain(&session->base);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     const struct session *base = &session->base;
     bool is_ours = budget_has_more(base) || base->held_up;

@@ -42,13 +42,13 @@ void http_close(struct http_session *session) {
 void http_linger(struct http_session *session) {
     session->state = HTTP_LINGERING;
     session->deadline = worker_now(session->base.worker) + LINGER_MS;
-    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0) {
+    if (session->peer_ended || session_finish(&session->base) < 0) {
         http_close(session);
         return;
     }
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     sluice_conn_resume(session->base.conn);
-    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    sluice_chain_skip(session_chain(&session->base), SIZE_MAX);
 }
 
 /* The whole response as text. NULL when memory is short. */
@@ -107,7 +107,7 @@ void http_send(struct http_session *session, char *response, size_t size, uint64
     session->deadline = worker_now(session->base.worker) + within_ms;
     budget_rest(&session->base);
     if (!session->keep_alive)
-        sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+        sluice_chain_skip(session_chain(&session->base), SIZE_MAX);
     sluice_conn_want_send(session->base.conn);
 }
 
@@ -268,7 +268,7 @@ static void begin_head(struct http_session *session) {
 
 static void read_requests(struct http_session *session) {
     sluice_http_request request;
-    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    sluice_chain *chain = session_chain(&session->base);
     /* Not before there is something to read: it is large, and most of those that wait are done with
      * it soon. */
     if (!session->http && sluice_http_new(&session->http) < 0) {
@@ -315,7 +315,7 @@ static void moved(struct session *base) {
 }
 
 static void take_data(struct http_session *session, sluice_conn *conn) {
-    sluice_chain *chain = sluice_conn_chain(conn);
+    sluice_chain *chain = session_chain(&session->base);
     switch (session->state) {
     case HTTP_HEAD:
         read_requests(session);
@@ -405,7 +405,7 @@ static void response_sent(struct http_session *session) {
     session->head_only = session->has_begun = false;
     session->base.is_authorized = false;
     session->deadline = worker_now(session->base.worker) + IDLE_MS;
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     sluice_conn_resume(session->base.conn);
     read_requests(session);
 }
@@ -490,7 +490,7 @@ static void tick(struct session *base, uint64_t now) {
     bool late = now >= session->deadline;
     switch (session->state) {
     case HTTP_HEAD:
-        if (late && sluice_chain_length(sluice_conn_chain(base->conn)) > 0)
+        if (late && sluice_chain_length(session_chain(base)) > 0)
             http_refuse(session, 408, "request timeout");
         else if (late)
             http_close(session);

@@ -97,7 +97,7 @@ static void close_with(struct http_session *session, uint16_t code) {
 
 void http_websocket_read(struct http_session *session) {
     struct http_websocket *websocket = session->websocket;
-    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    sluice_chain *chain = session_chain(&session->base);
     sluice_websocket_message *message;
     int result = 0;
     budget_begin(&session->base);
@@ -184,7 +184,7 @@ void http_websocket_drain(struct http_session *session) {
 /* Whether a message has not come whole in time, and the connection ends. */
 static bool look_at_message(struct http_session *session, uint64_t now) {
     const struct http_websocket *websocket = session->websocket;
-    const sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    const sluice_chain *chain = session_chain(&session->base);
     const struct pace_look look = {
         .mark = websocket->messages,
         .is_open = (websocket->in_message || sluice_chain_length(chain) > 0) && !is_closing(session) &&

@@ -171,7 +171,7 @@ void rtmp_publish_message(struct rtmp_session *session, sluice_rtmp_message *mes
 
 void rtmp_publish_tick(struct rtmp_session *session, uint64_t now) {
     struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     bool is_ours = budget_has_more(base) || base->held_up;
     if (received != session->received || is_ours) {

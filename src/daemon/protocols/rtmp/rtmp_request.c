@@ -146,7 +146,7 @@ void rtmp_request_begin(struct rtmp_session *session, enum rule_action action, c
 
 void rtmp_try_migrate(struct rtmp_session *session) {
     struct session *base = &session->base;
-    if (base->closing || base->move || rtmp_answer_queued(session) > 0 || sluice_conn_is_sending(base->conn))
+    if (base->closing || base->move || rtmp_answer_queued(session) > 0 || session_is_sending(base))
         return;
     if (session_migrate(base, base->reservation ? spread_worker(base) : owner_of(session)) < 0)
         refuse_for_now(session, "out of memory");

@@ -43,7 +43,7 @@ void rtmp_close(struct rtmp_session *session) {
 static void finish(struct rtmp_session *session) {
     if (session->peer_ends && !session->peer_ended)
         return;
-    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0)
+    if (session->peer_ended || session_finish(&session->base) < 0)
         rtmp_close(session);
 }
 
@@ -58,9 +58,9 @@ void rtmp_end(struct rtmp_session *session) {
     session->state = RTMP_ENDING;
     session->active_at = worker_now(session->base.worker);
     budget_rest(&session->base);
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     sluice_conn_resume(session->base.conn);
-    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    sluice_chain_skip(session_chain(&session->base), SIZE_MAX);
     if (has_sent_all(session))
         finish(session);
 }
@@ -160,7 +160,7 @@ static void fail(struct rtmp_session *session, int error) {
 
 /* What came before a regular end has been taken. */
 static void end_by_peer(struct rtmp_session *session) {
-    bool is_cut = sluice_chain_length(sluice_conn_chain(session->base.conn)) > 0 ||
+    bool is_cut = sluice_chain_length(session_chain(&session->base)) > 0 ||
                   (session->framer && sluice_rtmp_footprint(session->framer) > 0);
     rtmp_play_leave(session, "closed by player");
     rtmp_publish_end(session, is_cut ? -EPIPE : 0, false);
@@ -169,7 +169,7 @@ static void end_by_peer(struct rtmp_session *session) {
 
 static void set_need(struct rtmp_session *session) {
     bool in_handshake = session->state == RTMP_HANDSHAKE;
-    sluice_conn_set_need(session->base.conn, in_handshake ? sluice_rtmp_handshake_need(session->handshake)
+    session_set_need(&session->base, in_handshake ? sluice_rtmp_handshake_need(session->handshake)
                                                           : sluice_rtmp_need(session->framer));
 }
 
@@ -177,7 +177,7 @@ void rtmp_read(struct rtmp_session *session) {
     struct session *base = &session->base;
     if (!is_reading(session))
         return;
-    sluice_chain *chain = sluice_conn_chain(base->conn);
+    sluice_chain *chain = session_chain(base);
     int result = 0;
     budget_begin(base);
     while (is_reading(session) && !budget_is_spent(&base->budget) && (result = take_one(session, chain)) > 0)
@@ -188,7 +188,7 @@ void rtmp_read(struct rtmp_session *session) {
         fail(session, result);
     } else if (!is_reading(session)) {
         budget_rest(base);
-        sluice_conn_set_need(base->conn, 0);
+        session_set_need(base, 0);
     } else if (!budget_end(base, chain)) {
         if (session->peer_ended)
             end_by_peer(session);
@@ -199,7 +199,7 @@ void rtmp_read(struct rtmp_session *session) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct rtmp_session *session = user;
-    sluice_chain *chain = sluice_conn_chain(conn);
+    sluice_chain *chain = session_chain(&session->base);
     if (is_reading(session))
         rtmp_read(session);
     else if (session->state == RTMP_ENDING)
@@ -315,7 +315,7 @@ static const sluice_conn_events events = {
 /* A message of a session that does not publish must be whole in time. */
 static bool is_slow(struct rtmp_session *session, uint64_t now) {
     struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     const struct pace_look look = {
         .mark = session->messages,
         .is_open = (sluice_chain_length(chain) > 0 || sluice_rtmp_footprint(session->framer) > 0) &&

@@ -73,7 +73,7 @@ bool rtsp_spread(struct rtsp_session *session, const sluice_rtsp_message *reques
 void rtsp_try_migrate(struct rtsp_session *session) {
     const sluice_rtsp_message *request = session->moving;
     if (session->base.closing || session->base.move || sluice_writer_queued(session->writer) > 0 ||
-        sluice_conn_is_sending(session->base.conn))
+        session_is_sending(&session->base))
         return;
     struct worker *to = session->base.reservation ? spread_worker(&session->base) : owner_of(session, request);
     if (session_migrate(&session->base, to) == 0)

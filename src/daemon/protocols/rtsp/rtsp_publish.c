@@ -177,7 +177,7 @@ bool rtsp_publish_is_late(const struct rtsp_session *session, uint64_t now) {
 /* An interleaved frame, or a frame of the media being received. */
 static bool is_slow(struct rtsp_session *session, uint64_t received, uint64_t now) {
     struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     bool is_ours = budget_has_more(base) || base->held_up;
     struct pace_look look = {
         .mark = sluice_chain_consumed(chain),
@@ -192,7 +192,7 @@ static bool is_slow(struct rtsp_session *session, uint64_t received, uint64_t no
 }
 
 void rtsp_publish_tick(struct rtsp_session *session, uint64_t now) {
-    const sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    const sluice_chain *chain = session_chain(&session->base);
     uint64_t received = sluice_chain_consumed(chain) + sluice_chain_length(chain);
     bool is_late = is_slow(session, received, now);
     bool is_silent = now - session->active_at >= publisher_idle_ms(session->source.publisher);

@@ -38,7 +38,7 @@ void rtsp_close(struct rtsp_session *session) {
 
 /* Everything is sent: the peer sees the end, and may read what came before. */
 static void finish(struct rtsp_session *session) {
-    if (session->peer_ended || sluice_conn_finish(session->base.conn) < 0)
+    if (session->peer_ended || session_finish(&session->base) < 0)
         rtsp_close(session);
 }
 
@@ -49,9 +49,9 @@ void rtsp_end(struct rtsp_session *session) {
     session->state = RTSP_ENDING;
     session->active_at = worker_now(session->base.worker);
     budget_rest(&session->base);
-    sluice_conn_set_need(session->base.conn, 0);
+    session_set_need(&session->base, 0);
     sluice_conn_resume(session->base.conn);
-    sluice_chain_skip(sluice_conn_chain(session->base.conn), SIZE_MAX);
+    sluice_chain_skip(session_chain(&session->base), SIZE_MAX);
     if (sluice_writer_queued(session->writer) == 0 && (!session->player || session->player->count == 0))
         finish(session);
 }
@@ -385,7 +385,7 @@ static void judge_head(struct rtsp_session *session) {
         return;
     sluice_rtsp_drop_body(session->framer);
     /* The part that has come; it is not whole, so that nothing can follow it. */
-    (void)sluice_rtsp_next(session->framer, sluice_conn_chain(session->base.conn), &none);
+    (void)sluice_rtsp_next(session->framer, session_chain(&session->base), &none);
 }
 
 void rtsp_handle(struct rtsp_session *session, const sluice_rtsp_message *request) {
@@ -410,7 +410,7 @@ static void fail(struct rtsp_session *session, int error) {
 }
 
 void rtsp_read(struct rtsp_session *session) {
-    sluice_chain *chain = sluice_conn_chain(session->base.conn);
+    sluice_chain *chain = session_chain(&session->base);
     sluice_rtsp_message *message;
     int result = 0;
     budget_begin(&session->base);
@@ -451,15 +451,15 @@ void rtsp_read(struct rtsp_session *session) {
         fail(session, result);
     } else if (!reads_on) {
         budget_rest(&session->base);
-        sluice_conn_set_need(session->base.conn, 0);
+        session_set_need(&session->base, 0);
     } else if (!budget_end(&session->base, chain)) {
-        sluice_conn_set_need(session->base.conn, withholds ? sluice_rtsp_need(session->framer) : 0);
+        session_set_need(&session->base, withholds ? sluice_rtsp_need(session->framer) : 0);
     }
 }
 
 static void on_data(sluice_conn *conn, void *user) {
     struct rtsp_session *session = user;
-    sluice_chain *chain = sluice_conn_chain(conn);
+    sluice_chain *chain = session_chain(&session->base);
     if (session->state == RTSP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
     else if (is_reading(session))
@@ -581,7 +581,7 @@ static bool is_unauthorized_for_long(const struct rtsp_session *session, uint64_
  */
 static bool is_slow(struct rtsp_session *session, uint64_t now) {
     struct session *base = &session->base;
-    const sluice_chain *chain = sluice_conn_chain(base->conn);
+    const sluice_chain *chain = session_chain(base);
     const struct pace_look look = {
         .mark = sluice_chain_consumed(chain),
         .is_open = sluice_chain_length(chain) > 0 && is_reading(session) && !budget_has_more(base) && !base->held_up,

@@ -105,10 +105,15 @@ static void cut_slash(sluice_http_text *text) {
         text->length--;
 }
 
+/* Of "rtsp", "rtsps", "rtspu", and none. With TLS or without is the listener's choice. */
+static bool is_over_tcp(sluice_http_text scheme) {
+    return scheme.length == 0 || (scheme.text[scheme.length - 1] | 0x20) != 'u';
+}
+
 int rtsp_read_target(sluice_http_text url, const sluice_http_text *controls, size_t count,
                      struct rtsp_target *ret_target) {
     sluice_rtsp_url parts;
-    if (sluice_rtsp_split_url(url, &parts) < 0 || (parts.scheme.length > 0 && parts.scheme.length != strlen("rtsp")))
+    if (sluice_rtsp_split_url(url, &parts) < 0 || !is_over_tcp(parts.scheme))
         return -EPROTO;
     sluice_http_text path = parts.path, all = path;
     if (parts.query.length > 0)

@@ -35,7 +35,7 @@ static bool is_http(sluice_chain *chain) {
 
 bool rtsp_refuse_http(struct rtsp_session *session) {
     char text[512];
-    if (session->state != RTSP_INIT || !is_http(sluice_conn_chain(session->base.conn)))
+    if (session->state != RTSP_INIT || !is_http(session_chain(&session->base)))
         return false;
     LOG(LOG_WARNING, "request refused", {"proto", "rtsp"}, {"peer", session->base.peer}, {"status", "501"},
         {"reason", "HTTP on an RTSP port: RTSP over HTTP is not supported"});

@@ -1,0 +1,247 @@
+/*
+ * A connection of a TLS listener, until its handshake is complete: then it goes on as one of the
+ * listener's protocol, with the stage. Handshakes are expensive, so they are done with the share of
+ * a turn that is for connections with work left (sluice_conn_again()), limited in number, and each
+ * in time. What is not TLS is answered in plaintext, as far as the listener's protocol has words.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/tls.h>
+
+#include "daemon/server/handover.h"
+#include "daemon/server/handshake_limit.h"
+#include "daemon/server/reject.h"
+#include "daemon/server/server.h"
+#include "daemon/server/worker.h"
+
+enum {
+    HANDSHAKE_MS = 10000, /* from the connection to the last message */
+};
+
+/* Transitions are made in the function that is named. */
+enum tls_session_state {
+    TLS_SESSION_WAITING, /* for bytes, or for its share of a turn; set by prepare() */
+    TLS_SESSION_DUE,     /* its next call is in that share; set by on_data() */
+    TLS_SESSION_OPEN,    /* the handshake is complete; what answers it is being sent; set by advance() */
+    TLS_SESSION_LEAVING, /* detaching, to go on or to be answered in plaintext; set by leave() */
+};
+
+struct tls_session {
+    struct session base;
+    struct handover handover; /* in which it ends */
+    enum tls_session_state state;
+    sluice_tls *tls;
+    bool is_counted; /* among the handshakes under way */
+    uint64_t deadline;
+};
+
+static struct tls_session *of(struct session *session) {
+    return (struct tls_session *)session;
+}
+
+static void close_session(struct tls_session *session) {
+    if (session->base.closing)
+        return;
+    session->base.closing = true;
+    sluice_conn_close(session->base.conn);
+}
+
+/* The handshake has failed: counted, logged with the bound per address, and closed. */
+static void fail(struct tls_session *session, const char *reason) {
+    if (session->base.closing)
+        return;
+    server_count_reject(session->base.worker->server, REJECT_TLS_HANDSHAKE);
+    session_log_refusal(&session->base, 400, reason);
+    close_session(session);
+}
+
+static void end_handshake(struct tls_session *session) {
+    if (session->is_counted)
+        handshake_limit_remove(server_handshakes(session->base.worker->server), &session->base.peer_address);
+    session->is_counted = false;
+}
+
+/* It has left its loop: with its stage, or for an answer in plaintext. */
+static void detached(const sluice_conn_handover *connection, void *user) {
+    struct tls_session *session = user;
+    struct worker *worker = session->base.worker;
+    struct handover handover = session->handover;
+    handover.connection = *connection;
+    if (session->tls) {
+        (void)sluice_tls_detach(session->tls);
+        handover.tls = session->tls;
+    }
+    end_handshake(session);
+    worker_remove(worker, &session->base);
+    free(session);
+    if (handover.tls)
+        handover_begin(worker, &handover);
+    else
+        server_reject_plaintext(worker, &handover);
+}
+
+static void leave(struct tls_session *session) {
+    session->state = TLS_SESSION_LEAVING;
+    int error = sluice_conn_detach(session->base.conn, detached, session);
+    if (error && error != -EPIPE)
+        close_session(session);
+}
+
+static bool is_plaintext(const sluice_tls *tls) {
+    switch (sluice_tls_get_detail(tls)) {
+    case SLUICE_TLS_DETAIL_HTTP:
+    case SLUICE_TLS_DETAIL_RTSP:
+    case SLUICE_TLS_DETAIL_RTMP:
+    case SLUICE_TLS_DETAIL_PLAINTEXT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The stage has failed. */
+static void refuse(struct tls_session *session) {
+    if (!is_plaintext(session->tls)) {
+        fail(session, sluice_tls_reason(session->tls));
+        return;
+    }
+    session_log_refusal(&session->base, 400, reject_reason(REJECT_PLAINTEXT));
+    sluice_tls_free(session->tls);
+    session->tls = NULL;
+    leave(session);
+}
+
+/* With the last byte of the handshake, the connection goes on. */
+static void leave_when_sent(struct tls_session *session) {
+    if (session->state == TLS_SESSION_OPEN && sluice_tls_queued(session->tls) == 0 && !session->base.closing)
+        leave(session);
+}
+
+static void advance(struct tls_session *session) {
+    int result = sluice_tls_receive(session->tls);
+    session->state = TLS_SESSION_WAITING;
+    if (result < 0 && result != -ENODATA) {
+        refuse(session);
+    } else if (sluice_tls_get_state(session->tls) != SLUICE_TLS_HANDSHAKE) {
+        session->state = TLS_SESSION_OPEN;
+        leave_when_sent(session);
+    }
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct tls_session *session = user;
+    switch (session->state) {
+    case TLS_SESSION_WAITING:
+        session->state = TLS_SESSION_DUE;
+        sluice_conn_again(conn);
+        break;
+    case TLS_SESSION_DUE:
+        advance(session);
+        session_account(&session->base);
+        break;
+    case TLS_SESSION_OPEN: /* what follows waits in the chain */
+    case TLS_SESSION_LEAVING:
+        break;
+    }
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct tls_session *session = user;
+    (void)conn;
+    /* Such as a health check that only connects. */
+    if (error || session->state == TLS_SESSION_OPEN || sluice_tls_end(session->tls) != -EPROTO)
+        close_session(session);
+    else
+        refuse(session);
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    const struct tls_session *session = user;
+    (void)conn;
+    return session->tls ? sluice_tls_gather(session->tls, iov, max) : 0;
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct tls_session *session = user;
+    (void)conn;
+    if (!session->tls)
+        return;
+    sluice_tls_sent(session->tls, bytes);
+    leave_when_sent(session);
+}
+
+static void discard(struct session *base) {
+    end_handshake(of(base));
+    sluice_tls_free(of(base)->tls);
+    free(of(base));
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct tls_session *session = user;
+    (void)conn;
+    worker_end_session(&session->base);
+    discard(&session->base);
+}
+
+static const sluice_conn_events events = {.size = sizeof events,
+                                          .on_data = on_data,
+                                          .on_end = on_end,
+                                          .on_gather = on_gather,
+                                          .on_sent = on_sent,
+                                          .on_closed = on_closed};
+
+static void tick(struct session *base, uint64_t now) {
+    if (now >= of(base)->deadline && of(base)->state != TLS_SESSION_LEAVING)
+        fail(of(base), "handshake timeout");
+}
+
+static void drain(struct session *base) {
+    close_session(of(base));
+}
+
+static void kick(struct session *base, int error) {
+    (void)error;
+    close_session(of(base));
+}
+
+/* -EPERM: it has been logged. */
+static int prepare(struct session *base, const struct handover *handover) {
+    struct tls_session *session = of(base);
+    const struct tls_options *options = &base->worker->options->tls;
+    struct server *server = base->worker->server;
+    session->handover = *handover;
+    session->deadline = worker_now(base->worker) + HANDSHAKE_MS;
+    int error = handshake_limit_add(server_handshakes(server), &base->peer_address, options->handshakes,
+                                    options->handshakes_per_address);
+    session->is_counted = !error;
+    if (error != -EUSERS)
+        return error;
+    server_count_reject(server, REJECT_HANDSHAKES);
+    session_log_refusal(base, 503, reject_reason(REJECT_HANDSHAKES));
+    return -EPERM;
+}
+
+static void begin(struct session *base) {
+    struct tls_session *session = of(base);
+    sluice_tls_context *context = server_tls_context(base->worker->server);
+    int error = context ? sluice_tls_new(context, base->conn, NULL, &session->tls) : -ENOENT;
+    sluice_tls_context_unref(context);
+    if (error)
+        fail(session, strerror(-error));
+}
+
+static const struct session_type tls_session_type = {
+    .protocol = "tls",
+    .events = &events,
+    .size = sizeof(struct tls_session),
+    .prepare = prepare,
+    .begin = begin,
+    .tick = tick,
+    .drain = drain,
+    .kick = kick,
+    .discard = discard,
+};
+
+const struct session_type *const handover_tls_stage = &tls_session_type;

@@ -1,0 +1,259 @@
+#include "daemon/tls/tls_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sluice/loop.h>
+
+enum { RETRY_MS = 10 }; /* between attempts to encrypt while there is no block */
+
+/* What the user has been told of the peer's end. */
+enum link_end {
+    LINK_OPEN,  /* nothing; set by tls_link_new() */
+    LINK_ENDED, /* that it has ended, or failed; set by end() */
+};
+
+struct tls_link {
+    const sluice_conn_events *events; /* the user's */
+    void *user;
+    sluice_conn *conn;   /* NULL: none */
+    sluice_tls *tls;     /* NULL: there was no memory */
+    sluice_timer *retry; /* NULL: there was no need yet */
+    size_t need;         /* bytes of plaintext without which the user is not called */
+    int error;           /* why there is no stage */
+    enum link_end end;
+    bool again;   /* the user is to be called whatever is there */
+    bool is_open; /* the handshake is complete, and the user has been asked what it has to send */
+    /* it leaves with the last encrypted byte; NULL: it stays */
+    sluice_conn_detached_fn *detached;
+    void *detached_user;
+};
+
+int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link **ret_link) {
+    struct tls_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return -ENOMEM;
+    link->events = events;
+    link->user = user;
+    *ret_link = link;
+    return 0;
+}
+
+void tls_link_free(struct tls_link *link) {
+    if (!link)
+        return;
+    sluice_timer_free(link->retry);
+    sluice_tls_free(link->tls);
+    free(link);
+}
+
+/* Where there is no stage, the next call of on_data says so. */
+static void fail(struct tls_link *link, int error) {
+    link->error = error;
+    sluice_conn_again(link->conn);
+}
+
+void tls_link_begin(struct tls_link *link, sluice_conn *conn, sluice_tls_context *context, const char *name) {
+    link->conn = conn;
+    int error = sluice_tls_new(context, conn, name, &link->tls);
+    if (error)
+        fail(link, error);
+}
+
+void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls) {
+    link->conn = conn;
+    link->tls = tls;
+    int error = sluice_tls_attach(tls, conn);
+    if (error)
+        fail(link, error);
+    else
+        link->again = sluice_chain_length(sluice_tls_chain(tls)) > 0;
+}
+
+static bool has_queued(const struct tls_link *link) {
+    return link->tls && sluice_tls_queued(link->tls) > 0;
+}
+
+int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, void *user) {
+    if (!has_queued(link))
+        return sluice_conn_detach(link->conn, detached, user);
+    if (sluice_conn_is_closing(link->conn))
+        return -EPIPE;
+    link->detached = detached;
+    link->detached_user = user;
+    return 0;
+}
+
+sluice_tls *tls_link_take(struct tls_link *link) {
+    sluice_tls *tls = link->tls;
+    sluice_timer_free(link->retry);
+    link->retry = NULL;
+    link->conn = NULL;
+    link->tls = NULL;
+    link->detached = NULL;
+    link->is_open = false;
+    (void)sluice_tls_detach(tls);
+    return tls;
+}
+
+sluice_chain *tls_link_chain(const struct tls_link *link) {
+    return link->tls ? sluice_tls_chain(link->tls) : sluice_conn_chain(link->conn);
+}
+
+void tls_link_again(struct tls_link *link) {
+    link->again = true;
+    sluice_conn_again(link->conn);
+}
+
+void tls_link_set_need(struct tls_link *link, size_t bytes) {
+    size_t length = sluice_chain_length(tls_link_chain(link)), before = link->need;
+    link->need = bytes;
+    if (length > 0 && length < before && length >= bytes)
+        tls_link_again(link);
+}
+
+int tls_link_finish(struct tls_link *link) {
+    return link->tls && !link->error ? sluice_tls_finish(link->tls) : -EPIPE;
+}
+
+size_t tls_link_footprint(const struct tls_link *link) {
+    if (!link->tls)
+        return 0;
+    return sluice_chain_footprint(sluice_tls_chain(link->tls)) + sluice_tls_queued(link->tls);
+}
+
+const sluice_tls *tls_link_stage(const struct tls_link *link) {
+    return link->tls;
+}
+
+const char *tls_link_reason(const struct tls_link *link) {
+    if (link->error)
+        return strerror(-link->error);
+    return link->tls && sluice_tls_get_state(link->tls) == SLUICE_TLS_FAILED ? sluice_tls_reason(link->tls) : NULL;
+}
+
+static void end(struct tls_link *link, int error) {
+    if (link->end != LINK_OPEN || sluice_conn_is_closing(link->conn))
+        return;
+    link->end = LINK_ENDED;
+    if (link->events->on_end)
+        link->events->on_end(link->conn, error, link->user);
+}
+
+/* The user is called with what it waits for, as by a plain connection. */
+static void pass_data(struct tls_link *link) {
+    sluice_tls_state state = sluice_tls_get_state(link->tls);
+    size_t length = sluice_chain_length(sluice_tls_chain(link->tls));
+    bool is_last = state == SLUICE_TLS_ENDED || state == SLUICE_TLS_FAILED;
+    bool is_enough = link->end == LINK_OPEN && length > 0 && (length >= link->need || is_last);
+    if ((!link->again && !is_enough) || !link->events->on_data)
+        return;
+    link->again = false;
+    link->events->on_data(link->conn, link->user);
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct tls_link *link = user;
+    if (link->detached)
+        return;
+    int result = link->error ? link->error : sluice_tls_receive(link->tls);
+    if (!link->error && sluice_tls_get_state(link->tls) != SLUICE_TLS_HANDSHAKE)
+        pass_data(link);
+    /* What the user has left to do comes before the end. */
+    if (result < 0 && !link->again)
+        end(link, result == -ENODATA ? 0 : result);
+    if (link->tls && !link->is_open && sluice_tls_get_state(link->tls) == SLUICE_TLS_OPEN) {
+        link->is_open = true;
+        sluice_conn_want_send(conn);
+    }
+}
+
+static void on_end(sluice_conn *conn, int error, void *user) {
+    struct tls_link *link = user;
+    if (link->detached) {
+        sluice_conn_close(conn);
+        return;
+    }
+    if (!error && !link->error)
+        error = sluice_tls_end(link->tls);
+    end(link, error ? error : link->error);
+}
+
+static void try_again(sluice_timer *timer, void *user) {
+    struct tls_link *link = user;
+    (void)timer;
+    sluice_conn_want_send(link->conn);
+}
+
+/* There is no block to encrypt into. */
+static void retry(struct tls_link *link) {
+    if (!link->retry && sluice_timer_new(sluice_conn_loop(link->conn), try_again, link, &link->retry) < 0)
+        sluice_conn_want_send(link->conn); /* in the next turn, then */
+    else
+        sluice_timer_start(link->retry, RETRY_MS);
+}
+
+/* Leaves of the pieces what may be encrypted at once. */
+static size_t cut(struct iovec *iov, size_t count) {
+    size_t left = TLS_LINK_BATCH;
+    for (size_t i = 0; i < count; i++) {
+        if (iov[i].iov_len >= left) {
+            iov[i].iov_len = left;
+            return i + 1;
+        }
+        left -= iov[i].iov_len;
+    }
+    return count;
+}
+
+/* The user's next bytes become records. */
+static void encrypt(struct tls_link *link, struct iovec *iov, size_t max) {
+    size_t done = 0, count = link->events->on_gather(link->conn, iov, max, link->user);
+    if (count == 0)
+        return;
+    int error = sluice_tls_send(link->tls, iov, cut(iov, count), &done);
+    if (done > 0 && link->events->on_sent)
+        link->events->on_sent(link->conn, done, link->user);
+    if (sluice_conn_is_closing(link->conn))
+        return;
+    if (error == -ENOBUFS || error == -ENOMEM)
+        retry(link);
+    else if (error && error != -EAGAIN)
+        sluice_conn_again(link->conn); /* the stage's error is final, and is reported there */
+}
+
+static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
+    struct tls_link *link = user;
+    (void)conn;
+    if (!link->tls)
+        return 0;
+    bool is_open = sluice_tls_get_state(link->tls) == SLUICE_TLS_OPEN ||
+                   sluice_tls_get_state(link->tls) == SLUICE_TLS_ENDED;
+    if (is_open && !link->detached && !has_queued(link) && link->events->on_gather)
+        encrypt(link, iov, max);
+    return sluice_tls_gather(link->tls, iov, max);
+}
+
+static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
+    struct tls_link *link = user;
+    sluice_tls_sent(link->tls, bytes);
+    if (link->detached && !has_queued(link) && sluice_conn_detach(conn, link->detached, link->detached_user) < 0)
+        sluice_conn_close(conn);
+}
+
+static void on_closed(sluice_conn *conn, void *user) {
+    struct tls_link *link = user;
+    if (link->events->on_closed)
+        link->events->on_closed(conn, link->user);
+    tls_link_free(link);
+}
+
+const sluice_conn_events tls_link_events = {
+    .size = sizeof tls_link_events,
+    .on_data = on_data,
+    .on_end = on_end,
+    .on_gather = on_gather,
+    .on_sent = on_sent,
+    .on_closed = on_closed,
+};

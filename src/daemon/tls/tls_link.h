@@ -1,0 +1,78 @@
+/*
+ * TLS between a connection and its user, who keeps the events of a plain connection: the link is the
+ * connection's user, and calls the user's events with plaintext.
+ *
+ *     connection -> on_data -> sluice_tls_receive() -> the user's on_data, which reads tls_link_chain()
+ *     the user's on_gather -> sluice_tls_send() -> the user's on_sent -> sluice_tls_gather() -> connection
+ *
+ * The user's on_sent means that bytes are encrypted: its pieces are copied by that, and may go. The
+ * user is asked for more once the kernel has taken all of them, and for TLS_LINK_BATCH bytes at
+ * most, so a peer that takes nothing costs no more than these.
+ *
+ * The user's on_end: 0: the peer has sent close_notify; -ECONNRESET: its stream has ended without;
+ * -EPROTO and so on: as of sluice_tls_receive(), and tls_link_reason() has words.
+ *
+ * The connection's loop's thread only.
+ */
+#ifndef SLUICED_TLS_LINK_H
+#define SLUICED_TLS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <sluice/conn.h>
+#include <sluice/tls.h>
+
+enum { TLS_LINK_BATCH = 64 << 10 }; /* bytes of plaintext that are encrypted at once */
+
+struct tls_link;
+
+/* Those of a connection with a link, which is its user. */
+extern const sluice_conn_events tls_link_events;
+
+/*
+ * A link without a connection. @events: the user's; on_data, on_end, on_gather, on_sent and
+ * on_closed are called. 0, -ENOMEM
+ */
+int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link **ret_link);
+
+/* One without a connection goes; behind a connection's on_closed it goes by itself. NULL is
+ * allowed. */
+void tls_link_free(struct tls_link *link);
+
+/*
+ * A handshake begins on a connection of the link's. @name: as for sluice_tls_new(). Where that is
+ * impossible, the user's on_end says so in the next turn.
+ */
+void tls_link_begin(struct tls_link *link, sluice_conn *conn, sluice_tls_context *context, const char *name);
+
+/* The same with a stage that sluice_tls_detach() has prepared; it is the link's from now on. */
+void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls);
+
+/*
+ * In place of sluice_conn_detach(), once nothing that is encrypted is to be sent any more; the user
+ * hears nothing until then, and nothing of the peer's end, which closes the connection. 0, or as of
+ * sluice_conn_detach()
+ */
+int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, void *user);
+
+/* In that callback: the stage, which may go to another thread and tls_link_attach(). The link stays
+ * the user's. */
+sluice_tls *tls_link_take(struct tls_link *link);
+
+/* In place of the calls of sluice_conn_ with the same names. */
+sluice_chain *tls_link_chain(const struct tls_link *link); /* of plaintext */
+void tls_link_set_need(struct tls_link *link, size_t bytes);
+void tls_link_again(struct tls_link *link);
+int tls_link_finish(struct tls_link *link);
+
+/* Bytes of blocks that it holds. OpenSSL's memory, some 18 KiB of an open connection, is the heap's. */
+size_t tls_link_footprint(const struct tls_link *link);
+
+/* For sluice_tls_get_info() and the like. NULL: there was no memory for it */
+const sluice_tls *tls_link_stage(const struct tls_link *link);
+
+/* Why it has failed, for logs; NULL: it has not. Static. */
+const char *tls_link_reason(const struct tls_link *link);
+
+#endif
