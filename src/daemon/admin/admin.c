@@ -593,13 +593,19 @@ static void remove_file(const struct admin *admin, const struct admin_listener_o
         admin_unlisten(option);
 }
 
+static sluice_tls_context *context_of(void *user) {
+    const struct admin_listener *listener = user;
+    return reload_tls(listener->admin->reload);
+}
+
 static int open_listener(struct admin *admin, const struct admin_listener_option *option) {
     struct admin_listener *listener = &admin->listeners[admin->count];
     int fd = admin_listen(option);
     if (fd < 0)
         return fd;
     *listener = (struct admin_listener){.admin = admin, .guard = {option, admin->token}};
-    int error = admin_server_listen(admin->server, fd, on_request, listener, &listener->socket);
+    int error = admin_server_listen(admin->server, fd, on_request, option->tls ? context_of : NULL, listener,
+                                    &listener->socket);
     if (error) {
         close(fd);
         remove_file(admin, option);

@@ -18,6 +18,7 @@
 #include "daemon/base/address.h"
 #include "daemon/base/http_status.h"
 #include "daemon/base/log.h"
+#include "daemon/tls/tls_link.h"
 
 enum {
     PEERS_MOST = 64, /* connections; one more ends the one that has been waited for longest */
@@ -52,6 +53,7 @@ struct peer {
     LIST_ENTRY(peer) link;
     struct admin_socket *socket;
     sluice_conn *conn;
+    struct tls_link *tls; /* between the connection and the peer; NULL: plain */
     enum peer_state state;
     uint64_t since; /* what is waited for has been so since then */
     sluice_http *http;
@@ -83,6 +85,7 @@ struct admin_socket {
     struct admin_socket *next;
     sluice_listener *listener; /* NULL: nothing is accepted any more */
     admin_request_fn *call;
+    admin_context_fn *context; /* NULL: without TLS */
     void *user;
 };
 
@@ -99,6 +102,14 @@ struct admin_server {
 
 static uint64_t now_of(const struct peer *peer) {
     return sluice_loop_now(peer->socket->server->loop);
+}
+
+static sluice_chain *chain_of(const struct peer *peer) {
+    return peer->tls ? tls_link_chain(peer->tls) : sluice_conn_chain(peer->conn);
+}
+
+static int finish(const struct peer *peer) {
+    return peer->tls ? tls_link_finish(peer->tls) : sluice_conn_finish(peer->conn);
 }
 
 static void enter(struct peer *peer, enum peer_state state) {
@@ -266,7 +277,7 @@ static void hand_over(struct peer *peer) {
 
 static void read_body(struct peer *peer) {
     struct admin_server *server = peer->socket->server;
-    int result = sluice_http_body_next(&peer->body, sluice_conn_chain(peer->conn), server->dropped);
+    int result = sluice_http_body_next(&peer->body, chain_of(peer), server->dropped);
     int error = take_content(peer, server->dropped);
     if (error) {
         refuse(peer, 503, detail_of(503));
@@ -308,7 +319,7 @@ static void go_on(struct peer *peer) {
         return;
     }
     peer->head_only = false;
-    int result = sluice_http_next(peer->http, sluice_conn_chain(peer->conn), &peer->request);
+    int result = sluice_http_next(peer->http, chain_of(peer), &peer->request);
     if (result > 0)
         begin_request(peer);
     else if (result < 0)
@@ -317,7 +328,7 @@ static void go_on(struct peer *peer) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct peer *peer = user;
-    sluice_chain *chain = sluice_conn_chain(conn);
+    sluice_chain *chain = chain_of(peer);
     if (peer->state == PEER_HEAD || peer->state == PEER_BODY)
         go_on(peer);
     else if (peer->state == PEER_LINGERING || !peer->keep_alive)
@@ -326,10 +337,22 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_conn_pause(conn);
 }
 
+/* A request without TLS where TLS is expected; the socket takes the answer, or nothing does. */
+static void answer_plaintext(const struct peer *peer) {
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nServer: sluiced\r\nContent-Type: text/plain; "
+                                 "charset=utf-8\r\nContent-Length: 23\r\nConnection: close\r\n\r\n"
+                                 "this port requires TLS\n";
+    const sluice_tls *tls = peer->tls ? tls_link_stage(peer->tls) : NULL;
+    if (tls && sluice_tls_get_detail(tls) == SLUICE_TLS_DETAIL_HTTP)
+        (void)send(sluice_conn_fd(peer->conn), answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct peer *peer = user;
     (void)conn;
     peer->ended = true;
+    if (error == -EPROTO)
+        answer_plaintext(peer);
     /* One that sends no more may still read. */
     if (error || (peer->state != PEER_ASKED && peer->state != PEER_ANSWERING))
         close_peer(peer);
@@ -364,12 +387,12 @@ static void answered(struct peer *peer) {
         enter(peer, PEER_HEAD);
         sluice_conn_resume(peer->conn);
         go_on(peer);
-    } else if (peer->ended || sluice_conn_finish(peer->conn) < 0) {
+    } else if (peer->ended || finish(peer) < 0) {
         close_peer(peer);
     } else {
         enter(peer, PEER_LINGERING);
         sluice_conn_resume(peer->conn);
-        sluice_chain_skip(sluice_conn_chain(peer->conn), SIZE_MAX);
+        sluice_chain_skip(chain_of(peer), SIZE_MAX);
     }
 }
 
@@ -442,6 +465,22 @@ static void name_peer(int fd, char text[ADDRESS_TEXT]) {
         strcpy(text, "unix");
 }
 
+/* The connection, with TLS where the socket is for that. */
+static int connect_peer(struct peer *peer, int fd) {
+    struct admin_socket *socket = peer->socket;
+    sluice_tls_context *context = socket->context ? socket->context(socket->user) : NULL;
+    if (!socket->context)
+        return sluice_conn_new(socket->server->loop, fd, &events, peer, &peer->conn);
+    if (!context)
+        return -ENOENT;
+    int error = tls_link_new(&events, peer, &peer->tls);
+    if (!error)
+        error = sluice_conn_new(socket->server->loop, fd, &tls_link_events, peer->tls, &peer->conn);
+    if (!error)
+        tls_link_begin(peer->tls, peer->conn, context, NULL);
+    return error;
+}
+
 static void on_accepted(sluice_listener *listener, int fd, void *user) {
     struct admin_socket *socket = user;
     struct admin_server *server = socket->server;
@@ -451,12 +490,14 @@ static void on_accepted(sluice_listener *listener, int fd, void *user) {
     if (!error) {
         peer->socket = socket;
         name_peer(fd, peer->address);
-        error = sluice_conn_new(server->loop, fd, &events, peer, &peer->conn);
+        error = connect_peer(peer, fd);
     }
     if (error) {
         LOG(LOG_ERROR, "connection refused", {"proto", "admin"}, {"reason", strerror(-error)});
-        if (peer)
+        if (peer) {
             sluice_http_free(peer->http);
+            tls_link_free(peer->tls);
+        }
         free(peer);
         close(fd);
         return;
@@ -509,12 +550,13 @@ void admin_server_free(struct admin_server *server) {
     free(server);
 }
 
-int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, void *user,
-                        struct admin_socket **ret_socket) {
+int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, admin_context_fn *context,
+                        void *user, struct admin_socket **ret_socket) {
     struct admin_socket *socket = calloc(1, sizeof *socket);
     if (!socket)
         return -ENOMEM;
-    *socket = (struct admin_socket){.server = server, .next = server->sockets, .call = call, .user = user};
+    *socket = (struct admin_socket){
+        .server = server, .next = server->sockets, .call = call, .context = context, .user = user};
     int error = sluice_listener_adopt(server->loop, fd, on_accepted, socket, &socket->listener);
     if (error) {
         free(socket);

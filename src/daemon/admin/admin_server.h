@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include <sluice/http.h>
+#include <sluice/tls.h>
 
 struct admin_server;
 struct admin_socket;
@@ -47,9 +48,13 @@ int admin_server_new(struct event_base *base, struct admin_server **ret_server);
 /* Closes all connections. Later answers to open exchanges are dropped. NULL is allowed. */
 void admin_server_free(struct admin_server *server);
 
-/* Accepts at a socket that listens, which is the server's on success. 0, -errno */
-int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, void *user,
-                        struct admin_socket **ret_socket);
+/* The context for a new connection, borrowed; NULL: there is none, and the connection is closed. */
+typedef sluice_tls_context *admin_context_fn(void *user);
+
+/* Accepts at a socket that listens, which is the server's on success. @context: NULL: without TLS.
+ * 0, -errno */
+int admin_server_listen(struct admin_server *server, int fd, admin_request_fn *call, admin_context_fn *context,
+                        void *user, struct admin_socket **ret_socket);
 
 /* The socket, for another process to go on with a duplicate; -1 once it is not listened at any
  * more. */

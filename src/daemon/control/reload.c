@@ -235,6 +235,6 @@ const struct options *reload_options(const struct reload *reload) {
     return reload->options;
 }
 
-const sluice_tls_context *reload_tls(const struct reload *reload) {
+sluice_tls_context *reload_tls(const struct reload *reload) {
     return reload->tls;
 }

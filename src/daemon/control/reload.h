@@ -55,6 +55,6 @@ void reload_hold(struct reload *reload, bool is_held);
 const struct options *reload_options(const struct reload *reload);
 
 /* The TLS context of new connections, likewise; NULL: there is none. */
-const sluice_tls_context *reload_tls(const struct reload *reload);
+sluice_tls_context *reload_tls(const struct reload *reload);
 
 #endif

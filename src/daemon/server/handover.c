@@ -59,9 +59,8 @@ void handover_begin(struct worker *worker, struct handover *handover) {
         go_on(worker, handover);
         return;
     }
-    const struct session_type *type = handover->listener.tls && !handover->tls
-                                          ? handover_tls_stage
-                                          : handover->listener.protocol->session;
+    const struct session_type *type = handover->listener.tls && !handover->tls ? handover_tls_stage
+                                                                               : handover->listener.protocol->session;
     int error = worker->draining ? -ESHUTDOWN : session_start(type, worker, handover, NULL);
     if (error)
         handover_refuse(worker, handover, error);

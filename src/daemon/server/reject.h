@@ -6,13 +6,13 @@
 
 /* In the order in which they are counted; each has the name of its setting, where there is one. */
 enum reject_cause {
-    REJECT_CONNECTIONS,  /* --max-connections */
-    REJECT_PER_ADDRESS,  /* --max-connections-per-address */
-    REJECT_STREAMS,      /* --max-streams */
-    REJECT_PLAYERS,      /* --max-players */
-    REJECT_PROXY_HEADER, /* --proxy-from: no PROXY header, or a malformed one */
-    REJECT_MEMORY,       /* --memory: they held the most of it with what was not whole */
-    REJECT_HANDSHAKES,   /* --tls-handshakes, --tls-handshakes-per-address */
+    REJECT_CONNECTIONS,   /* --max-connections */
+    REJECT_PER_ADDRESS,   /* --max-connections-per-address */
+    REJECT_STREAMS,       /* --max-streams */
+    REJECT_PLAYERS,       /* --max-players */
+    REJECT_PROXY_HEADER,  /* --proxy-from: no PROXY header, or a malformed one */
+    REJECT_MEMORY,        /* --memory: they held the most of it with what was not whole */
+    REJECT_HANDSHAKES,    /* --tls-handshakes, --tls-handshakes-per-address */
     REJECT_TLS_HANDSHAKE, /* it failed, or took too long */
     REJECT_PLAINTEXT,     /* no TLS on a port with TLS */
     REJECT_TLS_HELLO,     /* TLS on a port without */

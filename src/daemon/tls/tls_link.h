@@ -2,8 +2,9 @@
  * TLS between a connection and its user, who keeps the events of a plain connection: the link is the
  * connection's user, and calls the user's events with plaintext.
  *
- *     connection -> on_data -> sluice_tls_receive() -> the user's on_data, which reads tls_link_chain()
- *     the user's on_gather -> sluice_tls_send() -> the user's on_sent -> sluice_tls_gather() -> connection
+ *     connection -> sluice_tls_receive() -> the user's on_data, which reads tls_link_chain()
+ *     the user's on_gather -> sluice_tls_send() -> the user's on_sent -> sluice_tls_gather()
+ *         -> connection
  *
  * The user's on_sent means that bytes are encrypted: its pieces are copied by that, and may go. The
  * user is asked for more once the kernel has taken all of them, and for TLS_LINK_BATCH bytes at
@@ -66,7 +67,8 @@ void tls_link_set_need(struct tls_link *link, size_t bytes);
 void tls_link_again(struct tls_link *link);
 int tls_link_finish(struct tls_link *link);
 
-/* Bytes of blocks that it holds. OpenSSL's memory, some 18 KiB of an open connection, is the heap's. */
+/* Bytes of blocks that it holds. OpenSSL's memory, some 18 KiB of an open connection, is the
+ * heap's. */
 size_t tls_link_footprint(const struct tls_link *link);
 
 /* For sluice_tls_get_info() and the like. NULL: there was no memory for it */

@@ -169,8 +169,8 @@ static void end_by_peer(struct rtmp_session *session) {
 
 static void set_need(struct rtmp_session *session) {
     bool in_handshake = session->state == RTMP_HANDSHAKE;
-    session_set_need(&session->base, in_handshake ? sluice_rtmp_handshake_need(session->handshake)
-                                                          : sluice_rtmp_need(session->framer));
+    session_set_need(&session->base,
+                     in_handshake ? sluice_rtmp_handshake_need(session->handshake) : sluice_rtmp_need(session->framer));
 }
 
 void rtmp_read(struct rtmp_session *session) {
