@@ -122,7 +122,7 @@ static int begin_source(struct pull_flv_session *session, const char *name) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, ret_session);
+    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
     if (error)
         return error;
     struct pull_flv_session *session = of(*ret_session);

@@ -1,4 +1,5 @@
-/* Rejections because of a limit, or of what a port expects: the reason, and the answer to the client. */
+/* Rejections because of a limit, or of what a port expects: the reason, and the answer to the
+ * client. */
 #ifndef SLUICED_REJECT_H
 #define SLUICED_REJECT_H
 

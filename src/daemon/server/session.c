@@ -2,6 +2,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+
+#include <sluice/reader.h>
+
+#include "daemon/config/protocol.h"
 
 #include "daemon/server/handover.h"
 #include "daemon/server/server.h"
@@ -104,6 +109,46 @@ int session_finish(struct session *session) {
 
 bool session_is_sending(const struct session *session) {
     return !session->tls && sluice_conn_is_sending(session->conn);
+}
+
+/* The clearest words: of the protocol, which make a client say that this is no TLS; or an alert
+ * (RFC 8446, 6): unexpected_message. */
+static void answer_tls(const struct session *session) {
+    static const char alert[] = {21, 3, 1, 0, 2, 2, 10};
+    const struct protocol *protocol = protocol_find(session->type->protocol);
+    char text[512];
+    int length = 0;
+    if (protocol && protocol->reject)
+        length = protocol->reject(text, sizeof text, 400, reject_reason(REJECT_TLS_HELLO));
+    const void *answer = length > 0 ? text : alert;
+    (void)send(sluice_conn_fd(session->conn), answer, length > 0 ? (size_t)length : sizeof alert,
+               MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* 1, 0 (not known yet), or -EPROTO, as of sluice_tls_is_hello() */
+static int is_hello(sluice_chain *chain) {
+    uint8_t scratch[SLUICE_TLS_HELLO];
+    const uint8_t *bytes;
+    size_t length = sluice_chain_length(chain), n = length < sizeof scratch ? length : sizeof scratch;
+    sluice_reader *reader;
+    if (n == 0 || sluice_reader_new(chain, &reader) < 0)
+        return 0;
+    int result = sluice_reader_peek(reader, n, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, n) : 0;
+    sluice_reader_free(reader);
+    return result;
+}
+
+bool session_refuses_tls(struct session *session) {
+    if (session->has_begun)
+        return false;
+    int result = session->tls ? -EPROTO : is_hello(sluice_conn_chain(session->conn));
+    session->has_begun = result != 0;
+    if (result <= 0)
+        return false;
+    server_count_reject(session->worker->server, REJECT_TLS_HELLO);
+    session_log_refusal(session, 400, reject_reason(REJECT_TLS_HELLO));
+    answer_tls(session);
+    return true;
 }
 
 const char *session_tls_reason(const struct session *session) {

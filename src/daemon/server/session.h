@@ -103,6 +103,7 @@ struct session {
     bool is_uncounted;
     uint16_t merge_window_ms; /* of the listener by which it came, or OPTIONS_MERGE_UNSET */
     bool closing;
+    bool has_begun;     /* its first bytes are no TLS: see session_refuses_tls() */
     bool is_authorized; /* see session_authorize() */
     /* loop time of the last session_authorize(), or of its beginning */
     uint64_t authorized_at;
@@ -151,6 +152,12 @@ int session_finish(struct session *session);
 
 /* Whether pieces of it are with the kernel, so that it cannot move. With TLS none ever are. */
 bool session_is_sending(const struct session *session);
+
+/*
+ * Whether its first bytes are a TLS handshake, on a listener without TLS: then that is counted and
+ * logged, the client has an answer, and the caller closes the connection. For on_data.
+ */
+bool session_refuses_tls(struct session *session);
 
 /* Why TLS has failed, for logs; NULL: it has not, or there is none. Static. */
 const char *session_tls_reason(const struct session *session);

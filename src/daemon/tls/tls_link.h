@@ -1,6 +1,6 @@
 /*
- * TLS between a connection and its user, who keeps the events of a plain connection: the link is the
- * connection's user, and calls the user's events with plaintext.
+ * TLS between a connection and its user, who keeps the events of a plain connection: the link is
+ * the connection's user, and calls the user's events with plaintext.
  *
  *     connection -> sluice_tls_receive() -> the user's on_data, which reads tls_link_chain()
  *     the user's on_gather -> sluice_tls_send() -> the user's on_sent -> sluice_tls_gather()

@@ -57,7 +57,9 @@ static void feed(struct flv_session *session) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct flv_session *session = user;
-    if (!is_waiting(session))
+    if (session_refuses_tls(&session->base))
+        end(session, -EPROTO);
+    else if (!is_waiting(session))
         feed(session);
     else if (sluice_chain_length(session_chain(&session->base)) > WAITING_MOST)
         sluice_conn_pause(conn);

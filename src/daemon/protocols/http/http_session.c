@@ -354,7 +354,10 @@ static void take_data(struct http_session *session, sluice_conn *conn) {
 
 static void on_data(sluice_conn *conn, void *user) {
     struct http_session *session = user;
-    take_data(session, conn);
+    if (session_refuses_tls(&session->base))
+        http_close(session);
+    else
+        take_data(session, conn);
     session_account(&session->base);
 }
 

@@ -200,7 +200,9 @@ void rtmp_read(struct rtmp_session *session) {
 static void on_data(sluice_conn *conn, void *user) {
     struct rtmp_session *session = user;
     sluice_chain *chain = session_chain(&session->base);
-    if (is_reading(session))
+    if (session_refuses_tls(&session->base))
+        rtmp_close(session);
+    else if (is_reading(session))
         rtmp_read(session);
     else if (session->state == RTMP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);

@@ -460,7 +460,9 @@ void rtsp_read(struct rtsp_session *session) {
 static void on_data(sluice_conn *conn, void *user) {
     struct rtsp_session *session = user;
     sluice_chain *chain = session_chain(&session->base);
-    if (session->state == RTSP_ENDING)
+    if (session_refuses_tls(&session->base))
+        rtsp_close(session);
+    else if (session->state == RTSP_ENDING)
         sluice_chain_skip(chain, SIZE_MAX);
     else if (is_reading(session))
         rtsp_read(session);

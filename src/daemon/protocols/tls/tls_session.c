@@ -24,7 +24,8 @@ enum {
 enum tls_session_state {
     TLS_SESSION_WAITING, /* for bytes, or for its share of a turn; set by prepare() */
     TLS_SESSION_DUE,     /* its next call is in that share; set by on_data() */
-    TLS_SESSION_OPEN,    /* the handshake is complete; what answers it is being sent; set by advance() */
+    /* the handshake is complete; what answers it is being sent; set by advance() */
+    TLS_SESSION_OPEN,
     TLS_SESSION_LEAVING, /* detaching, to go on or to be answered in plaintext; set by leave() */
 };
 
