@@ -133,7 +133,10 @@ static int is_hello(sluice_chain *chain) {
     sluice_reader *reader;
     if (n == 0 || sluice_reader_new(chain, &reader) < 0)
         return 0;
-    int result = sluice_reader_peek(reader, n, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, n) : 0;
+    /* The first byte is in one block, and usually enough: the others may have to be put together. */
+    int result = sluice_reader_peek(reader, 1, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, 1) : 0;
+    if (result == 0 && sluice_reader_peek(reader, n, scratch, &bytes) == 0)
+        result = sluice_tls_is_hello(bytes, n);
     sluice_reader_free(reader);
     return result;
 }
