@@ -133,7 +133,8 @@ static int is_hello(sluice_chain *chain) {
     sluice_reader *reader;
     if (n == 0 || sluice_reader_new(chain, &reader) < 0)
         return 0;
-    /* The first byte is in one block, and usually enough: the others may have to be put together. */
+    /* The first byte is in one block, and usually enough: the others may have to be put together:
+     * copied. */
     int result = sluice_reader_peek(reader, 1, scratch, &bytes) == 0 ? sluice_tls_is_hello(bytes, 1) : 0;
     if (result == 0 && sluice_reader_peek(reader, n, scratch, &bytes) == 0)
         result = sluice_tls_is_hello(bytes, n);
