@@ -140,6 +140,9 @@ static void test_wrong_rules(void **state) {
         "play * allow=a",
         "play * token",
         "play * secret",
+        "play * cert",
+        "play * cert=",
+        "play * deny,cert=a",
         "play * nothing",
         "play, * allow",
         "record * allow",
@@ -212,6 +215,11 @@ static void test_users_by_path(void **state) {
         {{"publish live/* user", "publish live/* allow"}, "live", true},
         {{"publish live/cam user", "publish * allow"}, "live", false},
         {{"publish live/* user"}, "", true},
+        {{"publish live/* user,cert=other"}, "live", true},
+        {{"publish live/* user,cert=cam7"}, "live", false},
+        {{"publish live/* cert=other"}, "live", false},
+        {{"publish live/cam cert=other", "publish live/* user"}, "live", true},
+        {{"publish live/cam cert=cam7", "publish live/* user"}, "live", false},
     };
     const struct cidr_address peer = address_of("127.0.0.1");
     const struct users *users = (const struct users *)&peer; /* it is not looked into */
@@ -223,10 +231,50 @@ static void test_users_by_path(void **state) {
         const struct authorize access = {.by = {&rules, users, NULL},
                                          .action = RULE_PUBLISH,
                                          .stream = {cases[i].path, strlen(cases[i].path)},
-                                         .peer = &peer};
+                                         .peer = &peer,
+                                         .certificate = "cam7"};
         assert_int_equal(authorize_wants_user(&access), cases[i].wanted);
-        const struct authorize nobody = {{&rules, NULL, NULL}, RULE_PUBLISH, access.stream, &peer};
+        const struct authorize nobody = {
+            .by = {&rules, NULL, NULL}, .action = RULE_PUBLISH, .stream = access.stream, .peer = &peer};
         assert_false(authorize_wants_user(&nobody));
+        rules_clear(&rules);
+    }
+}
+
+/* A client certificate is enough where the rule names it, and no other one is. */
+static void test_certificates(void **state) {
+    static const struct {
+        const char *rules[2], *certificate;
+        enum authorize_verdict verdict;
+    } cases[] = {
+        {{"publish live/* cert=cam7"}, "cam7", AUTHORIZE_GRANTED},
+        {{"publish live/* cert=cam7"}, "cam8", AUTHORIZE_REFUSED},
+        {{"publish live/* cert=cam7"}, "cam", AUTHORIZE_REFUSED},
+        {{"publish live/* cert=cam7"}, "Cam7", AUTHORIZE_REFUSED},
+        {{"publish live/* cert=cam7"}, "", AUTHORIZE_REFUSED},
+        {{"publish live/* cert=cam7"}, NULL, AUTHORIZE_REFUSED},
+        {{"publish live/* cert=cam8,cert=cam7"}, "cam7", AUTHORIZE_GRANTED},
+        {{"publish live/* token=k,cert=cam7"}, "cam7", AUTHORIZE_GRANTED},
+        {{"publish live/* token=k,cert=cam7"}, "k", AUTHORIZE_ASK},
+        {{"publish live/* user=cam7"}, "cam7", AUTHORIZE_ASK},
+        {{"publish live/* user"}, "cam7", AUTHORIZE_ASK},
+        {{"publish live/* deny", "publish * cert=cam7"}, "cam7", AUTHORIZE_REFUSED},
+        {{"play live/* cert=cam7"}, "cam7", AUTHORIZE_REFUSED},
+        {{"publish live/* from 10.0.0.0/8 cert=cam7"}, "cam7", AUTHORIZE_REFUSED},
+    };
+    const struct cidr_address peer = address_of("127.0.0.1");
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rules rules = {0};
+        const struct rule *rule;
+        for (size_t j = 0; j < 2 && cases[i].rules[j]; j++)
+            assert_null(rules_add(&rules, cases[i].rules[j], "here"));
+        const struct authorize access = {.by = {&rules, NULL, NULL},
+                                         .action = RULE_PUBLISH,
+                                         .stream = {"live/a", 6},
+                                         .peer = &peer,
+                                         .certificate = cases[i].certificate};
+        assert_int_equal(authorize_client(&access, &rule), cases[i].verdict);
         rules_clear(&rules);
     }
 }
@@ -235,7 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_prefix), cmocka_unit_test(test_families),      cmocka_unit_test(test_wrong_ranges),
         cmocka_unit_test(test_patterns),    cmocka_unit_test(test_first_decides), cmocka_unit_test(test_wrong_rules),
-        cmocka_unit_test(test_token),       cmocka_unit_test(test_users_by_path),
+        cmocka_unit_test(test_token),       cmocka_unit_test(test_users_by_path), cmocka_unit_test(test_certificates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,10 @@
 #include "daemon/base/stream_name.h"
 #include "shared/text.h"
 
+static bool shows_certificate(const struct authorize *access, const struct rule *rule) {
+    return access->certificate && rule_names_certificate(rule, access->certificate);
+}
+
 enum authorize_verdict authorize_client(const struct authorize *access, const struct rule **ret_rule) {
     /* With users and without rules: each may do what the file of users says. */
     static const struct rule any_user = {.actions = RULE_PUBLISH | RULE_PLAY,
@@ -27,9 +31,10 @@ enum authorize_verdict authorize_client(const struct authorize *access, const st
                                          access->peer);
     if (!rule)
         return AUTHORIZE_REFUSED;
-    if (rule->ways & RULE_ALLOW)
+    if (rule->ways & RULE_ALLOW || shows_certificate(access, rule))
         return AUTHORIZE_GRANTED;
-    if (rule->ways & RULE_DENY)
+    /* There is no challenge for a certificate: the connection has one or not. */
+    if (rule->ways & RULE_DENY || rule->ways == RULE_CERT)
         return AUTHORIZE_REFUSED;
     *ret_rule = rule;
     return AUTHORIZE_ASK;
@@ -45,7 +50,7 @@ bool authorize_wants_user(const struct authorize *access) {
         return true;
     while (!certain && (rule = rules_find_below(rules, rule, access->action, access->stream.text, access->stream.length,
                                                 access->peer, &certain))) {
-        if (rule->ways & ~(unsigned)(RULE_USER | RULE_DENY))
+        if (rule->ways & ~(unsigned)(RULE_USER | RULE_DENY | RULE_CERT) || shows_certificate(access, rule))
             return false;
         wants |= rule->ways & RULE_USER;
         rule++;

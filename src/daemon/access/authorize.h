@@ -24,6 +24,7 @@ struct authorize {
     enum rule_action action;
     sluice_http_text stream;
     const struct cidr_address *peer;
+    const char *certificate; /* name of the client's verified certificate; NULL: there is none */
 };
 
 /* What is to be done before anything that the client shows is looked at. */
@@ -33,7 +34,7 @@ enum authorize_verdict {
     AUTHORIZE_ASK,     /* the rule says what it has to show */
 };
 
-/* @ret_rule: for AUTHORIZE_ASK */
+/* A certificate that the rule names is enough. @ret_rule: for AUTHORIZE_ASK */
 enum authorize_verdict authorize_client(const struct authorize *access, const struct rule **ret_rule);
 
 /*

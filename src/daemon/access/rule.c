@@ -14,11 +14,8 @@ static const struct {
     const char *word;
     enum rule_way way;
     bool may_name, must_name;
-} ways[] = {{"allow", RULE_ALLOW, false, false},
-            {"deny", RULE_DENY, false, false},
-            {"user", RULE_USER, true, false},
-            {"token", RULE_TOKEN, true, true},
-            {"secret", RULE_SECRET, true, true}};
+} ways[] = {{"allow", RULE_ALLOW, false, false}, {"deny", RULE_DENY, false, false},   {"user", RULE_USER, true, false},
+            {"token", RULE_TOKEN, true, true},   {"secret", RULE_SECRET, true, true}, {"cert", RULE_CERT, true, true}};
 
 /* The next word between blanks; NULL: there is none. */
 static char *next_word(char **text) {
@@ -59,13 +56,13 @@ static const char *read_way(struct rule *rule, char *word) {
     while (i < sizeof ways / sizeof *ways && strcmp(ways[i].word, word) != 0)
         i++;
     if (i == sizeof ways / sizeof *ways)
-        return "expected allow, deny, user, user=NAME, token=KEY or secret=KEY at the end";
+        return "expected allow, deny, user, user=NAME, token=KEY, secret=KEY or cert=NAME at the end";
     if (rule->way_count == RULE_WAYS)
         return "at most 16 ways in a rule";
     if (name && (!*name || !ways[i].may_name))
-        return "expected a name behind \"user=\", \"token=\" and \"secret=\" alone";
+        return "expected a name behind \"user=\", \"token=\", \"secret=\" and \"cert=\" alone";
     if (!name && ways[i].must_name)
-        return "expected the key's name: token=KEY, secret=KEY";
+        return "expected a name: token=KEY, secret=KEY, cert=NAME";
     rule->ways |= ways[i].way;
     rule->way[rule->way_count].way = ways[i].way;
     rule->way[rule->way_count++].name = name;
@@ -217,6 +214,13 @@ void rules_each_shadowed(const struct rules *rules, rule_shadowed_fn *call, void
 bool rule_names_user(const struct rule *rule, const char *name) {
     for (size_t i = 0; i < rule->way_count; i++)
         if (rule->way[i].way == RULE_USER && (!rule->way[i].name || strcmp(rule->way[i].name, name) == 0))
+            return true;
+    return false;
+}
+
+bool rule_names_certificate(const struct rule *rule, const char *name) {
+    for (size_t i = 0; i < rule->way_count; i++)
+        if (rule->way[i].way == RULE_CERT && strcmp(rule->way[i].name, name) == 0)
             return true;
     return false;
 }

@@ -9,7 +9,7 @@
  * RANGES:  addresses and ranges such as 10.0.0.0/8 or fd00::/8, with commas
  * WAYS:    allow, deny; or what the client has to show, one of several with commas: user (anyone of
  *          the file of users), user=NAME, token=KEY (a token signed with that key), secret=KEY (the
- *          key itself)
+ *          key itself), cert=NAME (a certificate of that name, by TLS)
  */
 #ifndef SLUICED_RULE_H
 #define SLUICED_RULE_H
@@ -24,7 +24,7 @@ enum { RULES_MAX = 1000, RULE_RANGES = 16, RULE_WAYS = 16 };
 
 enum rule_action { RULE_PUBLISH = 1, RULE_PLAY = 2 };
 
-enum rule_way { RULE_ALLOW = 1, RULE_DENY = 2, RULE_USER = 4, RULE_TOKEN = 8, RULE_SECRET = 16 };
+enum rule_way { RULE_ALLOW = 1, RULE_DENY = 2, RULE_USER = 4, RULE_TOKEN = 8, RULE_SECRET = 16, RULE_CERT = 32 };
 
 struct rule {
     char *said;  /* as it was written */
@@ -37,7 +37,7 @@ struct rule {
     unsigned ways;      /* all of them, together */
     struct {
         enum rule_way way;
-        const char *name; /* of the user or the key; NULL: any user */
+        const char *name; /* of the user, the key or the certificate; NULL: any user */
     } way[RULE_WAYS];
     size_t way_count;
 };
@@ -72,5 +72,8 @@ void rules_each_shadowed(const struct rules *rules, rule_shadowed_fn *call, void
 
 /* Whether that user's name, or that of any user, is among the ways. */
 bool rule_names_user(const struct rule *rule, const char *name);
+
+/* Whether a certificate of that name is among the ways. */
+bool rule_names_certificate(const struct rule *rule, const char *name);
 
 #endif

@@ -193,6 +193,10 @@ static void check_rule(struct loader *loader, const struct rule *rule) {
         else if (rule->way[i].way == RULE_USER && name && !users_find(options->users, name, strlen(name)))
             config_errors_add(loader->errors, "%s: expected a user of %s, got \"%s\"", rule->where, options->rtsp_users,
                               name);
+        else if (rule->way[i].way == RULE_CERT && !options->tls.client_ca)
+            config_errors_add(loader->errors,
+                              "%s: expected issuers of client certificates (tls-client-ca), since it asks for one",
+                              rule->where);
         else if (rule->way[i].way & (RULE_TOKEN | RULE_SECRET) && !options->keys)
             config_errors_add(loader->errors, "%s: expected a file of keys (token-keys), since it names one",
                               rule->where);

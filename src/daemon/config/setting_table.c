@@ -201,8 +201,13 @@ static const struct setting settings[] = {
          "           token=KEY   a token signed with that key of token-keys:\n"
          "                       ?token=TOKEN in the URL, or in HTTP also\n"
          "                       \"Authorization: Bearer TOKEN\"\n"
-         "           secret=KEY  that key itself, in the same places\n\n"
-         "Raw FLV has no credentials: rules for its streams must use addresses. A rejected client gets 401 with a "
+         "           secret=KEY  that key itself, in the same places\n"
+         "           cert=NAME   a client certificate, by TLS, that an issuer in\n"
+         "                       tls-client-ca has signed: NAME is its common name,\n"
+         "                       or else its first DNS name, without blanks and\n"
+         "                       commas\n\n"
+         "Raw FLV has no credentials but client certificates: other rules for its streams must use addresses. A "
+         "rejected client gets 401 with a "
          "challenge "
          "if other credentials may help, else 403. Pulls are not subject to rules. --check warns about rules that can "
          "never match because of earlier rules. For listeners that are not loopback, rules that allow all public "
@@ -214,7 +219,7 @@ static const struct setting settings[] = {
          "ACTION is publish or play. Tokens are checked when a client begins; a token that expires does not end a "
          "running "
          "session.",
-     .examples = {"publish live/* from 10.0.0.0/8 allow", "publish live/* user", "play live/* token=web,user=viewer"}},
+     .examples = {"publish live/* from 10.0.0.0/8 allow", "publish live/* user", "play live/* token=web,cert=wall7"}},
     {"token-keys", SETTING_KEYS, FIELD(token_keys), .group = GROUP_ACCESS, .value = "FILE", .expected = "a file name",
      .sample = "/etc/sluice/keys", .effect = SETTING_LATER, .help = "Read the keys of tokens from FILE",
      .text = "Each line is NAME:KEY. The file must not be readable by others (chmod 600)."},

@@ -114,8 +114,10 @@ static bool ask_hook(struct rtmp_session *session) {
 
 static bool authorize(struct rtmp_session *session) {
     const struct rtmp_asked *asked = session->asked;
-    const struct authorize access = {options_credentials(session->base.worker->options), asked->action,
-                                     name_of(session), &session->base.peer_address};
+    const struct authorize access = {.by = options_credentials(session->base.worker->options),
+                                     .action = asked->action,
+                                     .stream = name_of(session),
+                                     .peer = &session->base.peer_address};
     bool shown = false;
     unsigned status = rtmp_auth_check(&asked->auth, &access, text_of(asked->target.query), &shown);
     if (shown)

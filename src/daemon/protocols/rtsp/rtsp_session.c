@@ -245,8 +245,10 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     /* What is no URL is refused as such. */
     if (session->is_granted || !begins(session, request) || rtsp_play_read_target(request, &target) < 0)
         return true;
-    const struct authorize access = {options_credentials(worker->options), publishes ? RULE_PUBLISH : RULE_PLAY,
-                                     target.name, &session->base.peer_address};
+    const struct authorize access = {.by = options_credentials(worker->options),
+                                     .action = publishes ? RULE_PUBLISH : RULE_PLAY,
+                                     .stream = target.name,
+                                     .peer = &session->base.peer_address};
     unsigned status = rtsp_authorize(&session->auth, &access, request);
     if (status == 0 && session->auth.has_shown)
         session_authorize(&session->base);
