@@ -31,6 +31,7 @@ VALUES = {
     "tls-min": ('"1.3"', ["1.3"], None),
     "tls-handshakes": ("50", ["50"], None),
     "tls-handshakes-per-address": ("5", ["5"], None),
+    "acme-root": ('"/acme"', ["/acme"], None),
     "admin-token-file": ('"/token"', ["/token"], None),
     "rtsp-users": ('"USERS"', ["USERS"], None),
     "pull": ('["rtsp://h:1/x=live/a", "rtsp://i/y=live/b,on-demand"]',
@@ -166,8 +167,8 @@ class SampleTest(FileCase):
         shown, defaults = self.printed("--config", config), self.printed("--workers", "4")
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
-            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "pull-file",
-                            "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
+            if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "acme-root",
+                            "pull-file", "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 

@@ -14,6 +14,7 @@ complete -c sluiced -l tls-client-ca -r -F -d 'Ask clients for a certificate tha
 complete -c sluiced -l tls-min -x -a '1.2 1.3' -d 'Set the lowest version of TLS'
 complete -c sluiced -l tls-handshakes -x -d 'Limit the TLS handshakes at a time'
 complete -c sluiced -l tls-handshakes-per-address -x -d 'Limit the TLS handshakes of one client address at a time'
+complete -c sluiced -l acme-root -x -d 'Serve challenges of certificate authorities from DIR'
 complete -c sluiced -l pull -x -d 'Fetch URL by RTSP, RTMP or HTTP and publish it as NAME'
 complete -c sluiced -l pull-file -r -F -d 'Read pulls from FILE, one in each line'
 complete -c sluiced -l backup -x -d 'Let the stream OTHER stand in for NAME while it has no publisher'

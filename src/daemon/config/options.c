@@ -34,6 +34,7 @@ void options_unref(const struct options *options) {
     rules_clear(&mine->rules);
     cors_clear(&mine->origins);
     tls_options_clear(&mine->tls);
+    free(mine->acme_root);
     free(mine->token_keys);
     stream_policies_clear(&mine->streams);
     free(mine->pull_file);

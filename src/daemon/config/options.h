@@ -64,6 +64,7 @@ struct options {
     struct users *users;              /* what was in it, or NULL */
     struct admin_options admin;
     struct tls_options tls;
+    char *acme_root; /* a directory, or NULL */
     struct rules rules;
     char *token_keys;   /* a file's name, or NULL */
     struct users *keys; /* what was in it: names and keys; or NULL */

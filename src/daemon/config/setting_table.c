@@ -129,6 +129,13 @@ static const struct setting settings[] = {
      RANGE(0, 1000000), .preset = "256", .zero = "no limit", .value = "N", .effect = SETTING_LATER,
      .help = "Limit the TLS handshakes of one client address at a time",
      .text = "An IPv6 network of 64 bits counts as one address."},
+    {"acme-root", SETTING_FILE, FIELD(acme_root), .group = GROUP_TLS, .value = "DIR", .expected = "a directory",
+     .sample = "/var/lib/sluice/acme", .effect = SETTING_LATER,
+     .help = "Serve challenges of certificate authorities from DIR",
+     .text = "GET /.well-known/acme-challenge/TOKEN of --http is the file DIR/.well-known/acme-challenge/TOKEN, where "
+             "clients of ACME such as certbot (--webroot-path DIR) and lego (--http.webroot DIR) put it. Certificate "
+             "authorities ask for it at port 80. Rules do not apply to it. "
+             "Nothing else below DIR is served."},
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
      .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",

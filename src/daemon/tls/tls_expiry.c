@@ -51,7 +51,7 @@ static void log_certificate(enum log_level level, const char *message, const slu
     tls_expiry_format_time(info->expires, time);
     tls_expiry_format_hash(info->hash, hash);
     LOG(level, message, {"name", info->name ? info->name : ""}, {"subject", info->subject}, {"expires", time},
-        {"days", days}, {"sha256", hash});
+        {"days", days}, {"hash", hash});
 }
 
 void tls_expiry_log(const sluice_tls_context *context, const sluice_tls_context *previous) {

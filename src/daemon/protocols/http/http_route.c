@@ -11,6 +11,7 @@ static const struct http_route routes[] = {
     {METHOD_GET | METHOD_HEAD, "/recordings/*", RULE_PLAY, http_record_is_served, http_record_handle,
      http_record_serve},
     {METHOD_GET, "/obs/*", RULE_PUBLISH, http_obs_is_served, http_obs_handle_get, NULL},
+    {METHOD_GET, "/.well-known/acme-challenge/*", RULE_PLAY, http_acme_is_served, http_acme_handle, NULL},
     {METHOD_POST, "/obs/*", RULE_PUBLISH, http_obs_is_served, http_obs_handle_post, NULL},
     {METHOD_GET, "/*.flv", RULE_PLAY, NULL, http_stream_handle, http_stream_serve_get},
     {METHOD_HEAD, "/*.flv", RULE_PLAY, NULL, http_stream_handle, http_stream_serve_head},

@@ -48,11 +48,13 @@ sluice_http_text http_route_rest(const struct http_route *route, const sluice_ht
 /* A header with the names of methods, and its end. Bytes. */
 int http_route_write_methods(char *buffer, size_t size, const char *header, unsigned methods);
 
-/* The handlers: http_stream.c, http_record.c, http_obs.c */
+/* The handlers: http_stream.c, http_record.c, http_obs.c, http_acme.c */
 http_handler http_stream_handle, http_stream_serve_get, http_stream_serve_head, http_stream_serve_publish;
 http_handler http_record_handle, http_record_serve;
 bool http_record_is_served(const struct worker *worker);
 http_handler http_obs_handle_get, http_obs_handle_post;
 bool http_obs_is_served(const struct worker *worker);
+http_handler http_acme_handle; /* any client may ask */
+bool http_acme_is_served(const struct worker *worker);
 
 #endif

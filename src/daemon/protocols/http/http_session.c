@@ -471,6 +471,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     http_play_free(session);
     http_websocket_free(session);
     http_record_free(session);
+    http_acme_free(session);
     flv_source_end(&session->source, -ESHUTDOWN, 0, worker_now(session->base.worker));
     worker_end_session(&session->base);
     discard(&session->base);
@@ -518,6 +519,7 @@ static void tick(struct session *base, uint64_t now) {
     case HTTP_LOOKING:
         if (late) {
             http_record_free(session);
+            http_acme_free(session);
             http_refuse(session, 503, "disk timeout");
         }
         break;

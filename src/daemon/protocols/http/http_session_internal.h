@@ -22,7 +22,8 @@ enum http_state {
     HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
     HTTP_PUBLISHING, /* the request's body is FLV; set when the name is its own */
     HTTP_PLAYING,    /* the response's body is FLV; set by http_play_start() */
-    HTTP_LOOKING,    /* for a recording; set by http_record_start() */
+    /* for a recording or a challenge; set by http_record_serve() and http_acme_handle() */
+    HTTP_LOOKING,
     /* sends a whole response, or a recording; set by http_respond(), and when that is found */
     HTTP_RESPONDING,
     /* all is sent: input is dropped until the peer closes, so that a reset cannot overtake the
@@ -82,6 +83,7 @@ struct http_session {
 
     /* Sending a recording: */
     struct http_record *record; /* what is looked for */
+    struct http_acme *acme;     /* or a challenge */
     struct http_file *file;     /* the body of the response */
 };
 
@@ -222,6 +224,9 @@ size_t http_record_reads(const struct http_session *session);
 size_t http_record_gather(struct http_session *session, struct iovec *iov, size_t max);
 bool http_record_sent(struct http_session *session, size_t bytes);
 void http_record_free(struct http_session *session);
+
+/* http_acme.c: gives up a challenge that is looked for. */
+void http_acme_free(struct http_session *session);
 
 /* The head of a response that is a stream. Bytes written, at most @size. */
 size_t http_play_head(const struct http_session *session, char *buffer, size_t size, bool chunked);

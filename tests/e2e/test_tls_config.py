@@ -1,0 +1,396 @@
+"""TLS of the daemon's listeners, as it is configured: certificates, reloads, days until they expire, challenges of ACME."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import certificates
+import harness
+from harness import Daemon
+
+SLUICECTL = os.environ.get("SLUICECTL", os.path.join(harness.BUILD_DIR, "sluicectl"))
+LISTEN = ("--http", "127.0.0.1:0,tls")
+
+
+class CertificateCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.one, cls.other = (cls.make(name) for name in ("one.example", "other.example"))
+
+    @classmethod
+    def make(cls, name, file=None, **form):
+        return certificates.make(cls.folder.name, name, file, **form)
+
+    def path(self, name, text=None, mode=0o600):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            os.chmod(path, mode)
+        return path
+
+    def put(self, certificate, name="live"):
+        """The certificate in the place that the daemon reads, as a deploy hook puts it there; --tls-certificate's value."""
+        for source, end in ((certificate.chain, "pem"), (certificate.key, "key")):
+            with open(source, encoding="ascii") as file:
+                self.path("%s.%s" % (name, end), file.read())
+        return "%s,%s" % (self.path(name + ".pem"), self.path(name + ".key"))
+
+    def shown(self, daemon):
+        return daemon.api("/api/v1/certificates")["certificates"]
+
+
+class StartTest(CertificateCase):
+    def check(self, *arguments):
+        """What --check says is what a start says."""
+        checked, started = (harness.run_daemon(*arguments, *more) for more in (("--check",), ()))
+        self.assertEqual(checked, started)
+        status, out, err = checked
+        self.assertEqual((status, out), (2, ""))
+        return err.splitlines()
+
+    def test_no_certificate(self):
+        for listener in (("--http", "127.0.0.1:0,tls"), ("--rtmp", "127.0.0.1:0,tls,merge-window=5"), ("--rtsp", "127.0.0.1:0,tls"),
+                         ("--flv", "127.0.0.1:0,tls=live/a"), ("--admin", "127.0.0.1:0,tls")):
+            with self.subTest(listener):
+                self.assertEqual(self.check(*listener), [
+                    "sluiced: %s: expected a certificate (tls-certificate) for a TLS listener" % listener[0]])
+
+    def test_wrong_files(self):
+        one, other = self.one, self.other
+        text = self.path("text.pem", "no certificate\n")
+        weak = self.make("weak.example")
+        os.chmod(weak.key, 0o644)
+        for value, expected in (
+                ("%s,%s" % (one.chain, other.key), "the key does not belong to the certificate, or one of them is too weak, got"),
+                (one.chain + ",/nowhere/key", "/nowhere/key: No such file or directory"),
+                ("/nowhere/pem," + one.key, "/nowhere/pem: No such file or directory"),
+                ("%s,%s" % (text, one.key), "no certificate and key in PEM, got"),
+                (weak.option, weak.key + ": others may read the key: chmod 640")):
+            with self.subTest(value):
+                line, = self.check(*LISTEN, "--tls-certificate", value)
+                self.assertTrue(line.startswith("sluiced: --tls-certificate: " + expected), line)
+        # All of them at once, each with its line.
+        config = self.path("two.conf", 'http = "127.0.0.1:0,tls";\ntls-certificate = ["%s,%s",\n"x=%s,/nowhere/x"];\n' % (
+            one.chain, other.key, one.chain))
+        first, second = self.check("--config", config)
+        self.assertTrue(first.startswith("sluiced: %s:2: tls-certificate: the key does not" % config), first)
+        self.assertEqual(second, "sluiced: %s:3: tls-certificate: /nowhere/x: No such file or directory" % config)
+
+    def test_twice(self):
+        line, = self.check(*LISTEN, "--tls-certificate", "a=" + self.one.option, "--tls-certificate", "a=" + self.other.option)
+        self.assertIn("a second certificate of this key type for the name", line)
+
+    def test_client_ca(self):
+        text = self.path("text.pem", "no certificate\n")
+        for value, expected in ((text, "no certificate in PEM"), ("/nowhere/ca", "No such file or directory")):
+            self.assertEqual(self.check(*LISTEN, "--tls-certificate", self.one.option, "--tls-client-ca", value),
+                             ["sluiced: tls-client-ca: %s: %s" % (value, expected)])
+
+    def test_forms(self):
+        """What the setting takes, and what it does not."""
+        for value in ("a", "a,", ",a", "a,b,c", "name=a", "", "name=a,b,c"):
+            with self.subTest(value):
+                line, = self.check("--tls-certificate", value)
+                self.assertTrue(line.startswith("sluiced: --tls-certificate: expected [NAME=]CHAIN,KEY: files in PEM, got"), line)
+        for value in ("=a,b", ".a=a,b", "a b=a,b", "*=a,b", "*.=a,b", "a.*=a,b", "x" * 260 + "=a,b"):
+            with self.subTest(value):
+                line, = self.check("--tls-certificate", value)
+                self.assertIn("expected a server's name such as example.org or *.example.org before", line)
+        for value, expected in (("127.0.0.1:0,tsl", '"tls" or "merge-window=MS" behind ","'), ("127.0.0.1:0,", '"tls" or'),
+                                ("127.0.0.1:0,tls,", '"tls" or'), ("127.0.0.1:0,tls=", '"tls" or')):
+            line, = self.check("--rtmp", value)
+            self.assertIn("--rtmp: expected " + expected, line)
+        line, = self.check("--flv", "127.0.0.1:0,merge-window=5=live/a")
+        self.assertIn('--flv: expected "tls" behind ","', line)
+        self.assertIn("--admin: expected ADDR:PORT", self.check("--admin", "127.0.0.1:0,tlsx")[0])
+
+    def test_shown(self):
+        """--print-config, and what it says is accepted again."""
+        listeners = ("--flv", "127.0.0.1:1,tls=live/a", "--http", "127.0.0.1:2,tls,merge-window=100", "--http", "[::1]:3,tls",
+                     "--rtmp", "127.0.0.1:4,merge-window=auto,tls", "--rtsp", "127.0.0.1:5", "--admin", "127.0.0.1:6,tls")
+        names = ("--tls-certificate", self.one.option, "--tls-certificate", "*.other.example=" + self.other.option)
+        status, out, err = harness.run_daemon(*listeners, *names, "--print-config")
+        self.assertEqual((status, err), (0, ""))
+        for line in ('flv = ["127.0.0.1:1,tls=live/a"]', 'http = ["127.0.0.1:2,tls,merge-window=100", "[::1]:3,tls"]',
+                     'rtmp = ["127.0.0.1:4,tls,merge-window=auto"]', 'rtsp = ["127.0.0.1:5"]', 'admin = ["127.0.0.1:6,tls"]',
+                     'tls-certificate = ["%s", "*.other.example=%s"]' % (self.one.option, self.other.option), 'tls-min = "1.2"'):
+            self.assertIn(line + "; # the command line" if "tls-min" not in line else line, out)
+        config = self.path("shown.conf", out)
+        self.assertEqual(harness.run_daemon("--config", config, "--check"), (0, "OK\n", ""))
+
+    def test_rule(self):
+        """A rule that names client certificates needs issuers."""
+        line, = self.check("--rule", "play * cert=wall")
+        self.assertIn("expected issuers of client certificates (tls-client-ca)", line)
+        self.assertEqual(harness.run_daemon("--rule", "play * cert=wall", "--tls-client-ca", self.one.chain, "--check"),
+                         (0, "OK\n", ""))
+
+
+class ReloadTest(CertificateCase):
+    def start(self, *options):
+        self.config = self.path("sluiced.conf", "")
+        self.write()
+        daemon = Daemon("--config", self.config, *options, listen=())
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def write(self, listen='http = "127.0.0.1:0,tls";', more=""):
+        self.path("sluiced.conf", '%s\ntls-certificate = "%s,%s";\n%s\n' % (
+            listen, self.path("live.pem"), self.path("live.key"), more))
+
+    def reload(self, daemon):
+        status, _, body = daemon.admin("POST", "/api/v1/reload")
+        return status, json.loads(body)
+
+    def test_another(self):
+        """A reload reads the files again, by the API and by SIGHUP."""
+        self.put(self.one)
+        daemon = self.start()
+        line, = daemon.log("certificate loaded")
+        self.assertEqual((line.level, line.fields["subject"], line.fields["hash"]), ("info", "CN=one.example", self.one.sha256))
+        self.assertEqual([one["sha256"] for one in self.shown(daemon)], [self.one.sha256])
+        self.put(self.other)
+        self.assertEqual(self.reload(daemon), (200, {"changes": []}))
+        self.assertEqual(daemon.wait_log("certificate loaded", 2).fields["hash"], self.other.sha256)
+        self.assertEqual([one["sha256"] for one in self.shown(daemon)], [self.other.sha256])
+        self.put(self.one)
+        daemon.process.send_signal(signal.SIGHUP)
+        self.assertEqual(daemon.wait_log("certificate loaded", 3).fields["hash"], self.one.sha256)
+        # What is the same is not said again.
+        self.assertEqual(self.reload(daemon), (200, {"changes": []}))
+        self.assertEqual(len(daemon.log("certificate loaded")), 3)
+
+    def test_wrong(self):
+        """A pair that does not fit, or is not there: everything stays as it is, and one line says why."""
+        self.put(self.one)
+        daemon = self.start()
+        for damage, expected in ((lambda: self.path("live.key", open(self.other.key, encoding="ascii").read()),
+                                  "the key does not belong to the certificate"),
+                                 (lambda: os.remove(self.path("live.pem")), "live.pem: No such file or directory"),
+                                 (lambda: self.path("live.pem", ""), "no certificate and key in PEM")):
+            with self.subTest(expected):
+                damage()
+                self.write(more="idle = 99;")
+                count = len(daemon.log("configuration refused"))
+                status, problem = self.reload(daemon)
+                self.assertEqual(status, 422)
+                self.assertIn("%s:2: tls-certificate: " % self.config, problem["detail"])
+                self.assertIn(expected, problem["detail"])
+                line = daemon.wait_log("configuration refused", count + 1)
+                self.assertEqual((line.level, len(daemon.log("configuration refused"))), ("error", count + 1))
+                self.assertIn(expected, line.fields["error"])
+                self.assertEqual([one["sha256"] for one in self.shown(daemon)], [self.one.sha256])
+                self.assertEqual(daemon.api("/api/v1/config")["settings"]["idle"], 15)
+        self.put(self.other)
+        self.assertEqual(self.reload(daemon)[0], 200)
+        self.assertEqual([one["sha256"] for one in self.shown(daemon)], [self.other.sha256])
+        self.assertEqual(daemon.api("/api/v1/config")["settings"]["idle"], 99)
+
+    def test_listener(self):
+        """The same address with and without TLS; and without any, no certificate is needed."""
+        with socket.create_server((harness.own_host(), 0)) as server:
+            place = "%s:%d" % server.getsockname()
+        self.put(self.one)
+        self.write('http = "%s,tls";' % place)
+        daemon = Daemon("--config", self.path("sluiced.conf"), listen=())
+        self.addCleanup(daemon.stop)
+        def listeners():
+            return [(one["address"], one["tls"]) for one in daemon.api("/api/v1/config")["listeners"]]
+        self.assertEqual(listeners(), [(place, True)])
+        daemon.check_log(1, "listening", address=place, tls="yes")
+        self.path("sluiced.conf", 'http = "%s";' % place)
+        self.assertEqual(self.reload(daemon)[0], 200)
+        self.assertEqual((listeners(), self.shown(daemon)), ([(place, False)], []))
+        daemon.check_log(2, "listening", address=place)
+        self.assertEqual(daemon.request("GET", "/")[0], 404)
+        self.write('http = "%s,tls";' % place)
+        self.assertEqual(self.reload(daemon)[0], 200)
+        self.assertEqual(listeners(), [(place, True)])
+        daemon.check_log(2, "listening", address=place, tls="yes")
+        # A port of the system's choice is for one of both.
+        ports = []
+        for listen in ("127.0.0.1:0", "127.0.0.1:0,tls"):
+            self.write('http = "%s";' % listen)
+            self.assertEqual(self.reload(daemon)[0], 200)
+            ports.append(listeners()[0])
+        self.assertEqual([tls for _, tls in ports], [False, True])
+        self.assertNotEqual(ports[0][0], ports[1][0])
+
+    def test_inherited(self):
+        """A service manager's socket is one with TLS if the address is configured so."""
+        self.put(self.one)
+        self.write()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            place = "127.0.0.1:%d" % server.getsockname()[1]
+            os.set_inheritable(server.fileno(), True)
+            shell = 'exec 3<&%d; LISTEN_FDS=1 LISTEN_FDNAMES=x LISTEN_PID=$$ exec "$@"' % server.fileno()
+            with Daemon("--tls-certificate", self.one.option, "--http", place + ",tls", listen=(), pass_fds=(server.fileno(),),
+                        within=("sh", "-c", shell, "sh")) as daemon:
+                self.assertEqual([(one["address"], one["tls"]) for one in daemon.api("/api/v1/config")["listeners"]], [(place, True)])
+
+
+class ExpiryTest(CertificateCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # A second later it is a day less.
+        cls.soon, cls.later = cls.make("soon.example", days=21), cls.make("later.example", days=40)
+        cls.expired = certificates.make_expired(cls.folder.name, "expired.example")
+
+    def start(self):
+        daemon = Daemon(*LISTEN, "--tls-certificate", self.soon.option, "--tls-certificate", "later.example=" + self.later.option,
+                        "--tls-certificate", "*.expired.example=" + self.expired.option, listen=())
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def test_log(self):
+        daemon = self.start()
+        soon, later, _ = daemon.log("certificate loaded")
+        self.assertEqual((soon.fields["name"], later.fields["name"]), ("", "later.example"))
+        self.assertIn(soon.fields["days"], ("20", "21"))
+        self.assertIn(later.fields["days"], ("39", "40"))
+        soon, expired = daemon.complaints()
+        self.assertEqual((soon.level, soon.message, soon.fields["subject"]),
+                         ("warning", "certificate expires soon", "CN=soon.example"))
+        self.assertEqual((expired.level, expired.message, expired.fields["name"], expired.fields["expires"]),
+                         ("warning", "certificate expired", "*.expired.example", "2020-01-31T00:00:00Z"))
+        # A reload of the same says it again, since nothing has been done about it.
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("configuration reloaded")
+        self.assertEqual(len(daemon.complaints()), 4)
+        self.assertEqual(len(daemon.log("certificate loaded")), 3)
+
+    def test_api(self):
+        soon, later, expired = self.shown(self.start())
+        self.assertEqual((soon["name"], soon["subject"], soon["state"], soon["sha256"]),
+                         (None, "CN=soon.example", "expiring", self.soon.sha256))
+        self.assertIn(soon["days"], (20, 21))
+        self.assertEqual((later["name"], later["state"]), ("later.example", "valid"))
+        self.assertEqual((expired["name"], expired["expires"], expired["state"]),
+                         ("*.expired.example", "2020-01-31T00:00:00Z", "expired"))
+        self.assertLess(expired["days"], -2000)
+        text = certificates.openssl("x509", "-in", self.soon.chain, "-noout", "-enddate", "-dateopt", "iso_8601").decode()
+        self.assertEqual("notAfter=%s\n" % soon["expires"].replace("T", " "), text)
+
+    def test_metrics(self):
+        text = self.start().admin("GET", "/metrics")[2].decode()
+        values = re.findall(r'^sluice_certificate_expiry_days\{number="(\d)",name="(.*)",subject="(.*)"\} (\S+)$', text, re.MULTILINE)
+        self.assertEqual([value[:3] for value in values], [
+            ("0", "", "CN=soon.example"), ("1", "later.example", "CN=later.example"), ("2", "*.expired.example", "CN=expired.example")])
+        self.assertAlmostEqual(float(values[0][3]), 21, delta=0.1)
+        self.assertLess(float(values[2][3]), -2000)
+
+    def test_sluicectl(self):
+        daemon = self.start()
+        def ctl(command):
+            return subprocess.run([SLUICECTL, "--admin", "127.0.0.1:%d" % daemon.address("admin")[1], command], capture_output=True,
+                                  timeout=harness.PATIENCE, check=True).stdout.decode().splitlines()
+        _, soon, later, expired = (line.split() for line in ctl("certificates"))
+        self.assertEqual((soon[:2], soon[-1]), (["-", "expiring"], "CN=soon.example"))
+        self.assertEqual(later[:2], ["later.example", "valid"])
+        self.assertEqual(expired[:2], ["*.expired.example", "expired"])
+        self.assertEqual([re.sub(r"2[01]", "N", line) for line in ctl("status") if line.startswith("warning")],
+                         ["warning   certificate of CN=soon.example expires in N days",
+                          "warning   certificate of *.expired.example has expired"])
+
+    def test_no_keys(self):
+        """Nothing that is shown or logged is a key."""
+        daemon = self.start()
+        said = "\n".join(line.text for line in daemon.log())
+        for path in ("/api/v1/certificates", "/api/v1/snapshot", "/api/v1/config", "/metrics"):
+            said += daemon.admin("GET", path)[2].decode()
+        for certificate in (self.soon, self.later, self.expired):
+            with open(certificate.key, encoding="ascii") as file:
+                for line in file.read().splitlines()[1:-1]:
+                    self.assertNotIn(line, said)
+
+
+class AcmeTest(CertificateCase):
+    TOKEN = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
+
+    def start(self, *options, listen=("--http", "127.0.0.1:0")):
+        root = os.path.join(self.folder.name, "acme")
+        self.challenges = os.path.join(root, ".well-known", "acme-challenge")
+        os.makedirs(self.challenges, exist_ok=True)
+        daemon = Daemon("--acme-root", root, *options, listen=listen)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def challenge(self, token, text):
+        with open(os.path.join(self.challenges, token), "w", encoding="ascii") as file:
+            file.write(text)
+
+    def get(self, daemon, token, method="GET"):
+        status, headers, body = daemon.request(method, "/.well-known/acme-challenge/" + token)
+        return status, body
+
+    def test_challenge(self):
+        # Rules are for streams.
+        daemon = self.start("--rule", "all * deny")
+        text = self.TOKEN + ".9jg46WB3rR_AHD-EBXdN7cBkH1WOu0tA3M9fm21mqTI"
+        self.assertEqual(self.get(daemon, self.TOKEN)[0], 404)
+        self.challenge(self.TOKEN, text)
+        self.assertEqual(self.get(daemon, self.TOKEN), (200, text.encode()))
+        self.assertEqual(self.get(daemon, self.TOKEN, "POST")[0], 405)
+        os.remove(os.path.join(self.challenges, self.TOKEN))
+        self.assertEqual(self.get(daemon, self.TOKEN)[0], 404)
+        daemon.blocks_settled()
+
+    def test_one_connection(self):
+        """Many on one connection, those that are not there as well, sent at once."""
+        daemon = self.start()
+        self.challenge("a", "1")
+        self.challenge("b", "")
+        with daemon.connect() as peer:
+            for token in "abcab":
+                peer.sendall(("GET /.well-known/acme-challenge/%s HTTP/1.1\r\nHost: x\r\n\r\n" % token).encode())
+            peer.shutdown(socket.SHUT_WR)
+            answers = harness.read_to_end(peer)
+        self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", answers)[:1], [b"200"])
+        connection = daemon.connection()
+        self.addCleanup(connection.close)
+        for token, expected in (("a", (200, b"1")), ("c", (404, b"no such challenge\n")), ("b", (200, b"")), ("a", (200, b"1"))):
+            connection.request("GET", "/.well-known/acme-challenge/" + token)
+            response = connection.getresponse()
+            self.assertEqual((response.status, response.read()), expected)
+
+    def test_bounds(self):
+        """Nothing else is served: no other folders, no links, no large files, no long names."""
+        daemon = self.start()
+        secret = self.path("secret", "secret")
+        os.symlink(secret, os.path.join(self.challenges, "link"))
+        os.mkdir(os.path.join(self.challenges, "folder"))
+        os.mkfifo(os.path.join(self.challenges, "fifo"))
+        self.challenge("x.y", "secret")
+        self.challenge("large", "s" * 1025)
+        self.challenge("most", "s" * 1024)
+        self.assertEqual(self.get(daemon, "most"), (200, b"s" * 1024))
+        for token in ("link", "folder", "fifo", "x.y", "..", "../acme-challenge/most", "%2e%2e%2f%2e%2e%2f%2e%2e%2fsecret", "folder/",
+                      "", "most/", "mo%73t", "m" * 129, "m\0st", "most%00"):
+            with self.subTest(token):
+                data = ("GET /.well-known/acme-challenge/%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % token).encode()
+                answer = harness.exchange(daemon, data)
+                self.assertIn(harness.status_of(answer), (400, 404))
+                self.assertNotIn(b"secret", answer)
+        self.assertEqual(self.get(daemon, "large")[0], 503)
+        for path in ("/.well-known/acme-challenge", "/.well-known/x", "/secret"):
+            self.assertEqual(daemon.request("GET", path)[0], 404)
+        daemon.blocks_settled()
+
+    def test_off(self):
+        """Without the setting there is no such path."""
+        with Daemon() as daemon:
+            self.assertEqual(self.get(daemon, self.TOKEN)[0], 404)
+            self.assertEqual(self.get(daemon, self.TOKEN, "POST")[0], 404)
+
+
+if __name__ == "__main__":
+    harness.main()
