@@ -61,9 +61,11 @@ def make(folder, name, file=None, days=90, issuer=None, names=None, rsa=False, i
     """
     made = Certificate(folder, file or name)
     kind = ["rsa:2048"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    extensions = ["-addext", "subjectAltName=" + (names or "DNS:" + name)] if not is_ca else []
+    extensions = ["-addext", "basicConstraints=critical,CA:true" if is_ca else "subjectAltName=" + (names or "DNS:" + name)]
     key = ["-newkey", *kind, "-nodes", "-keyout", made.key, "-subj", "/CN=" + name, *extensions]
     if not issuer:
+        # An authority has that extension anyway.
+        key = key[:-2] if is_ca else key
         openssl("req", "-x509", *key, "-out", made.chain, "-days", str(days))
     else:
         request = openssl("req", "-new", *key)

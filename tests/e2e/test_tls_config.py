@@ -1,16 +1,23 @@
 """TLS of the daemon's listeners, as it is configured: certificates, reloads, days until they expire, challenges of ACME."""
 
+import contextlib
+import hashlib
+import http.client
 import json
 import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import unittest
 
 import certificates
+import flv
 import harness
+import rtmp
+import rtsp
 from harness import Daemon
 
 SLUICECTL = os.environ.get("SLUICECTL", os.path.join(harness.BUILD_DIR, "sluicectl"))
@@ -45,6 +52,34 @@ class CertificateCase(unittest.TestCase):
 
     def shown(self, daemon):
         return daemon.api("/api/v1/certificates")["certificates"]
+
+    def context(self, certificate=None, **settings):
+        """Of a client that trusts anything: which certificate it gets is what the test looks at."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        if certificate:
+            context.load_cert_chain(certificate.chain, certificate.key)
+        for name, value in settings.items():
+            setattr(context, name, value)
+        return context
+
+    def secure(self, daemon, name=None, context=None, protocol="http", session=None):
+        """A connection with a TLS listener, whose handshake is done."""
+        peer = (context or self.context()).wrap_socket(daemon.connect(protocol), server_hostname=name, session=session)
+        self.addCleanup(peer.close)
+        return peer
+
+    def presented(self, daemon, name=None, context=None):
+        """The hash of the certificate that a client gets."""
+        return hashlib.sha256(self.secure(daemon, name, context).getpeercert(binary_form=True)).hexdigest()
+
+    def get(self, peer, path="/"):
+        """A request on a connection that stays: (status, body)."""
+        peer.sendall(("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % path).encode())
+        response = http.client.HTTPResponse(peer)
+        response.begin()
+        return response.status, response.read()
 
 
 class StartTest(CertificateCase):
@@ -134,7 +169,7 @@ class StartTest(CertificateCase):
                          (0, "OK\n", ""))
 
 
-class ReloadTest(CertificateCase):
+class ReloadCase(CertificateCase):
     def start(self, *options):
         self.config = self.path("sluiced.conf", "")
         self.write()
@@ -149,6 +184,10 @@ class ReloadTest(CertificateCase):
     def reload(self, daemon):
         status, _, body = daemon.admin("POST", "/api/v1/reload")
         return status, json.loads(body)
+
+
+class ReloadTest(ReloadCase):
+    """What the daemon says of a reload."""
 
     def test_another(self):
         """A reload reads the files again, by the API and by SIGHUP."""
@@ -235,6 +274,312 @@ class ReloadTest(CertificateCase):
             with Daemon("--tls-certificate", self.one.option, "--http", place + ",tls", listen=(), pass_fds=(server.fileno(),),
                         within=("sh", "-c", shell, "sh")) as daemon:
                 self.assertEqual([(one["address"], one["tls"]) for one in daemon.api("/api/v1/config")["listeners"]], [(place, True)])
+
+
+class ServeTest(CertificateCase):
+    """Which certificate, version and protocol a client gets."""
+
+    def start(self, *options):
+        daemon = Daemon(*options, listen=LISTEN)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def test_names(self):
+        """SNI selects: by the names in a certificate, or by the name that the setting has."""
+        both = self.make("both.example", names="DNS:both.example,DNS:*.both.example,IP:127.0.0.1")
+        daemon = self.start("--tls-certificate", self.one.option, "--tls-certificate", "other.example=" + self.other.option,
+                            "--tls-certificate", "*.wild.example=" + self.other.option, "--tls-certificate", both.option)
+        for name, expected in (("one.example", self.one), ("other.example", self.other), ("OTHER.example", self.other),
+                               ("a.wild.example", self.other), ("wild.example", self.one), ("a.b.wild.example", self.one),
+                               ("both.example", both), ("x.both.example", both), ("unknown.example", self.one), (None, self.one)):
+            with self.subTest(name):
+                self.assertEqual(self.presented(daemon, name), expected.sha256)
+
+    def test_key_types(self):
+        """A name may have a certificate of each type: the client's abilities select."""
+        rsa = self.make("one.example", "rsa", rsa=True)
+        daemon = self.start("--tls-certificate", "one.example=" + self.one.option, "--tls-certificate", "one.example=" + rsa.option)
+        for authentication, expected in (("ECDSA", self.one), ("RSA", rsa)):
+            context = self.context(maximum_version=ssl.TLSVersion.TLSv1_2)
+            context.set_ciphers("a" + authentication)
+            self.assertEqual(self.presented(daemon, "one.example", context), expected.sha256)
+
+    def test_openssl(self):
+        """s_client verifies the chain, with intermediates, and the name."""
+        root = self.make("root", is_ca=True)
+        middle = self.make("middle", is_ca=True, issuer=root)
+        leaf = self.make("leaf.example", issuer=middle)
+        with open(leaf.chain, "a", encoding="ascii") as file, open(middle.chain, encoding="ascii") as more:
+            file.write(more.read())
+        daemon = self.start("--tls-certificate", leaf.option)
+        for version in ("-tls1_2", "-tls1_3"):
+            done = subprocess.run(["openssl", "s_client", "-connect", "%s:%d" % daemon.address("http"), "-servername", "leaf.example",
+                                   "-verify_return_error", "-verify_hostname", "leaf.example", "-CAfile", root.chain, version, "-brief"],
+                                  input=b"", capture_output=True, timeout=harness.PATIENCE, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"Verification: OK", done.stderr)
+
+    def test_versions(self):
+        for least, refused in (("1.2", (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)), ("1.3", (ssl.TLSVersion.TLSv1_2,))):
+            daemon = self.start("--tls-certificate", self.one.option, "--tls-min", least)
+            self.assertEqual(self.secure(daemon).version(), "TLSv1.3")
+            for version in refused:
+                context = self.context(minimum_version=version, maximum_version=version)
+                context.set_ciphers("DEFAULT@SECLEVEL=0")
+                with self.assertRaises(ssl.SSLError):
+                    self.secure(daemon, context=context)
+            if least == "1.2":
+                peer = self.secure(daemon, context=self.context(maximum_version=ssl.TLSVersion.TLSv1_2))
+                self.assertEqual(peer.version(), "TLSv1.2")
+
+    def test_alpn(self):
+        """Browsers offer HTTP/2 as well; who offers that alone, is rejected."""
+        daemon = self.start("--tls-certificate", self.one.option)
+        for offered, chosen in ((["h2", "http/1.1"], "http/1.1"), (["http/1.1"], "http/1.1"), ([], None)):
+            context = self.context()
+            if offered:
+                context.set_alpn_protocols(offered)
+            peer = self.secure(daemon, context=context)
+            self.assertEqual(peer.selected_alpn_protocol(), chosen)
+            self.assertEqual(self.get(peer)[0], 404)
+        context = self.context()
+        context.set_alpn_protocols(["h2"])
+        with self.assertRaisesRegex(ssl.SSLError, "(?i)alert no application protocol|no_application_protocol"):
+            self.secure(daemon, context=context)
+
+
+class RenewTest(ReloadCase):
+    """What connections see of a reload."""
+
+    def play(self, daemon):
+        """A player by HTTPS, before its publisher."""
+        peer = self.secure(daemon)
+        peer.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: x\r\n\r\n")
+        daemon.wait_player("live/a")
+        return peer
+
+    def publish(self, daemon):
+        peer = self.secure(daemon)
+        peer.sendall(b"POST /live/a.flv HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        return peer
+
+    def test_running(self):
+        """New connections get the new certificate; publisher and player go on with what they have."""
+        self.put(self.one)
+        daemon = self.start("--wait", "60")
+        data, tags = flv.stream(40)
+        player, publisher = self.play(daemon), self.publish(daemon)
+        publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+        status, _, rest = harness.read_head(player)
+        self.assertEqual(status, 200)
+        chunks, parser = harness.Dechunker(), flv.Parser()
+        got = parser.feed(chunks.feed(rest))
+        sent = list(tags)
+        more = [tag for tag in tags if tag.is_frame]
+        for certificate in (self.other, self.one):
+            self.put(certificate)
+            self.assertEqual(self.reload(daemon)[0], 200)
+            self.assertEqual(self.presented(daemon), certificate.sha256)
+            more = [tag._replace(timestamp=tag.timestamp + 1600) for tag in more]
+            sent += more
+            data = b"".join(tag.pack() for tag in more)
+            publisher.sendall(b"%x\r\n%s\r\n" % (len(data), data))
+            while len(got) < len(sent):
+                data = player.recv(65536)
+                self.assertTrue(data, "the player goes on")
+                got += parser.feed(chunks.feed(data))
+            harness.check_same([tag.payload for tag in got], [tag.payload for tag in sent])
+        publisher.sendall(b"0\r\n\r\n")
+        self.assertEqual(harness.read_head(publisher)[0], 200)
+
+    def test_kept(self):
+        """After a reload that is rejected, new connections get the old certificate."""
+        self.put(self.one)
+        daemon = self.start()
+        with open(self.other.key, encoding="ascii") as file:
+            self.path("live.key", file.read())
+        daemon.process.send_signal(signal.SIGHUP)
+        line = daemon.wait_log("configuration refused")
+        self.assertIn("the key does not belong to the certificate", line.fields["error"])
+        self.assertEqual(self.presented(daemon), self.one.sha256)
+        self.put(self.other)
+        self.assertEqual(self.reload(daemon)[0], 200)
+        self.assertEqual(self.presented(daemon), self.other.sha256)
+
+    def test_tickets(self):
+        """A ticket from before the reload is accepted after it; in front of another rule for clients, it is not."""
+        self.put(self.one)
+        daemon = self.start()
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.context(maximum_version=version)
+            peer = self.secure(daemon, context=context)
+            self.get(peer)
+            session = peer.session
+            self.assertTrue(session.has_ticket)
+            self.put(self.other)
+            self.assertEqual(self.reload(daemon)[0], 200)
+            self.assertTrue(self.secure(daemon, context=context, session=session).session_reused)
+            self.write(more='tls-client-ca = "%s";' % self.one.chain)
+            self.assertEqual(self.reload(daemon)[0], 200)
+            self.assertFalse(self.secure(daemon, context=context, session=session).session_reused)
+            self.write()
+            self.assertEqual(self.reload(daemon)[0], 200)
+
+    def test_listener(self):
+        """The same port by TLS and without, by turns."""
+        with socket.create_server((harness.own_host(), 0)) as server:
+            place = "%s:%d" % server.getsockname()
+        self.put(self.one)
+        self.write('http = "%s,tls";' % place)
+        daemon = Daemon("--config", self.path("sluiced.conf"), listen=())
+        self.addCleanup(daemon.stop)
+        for _ in range(2):
+            self.assertEqual(self.get(self.secure(daemon))[0], 404)
+            self.write('http = "%s";' % place)
+            self.assertEqual(self.reload(daemon)[0], 200)
+            with daemon.connect() as peer:
+                self.assertEqual(self.get(peer)[0], 404)
+            self.write('http = "%s,tls";' % place)
+            self.assertEqual(self.reload(daemon)[0], 200)
+
+    def test_admin(self):
+        """The administration's certificate changes with the others."""
+        self.put(self.one)
+        self.write()
+        with open(os.path.join(self.folder.name, "sluiced.conf"), "a", encoding="ascii") as file:
+            file.write('admin = ["127.0.0.1:0", "127.0.0.1:0,tls"];\n')
+        daemon = Daemon("--config", self.path("sluiced.conf"), "--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls", listen=())
+        self.addCleanup(daemon.stop)
+        place = [line.fields["address"] for line in daemon.log("listening", proto="admin")][1]
+        def ask():
+            with socket.create_connection(("127.0.0.1", int(place.rpartition(":")[2])), harness.PATIENCE) as plain, \
+                    self.context().wrap_socket(plain) as peer:
+                status, body = self.get(peer, "/api/v1/certificates")
+                return hashlib.sha256(peer.getpeercert(binary_form=True)).hexdigest(), status, json.loads(body)["certificates"][0]["sha256"]
+        self.assertEqual(ask(), (self.one.sha256, 200, self.one.sha256))
+        self.put(self.other)
+        self.assertEqual(self.reload(daemon)[0], 200)
+        self.assertEqual(ask(), (self.other.sha256, 200, self.other.sha256))
+
+
+class ClientTest(CertificateCase):
+    """Rules that name client certificates."""
+
+    RULES = ("--rule", "publish live/* cert=cam7", "--rule", "play live/* cert=cam7,cert=wall,user", "--rule", "all open/* allow")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.issuer = cls.make("issuer", is_ca=True)
+        cls.cam, cls.wall, cls.eve = (cls.make(name, issuer=cls.issuer) for name in ("cam7", "wall", "eve"))
+        cls.stranger = cls.make("cam7", "stranger")
+        cls.named = cls.make("cam7", "named", issuer=cls.issuer)
+
+    def start(self, listen=LISTEN, *options):
+        users = self.path("users", "ann:secret\n")
+        daemon = Daemon("--tls-certificate", self.one.option, "--tls-client-ca", self.issuer.chain, "--rtsp-users", users, *self.RULES,
+                        "--wait", "0", *options, listen=listen)
+        self.addCleanup(daemon.stop)
+        return daemon
+
+    def status(self, daemon, certificate, path, method="GET", headers=""):
+        peer = self.secure(daemon, context=self.context(certificate))
+        peer.sendall(("%s %s HTTP/1.1\r\nHost: x\r\n%s\r\n" % (method, path, headers)).encode())
+        return harness.read_head(peer)[0]
+
+    def test_http(self):
+        daemon = self.start()
+        # The stream is not there, for those who may know.
+        for certificate, expected in ((self.cam, 404), (self.wall, 404), (self.eve, 401), (None, 401)):
+            self.assertEqual(self.status(daemon, certificate, "/live/a.flv"), expected)
+        self.assertEqual(self.status(daemon, None, "/live/a.flv", headers="Authorization: Basic YW5uOnNlY3JldA==\r\n"), 404)
+        self.assertEqual(self.status(daemon, None, "/open/a.flv"), 404)
+        post = "Content-Length: 0\r\n"
+        for certificate in (self.wall, self.eve, None):
+            self.assertEqual(self.status(daemon, certificate, "/live/a.flv", "POST", post), 403)
+        self.assertEqual(self.status(daemon, self.cam, "/other/a.flv"), 403)
+        self.assertNotIn(self.status(daemon, self.cam, "/live/a.flv", "POST", post), (401, 403))
+
+    def test_not_verified(self):
+        """A certificate of the right name and of another issuer, or of none: no connection."""
+        daemon = self.start()
+        for certificate in (self.stranger, self.one):
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                with self.assertRaises((ssl.SSLError, ConnectionError)):
+                    peer = self.secure(daemon, context=self.context(certificate, maximum_version=version))
+                    peer.sendall(b"GET /open/a.flv HTTP/1.1\r\nHost: x\r\n\r\n")
+                    # With TLS 1.3 it is the first read that says so.
+                    if not peer.recv(1):
+                        raise ConnectionError("closed")
+
+    def test_resumed(self):
+        """A ticket stands for the certificate that was verified."""
+        daemon = self.start()
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = self.context(self.cam, maximum_version=version)
+            peer = self.secure(daemon, context=context)
+            self.assertEqual(self.get(peer, "/live/a.flv")[0], 404)
+            again = self.secure(daemon, context=context, session=peer.session)
+            self.assertTrue(again.session_reused)
+            self.assertEqual(self.get(again, "/live/a.flv")[0], 404)
+
+    def test_plain(self):
+        """Without TLS there is no certificate."""
+        daemon = self.start(("--http", "127.0.0.1:0"))
+        self.assertEqual(daemon.request("GET", "/live/a.flv")[0], 401)
+        self.assertEqual(daemon.request("POST", "/live/a.flv", b"")[0], 403)
+
+    @contextlib.contextmanager
+    def by(self, daemon, certificate):
+        """Clients by hand connect by TLS, with that certificate."""
+        plain = daemon.connect
+        def connect(*arguments, **more):
+            return self.context(certificate).wrap_socket(plain(*arguments, **more))
+        daemon.connect = connect
+        try:
+            yield
+        finally:
+            daemon.connect = plain
+
+    def test_rtsp(self):
+        daemon = self.start(("--rtsp", "127.0.0.1:0,tls"))
+        for certificate, expected in ((self.cam, 404), (self.wall, 404), (self.eve, 401), (None, 401)):
+            with self.by(daemon, certificate), rtsp.Client(daemon, "live/a") as client:
+                self.assertEqual(client.ask("DESCRIBE")[0], expected)
+        for certificate, expected in ((self.cam, 200), (self.wall, 403), (None, 403)):
+            with self.by(daemon, certificate), rtsp.Client(daemon, "live/a") as client:
+                self.assertEqual(client.ask("ANNOUNCE", body=rtsp.SDP)[0], expected)
+
+    def test_rtmp(self):
+        daemon = self.start(("--rtmp", "127.0.0.1:0,tls"))
+        for certificate, expected in ((self.cam, True), (self.wall, False), (None, False)):
+            with self.by(daemon, certificate), rtmp.Client(daemon) as client:
+                self.assertEqual(client.begin("publish", "a")["code"] == "NetStream.Publish.Start", expected, certificate)
+
+    def test_flv(self):
+        """Raw FLV has no other credentials."""
+        data, _ = flv.stream(20)
+        daemon = self.start(("--flv", "127.0.0.1:0,tls=live/a"))
+        for certificate in (self.wall, None):
+            peer = self.secure(daemon, context=self.context(certificate), protocol="flv")
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                peer.sendall(data)
+                self.assertEqual(harness.read_to_end(peer), b"")
+            self.assertIsNone(daemon.stream("live/a"))
+        peer = self.secure(daemon, context=self.context(self.cam), protocol="flv")
+        peer.sendall(data)
+        daemon.wait_stream("live/a")
+
+    def test_reload(self):
+        """Another rule holds for new requests."""
+        config = self.path("rules.conf", 'rule = "play live/* cert=cam7";\n')
+        daemon = Daemon("--config", config, "--tls-certificate", self.one.option, "--tls-client-ca", self.issuer.chain, "--wait", "0",
+                        listen=LISTEN)
+        self.addCleanup(daemon.stop)
+        self.assertEqual([self.status(daemon, one, "/live/a.flv") for one in (self.cam, self.wall)], [404, 403])
+        self.path("rules.conf", 'rule = "play live/* cert=wall";\n')
+        self.assertEqual(daemon.admin("POST", "/api/v1/reload")[0], 200)
+        self.assertEqual([self.status(daemon, one, "/live/a.flv") for one in (self.cam, self.wall)], [403, 404])
 
 
 class ExpiryTest(CertificateCase):

@@ -109,7 +109,7 @@ static const struct setting settings[] = {
          "they may be the same file. Users outside of its group must not be able to read KEY (chmod 640). The server "
          "name that the client sends (SNI) selects among several certificates: NAME is a name, or *.example.org for "
          "all names with one more label. Without NAME the certificate is used for the names that it contains, and the "
-         "first such certificate also for all other names and for clients that send none. A name may have one "
+         "first such certificate also for all other names and for clients that send none. A NAME may have one "
          "certificate of each key type (RSA, ECDSA, Ed25519).",
      .examples = {"/etc/sluice/tls/fullchain.pem,/etc/sluice/tls/privkey.pem",
                   "*.example.org=/etc/sluice/tls/example.pem,/etc/sluice/tls/example.key"}},

@@ -12,6 +12,7 @@
 #include "daemon/server/server.h"
 #include "daemon/server/worker.h"
 #include "daemon/tls/tls_link.h"
+#include "daemon/tls/tls_peer.h"
 
 int session_adopt(struct session *session, struct handover *handover) {
     struct worker *worker = session->worker;
@@ -160,11 +161,7 @@ const char *session_tls_reason(const struct session *session) {
 }
 
 const char *session_peer_certificate(const struct session *session) {
-    sluice_tls_info info = {.size = sizeof info};
-    const sluice_tls *tls = session->tls ? tls_link_stage(session->tls) : NULL;
-    if (!tls || sluice_tls_get_info(tls, &info) < 0 || !info.peer_verified)
-        return NULL;
-    return info.peer_name;
+    return session->tls ? tls_peer_name(tls_link_stage(session->tls)) : NULL;
 }
 
 void session_authorize(struct session *session) {

@@ -10,6 +10,7 @@
 #include "daemon/server/handover.h"
 #include "daemon/server/hook_query.h"
 #include "daemon/server/server.h"
+#include "daemon/tls/tls_peer.h"
 
 enum { WAITING_MOST = 65536 }; /* bytes that wait for a hook's answer, or the stream's name */
 
@@ -168,7 +169,8 @@ static void name_stream(const struct handover *handover, char name[STREAM_NAME +
         snprintf(name, STREAM_NAME + 1, "live/flv-%u", address_port(&handover->peer));
 }
 
-static int make_publisher(struct flv_session *session, const char *name) {
+/* @certificate: name of the client's, or NULL */
+static int make_publisher(struct flv_session *session, const char *name, const char *certificate) {
     struct worker *worker = session->base.worker;
     struct stream_source from = {.protocol = "flv", .since = worker_now(worker), .session = &session->base};
     struct stream *stream;
@@ -179,9 +181,10 @@ static int make_publisher(struct flv_session *session, const char *name) {
         .action = RULE_PUBLISH,
         .stream = {name, strlen(name)},
         .peer = &session->base.peer_address,
+        .certificate = certificate,
     };
     const struct rule *rule;
-    /* What a rule asks for cannot be said in FLV. */
+    /* Of what a rule asks for, FLV has only certificates. */
     if (authorize_client(&access, &rule) != AUTHORIZE_GRANTED)
         return -EPERM;
     int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
@@ -201,7 +204,7 @@ static int prepare(struct session *base, const struct handover *handover) {
     char name[STREAM_NAME + 1];
     session->received_at = worker_now(worker);
     name_stream(handover, name);
-    int error = make_publisher(session, name);
+    int error = make_publisher(session, name, tls_peer_name(handover->tls));
     if (error == -EPERM)
         session_log_refusal(base, 403, NULL);
     return error;

@@ -72,8 +72,11 @@ static unsigned check(const struct authorize *access, const sluice_http_request 
 bool http_authorize(struct http_session *session, const sluice_http_request *request, enum rule_action action,
                     sluice_http_text stream) {
     const struct options *options = session->base.worker->options;
-    const struct authorize access = {
-        .by = options_credentials(options), .action = action, .stream = stream, .peer = &session->base.peer_address};
+    const struct authorize access = {.by = options_credentials(options),
+                                     .action = action,
+                                     .stream = stream,
+                                     .peer = &session->base.peer_address,
+                                     .certificate = session_peer_certificate(&session->base)};
     const char *challenge = NULL;
     bool asked = false;
     unsigned status = check(&access, request, &asked, &challenge);

@@ -66,7 +66,8 @@ static bool is_refused(struct rtmp_session *session, double transaction, const s
     const struct authorize access = {.by = options_credentials(options),
                                      .action = find(object, "type", &type) ? RULE_PUBLISH : RULE_PLAY,
                                      .stream = {asked->target.name, strlen(asked->target.name)},
-                                     .peer = &session->base.peer_address};
+                                     .peer = &session->base.peer_address,
+                                     .certificate = session_peer_certificate(&session->base)};
     const sluice_http_text query = {asked->target.query, strlen(asked->target.query)};
     unsigned status = rtmp_auth_connect(&asked->auth, &access, query, description, &failed);
     if (status == 0)

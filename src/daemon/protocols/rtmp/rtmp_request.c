@@ -117,7 +117,8 @@ static bool authorize(struct rtmp_session *session) {
     const struct authorize access = {.by = options_credentials(session->base.worker->options),
                                      .action = asked->action,
                                      .stream = name_of(session),
-                                     .peer = &session->base.peer_address};
+                                     .peer = &session->base.peer_address,
+                                     .certificate = session_peer_certificate(&session->base)};
     bool shown = false;
     unsigned status = rtmp_auth_check(&asked->auth, &access, text_of(asked->target.query), &shown);
     if (shown)

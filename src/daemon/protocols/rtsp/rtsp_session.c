@@ -248,7 +248,8 @@ static bool authorize(struct rtsp_session *session, const sluice_rtsp_message *r
     const struct authorize access = {.by = options_credentials(worker->options),
                                      .action = publishes ? RULE_PUBLISH : RULE_PLAY,
                                      .stream = target.name,
-                                     .peer = &session->base.peer_address};
+                                     .peer = &session->base.peer_address,
+                                     .certificate = session_peer_certificate(&session->base)};
     unsigned status = rtsp_authorize(&session->auth, &access, request);
     if (status == 0 && session->auth.has_shown)
         session_authorize(&session->base);
