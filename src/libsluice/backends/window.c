@@ -27,6 +27,7 @@
 enum {
     LOOKS = 512,    /* turns in a row without a sleep: the core is full */
     EMPTY = 2,      /* windows in a row in which nothing has come: there are no others */
+    MANY = 8,       /* events at once do not come behind an empty window: the thread was late */
     WATCHED = 32,   /* wake-ups, for a decision */
     RESTS = 512,    /* turns, before another */
     GATHERS = 2048, /* windows, before another */
@@ -89,19 +90,23 @@ void window_end(batch_window *window) {
         window->ended = window_clock();
 }
 
-/* A wait that went on for longer than @spare when the window closed has found it empty. */
-static void count_empty(batch_window *window, enum window_wait kind, uint32_t spare) {
-    bool late = kind != WINDOW_NONE && window->opened > window->due + spare;
+/*
+ * A wait that went on for longer than @spare when the window closed has found it empty, and was
+ * woken by what came first then. Where the thread shares its core, it may be late for another
+ * reason: then many events are there.
+ */
+static void count_empty(batch_window *window, enum window_wait kind, uint32_t spare, uint32_t events) {
+    bool late = kind != WINDOW_NONE && window->opened > window->due + spare && events < MANY;
     window->wakes = late ? window->wakes + 1 : 0;
 }
 
 /* Of a wait that brought something. */
-static void judge_least(batch_window *window, enum window_wait kind, bool slept) {
+static void judge_least(batch_window *window, enum window_wait kind, bool slept, uint32_t events) {
     window->turns++;
     switch (window->state) {
     case WINDOW_OPEN:
         /* On a full core the kernel receives what was gathered before the wait ends. */
-        count_empty(window, kind, window->length);
+        count_empty(window, kind, window->length, events);
         if (window->wakes == EMPTY || window->turns >= FULL)
             drain(window);
         break;
@@ -118,7 +123,7 @@ static void judge_least(batch_window *window, enum window_wait kind, bool slept)
             break;
         }
         window->turns = 0;
-        count_empty(window, kind, window->length / 4);
+        count_empty(window, kind, window->length / 4, events);
         if (window->wakes == EMPTY)
             window->state = WINDOW_SPARSE;
     }
@@ -186,7 +191,7 @@ void window_judge(batch_window *window, enum window_wait kind, bool slept, uint3
     case WINDOW_OPEN:
     case WINDOW_SPARSE:
         if (events > 0)
-            judge_least(window, kind, slept);
+            judge_least(window, kind, slept, events);
         break;
     case WINDOW_WATCHING:
         judge_watched(window, events);
