@@ -192,7 +192,7 @@ static void independent_streams_are_gathered(void **state) {
     }
     for (size_t i = 0; i < 2; i++) {
         uint64_t plain = sleeps_of(0, false, costs[i]);
-        assert_true(sleeps_of(WINDOW, true, costs[i]) <= SECONDS * SECOND / WINDOW + 10);
+        assert_true(sleeps_of(WINDOW, true, costs[i]) <= SECONDS * SECOND / WINDOW + FEW);
         assert_true(sleeps_of(WINDOW, false, costs[i]) * 4 < plain);
     }
 }

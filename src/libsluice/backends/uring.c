@@ -582,9 +582,10 @@ static void plan_wait(uring *u, int64_t timeout_us, wait_plan *ret_plan) {
         ret_plan->kind = window_plan(&u->window, is_ready(u));
     if (ret_plan->kind != WINDOW_NONE)
         submit_before_window(u);
-    /* What is there by now is handled first, unless something always is. And the wait that submits
-     * what the kernel has not accepted has no least time. */
-    bool is_first = io_uring_cq_ready(&u->ring) > 0 && u->window.state != WINDOW_OPEN;
+    /* What is there by now is handled first: where something always is, once between two windows.
+     * And the wait that submits what the kernel has not accepted has no least time. */
+    bool is_first = u->window.state == WINDOW_OPEN ? window_plan(&u->window, is_ready(u)) == WINDOW_NONE
+                                                   : io_uring_cq_ready(&u->ring) > 0;
     if (ret_plan->kind == WINDOW_LEAST && (is_first || io_uring_sq_ready(&u->ring) > 0))
         ret_plan->kind = WINDOW_NONE;
     int64_t left = ret_plan->kind == WINDOW_NONE ? 0 : window_left(&u->window, timeout_us);

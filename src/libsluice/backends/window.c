@@ -15,8 +15,10 @@
  * switches, since a time says nothing on a busy machine. Windows end when too many of them are
  * empty. So a change of the pattern costs a few wake-ups before it is noticed.
  *
- * A loop that does not fall asleep for many turns has no wake-ups to save. Windows then make turns
- * fewer and larger, and give it its sleep again.
+ * A loop that does not fall asleep for many turns has no wake-ups to save, and one that sleeps more
+ * often than a window is long saves some with each. Windows then follow each other: they make turns
+ * fewer and larger, and give the first one its sleep again. Where much comes in each window, how
+ * often it sleeps without is tried for a few wake-ups.
  */
 #include "backends/window.h"
 
@@ -28,6 +30,8 @@ enum {
     LOOKS = 512,    /* turns in a row without a sleep: the core is full */
     EMPTY = 2,      /* windows in a row in which nothing has come: there are no others */
     MANY = 8,       /* events at once do not come behind an empty window: the thread was late */
+    FILLED = 16,    /* windows in a row with so many, before a try without */
+    TRIED = 512,    /* the same, before another */
     WATCHED = 32,   /* wake-ups, for a decision */
     RESTS = 512,    /* turns, before another */
     GATHERS = 2048, /* windows, before another */
@@ -61,6 +65,18 @@ static void watch(batch_window *window) {
 static void drain(batch_window *window) {
     window->state = WINDOW_DRAINING;
     window->turns = window->wakes = 0;
+    window->score = 0;
+}
+
+static void try_without(batch_window *window) {
+    window->state = WINDOW_TRYING;
+    window->turns = window->wakes = 0;
+    window->closes = window->opened;
+}
+
+static void open_all(batch_window *window) {
+    window->state = WINDOW_OPEN;
+    window->turns = window->wakes = 0;
 }
 
 void window_init(batch_window *window, uint32_t length, bool minimum) {
@@ -74,10 +90,12 @@ enum window_wait window_plan(const batch_window *window, bool ready) {
     case WINDOW_DRAINING:
         return ready ? WINDOW_NONE : WINDOW_LEAST;
     case WINDOW_OPEN:
-        return WINDOW_LEAST;
+        /* What a window has left does not wait for the next one's end. */
+        return ready && !window->drained ? WINDOW_NONE : WINDOW_LEAST;
     case WINDOW_GATHERING:
         return WINDOW_SLEEP;
     case WINDOW_SPARSE:
+    case WINDOW_TRYING:
     case WINDOW_WATCHING:
     case WINDOW_RESTING:
         break;
@@ -100,6 +118,19 @@ static void count_empty(batch_window *window, enum window_wait kind, uint32_t sp
     window->wakes = late ? window->wakes + 1 : 0;
 }
 
+/* A wake-up without a window. */
+static void judge_tried(batch_window *window, bool slept) {
+    window->wakes += slept;
+    if (window->wakes < WATCHED && window->turns < LOOKS)
+        return;
+    if (window->turns >= LOOKS || window->opened - window->closes <= (uint64_t)WATCHED * window->length) {
+        open_all(window);
+    } else {
+        drain(window);
+        window->score = FILLED - TRIED;
+    }
+}
+
 /* Of a wait that brought something. */
 static void judge_least(batch_window *window, enum window_wait kind, bool slept, uint32_t events) {
     window->turns++;
@@ -110,22 +141,29 @@ static void judge_least(batch_window *window, enum window_wait kind, bool slept,
         if (window->wakes == EMPTY || window->turns >= FULL)
             drain(window);
         break;
+    case WINDOW_TRYING:
+        judge_tried(window, slept);
+        break;
     case WINDOW_SPARSE:
         if (slept && window->opened - window->heard < window->length)
             drain(window);
         break;
     default:
         if (!slept) {
-            if (window->turns >= LOOKS) {
-                window->state = WINDOW_OPEN;
-                window->turns = window->wakes = 0;
-            }
+            if (window->turns >= LOOKS)
+                open_all(window);
             break;
         }
         window->turns = 0;
         count_empty(window, kind, window->length / 4, events);
+        if (kind == WINDOW_NONE || events < MANY)
+            window->score = window->score < 0 ? window->score + 1 : 0;
+        else
+            window->score++;
         if (window->wakes == EMPTY)
             window->state = WINDOW_SPARSE;
+        else if (window->score >= FILLED)
+            try_without(window);
     }
     if (slept)
         window->heard = window->opened;
@@ -183,12 +221,14 @@ void window_judge(batch_window *window, enum window_wait kind, bool slept, uint3
     if (events == 0 && !slept)
         return;
     window->busy = events > 0;
+    window->drained = kind == WINDOW_NONE;
     if (window->length == 0)
         return;
     window->opened = window->ended;
     switch (window->state) {
     case WINDOW_DRAINING:
     case WINDOW_OPEN:
+    case WINDOW_TRYING:
     case WINDOW_SPARSE:
         if (events > 0)
             judge_least(window, kind, slept, events);

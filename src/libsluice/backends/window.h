@@ -24,6 +24,7 @@ enum window_state {
     /* what comes is handled at once until nothing is left; then a window follows */
     WINDOW_DRAINING,
     WINDOW_OPEN,   /* something is left always: windows follow each other */
+    WINDOW_TRYING, /* no windows: counts how often the loop sleeps without, for a few wake-ups */
     WINDOW_SPARSE, /* events are too far apart for a window to gather any */
 
     /* Without: window_judge() makes all transitions. */
@@ -36,18 +37,22 @@ typedef struct batch_window {
     uint32_t length; /* microseconds; 0: none */
     enum window_state state;
     bool busy;       /* something came in the last wait that slept, or since */
+    bool drained;    /* the last wait was none of a window */
     uint64_t ended;  /* microseconds, monotonic: when the last wait was over */
     uint64_t opened; /* and the last one that slept or brought something */
     uint64_t due;    /* when the last window closed, or closes */
     uint64_t heard;  /* when the last wake-up was that brought something */
     uint32_t turns;  /* DRAINING: in a row without a sleep; else: in this state */
-    /* WATCHING: wake-ups that brought something; DRAINING, OPEN: windows in a row that brought
-     * nothing */
+    /* WATCHING, TRYING: wake-ups that brought something; DRAINING, OPEN: windows in a row that
+     * brought nothing */
     uint32_t wakes;
-    uint32_t cost;     /* WATCHING: what they would have been with windows */
-    uint64_t closes;   /* WATCHING: the window that would be open, or was last */
-    bool filled;       /* WATCHING: something came in it */
-    int32_t score;     /* GATHERING: falls when windows are empty */
+    uint32_t cost; /* WATCHING: what they would have been with windows */
+    /* WATCHING: the window that would be open, or was last; TRYING: since when */
+    uint64_t closes;
+    bool filled; /* WATCHING: something came in it */
+    /* GATHERING: falls when windows are empty; DRAINING: windows in a row with many
+     * events, below 0 for a while after a try */
+    int32_t score;
     uint64_t switches; /* WATCHING: of the thread, at the last wait's end */
 } batch_window;
 
