@@ -215,7 +215,7 @@ static void compare(enum kernel_age age, enum pattern pattern, uint32_t streams,
            names[pattern], streams, answers ? ", answered" : "", (unsigned long long)plain,
            (unsigned long long)windowed, (unsigned long long)waiting.most_delay);
     WORLD_CHECK(windowed <= plain + (age == KERNEL_LEAST_WAIT ? 0 : FEW), "more sleeps than without a window");
-    /* Without a minimum wait a receive that has ended is armed with the wait of the next window, and
+    /* Without a minimum wait a receive that has ended is armed with the wait of the next window;
      * what it finds at once is reported when that one closes. */
     WORLD_CHECK(waiting.most_delay <= (age == KERNEL_LEAST_WAIT ? WINDOW : 2 * WINDOW) + OF_TURNS,
                 "a packet waits for %llu us", (unsigned long long)waiting.most_delay);
