@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 import browser
+import certificates
 import console_scene
 import console_server
 import flv
@@ -381,6 +382,31 @@ class ConsoleTest(unittest.TestCase):
         server.forwards = []
         harness.wait_until(lambda: not self.visible("#forwards"), "none")
         self.assertEqual(self.browser.complaints(), [])
+
+    def test_certificates(self):
+        """Days that are left, with a warning; and URLs of listeners with TLS."""
+        with tempfile.TemporaryDirectory() as folder:
+            soon, later = certificates.make(folder, "soon.example", days=10), certificates.make(folder, "later.example", days=400)
+            with Daemon("--tls-certificate", "later.example=" + later.option, "--tls-certificate", soon.option,
+                        listen=("--http", "127.0.0.1:0,tls", "--rtmp", "127.0.0.1:0,tls", "--rtsp", "127.0.0.1:0,tls",
+                                "--flv", "127.0.0.1:0,tls")) as daemon:
+                self.open(daemon)
+                rows = lambda: [row.split("\t") for row in self.rows("#certificate-rows tr")]
+                first, second = harness.wait_until(rows, "the certificates")
+                self.assertEqual((first[:2], second[:2]), (["CN=soon.example"] * 2, ["later.example", "CN=later.example"]))
+                self.assertIn(first[2], ("9 days", "10 days"))
+                self.assertEqual(first[4], soon.sha256[:16])
+                self.assertEqual(len(self.rows("#certificate-rows tr.failing")), 1)
+                harness.wait_until(lambda: re.fullmatch(r"The certificate of CN=soon\.example expires in (9|10) days\.",
+                                                        self.text("#message")), "the warning")
+                self.assertEqual(self.rows("#urls tbody th"), ["RTMP, TLS", "HTTP-FLV, TLS", "RTSP, TLS", "FLV over TCP, TLS"])
+                urls = self.rows("#urls code")
+                for scheme in ("rtmps", "https", "wss", "rtsps", "tls"):
+                    self.assertTrue(any(url.startswith(scheme + "://127.0.0.1:") for url in urls), (scheme, urls))
+                self.assertFalse([url for url in urls if re.match("(rtmp|http|ws|rtsp|tcp):", url)])
+                self.go("#/streams/live%2Fnone")
+                harness.wait_until(lambda: "soon.example" in self.text("#message"), "the warning on each page")
+                self.assertEqual([text for text in self.browser.complaints() if "404" not in text], [])
 
     def test_token(self):
         """Without the token there is a form for it, and nothing else is shown; with it, all there is."""

@@ -263,17 +263,67 @@ class ReloadTest(ReloadCase):
         self.assertEqual([tls for _, tls in ports], [False, True])
         self.assertNotEqual(ports[0][0], ports[1][0])
 
-    def test_inherited(self):
-        """A service manager's socket is one with TLS if the address is configured so."""
-        self.put(self.one)
-        self.write()
+
+class InheritedTest(CertificateCase):
+    """Sockets of a service manager."""
+
+    def given(self, name, *options):
+        """The port of a daemon that is given one socket of that name, and asked by TLS."""
         with socket.create_server(("127.0.0.1", 0)) as server:
-            place = "127.0.0.1:%d" % server.getsockname()[1]
             os.set_inheritable(server.fileno(), True)
-            shell = 'exec 3<&%d; LISTEN_FDS=1 LISTEN_FDNAMES=x LISTEN_PID=$$ exec "$@"' % server.fileno()
-            with Daemon("--tls-certificate", self.one.option, "--http", place + ",tls", listen=(), pass_fds=(server.fileno(),),
-                        within=("sh", "-c", shell, "sh")) as daemon:
-                self.assertEqual([(one["address"], one["tls"]) for one in daemon.api("/api/v1/config")["listeners"]], [(place, True)])
+            place = server.getsockname()
+            shell = 'exec 3<&%d; LISTEN_FDS=1 LISTEN_FDNAMES=%s LISTEN_PID=$$ exec "$@"' % (server.fileno(), name)
+            with Daemon("--tls-certificate", self.one.option, *(option % place[1] if "%d" in option else option for option in options),
+                        listen=(), pass_fds=(server.fileno(),), within=("sh", "-c", shell, "sh")) as daemon:
+                self.assertEqual([(one["address"], one["tls"]) for one in daemon.api("/api/v1/config")["listeners"]],
+                                 [("%s:%d" % place, True)])
+                self.assertEqual(self.presented(daemon), self.one.sha256)
+
+    def test_by_name(self):
+        self.given("http,tls")
+
+    def test_by_address(self):
+        """Where the configuration has a listener of that address, the name does not count."""
+        for name in ("x", "http", "rtsp,tls"):
+            self.given(name, "--http", "127.0.0.1:%d,tls")
+
+
+class HookTest(ReloadCase):
+    """The deploy hook for ACME's clients."""
+
+    HOOK = os.path.join(harness.SOURCE_DIR, "packaging", "acme", "deploy-hook")
+
+    def run_hook(self, daemon, **environment):
+        bin_folder = os.path.join(self.folder.name, "bin")
+        os.makedirs(bin_folder, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.symlink(SLUICECTL, os.path.join(bin_folder, "sluicectl"))
+        return subprocess.run([self.HOOK], capture_output=True, timeout=harness.PATIENCE, check=False, env=dict(
+            os.environ, PATH=bin_folder + ":" + os.environ["PATH"], SLUICE_TLS_DIR=self.folder.name, SLUICE_TLS_GROUP=str(os.getgid()),
+            SLUICED_ADMIN="127.0.0.1:%d" % daemon.address("admin")[1], **environment))
+
+    def test_clients(self):
+        """certbot's environment, and lego's; and none."""
+        self.put(self.one)
+        daemon = self.start()
+        lineage = os.path.join(self.folder.name, "archive", "live")
+        os.makedirs(lineage)
+        for source, name in ((self.other.chain, "fullchain.pem"), (self.other.key, "privkey.pem")):
+            os.symlink(source, os.path.join(lineage, name))
+        done = self.run_hook(daemon, RENEWED_LINEAGE=lineage)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(self.presented(daemon), self.other.sha256)
+        self.assertEqual(os.stat(self.path("live.key")).st_mode & 0o777, 0o640)
+        self.assertFalse(os.path.islink(self.path("live.pem")))
+        done = self.run_hook(daemon, LEGO_CERT_DOMAIN="live", LEGO_CERT_PATH=self.one.chain, LEGO_CERT_KEY_PATH=self.one.key)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(self.presented(daemon), self.one.sha256)
+        # One that does not fit is an error, and changes nothing.
+        done = self.run_hook(daemon, LEGO_CERT_DOMAIN="live", LEGO_CERT_PATH=self.other.chain, LEGO_CERT_KEY_PATH=self.one.key)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"the key does not belong to the certificate", done.stderr)
+        self.assertEqual(self.presented(daemon), self.one.sha256)
+        self.assertEqual(self.run_hook(daemon).returncode, 2)
 
 
 class ServeTest(CertificateCase):

@@ -2,12 +2,14 @@
 
 import contextlib
 import glob
+import hashlib
 import json
 import os
 import resource
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,7 @@ import threading
 import unittest
 from unittest import mock
 
+import certificates
 import flv
 import harness
 from harness import Daemon, Player, Publisher, Steady
@@ -162,6 +165,36 @@ class UpgradeTest(unittest.TestCase):
                 upgraded.daemon.wait_log("stopped", count)
             upgraded.daemon.wait_end()
             print("%d connections during %d upgrades" % (sum(crowd.answered for crowd in crowds), UPGRADES))
+
+    def test_tls(self):
+        """Ports of the system's choice stay those with TLS and those without; the certificate is read again."""
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = (certificates.make(folder, name) for name in ("first.example", "second.example"))
+            option = "%s/live.pem,%s/live.key" % (folder, folder)
+            def put(certificate):
+                for source, end in ((certificate.chain, "pem"), (certificate.key, "key")):
+                    os.replace(source, os.path.join(folder, "live." + end))
+            hashes = [first.sha256, second.sha256]
+            put(first)
+            with Upgraded("--tls-certificate", option, "--admin", "127.0.0.1:0,tls", "--admin", "127.0.0.1:0",
+                          listen=("--http", "127.0.0.1:0", "--http", "127.0.0.1:0,tls", "--rtsp", "127.0.0.1:0,tls")) as upgraded:
+                daemon = upgraded.daemon
+                places = [(daemon.address("http", 1), b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b" 404 "),
+                          (daemon.address("rtsp"), b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n", b" 200 "),
+                          (daemon.address("admin", 0), b"GET /api/v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n", b" 200 ")]
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+                for expected in hashes:
+                    for place, question, answer in places:
+                        with socket.create_connection(place, harness.PATIENCE) as plain, context.wrap_socket(plain) as peer:
+                            self.assertEqual(hashlib.sha256(peer.getpeercert(binary_form=True)).hexdigest(), expected)
+                            peer.sendall(question)
+                            self.assertIn(answer, peer.recv(4096))
+                    self.assertEqual(daemon.request("GET", "/")[0], 404)
+                    if expected == hashes[0]:
+                        put(second)
+                        upgraded.upgrade()
 
     def test_streams_go_on(self):
         """Old players and publishers stay with the old process, and miss nothing; new ones meet in the new one."""

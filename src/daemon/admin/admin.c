@@ -669,7 +669,9 @@ int admin_lend(const struct admin *admin, struct spawn_sockets *sockets) {
     for (size_t i = 0; i < admin->count && !error; i++) {
         const struct admin_listener *listener = &admin->listeners[i];
         int fd = fcntl(admin_server_fd(listener->socket), F_DUPFD_CLOEXEC, 0);
-        error = fd < 0 ? -errno : spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->is_managed);
+        error = fd < 0 ? -errno
+                       : spawn_sockets_add(sockets, fd, "admin", listener->guard.listener->tls,
+                                           listener->guard.listener->is_managed);
     }
     return error;
 }

@@ -41,11 +41,21 @@ static void take_name(const char **names, char name[LISTEN_FDS_NAME]) {
     *names += length + ((*names)[length] == ':');
 }
 
+/* Takes LISTEN_FDS_TLS off its end. */
+static bool take_tls(char name[LISTEN_FDS_NAME]) {
+    const size_t length = strlen(name), suffix = sizeof LISTEN_FDS_TLS - 1;
+    if (length < suffix || strcmp(name + length - suffix, LISTEN_FDS_TLS) != 0)
+        return false;
+    name[length - suffix] = '\0';
+    return true;
+}
+
 static bool take(struct listen_fds *listen_fds, int fd, const char *name, struct config_errors *errors) {
     struct listen_fd *socket = &listen_fds->list[listen_fds->count];
     const size_t prefix = sizeof LISTEN_FDS_LENT - 1;
     *socket = (struct listen_fd){.fd = fd, .is_lent = strncmp(name, LISTEN_FDS_LENT, prefix) == 0};
     snprintf(socket->name, sizeof socket->name, "%s", socket->is_lent ? name + prefix : name);
+    socket->tls = take_tls(socket->name);
     socklen_t length = sizeof socket->address - 1;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (!is_listening(fd) || getsockname(fd, (struct sockaddr *)&socket->address, &length) < 0)

@@ -17,8 +17,9 @@ enum { LISTEN_FDS_MOST = 72, LISTEN_FDS_NAME = 64, LISTEN_FDS_TEXT = 128 };
 struct listen_fd {
     int fd;         /* 0: a listener has it, since the start */
     bool is_wanted; /* by the options: a listener takes it */
-    /* of LISTEN_FDNAMES: a protocol's, "admin", or anything else */
+    /* of LISTEN_FDNAMES: a protocol's, "admin", or anything else, without LISTEN_FDS_TLS */
     char name[LISTEN_FDS_NAME];
+    bool tls; /* the name ended with that */
     /* by the daemon before: one that is not configured any more is closed */
     bool is_lent;
     struct sockaddr_storage address; /* where it listens; of a Unix socket a sockaddr_un */
@@ -33,6 +34,9 @@ struct listen_fds {
 /* What the names begin with that the daemon gives to the one that replaces it, of sockets that it
  * has made itself. */
 #define LISTEN_FDS_LENT "lent-"
+
+/* What the names end with of sockets for TLS. */
+#define LISTEN_FDS_TLS ",tls"
 
 /* Environment variable with the channel and the sender's process: FD:PID. */
 #define LISTEN_FDS_CHANNEL "SLUICED_UPGRADE"

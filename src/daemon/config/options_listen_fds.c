@@ -33,7 +33,8 @@ static bool is_at(const struct listen_fd *socket, const struct sockaddr_storage 
 static bool is_for(const struct listen_fd *socket, const struct listener_option *listener) {
     if (listener->fd || !is_at(socket, &listener->address))
         return false;
-    return address_port(&listener->address) != 0 || protocol_find(socket->name) == listener->protocol;
+    return address_port(&listener->address) != 0 ||
+           (protocol_find(socket->name) == listener->protocol && socket->tls == listener->tls);
 }
 
 static struct listener_option *find_listener(struct options *options, const struct listen_fd *socket) {
@@ -49,7 +50,8 @@ static bool is_for_admin(const struct listen_fd *socket, const struct admin_list
     if (listener->is_unix)
         return strcmp(listener->path, path_of(socket)) == 0;
     return is_at(socket, &listener->address) &&
-           (address_port(&listener->address) != 0 || strcmp(socket->name, admin_name) == 0);
+           (address_port(&listener->address) != 0 ||
+            (strcmp(socket->name, admin_name) == 0 && socket->tls == listener->tls));
 }
 
 static struct admin_listener_option *find_admin(struct options *options, const struct listen_fd *socket) {
@@ -65,7 +67,7 @@ static struct listener_option *add_listener(struct options *options, const struc
         return NULL;
     struct listener_option *listener = &options->listeners[options->listener_count++];
     *listener = (struct listener_option){
-        .protocol = protocol, .address = socket->address, .merge_window_ms = OPTIONS_MERGE_UNSET};
+        .protocol = protocol, .address = socket->address, .tls = socket->tls, .merge_window_ms = OPTIONS_MERGE_UNSET};
     return listener;
 }
 
@@ -78,6 +80,7 @@ static struct admin_listener_option *add_admin(struct options *options, const st
         memcpy(listener->path, path_of(socket), sizeof listener->path);
     else
         listener->address = socket->address;
+    listener->tls = !listener->is_unix && socket->tls;
     return listener;
 }
 

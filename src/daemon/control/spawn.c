@@ -16,7 +16,7 @@ enum {
     AWAY = FIRST_FD + LISTEN_FDS_MOST + 1,
 };
 
-int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool is_managed) {
+int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool tls, bool is_managed) {
     size_t length = strlen(sockets->names);
     int away = sockets->count < LISTEN_FDS_MOST ? fcntl(fd, F_DUPFD_CLOEXEC, AWAY) : -E2BIG;
     int error = away == -1 ? -errno : away < 0 ? away : 0;
@@ -24,8 +24,8 @@ int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, b
     /* Where the limit is below AWAY, there is no such number. */
     if (error)
         return error == -EINVAL ? -EMFILE : error;
-    snprintf(sockets->names + length, sizeof sockets->names - length, "%s%s%s", length > 0 ? ":" : "",
-             is_managed ? "" : LISTEN_FDS_LENT, name);
+    snprintf(sockets->names + length, sizeof sockets->names - length, "%s%s%s%s", length > 0 ? ":" : "",
+             is_managed ? "" : LISTEN_FDS_LENT, name, tls ? LISTEN_FDS_TLS : "");
     sockets->fds[sockets->count++] = away;
     return 0;
 }

@@ -15,9 +15,9 @@ struct spawn_sockets {
     char names[LISTEN_FDS_MOST * 16]; /* as LISTEN_FDNAMES has them */
 };
 
-/* @fd: theirs from now on, also on failure. 0, -E2BIG (there are LISTEN_FDS_MOST), or -errno of
- * fcntl() */
-int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool is_managed);
+/* @fd: theirs from now on, also on failure. @tls: it is for TLS. 0, -E2BIG (there are
+ * LISTEN_FDS_MOST), or -errno of fcntl() */
+int spawn_sockets_add(struct spawn_sockets *sockets, int fd, const char *name, bool tls, bool is_managed);
 
 void spawn_sockets_close(struct spawn_sockets *sockets);
 

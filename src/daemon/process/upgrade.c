@@ -291,7 +291,7 @@ static int take_lent(struct upgrade *upgrade) {
     for (size_t i = 0; i < count; i++) {
         const struct listeners_socket *lent = &upgrade->lent[i];
         int failed = spawn_sockets_add(&upgrade->sockets, lent->fd, lent->option.protocol->option.name,
-                                       lent->option.is_managed);
+                                       lent->option.tls, lent->option.is_managed);
         error = error ? error : failed;
     }
     upgrade->listener_count = upgrade->sockets.count;
