@@ -75,8 +75,8 @@ def make(folder, name, file=None, days=90, issuer=None, names=None, rsa=False, i
     return made
 
 
-def make_expired(folder, name):
-    """One that was valid in January 2020."""
+def make_expired(folder, name, issuer=None):
+    """One that was valid in January 2020, signed by the issuer or itself."""
     made = Certificate(folder, name + ".expired")
     request, config = os.path.join(folder, name + ".request"), os.path.join(folder, name + ".conf")
     for path, text in ((config, CA_CONFIG.format(folder=folder, name=name)), (os.path.join(folder, name + ".index"), ""),
@@ -85,7 +85,8 @@ def make_expired(folder, name):
             file.write(text)
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", made.key, "-subj",
             "/CN=" + name, "-out", request)
-    openssl("ca", "-batch", "-selfsign", "-notext", "-config", config, "-keyfile", made.key, "-in", request, "-out", made.chain,
-            "-startdate", "20200101000000Z", "-enddate", "20200131000000Z")
+    signer = ["-cert", issuer.chain, "-keyfile", issuer.key] if issuer else ["-selfsign", "-keyfile", made.key]
+    openssl("ca", "-batch", "-notext", "-config", config, *signer, "-in", request, "-out", made.chain, "-startdate", "20200101000000Z",
+            "-enddate", "20200131000000Z")
     os.chmod(made.key, 0o600)
     return made

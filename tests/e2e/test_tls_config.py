@@ -382,6 +382,29 @@ class ServeTest(CertificateCase):
                 peer = self.secure(daemon, context=self.context(maximum_version=ssl.TLSVersion.TLSv1_2))
                 self.assertEqual(peer.version(), "TLSv1.2")
 
+    def test_ciphers(self):
+        """Of all that OpenSSL has, these are accepted: the list of sluiced(8)."""
+        with open(os.path.join(harness.SOURCE_DIR, "src", "man", "sluiced.8"), encoding="ascii") as file:
+            text = file.read()
+        listed = set(re.findall(r"\b(?:TLS_[A-Z0-9_]+|ECDHE(?:-[A-Z0-9]+)+)\b", text.replace("\\-", "-")))
+        rsa = self.make("rsa.example", rsa=True)
+        daemon = self.start("--tls-certificate", "x=" + self.one.option, "--tls-certificate", "x=" + rsa.option)
+        accepted = set()
+        everything = self.context()
+        everything.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+        for cipher in everything.get_ciphers():
+            context = self.context(maximum_version=ssl.TLSVersion.TLSv1_2)
+            with contextlib.suppress(ssl.SSLError):
+                context.set_ciphers(cipher["name"] + ":@SECLEVEL=0")
+                accepted.add(self.secure(daemon, "x", context).cipher()[0])
+        for suite in ("AES_128_GCM_SHA256", "AES_256_GCM_SHA384", "CHACHA20_POLY1305_SHA256", "AES_128_CCM_SHA256",
+                      "AES_128_CCM_8_SHA256"):
+            done = subprocess.run(["openssl", "s_client", "-connect", "%s:%d" % daemon.address("http"), "-ciphersuites", "TLS_" + suite,
+                                   "-tls1_3", "-brief"], input=b"", capture_output=True, timeout=harness.PATIENCE, check=False)
+            if done.returncode == 0:
+                accepted.add("TLS_" + suite)
+        self.assertEqual(accepted, listed)
+
     def test_alpn(self):
         """Browsers offer HTTP/2 as well; who offers that alone, is rejected."""
         daemon = self.start("--tls-certificate", self.one.option)
@@ -523,7 +546,6 @@ class ClientTest(CertificateCase):
         cls.issuer = cls.make("issuer", is_ca=True)
         cls.cam, cls.wall, cls.eve = (cls.make(name, issuer=cls.issuer) for name in ("cam7", "wall", "eve"))
         cls.stranger = cls.make("cam7", "stranger")
-        cls.named = cls.make("cam7", "named", issuer=cls.issuer)
 
     def start(self, listen=LISTEN, *options):
         users = self.path("users", "ann:secret\n")
@@ -551,9 +573,9 @@ class ClientTest(CertificateCase):
         self.assertNotIn(self.status(daemon, self.cam, "/live/a.flv", "POST", post), (401, 403))
 
     def test_not_verified(self):
-        """A certificate of the right name and of another issuer, or of none: no connection."""
+        """A certificate of the right name and of another issuer, of none, or that has expired: no connection."""
         daemon = self.start()
-        for certificate in (self.stranger, self.one):
+        for certificate in (self.stranger, self.one, certificates.make_expired(self.folder.name, "cam7", self.issuer)):
             for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
                 with self.assertRaises((ssl.SSLError, ConnectionError)):
                     peer = self.secure(daemon, context=self.context(certificate, maximum_version=version))
