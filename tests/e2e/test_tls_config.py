@@ -534,6 +534,32 @@ class RenewTest(ReloadCase):
         self.assertEqual(self.reload(daemon)[0], 200)
         self.assertEqual(ask(), (self.other.sha256, 200, self.other.sha256))
 
+    def test_admin_needs_one(self):
+        """The administration's listeners stay until a restart, so a certificate has to."""
+        self.put(self.one)
+        self.write('http = "127.0.0.1:0";', 'admin = ["127.0.0.1:0", "127.0.0.1:0,tls"];')
+        self.config = self.path("sluiced.conf")
+        daemon = Daemon("--config", self.config, "--admin", "127.0.0.1:0", "--admin", "127.0.0.1:0,tls", listen=())
+        self.addCleanup(daemon.stop)
+        self.path("sluiced.conf", 'http = "127.0.0.1:0";')
+        status, problem = self.reload(daemon)
+        self.assertEqual((status, problem["detail"]),
+                         (422, "--admin: expected a certificate (tls-certificate) for a TLS listener\n"))
+        self.assertEqual(len(self.shown(daemon)), 1)
+
+    def test_versions(self):
+        """The lowest version is that of new connections."""
+        self.put(self.one)
+        daemon = self.start()
+        old = self.context(maximum_version=ssl.TLSVersion.TLSv1_2)
+        peer = self.secure(daemon, context=old)
+        self.write(more='tls-min = "1.3";')
+        self.assertEqual(self.reload(daemon), (200, {"changes": ['tls-min: "1.2" -> "1.3" (for those who come)']}))
+        with self.assertRaises(ssl.SSLError):
+            self.secure(daemon, context=old)
+        self.assertEqual(self.secure(daemon).version(), "TLSv1.3")
+        self.assertEqual(self.get(peer)[0], 404)
+
 
 class ClientTest(CertificateCase):
     """Rules that name client certificates."""

@@ -366,6 +366,8 @@ static bool load(struct loader *loader, struct keeping *keeping) {
         options->streams.all.gop_size = gop_size;
         options->streams.all.frame_limit = frame_limit;
         complete_sizes(loader);
+        /* The administration's listeners have been kept. */
+        check_tls(loader);
     }
     return loader->errors->count == before;
 }
