@@ -369,6 +369,14 @@ class ServeTest(CertificateCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(b"Verification: OK", done.stderr)
 
+    def test_obs(self):
+        """The configuration for OBS names an RTMP listener with TLS as one."""
+        daemon = Daemon("--tls-certificate", self.one.option, listen=(*LISTEN, "--rtmp", "127.0.0.1:0,tls"))
+        self.addCleanup(daemon.stop)
+        status, body = self.get(self.secure(daemon), "/obs/live/a")
+        self.assertEqual(status, 200)
+        self.assertRegex(body.decode(), r'"rtmps://127\.0\.0\.1:\d+/live')
+
     def test_versions(self):
         for least, refused in (("1.2", (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1)), ("1.3", (ssl.TLSVersion.TLSv1_2,))):
             daemon = self.start("--tls-certificate", self.one.option, "--tls-min", least)
