@@ -54,13 +54,14 @@ class Certificate:
         return hashlib.sha256(self.der).hexdigest()
 
 
-def make(folder, name, file=None, days=90, issuer=None, names=None, rsa=False, is_ca=False):
+def make(folder, name, file=None, days=90, issuer=None, names=None, rsa=0, is_ca=False):
     """A certificate for a common name.
 
-    file: the files' name; issuer: the Certificate that signs it, or itself; names: alternative ones, as openssl writes them.
+    file: the files' name; issuer: the Certificate that signs it, or itself; names: alternative ones, as openssl
+    writes them; rsa: bits of the key, in place of one on a curve.
     """
     made = Certificate(folder, file or name)
-    kind = ["rsa:2048"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    kind = ["rsa:%d" % rsa] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     extensions = ["-addext", "basicConstraints=critical,CA:true" if is_ca else "subjectAltName=" + (names or "DNS:" + name)]
     key = ["-newkey", *kind, "-nodes", "-keyout", made.key, "-subj", "/CN=" + name, *extensions]
     if not issuer:

@@ -101,14 +101,17 @@ class StartTest(CertificateCase):
     def test_wrong_files(self):
         one, other = self.one, self.other
         text = self.path("text.pem", "no certificate\n")
-        weak = self.make("weak.example")
-        os.chmod(weak.key, 0o644)
+        shown, small = self.make("shown.example"), self.make("small.example", rsa=1024)
+        os.chmod(shown.key, 0o644)
+        locked = self.path("locked.key", certificates.openssl("pkey", "-in", one.key, "-aes256", "-passout", "pass:x").decode())
         for value, expected in (
                 ("%s,%s" % (one.chain, other.key), "the key does not belong to the certificate, or one of them is too weak, got"),
                 (one.chain + ",/nowhere/key", "/nowhere/key: No such file or directory"),
                 ("/nowhere/pem," + one.key, "/nowhere/pem: No such file or directory"),
                 ("%s,%s" % (text, one.key), "no certificate and key in PEM, got"),
-                (weak.option, weak.key + ": others may read the key: chmod 640")):
+                ("%s,%s" % (one.chain, locked), "permission denied, or the key has a password, got"),
+                (small.option, "the key does not belong to the certificate, or one of them is too weak, got"),
+                (shown.option, shown.key + ": others may read the key: chmod 640")):
             with self.subTest(value):
                 line, = self.check(*LISTEN, "--tls-certificate", value)
                 self.assertTrue(line.startswith("sluiced: --tls-certificate: " + expected), line)
@@ -347,7 +350,7 @@ class ServeTest(CertificateCase):
 
     def test_key_types(self):
         """A name may have a certificate of each type: the client's abilities select."""
-        rsa = self.make("one.example", "rsa", rsa=True)
+        rsa = self.make("one.example", "rsa", rsa=2048)
         daemon = self.start("--tls-certificate", "one.example=" + self.one.option, "--tls-certificate", "one.example=" + rsa.option)
         for authentication, expected in (("ECDSA", self.one), ("RSA", rsa)):
             context = self.context(maximum_version=ssl.TLSVersion.TLSv1_2)
@@ -395,7 +398,7 @@ class ServeTest(CertificateCase):
         with open(os.path.join(harness.SOURCE_DIR, "src", "man", "sluiced.8"), encoding="ascii") as file:
             text = file.read()
         listed = set(re.findall(r"\b(?:TLS_[A-Z0-9_]+|ECDHE(?:-[A-Z0-9]+)+)\b", text.replace("\\-", "-")))
-        rsa = self.make("rsa.example", rsa=True)
+        rsa = self.make("rsa.example", rsa=2048)
         daemon = self.start("--tls-certificate", "x=" + self.one.option, "--tls-certificate", "x=" + rsa.option)
         accepted = set()
         everything = self.context()
