@@ -312,7 +312,10 @@ SLUICE_API int sluice_tls_receive(sluice_tls *tls);
 /**
  * For on_end with error 0: checks that the peer has sent close_notify, without which anyone on the
  * path may have cut the stream (RFC 8446, 6.1).
- * @return 0, -ECONNRESET (the stream is truncated; the stage has failed), or the error of the stage
+ * @return 0, -EAGAIN (not all that has arrived is decrypted, for example because there is no block:
+ *         on_data is called for that, and the question is to be repeated after
+ *         sluice_tls_receive()), -ECONNRESET (the stream is truncated; the stage has failed), or
+ *         the error of the stage
  */
 SLUICE_API int sluice_tls_end(sluice_tls *tls);
 

@@ -112,6 +112,11 @@ static int finish(const struct peer *peer) {
     return peer->tls ? tls_link_finish(peer->tls) : sluice_conn_finish(peer->conn);
 }
 
+/* Whether what has been encrypted waits for the kernel. */
+static bool is_flushing(const struct peer *peer) {
+    return peer->tls && tls_link_is_flushing(peer->tls);
+}
+
 static void enter(struct peer *peer, enum peer_state state) {
     peer->state = state;
     peer->since = now_of(peer);
@@ -347,6 +352,17 @@ static void answer_plaintext(const struct peer *peer) {
         (void)send(sluice_conn_fd(peer->conn), answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* It sends no more, and the peer is expected to close. */
+static void linger(struct peer *peer) {
+    if ((peer->ended && !is_flushing(peer)) || finish(peer) < 0) {
+        close_peer(peer);
+        return;
+    }
+    enter(peer, PEER_LINGERING);
+    sluice_conn_resume(peer->conn);
+    sluice_chain_skip(chain_of(peer), SIZE_MAX);
+}
+
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct peer *peer = user;
     (void)conn;
@@ -354,8 +370,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     if (error == -EPROTO)
         answer_plaintext(peer);
     /* One that sends no more may still read. */
-    if (error || (peer->state != PEER_ASKED && peer->state != PEER_ANSWERING))
+    if (error || (peer->state != PEER_ASKED && peer->state != PEER_ANSWERING && !is_flushing(peer)))
         close_peer(peer);
+    else if (peer->state == PEER_HEAD || peer->state == PEER_BODY)
+        linger(peer);
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
@@ -387,13 +405,16 @@ static void answered(struct peer *peer) {
         enter(peer, PEER_HEAD);
         sluice_conn_resume(peer->conn);
         go_on(peer);
-    } else if (peer->ended || finish(peer) < 0) {
-        close_peer(peer);
     } else {
-        enter(peer, PEER_LINGERING);
-        sluice_conn_resume(peer->conn);
-        sluice_chain_skip(chain_of(peer), SIZE_MAX);
+        linger(peer);
     }
+}
+
+/* Now it may close. */
+static void all_sent(struct peer *peer) {
+    enter(peer, PEER_LINGERING);
+    if (peer->ended)
+        close_peer(peer);
 }
 
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
@@ -401,6 +422,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     const size_t part = bytes < peer->interim_left ? bytes : peer->interim_left;
     (void)conn;
     peer->interim_left -= part;
+    if (peer->state == PEER_LINGERING && !is_flushing(peer))
+        all_sent(peer);
     if (peer->state != PEER_ANSWERING)
         return;
     peer->sent += bytes - part;
@@ -441,18 +464,23 @@ static void end_slowest(const struct admin_server *server) {
         close_peer(slowest);
 }
 
-static void on_tick(sluice_timer *timer, void *user) {
+static uint64_t most_ms(const struct peer *peer) {
     static const uint64_t times[] = {[PEER_HEAD] = REQUEST_MS,
                                      [PEER_BODY] = REQUEST_MS,
                                      [PEER_ASKED] = UINT64_MAX,
                                      [PEER_ANSWERING] = RESPONSE_MS,
                                      [PEER_LINGERING] = LINGER_MS};
+    bool is_answering = peer->state == PEER_LINGERING && is_flushing(peer);
+    return times[is_answering ? PEER_ANSWERING : peer->state];
+}
+
+static void on_tick(sluice_timer *timer, void *user) {
     struct admin_server *server = user;
     const uint64_t now = sluice_loop_now(server->loop);
     sluice_timer_start(timer, TICK_MS);
     /* Their memory goes in a later turn, so the list stays whole meanwhile. */
     for (struct peer *peer = LIST_FIRST(&server->peers); peer; peer = LIST_NEXT(peer, link))
-        if (now - peer->since >= times[peer->state])
+        if (now - peer->since >= most_ms(peer))
             close_peer(peer);
 }
 

@@ -167,8 +167,10 @@ void session_evict(struct session *session) {
         session->type->evict(session);
     else
         session->type->kick(session, -ENOBUFS);
-    sluice_chain_skip(session_chain(session), SIZE_MAX);
-    sluice_chain_skip(sluice_conn_chain(session->conn), SIZE_MAX);
+    if (session->tls)
+        tls_link_drop(session->tls);
+    else
+        sluice_chain_skip(sluice_conn_chain(session->conn), SIZE_MAX);
     session_uncharge(session);
 }
 

@@ -108,6 +108,10 @@ int session_finish(struct session *session) {
     return session->tls ? tls_link_finish(session->tls) : sluice_conn_finish(session->conn);
 }
 
+bool session_is_flushing(const struct session *session) {
+    return session->tls && tls_link_is_flushing(session->tls);
+}
+
 bool session_is_sending(const struct session *session) {
     return !session->tls && sluice_conn_is_sending(session->conn);
 }

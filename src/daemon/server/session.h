@@ -150,6 +150,13 @@ void session_set_need(struct session *session, size_t bytes);
 void session_again(struct session *session);
 int session_finish(struct session *session);
 
+/*
+ * Whether what is sent, as of on_sent, waits for the kernel: with TLS alone. A connection that is
+ * closed then is closed without it. Behind session_finish(), on_sent with 0 bytes says that all has
+ * gone.
+ */
+bool session_is_flushing(const struct session *session);
+
 /* Whether pieces of it are with the kernel, so that it cannot move. With TLS none ever are. */
 bool session_is_sending(const struct session *session);
 

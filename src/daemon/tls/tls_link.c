@@ -23,8 +23,11 @@ struct tls_link {
     size_t need;         /* bytes of plaintext without which the user is not called */
     int error;           /* why there is no stage */
     enum link_end end;
-    bool again;   /* the user is to be called whatever is there */
-    bool is_open; /* the handshake is complete, and the user has been asked what it has to send */
+    bool again;    /* the user is to be called whatever is there */
+    bool is_over;  /* the connection has ended: see end_connection() */
+    bool drops;    /* what comes is not decrypted any more */
+    bool finishes; /* close_notify is queued, and the user is told when it has gone */
+    bool is_open;  /* the handshake is complete, and the user has been asked what it has to send */
     /* it leaves with the last encrypted byte; NULL: it stays */
     sluice_conn_detached_fn *detached;
     void *detached_user;
@@ -82,6 +85,7 @@ int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, voi
         return -EPIPE;
     link->detached = detached;
     link->detached_user = user;
+    sluice_conn_pause(link->conn); /* as a connection does that leaves */
     return 0;
 }
 
@@ -93,6 +97,7 @@ sluice_tls *tls_link_take(struct tls_link *link) {
     link->tls = NULL;
     link->detached = NULL;
     link->is_open = false;
+    link->need = 0;
     (void)sluice_tls_detach(tls);
     return tls;
 }
@@ -106,15 +111,35 @@ void tls_link_again(struct tls_link *link) {
     sluice_conn_again(link->conn);
 }
 
+/* The stage decrypts no more. */
+static bool is_last(const struct tls_link *link) {
+    sluice_tls_state state = link->tls ? sluice_tls_get_state(link->tls) : SLUICE_TLS_FAILED;
+    return state == SLUICE_TLS_ENDED || state == SLUICE_TLS_FAILED;
+}
+
 void tls_link_set_need(struct tls_link *link, size_t bytes) {
     size_t length = sluice_chain_length(tls_link_chain(link)), before = link->need;
     link->need = bytes;
-    if (length > 0 && length < before && length >= bytes)
+    /* At its end the user has been called already. */
+    if (length > 0 && length < before && length >= bytes && !is_last(link))
         tls_link_again(link);
 }
 
 int tls_link_finish(struct tls_link *link) {
-    return link->tls && !link->error ? sluice_tls_finish(link->tls) : -EPIPE;
+    int error = link->tls && !link->error ? sluice_tls_finish(link->tls) : -EPIPE;
+    link->finishes = !error && has_queued(link);
+    return error;
+}
+
+bool tls_link_is_flushing(const struct tls_link *link) {
+    return has_queued(link) && !sluice_conn_is_closing(link->conn);
+}
+
+void tls_link_drop(struct tls_link *link) {
+    link->drops = true;
+    if (link->tls)
+        sluice_chain_skip(sluice_tls_chain(link->tls), SIZE_MAX);
+    sluice_chain_skip(sluice_conn_chain(link->conn), SIZE_MAX);
 }
 
 size_t tls_link_footprint(const struct tls_link *link) {
@@ -134,7 +159,7 @@ const char *tls_link_reason(const struct tls_link *link) {
 }
 
 static void end(struct tls_link *link, int error) {
-    if (link->end != LINK_OPEN || sluice_conn_is_closing(link->conn))
+    if (link->end != LINK_OPEN || link->detached || sluice_conn_is_closing(link->conn))
         return;
     link->end = LINK_ENDED;
     if (link->events->on_end)
@@ -143,26 +168,40 @@ static void end(struct tls_link *link, int error) {
 
 /* The user is called with what it waits for, as by a plain connection. */
 static void pass_data(struct tls_link *link) {
-    sluice_tls_state state = sluice_tls_get_state(link->tls);
     size_t length = sluice_chain_length(sluice_tls_chain(link->tls));
-    bool is_last = state == SLUICE_TLS_ENDED || state == SLUICE_TLS_FAILED;
-    bool is_enough = link->end == LINK_OPEN && length > 0 && (length >= link->need || is_last);
+    bool is_enough = link->end == LINK_OPEN && length > 0 && (length >= link->need || is_last(link));
     if ((!link->again && !is_enough) || !link->events->on_data)
         return;
     link->again = false;
     link->events->on_data(link->conn, link->user);
 }
 
+/*
+ * The connection's end, once all that has come is decrypted: the stage calls on_data for that. What
+ * the user has left to do comes before it, too.
+ */
+static void end_connection(struct tls_link *link) {
+    int error = link->error ? link->error : sluice_tls_end(link->tls);
+    link->is_over = true;
+    if (error != -EAGAIN && !link->again)
+        end(link, error);
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct tls_link *link = user;
     if (link->detached)
         return;
+    if (link->drops) {
+        sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
+        return;
+    }
     int result = link->error ? link->error : sluice_tls_receive(link->tls);
     if (!link->error && sluice_tls_get_state(link->tls) != SLUICE_TLS_HANDSHAKE)
         pass_data(link);
-    /* What the user has left to do comes before the end. */
     if (result < 0 && !link->again)
         end(link, result == -ENODATA ? 0 : result);
+    else if (link->is_over)
+        end_connection(link);
     if (link->tls && !link->is_open && sluice_tls_get_state(link->tls) == SLUICE_TLS_OPEN) {
         link->is_open = true;
         sluice_conn_want_send(conn);
@@ -171,13 +210,14 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct tls_link *link = user;
-    if (link->detached) {
+    if (link->detached && error)
         sluice_conn_close(conn);
-        return;
-    }
-    if (!error && !link->error)
-        error = sluice_tls_end(link->tls);
-    end(link, error ? error : link->error);
+    else if (link->detached)
+        link->is_over = true;
+    else if (error || link->drops)
+        end(link, error);
+    else
+        end_connection(link);
 }
 
 static void try_again(sluice_timer *timer, void *user) {
@@ -213,7 +253,8 @@ static void encrypt(struct tls_link *link, struct iovec *iov, size_t max) {
     if (count == 0)
         return;
     int error = sluice_tls_send(link->tls, iov, cut(iov, count), &done);
-    if (done > 0 && link->events->on_sent)
+    /* Also of nothing: the pieces are the user's again. */
+    if (link->events->on_sent)
         link->events->on_sent(link->conn, done, link->user);
     if (sluice_conn_is_closing(link->conn))
         return;
@@ -238,8 +279,15 @@ static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct tls_link *link = user;
     sluice_tls_sent(link->tls, bytes);
-    if (link->detached && !has_queued(link) && sluice_conn_detach(conn, link->detached, link->detached_user) < 0)
+    if (has_queued(link))
+        return;
+    if (link->detached && sluice_conn_detach(conn, link->detached, link->detached_user) < 0)
         sluice_conn_close(conn);
+    if (!link->finishes)
+        return;
+    link->finishes = false;
+    if (link->events->on_sent)
+        link->events->on_sent(conn, 0, link->user);
 }
 
 static void on_closed(sluice_conn *conn, void *user) {

@@ -8,7 +8,8 @@
  *
  * The user's on_sent means that bytes are encrypted: its pieces are copied by that, and may go. The
  * user is asked for more once the kernel has taken all of them, and for TLS_LINK_BATCH bytes at
- * most, so a peer that takes nothing costs no more than these.
+ * most, so a peer that takes nothing costs no more than these. A connection that is closed before
+ * loses them; behind tls_link_finish(), on_sent with 0 bytes says that all have gone.
  *
  * The user's on_end: 0: the peer has sent close_notify; -ECONNRESET: its stream has ended without;
  * -EPROTO and so on: as of sluice_tls_receive(), and tls_link_reason() has words.
@@ -66,6 +67,12 @@ sluice_chain *tls_link_chain(const struct tls_link *link); /* of plaintext */
 void tls_link_set_need(struct tls_link *link, size_t bytes);
 void tls_link_again(struct tls_link *link);
 int tls_link_finish(struct tls_link *link);
+
+/* Whether encrypted bytes wait for the kernel. */
+bool tls_link_is_flushing(const struct tls_link *link);
+
+/* What has come is dropped, and so is what comes: for a user that goes on to send its last. */
+void tls_link_drop(struct tls_link *link);
 
 /* Bytes of blocks that it holds. OpenSSL's memory, some 18 KiB of an open connection, is the
  * heap's. */

@@ -164,6 +164,8 @@ int sluice_tls_end(sluice_tls *tls) {
         return tls->error;
     if (tls->state == SLUICE_TLS_ENDED)
         return 0;
+    if (tls->throttled || tls->starved)
+        return -EAGAIN;
     if (tls->conn && !tls->looked && sluice_chain_length(sluice_conn_chain(tls->conn)) > 0)
         return tls_fail(tls, -EPROTO, SLUICE_TLS_DETAIL_PLAINTEXT, "not TLS");
     return tls_fail(tls, -ECONNRESET, SLUICE_TLS_DETAIL_TRUNCATED, "the stream has ended without close_notify");

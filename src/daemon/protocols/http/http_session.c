@@ -41,8 +41,9 @@ void http_close(struct http_session *session) {
 
 void http_linger(struct http_session *session) {
     session->state = HTTP_LINGERING;
-    session->deadline = worker_now(session->base.worker) + LINGER_MS;
-    if (session->peer_ended || session_finish(&session->base) < 0) {
+    bool flushes = session_is_flushing(&session->base);
+    session->deadline = worker_now(session->base.worker) + (flushes ? HTTP_RESPONSE_MS : LINGER_MS);
+    if ((session->peer_ended && !flushes) || session_finish(&session->base) < 0) {
         http_close(session);
         return;
     }
@@ -373,7 +374,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
                           (session->state == HTTP_ASKING && !text_is(session->asked->method, "GET")))) {
         /* A short stream, which may all be there. */
         return;
-    } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING)) {
+    } else if (!error && session->state == HTTP_HEAD && session_is_flushing(&session->base)) {
+        http_linger(session);
+    } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING &&
+                         !(session->state == HTTP_LINGERING && session_is_flushing(&session->base)))) {
         http_play_leave(session, error ? "connection lost" : "closed by player");
         http_close(session);
     }
@@ -421,6 +425,13 @@ static void file_sent(struct http_session *session, size_t bytes) {
     session_account(&session->base);
 }
 
+/* Now the peer may close. */
+static void all_sent(struct http_session *session) {
+    session->deadline = worker_now(session->base.worker) + LINGER_MS;
+    if (session->peer_ended)
+        http_close(session);
+}
+
 static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
     struct http_session *session = user;
     size_t part = bytes < session->continue_left ? bytes : session->continue_left;
@@ -451,6 +462,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         http_websocket_sent(session, bytes);
     } else if (session->state == HTTP_PLAYING) {
         http_play_sent(session, bytes);
+    } else if (session->state == HTTP_LINGERING && !session_is_flushing(&session->base)) {
+        all_sent(session);
     }
 }
 

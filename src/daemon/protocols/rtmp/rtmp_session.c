@@ -43,7 +43,8 @@ void rtmp_close(struct rtmp_session *session) {
 static void finish(struct rtmp_session *session) {
     if (session->peer_ends && !session->peer_ended)
         return;
-    if (session->peer_ended || session_finish(&session->base) < 0)
+    bool is_done = session->peer_ended && !session_is_flushing(&session->base);
+    if (is_done || session_finish(&session->base) < 0)
         rtmp_close(session);
 }
 
@@ -341,7 +342,7 @@ static void end_all(struct rtmp_session *session, int error) {
 
 static void tick(struct session *base, uint64_t now) {
     struct rtmp_session *session = of(base);
-    if (base->held_up && session->state != RTMP_ENDING)
+    if (base->held_up && session->state != RTMP_ENDING && session->state != RTMP_MOVING)
         session->active_at = now;
     if (base->worker->leaving && (session->state == RTMP_PUBLISHING || session->state == RTMP_PLAYING))
         (void)rtmp_answer_reconnect(session, NULL);

@@ -38,7 +38,8 @@ void rtsp_close(struct rtsp_session *session) {
 
 /* Everything is sent: the peer sees the end, and may read what came before. */
 static void finish(struct rtsp_session *session) {
-    if (session->peer_ended || session_finish(&session->base) < 0)
+    bool is_done = session->peer_ended && !session_is_flushing(&session->base);
+    if (is_done || session_finish(&session->base) < 0)
         rtsp_close(session);
 }
 
@@ -480,7 +481,8 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     session->peer_ended = true;
     rtsp_publish_leave(session, error);
     rtsp_play_leave(session, error ? "connection lost" : "closed by player");
-    if (error || session->state != RTSP_ENDING || sluice_writer_queued(session->writer) == 0)
+    bool is_sent = sluice_writer_queued(session->writer) == 0 && !session_is_flushing(&session->base);
+    if (error || session->state != RTSP_ENDING || is_sent)
         rtsp_close(session);
 }
 
@@ -605,8 +607,8 @@ static void refuse_slow(struct rtsp_session *session) {
 
 static void tick(struct session *base, uint64_t now) {
     struct rtsp_session *session = of(base);
-    if (base->held_up)
-        session->active_at = session->state == RTSP_ENDING ? session->active_at : now;
+    if (base->held_up && session->state != RTSP_ENDING && !base->move)
+        session->active_at = now;
     if (base->held_up && session->source.publisher)
         publisher_expect(session->source.publisher, now);
     if (is_slow(session, now)) {

@@ -35,6 +35,7 @@ struct tls_session {
     enum tls_session_state state;
     sluice_tls *tls;
     bool is_counted; /* among the handshakes under way */
+    bool has_ended;  /* the peer has, which is to be told to the session that goes on */
     uint64_t deadline;
 };
 
@@ -70,6 +71,7 @@ static void detached(const sluice_conn_handover *connection, void *user) {
     struct worker *worker = session->base.worker;
     struct handover handover = session->handover;
     handover.connection = *connection;
+    handover.connection.told &= !session->has_ended;
     if (session->tls) {
         (void)sluice_tls_detach(session->tls);
         handover.tls = session->tls;
@@ -151,11 +153,12 @@ static void on_data(sluice_conn *conn, void *user) {
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct tls_session *session = user;
     (void)conn;
-    /* Such as a health check that only connects. */
-    if (error || session->state == TLS_SESSION_OPEN || sluice_tls_end(session->tls) != -EPROTO)
-        close_session(session);
-    else
+    if (!error && session->state == TLS_SESSION_OPEN)
+        session->has_ended = true; /* behind a request, perhaps, which is answered */
+    else if (!error && sluice_tls_end(session->tls) == -EPROTO)
         refuse(session);
+    else /* such as a health check that only connects */
+        close_session(session);
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
