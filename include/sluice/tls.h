@@ -161,6 +161,8 @@ typedef struct sluice_tls_context_options {
      * is rejected. TLS 1.2 has no new keys: the connection ends there.
      */
     uint32_t rekey_records;
+    /** Clients: trust the system's store, too, if @c ca_path or @c ca is given. */
+    bool ca_system;
 } sluice_tls_context_options;
 
 /** A certificate with its key, in PEM, each from a file or from memory. */

@@ -299,6 +299,7 @@ static void options_are_checked(void **state) {
         {.size = sizeof *wrong, .verify = SLUICE_TLS_VERIFY_REQUIRED},
         {.size = sizeof *wrong, .verify = SLUICE_TLS_VERIFY_OPTIONAL},
         {.size = sizeof *wrong, .ca = pin, .ca_path = "a", .ca_length = 1},
+        {.size = sizeof *wrong, .verify = SLUICE_TLS_VERIFY_REQUIRED, .ca_path = "/dev/null", .ca_system = true},
         {.size = sizeof *wrong, .pin_count = 1},
         {.size = sizeof *wrong, .pins = pin, .pin_count = SLUICE_TLS_PINS_MAX + 1},
         {.size = sizeof *wrong, .alpn = ""},

@@ -52,11 +52,13 @@ static int trust(sluice_tls_context *context, BIO *bio, EVP_MD_CTX *digest) {
 }
 
 static int set_trust(sluice_tls_context *context, const sluice_tls_context_options *options, EVP_MD_CTX *digest) {
-    if (!options->ca_path && !options->ca) {
-        if (context->role == SLUICE_TLS_SERVER)
-            return -EINVAL;
-        return SSL_CTX_set_default_verify_paths(context->ssl) == 1 ? 0 : -ENOMEM;
-    }
+    bool has_ca = options->ca_path || options->ca;
+    if (context->role == SLUICE_TLS_SERVER && (!has_ca || options->ca_system))
+        return -EINVAL;
+    if ((!has_ca || options->ca_system) && SSL_CTX_set_default_verify_paths(context->ssl) != 1)
+        return -ENOMEM;
+    if (!has_ca)
+        return 0;
     BIO *bio;
     int error = tls_pem_open(options->ca_path, options->ca, options->ca_length, &bio);
     if (error)
