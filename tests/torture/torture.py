@@ -24,6 +24,7 @@ import shutil
 import select
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -34,6 +35,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 
 # pylint: disable=wrong-import-position
+import certificates
 import flv
 import harness
 import rtmp
@@ -180,6 +182,19 @@ def play_http(daemon):
     return 0
 
 
+def play_tls(daemon):
+    """With a certificate that rules may name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(daemon.certificate.chain, daemon.certificate.key)
+    with published(daemon) as publisher, daemon.connect("http", 1) as plain:
+        plain.settimeout(harness.PATIENCE)
+        with context.wrap_socket(plain) as player:
+            player.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n")
+            read_tags(player, TAGS, publisher)
+
+
 def play_raw(daemon):
     with published(daemon, "live/raw", "flv") as publisher, connect(daemon) as player:
         player.sendall(b"GET /live/raw.flv HTTP/1.0\r\nHost: test\r\n\r\n")
@@ -280,6 +295,11 @@ def api(daemon):
     get(daemon, "/")
 
 
+def challenge(daemon):
+    for token in ("token", "none"):
+        get(daemon, "/.well-known/acme-challenge/" + token, "http")
+
+
 def kick(daemon):
     with published(daemon) as publisher, connect(daemon) as player:
         player.sendall(b"GET /live/a.flv HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -294,20 +314,21 @@ def reload(daemon):
     get(daemon, "/api/v1/reload", method="POST")
 
 
-RUNNING = {work.__name__: work for work in (play_http, play_raw, play_websocket, play_rtsp, publish_rtsp, play_rtmp,
-                                            publish_rtmp, record, play_recordings, api, kick, reload)}
+RUNNING = {work.__name__: work for work in (play_http, play_tls, play_raw, play_websocket, play_rtsp, publish_rtsp,
+                                            play_rtmp, publish_rtmp, record, play_recordings, api, challenge, kick, reload)}
 
 
 class Tortured(Daemon):
     """A daemon whose calls may fail, with streams to record and a file to reload."""
 
-    def __init__(self, faults, folder, backend):
-        self.folder, self.turn = folder, 0
+    def __init__(self, faults, folder, backend, certificate):
+        self.folder, self.turn, self.certificate = folder, 0, certificate
         self.config = os.path.join(folder, "sluiced.conf")
         self.write_config(pull=0)
         faults.disarm()
         super().__init__("--config", self.config, "--record", "rec/*=" + folder, "--workers", "1", "--wait", "1", "--idle", "1",
-                         "--memory", "16M", "--log-rate", "0", "--backend", backend, listen=LISTEN,
+                         "--memory", "16M", "--log-rate", "0", "--backend", backend, "--acme-root", folder,
+                         listen=(*LISTEN, "--http", "127.0.0.1:0,tls"),
                          environment={"SLUICE_FAULTS": faults.path})
         if not glob.glob(os.path.join(folder, "rec", "b", "*.flv")):
             with published(self, "rec/b"):
@@ -318,6 +339,7 @@ class Tortured(Daemon):
         """With a pull of a stream that is not there, where that is asked for; at a port that nobody listens at."""
         with open(self.config, "w", encoding="ascii") as file:
             file.write('stall = %d;\n' % (10 + pull))
+            file.write('tls-certificate = "%s";\ntls-client-ca = "%s";\n' % (self.certificate.option, self.certificate.chain))
             if pull:
                 file.write('pull = [ "rtsp://127.0.0.1:1/a=pull/a,on-demand" ];\n')
 
@@ -341,6 +363,11 @@ class Torture:
     def __init__(self, folder, backend, variant):
         self.folder, self.backend, self.variant = folder, backend, variant
         self.faults = Faults(folder)
+        self.certificate = certificates.make(folder, "client")
+        challenges = os.path.join(folder, ".well-known", "acme-challenge")
+        os.makedirs(challenges)
+        with open(os.path.join(challenges, "token"), "w", encoding="ascii") as file:
+            file.write("token.hash")
         self.output = os.path.join(folder, "output")
         self.outputs = {}  # of each command, when nothing fails
         self.failures = []
@@ -351,7 +378,7 @@ class Torture:
     # A daemon that runs
 
     def open(self):
-        self.daemon = Tortured(self.faults, self.folder, self.backend)
+        self.daemon = Tortured(self.faults, self.folder, self.backend, self.certificate)
         for work in RUNNING.values():
             work(self.daemon)
         self.daemon.settle()
@@ -449,11 +476,13 @@ class Torture:
         path = os.path.join(folder, "start.conf")
         with open(path, "w", encoding="ascii") as file:
             file.write('memory = "16M";\nmerge-window = [ "live/a=20", "30" ];\nlog-level = "info";\nwait = 1;\n'
-                       'rule = [ "all live/* allow", "play * user", "publish b/* token=k" ];\n'
+                       'rule = [ "all live/* allow", "play * user", "publish b/* token=k,cert=client" ];\n'
+                       'tls-certificate = [ "%s", "*.x=%s" ];\ntls-client-ca = "%s";\nacme-root = "%s";\n'
                        'token-keys = "%s/keys";\nrtsp-users = "%s/users";\nadmin-token-file = "%s/token";\n'
                        'pull-file = "%s/pulls";\nrecord = [ "rec/*=%s" ];\n'
-                       'hook-publish = "http://127.0.0.1:1/hook";\n' % ((folder,) * 5))
-        return [*LISTEN, "--admin", "127.0.0.1:0", "--workers", "2", "--config", path, "--backend", self.backend]
+                       'hook-publish = "http://127.0.0.1:1/hook";\n' % (
+                           self.certificate.option, self.certificate.option, self.certificate.chain, folder, *(folder,) * 5))
+        return [*LISTEN, "--http", "127.0.0.1:0,tls", "--admin", "127.0.0.1:0", "--workers", "2", "--config", path, "--backend", self.backend]
 
     def run_start(self, point):
         arguments = self.options() + {"start": [], "check": ["--check"], "print": ["--print-config"],
