@@ -35,7 +35,8 @@ static bool copy(char *to, size_t most, const char *from, size_t length) {
 }
 
 int rtmp_url_read(const char *url, size_t length, struct rtmp_url *ret_url) {
-    static const char scheme[] = "rtmp://";
+    static const char plain[] = "rtmp://", secure[] = "rtmps://";
+    const char *scheme = length > 4 && (url[4] == 's' || url[4] == 'S') ? secure : plain;
     const char *host = url + strlen(scheme), *end = url + length;
     struct rtmp_url split;
     if (length <= strlen(scheme) || strncasecmp(url, scheme, strlen(scheme)) != 0 || !is_plain(url, length))

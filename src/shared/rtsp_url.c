@@ -6,11 +6,14 @@
 #include <string.h>
 #include <strings.h>
 
+static bool begins_with(sluice_http_text text, const char *scheme) {
+    return text.length > strlen(scheme) && strncasecmp(text.text, scheme, strlen(scheme)) == 0;
+}
+
 int rtsp_control_url(const char *base, sluice_http_text control, char ret_url[RTSP_URL + 1]) {
-    static const char scheme[] = "rtsp://";
     char url[RTSP_URL + 1];
     int length;
-    bool absolute = control.length > strlen(scheme) && strncasecmp(control.text, scheme, strlen(scheme)) == 0;
+    const bool absolute = begins_with(control, "rtsp://") || begins_with(control, "rtsps://");
     bool slash = *base && base[strlen(base) - 1] == '/';
     if (absolute)
         length = snprintf(url, sizeof url, "%.*s", (int)control.length, control.text);

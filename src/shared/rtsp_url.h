@@ -7,9 +7,9 @@
 enum { RTSP_URL = 2048 };
 
 /*
- * A control URL of a description, which is absolute, or relative to a base. Cameras mean by that
- * what is put behind the base and a slash, also behind a query, whatever RFC 3986 says; nothing and
- * "*" mean the base. 0, -EMSGSIZE
+ * A control URL of a description, which is absolute (rtsp:// or rtsps://), or relative to a base.
+ * Cameras mean by that what is put behind the base and a slash, also behind a query, whatever RFC
+ * 3986 says; nothing and "*" mean the base. 0, -EMSGSIZE
  */
 int rtsp_control_url(const char *base, sluice_http_text control, char ret_url[RTSP_URL + 1]);
 

@@ -61,6 +61,10 @@ VALUES = {
     "hook-stop": ('"http://127.0.0.1:2/x"', ["http://127.0.0.1:2/x"], '"http://127.0.0.1:2/..."'),
     "hook-record": ('"http://127.0.0.1:3/x"', ["http://127.0.0.1:3/x"], '"http://127.0.0.1:3/..."'),
     "hook-timeout": ("0.5", ["0.5"], None),
+    "tls-ca": ('["system", "CA"]', ["CA", "system"], None),
+    "tls-pin": ('["h:1=%s", "[::1]=%s"]' % ("0f" * 32, "a0" * 32), ["h:1=" + ":".join(["0F"] * 32), "[::1]=" + "a0" * 32],
+                None),
+    "tls-client-certificate": ('"CERTIFICATE,KEY"', ["CERTIFICATE,KEY"], None),
     "token-keys": ('"KEYS"', ["KEYS"], None),
     "memory": ('"1G"', ["1G"], None),
     "gop-size": ("1000", ["1000"], None),
@@ -121,7 +125,7 @@ def settings():
 
 # What the help of an option begins with.
 VERBS = set("""Accept Add Allow Ask Check Choose Collect Disconnect Drop Fetch Keep Let Limit Print Read Record Repair Report
-    Require Reserve Select Send Serve Set Spread Start Wait""".split())
+    Present Require Reserve Select Send Serve Set Spread Start Trust Wait""".split())
 
 
 class HelpTest(unittest.TestCase):
@@ -159,6 +163,8 @@ class SampleTest(FileCase):
         self.write("pulls", "")
         self.write("forwards", "")
         self.write("keys", "a:b\n")
+        subprocess.run(("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "client.key", "-out", "client.pem",
+                        "-subj", "/CN=x"), cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
         with open(SAMPLE, encoding="ascii") as file:
             text = re.sub(r"^#([a-z])", r"\1", file.read(), flags=re.MULTILINE)
         config = self.write("all.conf", text.replace("/etc/sluice", self.folder))
@@ -168,7 +174,8 @@ class SampleTest(FileCase):
         for name in settings():
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
             if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "acme-root",
-                            "pull-file", "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record"):
+                            "pull-file", "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record",
+                            "tls-client-certificate"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -354,6 +361,14 @@ class ErrorTest(FileCase):
         ("wait = \"1;\n\n", [(3, "syntax error")]),
         ("hook-play = \"http://a:1/geheim\";", [(1, "hook-play: expected http://ADDR[:PORT]/PATH")]),
         ("hook-play = \"https://1.1.1.1/\";", [(1, "hook-play: expected http://ADDR[:PORT]/PATH")]),
+        ("tls-ca = \"\";", [(1, "tls-ca: expected a file name, or system")]),
+        ("tls-pin = \"a\";", [(1, "tls-pin: expected HOST[:PORT]=SHA256, got \"a\"")]),
+        ("tls-pin = \"[::1=%s\";" % ("00" * 32), [(1, "tls-pin: expected HOST[:PORT]=SHA256")]),
+        ("tls-pin = \"a:0=%s\";" % ("00" * 32), [(1, "tls-pin: expected HOST[:PORT]=SHA256")]),
+        ("tls-pin = \"a:1=%s\";" % ("00" * 31), [(1, "tls-pin: expected 64 hexadecimal digits")]),
+        ("tls-pin = \"a:1=%sx\";" % ("00" * 32), [(1, "tls-pin: expected 64 hexadecimal digits")]),
+        ("tls-client-certificate = \"a\";", [(1, "tls-client-certificate: expected CHAIN,KEY: files in PEM")]),
+        ("tls-client-certificate = \"a,b,c\";", [(1, "tls-client-certificate: expected CHAIN,KEY: files in PEM")]),
         ("rule = \"see * allow\";", [(1, "rule: expected publish, play or all at the beginning")]),
         ("rule = [\"play *\"];", [(1, "rule: expected ACTIONS STREAM [from RANGES] WAYS")]),
         ("rule = [\"play * from 10.0.0.1/8 allow\"];", [(1, "rule: expected an address or a range such as")]),

@@ -123,7 +123,7 @@ class PullTest(unittest.TestCase):
                                       ("stream", (None, "", "../geheim", "a b")))
                   for value in values]
         wrong += [{"url": bad, "stream": name} for bad in (
-            "", "h", "https://geheim/p", "rtmp://geheim/p", "rtsp:geheim", "rtsp://", "rtsp://u:geheim@", "rtsp://h:70000/p",
+            "", "h", "ftps://geheim/p", "rtmp://geheim/p", "rtsp:geheim", "rtsp://", "rtsp://u:geheim@", "rtsp://h:70000/p",
             "rtsp://u:geheim@h/p\r\nX: y", "rtsp://h/" + "geheim" * 500)]
         for body in wrong:
             with self.subTest(body):
@@ -305,7 +305,7 @@ class ToolTest(unittest.TestCase):
             for arguments in (("pull",), ("pull", "rtsp://h/x"), ("unpull",), ("pull", "-", "live/x"), ("--ttl", "0"),
                               ("--ttl", "-1"), ("--ttl", "x")):
                 self.assertEqual(self.run_tool(daemon, *arguments)[:2], (2, ""), arguments)
-            self.assertEqual(self.run_tool(daemon, "pull", "https://h/x", "live/x")[0], 1)
+            self.assertEqual(self.run_tool(daemon, "pull", "ftps://h/x", "live/x")[0], 1)
         camera.close()
 
 

@@ -251,7 +251,7 @@ class PullHttpTest(pulls.PullTest):
                            "malformed chunks, or over a limit: Protocol error"),
                 "large": (response(200, data + frame), None),
                 "away": (redirect("http://127.0.0.2/x"), "redirected to another host"),
-                "tls": (redirect("https://127.0.0.1/x"), "redirected to what is no http:// URL"),
+                "tls": (redirect("https://127.0.0.1:1/x"), "Connection refused"),
                 "rtsp": (redirect("rtsp://127.0.0.1/x"), "redirected to what is no http:// URL"),
                 "long": (redirect("/" + "x" * 2048), "redirected to what is no http:// URL"),
                 "nowhere": (response(302), "redirected to what is no http:// URL"),

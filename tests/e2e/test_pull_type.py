@@ -91,7 +91,7 @@ class PullTypeTest(harness.SettledTest):
                 answer = post(daemon, {"url": url, "stream": "live/x"})
                 self.assertEqual(answer[0], 400)
                 for said in (text, answer[1]["detail"]):
-                    self.assertIn("rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH or flv://HOST:PORT", said)
+                    self.assertIn("rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH or flv://HOST:PORT", said)
                     self.assertNotIn("geheim", said)
         self.assertEqual(pulls(daemon), {})
 

@@ -183,9 +183,9 @@ static void read_pull(const word *w) {
     if (!wrong) {
         const struct pull_option *pull = &pulls.list[0];
         check_printable(pull->target.url);
-        const size_t scheme = strlen(pull->type->scheme);
-        FUZZ_CHECK(strncmp(pull->target.url, pull->type->scheme, scheme) == 0 &&
-                   strncmp(pull->target.url + scheme, "://", 3) == 0 &&
+        const char *name = pull->target.is_secure ? pull->type->scheme.secure_name : pull->type->scheme.name;
+        const size_t scheme = strlen(name);
+        FUZZ_CHECK(strncmp(pull->target.url, name, scheme) == 0 && strncmp(pull->target.url + scheme, "://", 3) == 0 &&
                    stream_name_is_valid(pull->name, strlen(pull->name)));
         FUZZ_CHECK(!pull->has_user || !strpbrk(pull->user, ":\"\\\r\n"));
         FUZZ_CHECK(!strpbrk(pull->password, "\r\n"));
@@ -196,6 +196,7 @@ static void read_pull(const word *w) {
 
 /* "BASE;CONTROL" */
 static void read_control(const word *w) {
+    static const struct pull_scheme scheme = {"rtsp", 554, "rtsps", 322, NULL};
     char url[RTSP_URL + 1];
     const char *control = split(w);
     struct pull_target target;
@@ -203,7 +204,7 @@ static void read_control(const word *w) {
     FUZZ_CHECK(result == 0 || result == -EMSGSIZE);
     if (result == 0)
         FUZZ_CHECK(strlen(url) <= RTSP_URL);
-    if (pull_target_read("rtsp", 554, w->text, strlen(w->text), &target, NULL) == 0)
+    if (pull_target_read(&scheme, w->text, strlen(w->text), &target, NULL) == 0)
         check_printable(target.url);
 }
 

@@ -122,7 +122,7 @@ static int begin_source(struct pull_flv_session *session, const char *name) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
+    int error = pull_start_session(pull, &session_type, fd, ret_session);
     if (error)
         return error;
     struct pull_flv_session *session = of(*ret_session);
@@ -150,4 +150,4 @@ static int parse(const char *url, size_t length, struct pull_target *ret_target,
 }
 
 const struct pull_type pull_flv = {
-    .scheme = "flv", .form = "flv://HOST:PORT", .parse = parse, .start = start, .leave = leave};
+    .scheme.name = "flv", .form = "flv://HOST:PORT", .parse = parse, .start = start, .leave = leave};

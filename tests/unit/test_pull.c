@@ -214,13 +214,13 @@ static void wrong_options_are_refused(void **state) {
         "rtsp://h/a=.x",
         "h/a=x",
         "/a=x",
-        "https://h/a=x",
+        "httpss://h/a=x",
         "http:h/a=x",
-        "rtmps://h/a/b=x",
+        "rtmps://h/b=x",
         "rtmp://h/a=x",
         "rtmp://h/a/=x",
         "http://h:70000/a=x",
-        "rtsps://h/a=x",
+        "rtspss://h/a=x",
         "rtspu://h/a=x",
         "rtsp://:1/a=x",
         "rtsp://=x",
@@ -441,19 +441,37 @@ static void types_by_scheme(void **state) {
     static const struct {
         const char *url;
         const struct pull_type *type;
-    } rows[] = {{"rtsp://h/x", &pull_rtsp},
-                {"RtSp:", &pull_rtsp},
-                {"Http:", &pull_http},
-                {"https://h/x", NULL},
-                {"rtmps://h/x", NULL},
-                {"rtsps://h/x", NULL},
-                {"rts://h/x", NULL},
-                {"rtmp://h/x", &pull_rtmp},
-                {"://h/x", NULL},
-                {"rtsp", &pull_rtsp},
-                {"", NULL}};
+    } rows[] = {{"rtsp://h/x", &pull_rtsp},  {"RtSp:", &pull_rtsp},
+                {"Http:", &pull_http},       {"https://h/x", &pull_http},
+                {"rtmps://h/x", &pull_rtmp}, {"RTSPS://h/x", &pull_rtsp},
+                {"rtspss://h/x", NULL},      {"rts://h/x", NULL},
+                {"rtmp://h/x", &pull_rtmp},  {"://h/x", NULL},
+                {"rtsp", &pull_rtsp},        {"", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_ptr_equal(pull_type_find(rows[i].url, strlen(rows[i].url)), rows[i].type);
+}
+
+/* TLS has ports and schemes of its own. */
+static void secure_targets(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *url, *place;
+        bool is_secure;
+    } rows[] = {
+        {"rtsps://u:p@h/a=x", "rtsps://h/a", "rtsps://h:322", true},
+        {"RTMPS://h/a/b=x", "rtmps://h/a/b", "rtmps://h:443", true},
+        {"https://h/a=x", "https://h/a", "https://h:443", true},
+        {"https://[::1]:8443/a=x", "https://[::1]:8443/a", "https://[::1]:8443", true},
+        {"http://h/a=x", "http://h/a", "http://h:80", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pull_options options = {0};
+        assert_null(pull_options_add(&options, rows[i].text));
+        assert_string_equal(options.list[0].target.url, rows[i].url);
+        assert_string_equal(options.list[0].target.place, rows[i].place);
+        assert_int_equal(options.list[0].target.is_secure, rows[i].is_secure);
+        pull_options_clear(&options);
+    }
 }
 
 /* What is written is read as the same pull, whatever the password holds. */
@@ -464,6 +482,7 @@ static void written_as_read(void **state) {
         "RTSP://H:8554=live/x,on-demand",
         "rtsp://[::1]:1/a?b=c,on-demand=x",
         "http://u:p@h/a.flv?b=c&d=x",
+        "https://u:p@h/a.flv?b=c&d=x",
         "rtsp://u@h/a=x",
         "rtsp://u:p@h/a?x=y=x,on-demand",
         "rtsp://u%20%40:%3A%40%2F%25%3d%c3%bc%22,on-demand@h/a=x",
@@ -483,6 +502,7 @@ static void written_as_read(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(types_by_scheme),
+        cmocka_unit_test(secure_targets),
         cmocka_unit_test(written_as_read),
         cmocka_unit_test(steps_in_order),
         cmocka_unit_test(every_step_has_its_time),

@@ -27,6 +27,7 @@ static void urls_are_split_as_ffmpeg_does(void **state) {
         {"rtmp://host/app/instance/a/b", "rtmp://host/app/instance", "app/instance", "a/b"},
         {"rtmp://host/app/mp4:a/b", "rtmp://host/app", "app", "mp4:a/b"},
         {"rtmp://[::1]:1935/app/name", "rtmp://[::1]:1935/app", "app", "name"},
+        {"rtmps://u:p@host:443/app/name", "rtmps://host:443/app", "app", "name"},
         {"rtmp://host/app?vhost=v/name", "rtmp://host/app?vhost=v", "app?vhost=v", "name"},
     };
     struct rtmp_url url;
@@ -44,6 +45,8 @@ static void urls_without_a_part_are_refused(void **state) {
         "",
         "rtmp://",
         "rtsp://host/app/name",
+        "rtmpss://host/app/name",
+        "rtmps://host",
         "rtmp://host",
         "rtmp://host/",
         "rtmp://host/app",

@@ -58,8 +58,7 @@ static const char *read_option(struct forward_option *option, const char *text) 
     url = equals + 1;
     option->type = forward_type_find(url, strlen(url));
     int error = !option->type ? -EPROTO
-                              : pull_target_read(option->type->scheme, option->type->port, url, strlen(url),
-                                                 &option->target, &user);
+                              : pull_target_read(&option->type->scheme, url, strlen(url), &option->target, &user);
     if (!error && (option->target.port == 0 || !is_valid(option, &option->target)))
         error = -EPROTO;
     if (error)

@@ -3,17 +3,13 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "shared/text.h"
-
 enum { EXPECTED = 512 };
 
 static char expected[EXPECTED];
 
 const struct forward_type *forward_type_find(const char *url, size_t length) {
-    sluice_http_text rest = {url, length};
-    const sluice_http_text scheme = text_split(&rest, ':');
     for (size_t i = 0; forward_types[i]; i++)
-        if (text_folds_to(scheme, forward_types[i]->scheme))
+        if (pull_scheme_fits(&forward_types[i]->scheme, url, length))
             return forward_types[i];
     return NULL;
 }

@@ -7,14 +7,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+
+#include "daemon/config/pull_target.h"
 
 struct forward;
 
 struct forward_type {
-    const char *scheme; /* which is the type's name, too */
-    const char *form;   /* of its URLs, "http://[USER:PASSWORD@]HOST[:PORT]/PATH" */
-    uint16_t port;      /* of URLs without one */
+    struct pull_scheme scheme; /* its name is the type's, too */
+    const char *form;          /* of its URLs, "http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH" */
 
     /* Whether it is one that the type can forward to, as written or with its "*" replaced. NULL:
      * any */

@@ -35,6 +35,7 @@ void options_unref(const struct options *options) {
     cors_clear(&mine->origins);
     tls_options_clear(&mine->tls);
     free(mine->acme_root);
+    tls_client_options_clear(&mine->tls_client);
     free(mine->token_keys);
     stream_policies_clear(&mine->streams);
     free(mine->pull_file);

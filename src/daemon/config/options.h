@@ -27,6 +27,7 @@
 #include "daemon/config/forward_option.h"
 #include "daemon/config/pull_option.h"
 #include "daemon/config/setting.h"
+#include "daemon/config/tls_client_option.h"
 #include "daemon/config/tls_option.h"
 #include "daemon/recording/record_store.h"
 #include "daemon/relay/stream_policy.h"
@@ -72,6 +73,7 @@ struct options {
     struct cors_origins origins;
     struct proxies proxies;
     struct hook_url hooks[HOOK_KINDS];
+    struct tls_client_options tls_client; /* of pulls, forwards and hooks */
     uint64_t hook_ms;
     bool allow_remote;
     uint64_t obs_tracks;      /* of video, in a configuration for OBS */

@@ -255,6 +255,11 @@ static bool add_proxies(const struct setting_reader *reader, const char *text) {
     return !expected || wrong(reader, text, expected);
 }
 
+/* @expected: NULL: it is right */
+static bool check(const struct setting_reader *reader, const char *text, const char *expected) {
+    return !expected || wrong(reader, text, expected);
+}
+
 bool options_set(const struct setting_reader *reader, const struct setting *setting, const char *text) {
     const char *equals = setting->by_stream ? strchr(text, '=') : NULL;
     if (equals)
@@ -286,6 +291,12 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return add_origin(reader, text);
     case SETTING_PROXIES:
         return add_proxies(reader, text);
+    case SETTING_TLS_CA:
+        return check(reader, text, tls_client_options_add_ca(&reader->options->tls_client, text));
+    case SETTING_TLS_PIN:
+        return check(reader, text, tls_client_options_add_pin(&reader->options->tls_client, text));
+    case SETTING_TLS_CLIENT_CERTIFICATE:
+        return check(reader, text, tls_client_options_set_certificate(&reader->options->tls_client, text));
     case SETTING_RULE:
         return add_rule(reader, text);
     case SETTING_FILE:

@@ -1,4 +1,5 @@
 /* From a setting to text. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,32 @@ static void put_proxies(const struct text *to, const struct proxies *proxies) {
     end_list(to, count);
 }
 
+static void put_tls_ca(const struct text *to, const struct tls_client_options *tls) {
+    size_t count = 0;
+    if (tls->ca_system)
+        put_item(to, &count, "system");
+    for (size_t i = 0; i < tls->ca_count; i++)
+        put_item(to, &count, tls->ca[i]);
+    end_list(to, count);
+}
+
+static void put_tls_pins(const struct text *to, const struct tls_client_options *tls) {
+    size_t count = 0;
+    for (size_t i = 0; i < tls->pin_count; i++) {
+        char text[TLS_CLIENT_PIN_TEXT];
+        tls_pin_format(&tls->pins[i], text);
+        put_item(to, &count, text);
+    }
+    end_list(to, count);
+}
+
+static void put_tls_certificate(const struct text *to, const struct tls_client_options *tls) {
+    char text[2 * PATH_MAX];
+    snprintf(text, sizeof text, "%s%s%s", tls->certificate ? tls->certificate : "", tls->certificate ? "," : "",
+             tls->key ? tls->key : "");
+    put_string(to, text);
+}
+
 /* A number or a choice, as it is written. */
 static void format_field(const struct setting *setting, const void *field, char text[SETTING_TEXT]) {
     bool is_time = setting->kind == SETTING_SECONDS || setting->kind == SETTING_MILLISECONDS;
@@ -251,6 +278,15 @@ static void put_value(const struct text *to, const struct options *options, cons
         break;
     case SETTING_PROXIES:
         put_proxies(to, &options->proxies);
+        break;
+    case SETTING_TLS_CA:
+        put_tls_ca(to, &options->tls_client);
+        break;
+    case SETTING_TLS_PIN:
+        put_tls_pins(to, &options->tls_client);
+        break;
+    case SETTING_TLS_CLIENT_CERTIFICATE:
+        put_tls_certificate(to, &options->tls_client);
         break;
     case SETTING_ORIGIN:
         put_origins(to, &options->origins);

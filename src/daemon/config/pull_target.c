@@ -44,11 +44,22 @@ static int read_host(sluice_http_text text, uint16_t port, sluice_http_text *ret
     return 0;
 }
 
-int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t length, struct pull_target *ret_target,
+static bool is_secure(const struct pull_scheme *scheme, sluice_http_text name) {
+    return scheme->secure_name && text_folds_to(name, scheme->secure_name);
+}
+
+bool pull_scheme_fits(const struct pull_scheme *scheme, const char *url, size_t length) {
+    sluice_http_text rest = {url, length};
+    const sluice_http_text name = text_split(&rest, ':');
+    return text_folds_to(name, scheme->name) || is_secure(scheme, name);
+}
+
+int pull_target_read(const struct pull_scheme *scheme, const char *url, size_t length, struct pull_target *ret_target,
                      sluice_http_text *ret_user) {
-    struct pull_target target = {0};
     sluice_http_text rest = {url, length}, host;
-    if (!is_url_text(url, length) || !text_folds_to(text_split(&rest, ':'), scheme) || rest.length < 2 ||
+    struct pull_target target = {.is_secure = is_secure(scheme, text_split(&rest, ':'))};
+    const char *name = target.is_secure ? scheme->secure_name : scheme->name;
+    if (!is_url_text(url, length) || !pull_scheme_fits(scheme, url, length) || rest.length < 2 ||
         memcmp(rest.text, "//", 2) != 0)
         return -EPROTO;
     take(&rest, 2);
@@ -60,12 +71,12 @@ int pull_target_read(const char *scheme, uint16_t port, const char *url, size_t 
     const sluice_http_text user = {authority.text, at ? (size_t)(at - authority.text) : 0};
     if (at)
         take(&authority, user.length + 1);
-    int error = read_host(authority, port, &host, &target.port);
+    int error = read_host(authority, target.is_secure ? scheme->secure_port : scheme->port, &host, &target.port);
     if (error)
         return error;
-    int used = snprintf(target.url, sizeof target.url, "%s://%.*s%.*s", scheme,
+    int used = snprintf(target.url, sizeof target.url, "%s://%.*s%.*s", name,
                         (int)(authority.text + authority.length - host.text), host.text, (int)rest.length, rest.text);
-    int place = snprintf(target.place, sizeof target.place, "%s://%.*s:%u", scheme, (int)host.length, host.text,
+    int place = snprintf(target.place, sizeof target.place, "%s://%.*s:%u", name, (int)host.length, host.text,
                          target.port);
     if (host.length > 2 && *host.text == '[')
         host = (sluice_http_text){host.text + 1, host.length - 2};

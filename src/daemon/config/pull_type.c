@@ -4,23 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shared/text.h"
-
 enum { EXPECTED = 512 };
 
 static char expected_url[EXPECTED], expected_option[EXPECTED];
 
 const struct pull_type *pull_type_find(const char *url, size_t length) {
-    sluice_http_text rest = {url, length};
-    const sluice_http_text scheme = text_split(&rest, ':');
     for (size_t i = 0; pull_types[i]; i++)
-        if (text_folds_to(scheme, pull_types[i]->scheme))
+        if (pull_scheme_fits(&pull_types[i]->scheme, url, length))
             return pull_types[i];
     return NULL;
 }
 
 static void write_expected(void) {
-    char forms[EXPECTED / 2] = "";
+    char forms[EXPECTED - 80] = "";
     for (size_t i = 0, used = 0; pull_types[i] && used < sizeof forms; i++)
         used += (size_t)snprintf(forms + used, sizeof forms - used, "%s%s", i > 0 ? " or " : "", pull_types[i]->form);
     snprintf(expected_url, sizeof expected_url, "expected %s", forms);

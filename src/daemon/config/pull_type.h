@@ -16,11 +16,11 @@ struct pull;
 struct session;
 
 struct pull_type {
-    const char *scheme; /* which is the type's name, too */
-    const char *form;   /* of its URLs, "rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH" */
+    struct pull_scheme scheme; /* its name is the type's, too */
+    const char *form;          /* of its URLs, "rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH" */
 
     /*
-     * Takes a URL of that scheme apart. @ret_user: USER or USER:PASSWORD as it is written; empty
+     * Takes a URL of these schemes apart. @ret_user: USER or USER:PASSWORD as it is written; empty
      * without. 0, -EPROTO (malformed), -EMSGSIZE (too long)
      */
     int (*parse)(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user);

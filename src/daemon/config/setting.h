@@ -33,6 +33,9 @@ enum setting_kind {
     SETTING_PROXIES,      /* see proxies.h */
     SETTING_FILE,         /* a file's name */
     SETTING_CERTIFICATE,  /* see tls_option.h */
+    SETTING_TLS_CA,       /* see tls_client_option.h, as the next two */
+    SETTING_TLS_PIN,
+    SETTING_TLS_CLIENT_CERTIFICATE,
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
     SETTING_SECONDS,      /* fractions allowed; stored as milliseconds */
@@ -64,6 +67,7 @@ enum setting_group_id {
     GROUP_FORWARDS,
     GROUP_ACCESS,
     GROUP_HOOKS,
+    GROUP_TLS_CLIENT,
     GROUP_PUBLISHERS,
     GROUP_PLAYERS,
     GROUP_RECORDING,

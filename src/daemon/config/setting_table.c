@@ -60,6 +60,15 @@ const struct setting_group setting_groups[] = {
              "arrive twice, and after later ones. On shutdown, the server takes up to 3 seconds to send the events "
              "that "
              "are left."},
+    [GROUP_TLS_CLIENT] =
+        {"TLS of pulls and forwards", .note = "by rtmps://, rtsps:// and https://",
+         .text =
+             "Connections by rtmps://, rtsps:// and https:// use TLS 1.2 or 1.3 and verify the server. Nothing of a "
+             "request is sent to a server before that; if the verification fails, the reason is that of the pull or "
+             "the "
+             "forward, for example \"TLS: certificate has expired\". A reload (SIGHUP) reads all files "
+             "again, for new connections; if one of them is missing or cannot be used, the reload is rejected, and "
+             "everything stays as it is."},
     [GROUP_PUBLISHERS] = {.name = "Publishers"},
     [GROUP_PLAYERS] = {.name = "Players"},
     [GROUP_RECORDING] = {.name = "Recording"},
@@ -139,9 +148,11 @@ static const struct setting settings[] = {
 
     {"pull", SETTING_PULL, true, .group = GROUP_PULLS, .value = "URL=NAME[,on-demand]", .expected = "URL=NAME",
      .help = "Fetch URL by RTSP, RTMP or HTTP and publish it as NAME",
-     .text = "URL is rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, "
-             "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME, or http://[USER:PASSWORD@]HOST[:PORT]/PATH, "
-             "whose response is FLV. With on-demand, the stream is fetched only while it has "
+     .text = "URL is rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH, fetched over TCP, "
+             "rtmp[s]://[USER:PASSWORD@]HOST[:PORT]/APP/NAME, or http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH, "
+             "whose response is FLV. rtsps, rtmps and https are the same over TLS, at port 322 or 443 unless the URL "
+             "has another; the server is verified (--tls-ca, --tls-pin). With on-demand, the stream is fetched only "
+             "while it has "
              "players. "
              "The last \"=\" ends the URL; on the command line the name may be a word of its own: URL =NAME. A failed "
              "pull is retried after 1 to 30 seconds. A configuration file with passwords must not be readable by "
@@ -167,9 +178,11 @@ static const struct setting settings[] = {
      .text =
          "STREAM is a name, in which * matches any characters, and behind it ?tracks=all or ?tracks=default may "
          "choose among several tracks. URL is "
-         "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH (over TCP), or "
-         "http://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
-         "the body of a chunked POST). Each * in its path or query becomes the text that the * of STREAM "
+         "rtmp[s]://[USER:PASSWORD@]HOST[:PORT]/APP/KEY, rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH (over TCP), or "
+         "http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH (FLV as "
+         "the body of a chunked POST). rtmps, rtsps and https are the same over TLS, at port 443 or 322 unless the URL "
+         "has another; the server is verified (--tls-ca, --tls-pin). Each * in its path or query becomes the text that "
+         "the * of STREAM "
          "matches; that needs exactly one * in STREAM. Streams with the same URL are not sent at a time: the first one "
          "that has a "
          "publisher is sent, and when it ends another one; so without a * in the URL, one stream is sent.\n\n"
@@ -184,7 +197,7 @@ static const struct setting settings[] = {
          "frame, as a slow player does. At most 1000 connections are used. Forwards are not subject to rules. Paths "
          "and queries are not shown "
          "or logged, since they may be keys. A configuration file with passwords must not be readable by others.",
-     .examples = {"live/*=http://u:secret@backup/live/*.flv", "live/main=rtmp://platform/app/key",
+     .examples = {"live/*=http://u:secret@backup/live/*.flv", "live/main=rtmps://platform/app/key",
                   "live/cam?tracks=default=http://archive/cam.flv"}},
     {"forward-file", SETTING_FORWARD_FILE, FIELD(forward_file), .group = GROUP_FORWARDS, .value = "FILE",
      .expected = "a file name", .sample = "/etc/sluice/forwards", .help = "Read forwards from FILE, one in each line",
@@ -300,6 +313,31 @@ static const struct setting settings[] = {
      .value = "SECONDS", .effect = SETTING_LATER, .help = "Wait this long for the response of a hook",
      .text = "The time of a query starts with the client's request and includes waiting for other queries. Each "
              "attempt to send an event has this time. It covers the whole exchange."},
+
+    {"tls-ca", SETTING_TLS_CA, true, .group = GROUP_TLS_CLIENT, .value = "FILE|system",
+     .expected = "a file name, or system", .effect = SETTING_LATER,
+     .help = "Trust the issuers in FILE for the certificates of servers",
+     .text =
+         "The certificate of a server must be valid now, contain the host of the URL, and be issued by one that is "
+         "trusted, or be trusted itself. FILE has certificates in PEM: roots, intermediates or single ones. Without "
+         "this setting the system's store is trusted; with it only the files, unless system is given as well.",
+     .examples = {"/etc/sluice/cameras-ca.pem", "system"}},
+    {"tls-pin", SETTING_TLS_PIN, true, .group = GROUP_TLS_CLIENT, .value = "HOST[:PORT]=SHA256",
+     .expected = "HOST[:PORT]=SHA256", .effect = SETTING_LATER,
+     .help = "Accept only the certificate with this hash from HOST",
+     .text = "The certificate of HOST, at this port or at any, must have this hash, and nothing else of it is checked: "
+             "neither its names, nor its dates, nor its issuer. So it may be self-signed. HOST is what the URL has. "
+             "Several pins of a host are alternatives. SHA256 has 64 hexadecimal digits, as printed by:\n\n"
+             "  openssl s_client -connect HOST:PORT </dev/null |\n"
+             "      openssl x509 -noout -fingerprint -sha256",
+     .examples = {"camera7:322=0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}},
+    {"tls-client-certificate", SETTING_TLS_CLIENT_CERTIFICATE, .group = GROUP_TLS_CLIENT, .value = "CHAIN,KEY",
+     .expected = "CHAIN,KEY: files in PEM", .sample = "/etc/sluice/client.pem,/etc/sluice/client.key",
+     .effect = SETTING_LATER, .help = "Present this certificate to servers that request one",
+     .text =
+         "CHAIN is a file with the certificate, followed by intermediates, KEY one with its private key, both in "
+         "PEM. Users outside of its group must not be able to read KEY (chmod 640). It is shown after the server has "
+         "been verified."},
 
     {"same-name", SETTING_CHOICE, .detail = SETTING_SAME_NAMES, BY_STREAM(same_name), .group = GROUP_PUBLISHERS,
      .preset = "refuse", .value = "POLICY", .help = "Choose what happens if a stream name is in use",

@@ -10,6 +10,7 @@
 
 #include "daemon/control/resolver.h"
 #include "daemon/control/wakeup.h"
+#include "daemon/tls/tls_client.h"
 #include "shared/clock.h"
 
 enum { ADDRESS_MS = 3000, RETRY_MS = 100 };
@@ -28,6 +29,7 @@ struct attempt {
 
 struct connector {
     struct event_base *base;
+    struct tls_client *tls;
     struct wakeup wakeup;
     struct resolver *resolver;
     struct attempt *attempts; /* the control plane's: all that are on their way */
@@ -88,6 +90,8 @@ static void give_back(struct attempt *attempt) {
     }
     if (job->fd >= 0)
         close(job->fd);
+    sluice_tls_context_unref(job->context);
+    job->context = NULL;
     attempt->error = attempt->error ? attempt->error : -ENOMEM;
     (void)watch(attempt, EV_TIMEOUT, RETRY_MS);
 }
@@ -98,8 +102,11 @@ static long milliseconds_left(const struct attempt *attempt) {
 }
 
 static void connected(struct attempt *attempt) {
+    struct connect_job *job = attempt->job;
     int flags = fcntl(attempt->fd, F_GETFL);
     attempt->error = flags < 0 || fcntl(attempt->fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
+    if (!attempt->error && job->is_secure)
+        attempt->error = tls_client_find(attempt->connector->tls, job->host, job->port, job->alpn, &job->context);
     give_back(attempt);
 }
 
@@ -199,6 +206,7 @@ void connector_take(void *user, struct connect_job *job) {
     struct connector *connector = user;
     struct attempt *attempt = calloc(1, sizeof *attempt);
     job->fd = -1;
+    job->context = NULL;
     if (!attempt) {
         job->error = -ENOMEM;
         job->done(job);
@@ -212,11 +220,11 @@ void connector_take(void *user, struct connect_job *job) {
     wakeup_notify(&connector->wakeup);
 }
 
-int connector_new(struct event_base *base, struct connector **ret_connector) {
+int connector_new(struct event_base *base, struct tls_client *tls, struct connector **ret_connector) {
     struct connector *connector = calloc(1, sizeof *connector);
     if (!connector)
         return -ENOMEM;
-    *connector = (struct connector){.base = base, .lock = PTHREAD_MUTEX_INITIALIZER};
+    *connector = (struct connector){.base = base, .tls = tls, .lock = PTHREAD_MUTEX_INITIALIZER};
     int error = wakeup_init(&connector->wakeup, base, on_wake, connector);
     if (!error)
         error = resolver_new(&connector->wakeup, &connector->resolver);

@@ -12,6 +12,7 @@
 #include "daemon/config/options_load.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/server/server_reload.h"
+#include "daemon/tls/tls_client.h"
 #include "daemon/tls/tls_contexts.h"
 #include "daemon/tls/tls_expiry.h"
 
@@ -27,6 +28,7 @@ struct worker_answer {
 
 struct reload {
     struct server *server;
+    struct tls_client *tls_client;
     const struct command_line *line;
     const struct options *options; /* in force */
     sluice_tls_context *tls;       /* in force; NULL: there is none */
@@ -128,6 +130,7 @@ static void on_wake(void *user) {
     if (!has_come)
         return;
     if (error) {
+        tls_client_revert(reload->tls_client);
         config_errors_clear(&reload->lines);
         config_errors_add(&reload->lines, "%s", answer->reason);
     } else {
@@ -153,11 +156,12 @@ static void on_wake(void *user) {
 }
 
 int reload_new(struct event_base *base, struct server *server, const struct command_line *line,
-               const struct options *options, struct reload **ret_reload) {
+               const struct options *options, struct tls_client *tls, struct reload **ret_reload) {
     struct reload *reload = calloc(1, sizeof *reload);
     if (!reload)
         return -ENOMEM;
     reload->server = server;
+    reload->tls_client = tls;
     reload->line = line;
     reload->options = options_ref(options);
     reload->tls = server_tls_context(server);
@@ -203,6 +207,15 @@ void reload_hold(struct reload *reload, bool is_held) {
     reload->is_held = is_held;
 }
 
+/*
+ * What is for the connections of pulls is in force before the pulls are, and reverted if the server
+ * refuses the rest.
+ */
+static bool load_certificates(struct reload *reload, struct config_errors *errors) {
+    return tls_contexts_load(reload->next, reload->tls, errors, &reload->next_tls) &&
+           tls_client_load(reload->tls_client, reload->next, errors);
+}
+
 int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     if (reload->is_held)
         return -EBUSY;
@@ -216,7 +229,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     reload->done = done;
     reload->user = user;
     reload->next = options_load(reload->line, reload->options, add_change, reload, &errors);
-    if (!reload->next || !tls_contexts_load(reload->next, reload->tls, &errors, &reload->next_tls)) {
+    if (!reload->next || !load_certificates(reload, &errors)) {
         config_errors_clear(&reload->lines);
         reload->lines = errors;
         finish(reload, -EINVAL);
@@ -224,6 +237,7 @@ int reload_start(struct reload *reload, reload_done_fn *done, void *user) {
     }
     int error = ask_server(reload);
     if (error) {
+        tls_client_revert(reload->tls_client);
         config_errors_clear(&reload->lines);
         drop_next(reload);
         systemd_ready();

@@ -15,6 +15,7 @@
 
 struct event_base;
 struct reload;
+struct tls_client;
 
 struct reload_result {
     /* 0; or why nothing has changed: -EINVAL (the configuration is wrong), or what the server
@@ -30,9 +31,9 @@ struct reload_result {
 };
 typedef void reload_done_fn(const struct reload_result *result, void *user);
 
-/* @line and @server outlive it. The server has its TLS context. 0, -ENOMEM, -EMFILE */
+/* @line, @server and @tls outlive it. The server has its TLS context. 0, -ENOMEM, -EMFILE */
 int reload_new(struct event_base *base, struct server *server, const struct command_line *line,
-               const struct options *options, struct reload **ret_reload);
+               const struct options *options, struct tls_client *tls, struct reload **ret_reload);
 
 /* When nothing runs the server any more, and before the server goes. NULL is allowed. */
 void reload_free(struct reload *reload);

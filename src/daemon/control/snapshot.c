@@ -193,7 +193,7 @@ static void take_pull(const struct pull *pull, void *user) {
     struct snapshot_pull *to = &snapshot->pulls[snapshot->pull_count++];
     *to = (struct snapshot_pull){
         .id = pull->id,
-        .type = pull->option.type->scheme,
+        .type = pull->option.type->scheme.name,
         .step = machine->state == OUTGOING_NEGOTIATING ? pull->step : NULL,
         .state = machine->state,
         .state_ms = now - machine->since,
@@ -225,7 +225,7 @@ static void take_forward(const struct forward *forward, void *user) {
     forward_get_totals(forward, &totals);
     *to = (struct snapshot_forward){
         .id = forward->id,
-        .type = forward->option.type->scheme,
+        .type = forward->option.type->scheme.name,
         .position = forward->position + 1,
         .step = machine->state == OUTGOING_NEGOTIATING ? forward->step : NULL,
         .tracks = forward_tracks_name(forward),

@@ -83,6 +83,8 @@ static void delist(struct shared *shared, struct forward *forward) {
 }
 
 static void free_forward(struct forward *forward) {
+    /* A job that has not come back in the run's time. */
+    sluice_tls_context_unref(forward->job.context);
     explicit_bzero(forward, sizeof *forward);
     free(forward);
 }
@@ -194,6 +196,8 @@ static void begin(struct forward *forward) {
     }
     memcpy(forward->job.host, forward->target.host, sizeof forward->job.host);
     forward->job.port = forward->target.port;
+    forward->job.is_secure = forward->target.is_secure;
+    forward->job.alpn = forward->option.type->scheme.alpn;
     forward->job_is_out = true;
     shared->connect(shared->connector, &forward->job);
 }
@@ -237,18 +241,22 @@ static void take_out(struct forward *forward) {
 static void connected(struct connect_job *job) {
     struct forward *forward = job->user;
     int fd = job->fd;
+    forward->context = job->context;
+    job->context = NULL;
     job->fd = -1;
     forward->job_is_out = false;
     bool is_current = !forward->is_removed && forward->machine.state == OUTGOING_CONNECTING &&
                       !forward->worker->draining;
     if (!is_current && fd >= 0)
         close(fd);
-    if (forward->is_removed)
-        take_out(forward);
-    else if (is_current && job->error)
+    if (is_current && job->error)
         forward_fail(forward, job->error == -ENOENT ? "no such host" : strerror(-job->error));
     else if (is_current)
         start_session(forward, fd);
+    sluice_tls_context_unref(forward->context);
+    forward->context = NULL;
+    if (forward->is_removed)
+        take_out(forward);
 }
 
 /* Ends what is under way. */
@@ -262,7 +270,10 @@ static void leave(struct forward *forward, int error) {
 static void give_up(struct forward *forward) {
     char reason[FORWARD_REASON] = "no connection in time";
     if (forward->machine.state == OUTGOING_NEGOTIATING)
-        snprintf(reason, sizeof reason, "no answer to %s", forward->step ? forward->step : "the connection");
+        snprintf(reason, sizeof reason, "no answer to %s",
+                 forward->session && session_is_shaking(&forward->session->base) ? "the TLS handshake"
+                 : forward->step                                                 ? forward->step
+                                                                                 : "the connection");
     leave(forward, -ETIMEDOUT);
     forward_fail(forward, reason);
 }

@@ -37,6 +37,7 @@ struct forward {
     struct outgoing machine;
     struct connect_job job;
     bool job_is_out;                 /* with the connector */
+    sluice_tls_context *context;     /* of the connection that begins; or NULL */
     bool is_removed;                 /* it only waits for its job */
     struct forward_session *session; /* NULL without a connection */
     struct rtmp_login login;         /* RTMP: of the attempt */

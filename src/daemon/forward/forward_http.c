@@ -103,6 +103,13 @@ static void begin_media(struct forward_http_session *session) {
     forward_session_play(base);
 }
 
+/* The head has been sent, to a target that is the right one. */
+static void written(struct forward_session *base) {
+    struct forward_http_session *session = of(base);
+    if (base->forward && !session->expects && !base->joined)
+        begin_media(session);
+}
+
 /* The request goes out again with credentials, on another connection. */
 static void on_challenge(struct forward_http_session *session, const sluice_http_response *response) {
     struct forward *forward = session->base.forward;
@@ -152,7 +159,7 @@ static void take_answer(struct forward_http_session *session, sluice_chain *chai
 
 static void tick(struct forward_session *base, uint64_t now) {
     struct forward_http_session *session = of(base);
-    if (session->expects && now - session->asked_at >= CONTINUE_MS)
+    if (session->expects && !session_is_shaking(&base->base) && now - session->asked_at >= CONTINUE_MS)
         begin_media(session);
 }
 
@@ -177,6 +184,7 @@ static void clear(struct forward_session *base) {
 static const struct forward_session_type session_type = {
     .base = FORWARD_SESSION_TYPE("http", struct forward_http_session),
     .done = done,
+    .written = written,
     .received = received,
     .tick = tick,
     .clear = clear,
@@ -200,10 +208,9 @@ static int start(struct forward *forward, int fd) {
         error = send_head(session);
     if (error)
         forward_session_fail(base, error, "%s", strerror(-error));
-    else if (!session->expects)
-        begin_media(session);
     return 0;
 }
 
-const struct forward_type forward_http = {
-    .scheme = "http", .form = "http://[USER:PASSWORD@]HOST[:PORT]/PATH", .port = 80, .start = start};
+const struct forward_type forward_http = {.scheme = {"http", 80, "https", 443, "http/1.1"},
+                                          .form = "http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH",
+                                          .start = start};

@@ -158,10 +158,12 @@ static void on_data(sluice_conn *conn, void *user) {
 
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct forward_session *session = user;
+    char reason[SESSION_FAILURE] = "the target has ended the connection";
     (void)conn;
     session->peer_ended = true;
-    forward_session_fail(session, error ? error : -ECONNRESET, "%s",
-                         error ? strerror(-error) : "the target has ended the connection");
+    if (error)
+        session_explain(&session->base, error, reason);
+    forward_session_fail(session, error ? error : -ECONNRESET, "%s", reason);
     forward_session_close(session);
 }
 
@@ -191,6 +193,8 @@ static void on_sent(sluice_conn *conn, size_t bytes, void *user) {
         player->progress_at = now_of(session);
     if (session->is_writing) {
         sluice_writer_sent(session->writer, bytes);
+        if (type_of(session)->written && sluice_writer_queued(session->writer) == 0)
+            type_of(session)->written(session);
     } else if (player) {
         player->stream->sends += bytes > 0;
         player_sent(player, bytes);
@@ -286,8 +290,10 @@ size_t forward_session_held(const struct session *base) {
 
 int forward_session_start(const struct forward_session_type *type, struct forward *forward, int fd, size_t writer,
                           struct forward_session **ret_session) {
+    const struct session_secure secure = {forward->context, forward->target.host};
     struct session *base;
-    int error = session_start_outgoing(&type->base, forward->worker, fd, &forward->job.address, NULL, &base);
+    int error = session_start_outgoing(&type->base, forward->worker, fd, &forward->job.address,
+                                       forward->target.is_secure ? &secure : NULL, &base);
     if (error)
         return error;
     struct forward_session *session = of(base);

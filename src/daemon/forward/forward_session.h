@@ -33,6 +33,10 @@ struct forward_session_type {
      * is nothing */
     void (*gathering)(struct forward_session *session);
 
+    /* All that was in the writer has been sent: so behind a TLS handshake. NULL: nothing is to be
+     * done */
+    void (*written)(struct forward_session *session);
+
     /* What has been received, or a part of it. */
     void (*received)(struct forward_session *session, sluice_chain *chain);
 

@@ -28,6 +28,7 @@
 
 struct control {
     struct server *server;
+    struct tls_client *tls;
     struct event_base *base;
     struct event *events[8];
     size_t event_count;
@@ -254,9 +255,9 @@ static int open_control(struct control *control, const struct command_line *line
     bool added = true;
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
-    added = added && connector_new(control->base, &control->connector) == 0;
+    added = added && connector_new(control->base, control->tls, &control->connector) == 0;
     added = added && hook_client_new(control->base, &control->hook_client) == 0;
-    added = added && reload_new(control->base, control->server, line, options, &control->reload) == 0;
+    added = added && reload_new(control->base, control->server, line, options, control->tls, &control->reload) == 0;
     added = added && hook_delivery_new(control->base, control->reload, &control->hook_delivery) == 0;
     added = added && add_event(control, -1, EV_PERSIST, on_sample, &sample);
     added = added && add_event(control, -1, EV_PERSIST, on_day, &day);
@@ -316,11 +317,12 @@ void control_free(struct control *control) {
 }
 
 int control_new(struct server *server, const struct command_line *line, const struct options *options,
-                struct control **ret_control) {
+                struct tls_client *tls, struct control **ret_control) {
     struct control *control = calloc(1, sizeof *control);
     if (!control)
         return -ENOMEM;
     control->server = server;
+    control->tls = tls;
     control->wakeup.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
     int error = open_control(control, line, options);

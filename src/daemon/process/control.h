@@ -13,13 +13,15 @@
 void control_prepare(void);
 
 struct control;
+struct tls_client;
 
 /*
  * Opens the administration; says on the log what is wrong. @line: what a reload begins with;
- * @options: in force. The server and the line must outlive it. 0 or -errno
+ * @options: in force. @tls: of its connections. The server, the line and @tls must outlive it. 0 or
+ * -errno
  */
 int control_new(struct server *server, const struct command_line *line, const struct options *options,
-                struct control **ret_control);
+                struct tls_client *tls, struct control **ret_control);
 
 /* Before the server goes. NULL is allowed. */
 void control_free(struct control *control);

@@ -12,6 +12,7 @@
 #include "daemon/process/control.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/server/server.h"
+#include "daemon/tls/tls_client.h"
 #include "daemon/tls/tls_contexts.h"
 #include "daemon/tls/tls_expiry.h"
 
@@ -29,7 +30,13 @@ static int cannot_start(int error) {
     return EXIT_FAILURE;
 }
 
-static int run(const struct command_line *line, const struct options *options, sluice_tls_context *tls) {
+/* What the options' files of certificates become. */
+struct tls {
+    sluice_tls_context *server; /* NULL: there is none */
+    struct tls_client *client;
+};
+
+static int run(const struct command_line *line, const struct options *options, const struct tls *tls) {
     struct server *server;
     control_prepare();
     int error = log_start();
@@ -38,10 +45,10 @@ static int run(const struct command_line *line, const struct options *options, s
     error = server_new(options, &server);
     if (error)
         return cannot_start(error);
-    server_set_tls_context(server, tls);
-    tls_expiry_log(tls, NULL);
+    server_set_tls_context(server, tls->server);
+    tls_expiry_log(tls->server, NULL);
     struct control *control;
-    error = control_new(server, line, options, &control);
+    error = control_new(server, line, options, tls->client, &control);
     if (!error && (error = control_start(control)) < 0)
         control_free(control);
     if (error) {
@@ -66,7 +73,7 @@ static int run(const struct command_line *line, const struct options *options, s
     return EXIT_SUCCESS;
 }
 
-static int serve(const struct command_line *line, const struct options *options, sluice_tls_context *tls) {
+static int serve(const struct command_line *line, const struct options *options, const struct tls *tls) {
     log_set_level((enum log_level)options->log_level);
     log_set_format((enum log_format)options->log_format);
     log_set_rate((uint32_t)options->log_rate);
@@ -83,9 +90,14 @@ static void warn_shadowed(const struct rule *rule, const struct rule *earlier, v
 
 /* The certificates, too. NULL where something is wrong. */
 static const struct options *load_all(const struct command_line *line, struct config_errors *errors,
-                                      sluice_tls_context **ret_tls) {
+                                      struct tls *ret_tls) {
     const struct options *options = options_load(line, NULL, NULL, NULL, errors);
-    if (!options || tls_contexts_load(options, NULL, errors, ret_tls))
+    if (!options)
+        return NULL;
+    if (tls_client_new(&ret_tls->client) < 0)
+        (void)config_errors_add(errors, "out of memory");
+    else if (tls_contexts_load(options, NULL, errors, &ret_tls->server) &&
+             tls_client_load(ret_tls->client, options, errors))
         return options;
     options_unref(options);
     return NULL;
@@ -95,7 +107,7 @@ static const struct options *load_all(const struct command_line *line, struct co
 static int obey(struct command_line *line, struct config_errors *errors) {
     struct listen_fds listen_fds;
     const struct options *options = NULL;
-    sluice_tls_context *tls = NULL;
+    struct tls tls = {0};
     int status = EXIT_SUCCESS;
     switch (line->command) {
     case COMMAND_HELP:
@@ -125,9 +137,10 @@ static int obey(struct command_line *line, struct config_errors *errors) {
         line->listen_fds = &listen_fds;
         options = load_all(line, errors, &tls);
         if (options)
-            status = serve(line, options, tls);
+            status = serve(line, options, &tls);
     }
-    sluice_tls_context_unref(tls);
+    sluice_tls_context_unref(tls.server);
+    tls_client_free(tls.client);
     options_unref(options);
     return errors->count > 0 ? EXIT_USAGE : status;
 }

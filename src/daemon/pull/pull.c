@@ -13,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/object_id.h"
 #include "daemon/server/server.h"
+#include "daemon/server/session.h"
 #include "shared/clock.h"
 
 /* What the workers' pulls have in common. Freed with the last of them. */
@@ -102,6 +103,8 @@ int pull_new(const struct pull_option *option, uint64_t ttl_ms, struct pull **re
 void pull_free(struct pull *pull) {
     if (!pull)
         return;
+    /* A job that has not come back in the run's time. */
+    sluice_tls_context_unref(pull->job.context);
     explicit_bzero(pull, sizeof *pull);
     free(pull);
 }
@@ -259,6 +262,8 @@ static void begin_connecting(struct pull *pull) {
     } else {
         memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
         pull->job.port = pull->target.port;
+        pull->job.is_secure = pull->target.is_secure;
+        pull->job.alpn = pull->option.type->scheme.alpn;
         pull->job_is_out = true;
         shared->connect(shared->connector, &pull->job);
     }
@@ -278,6 +283,20 @@ void pull_redirect(struct pull *pull, const struct pull_target *target) {
     }
     pull->target = *target;
     begin_connecting(pull);
+}
+
+int pull_start_session(struct pull *pull, const struct session_type *session, int fd, struct session **ret_session) {
+    const struct session_secure secure = {pull->context, pull->target.host};
+    return session_start_outgoing(session, pull->worker, fd, &pull->job.address,
+                                  pull->target.is_secure ? &secure : NULL, ret_session);
+}
+
+void pull_fail_connection(struct pull *pull, const struct session *session, int error) {
+    char reason[SESSION_FAILURE];
+    if (!pull)
+        return;
+    session_explain(session, error, reason);
+    pull_fail(pull, error, "%s", reason);
 }
 
 static void start_session(struct pull *pull, int fd) {
@@ -301,16 +320,13 @@ static void take_out(struct pull *pull) {
 static void connected(struct connect_job *job) {
     struct pull *pull = job->user;
     int fd = job->fd;
+    pull->context = job->context;
+    job->context = NULL;
     job->fd = -1;
     pull->job_is_out = false;
-    if (pull->is_removed) {
-        if (fd >= 0)
-            close(fd);
-        take_out(pull);
-        return;
-    }
-    bool current = pull->machine.state == OUTGOING_CONNECTING && strcmp(job->host, pull->target.host) == 0 &&
-                   job->port == pull->target.port && !pull->worker->draining && !pull->worker->leaving;
+    bool current = !pull->is_removed && pull->machine.state == OUTGOING_CONNECTING &&
+                   strcmp(job->host, pull->target.host) == 0 && job->port == pull->target.port &&
+                   job->is_secure == pull->target.is_secure && !pull->worker->draining && !pull->worker->leaving;
     if (!current) {
         if (fd >= 0)
             close(fd);
@@ -319,6 +335,10 @@ static void connected(struct connect_job *job) {
     } else {
         start_session(pull, fd);
     }
+    sluice_tls_context_unref(pull->context);
+    pull->context = NULL;
+    if (pull->is_removed)
+        take_out(pull);
 }
 
 static void give_up(struct pull *pull) {
@@ -326,7 +346,10 @@ static void give_up(struct pull *pull) {
     if (pull->machine.state == OUTGOING_CONNECTING)
         reason = "no connection in time";
     if (pull->machine.state == OUTGOING_NEGOTIATING)
-        pull_fail(pull, -ETIMEDOUT, "no answer to %s", pull->step ? pull->step : "the connection");
+        pull_fail(pull, -ETIMEDOUT, "no answer to %s",
+                  pull->session && session_is_shaking(pull->session) ? "the TLS handshake"
+                  : pull->step                                       ? pull->step
+                                                                     : "the connection");
     else
         pull_fail(pull, -ETIMEDOUT, "%s", reason);
 }

@@ -23,6 +23,7 @@ enum {
 
 struct server;
 struct session;
+struct session_type;
 struct worker;
 
 enum pull_source {
@@ -42,10 +43,11 @@ struct pull {
     struct outgoing machine;
     struct pull_target target; /* the option's, or where it has been redirected to */
     struct connect_job job;
-    bool job_is_out;         /* with the connector */
-    bool is_removed;         /* it only waits for its job */
-    struct session *session; /* NULL without a connection; as the type has made it */
-    const char *step;        /* of the type's, static, while it negotiates; or NULL */
+    bool job_is_out;             /* with the connector */
+    sluice_tls_context *context; /* of the connection that begins; or NULL */
+    bool is_removed;             /* it only waits for its job */
+    struct session *session;     /* NULL without a connection; as the type has made it */
+    const char *step;            /* of the type's, static, while it negotiates; or NULL */
     /* the camera has offered Digest once: it is not shown the password itself */
     bool has_digest;
     struct rtmp_login login;  /* of an attempt by RTMP, which takes several connections for it */
@@ -99,6 +101,15 @@ void pulls_each_requested(struct server *server, pulls_requested_fn *call, void 
  * of the other already
  */
 __attribute__((format(printf, 3, 4))) void pull_fail(struct pull *pull, int error, const char *format, ...);
+
+/*
+ * For its type: a session of that type begins on the socket, with TLS if the target asks for it. As
+ * session_start_outgoing().
+ */
+int pull_start_session(struct pull *pull, const struct session_type *session, int fd, struct session **ret_session);
+
+/* For its session, whose connection has failed: pull_fail() with the reason. NULL is allowed. */
+void pull_fail_connection(struct pull *pull, const struct session *session, int error);
 
 /* For its session's tick: while it was not read, no deadline of the pull's has gone on. */
 void pull_held_up(struct pull *pull, uint64_t now);

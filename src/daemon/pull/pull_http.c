@@ -13,7 +13,6 @@
 #include "shared/text.h"
 
 enum {
-    HTTP_PORT = 80,
     /* longest request */
     REQUEST = PULL_URL + PULL_HOST + HTTP_LOGIN_HEADER + 256,
     INTERIM_MOST = 8,     /* 1xx responses before the response */
@@ -122,11 +121,10 @@ static int resolve(const char *base, sluice_http_text location, char url[PULL_UR
         authority.length = 0;
     if (is_rooted || is_absolute)
         folder = 0;
-    const int length = snprintf(url, PULL_URL + 1, "%s%.*s%.*s%s%.*s",
-                                is_absolute ? ""
-                                : has_host  ? "http:"
-                                            : "http://",
-                                (int)authority.length, authority.text, (int)folder, path.text,
+    /* With the colon, or the slashes, too. */
+    const size_t scheme = is_absolute ? 0 : strcspn(base, ":") + (has_host ? 1 : 3);
+    const int length = snprintf(url, PULL_URL + 1, "%.*s%.*s%.*s%s%.*s", (int)scheme, base, (int)authority.length,
+                                authority.text, (int)folder, path.text,
                                 is_rooted || is_absolute || folder > 0 ? "" : "/", (int)location.length, location.text);
     return location.length == 0 ? -EPROTO : length >= 0 && length <= PULL_URL ? 0 : -EMSGSIZE;
 }
@@ -138,13 +136,17 @@ static void on_redirect(struct pull_http_session *session, const sluice_http_res
     char url[PULL_URL + 1];
     int error = location ? resolve(pull->target.url, location->value, url) : -EPROTO;
     if (!error)
-        error = pull_target_read("http", HTTP_PORT, url, strlen(url), &target, NULL);
+        error = pull_target_read(&pull_http.scheme, url, strlen(url), &target, NULL);
     if (error) {
         pull_fail(session->pull, -EBADMSG, "redirected to what is no http:// URL");
         return;
     }
     if (strcasecmp(target.host, pull->option.target.host) != 0) {
         pull_fail(session->pull, -EACCES, "redirected to another host");
+        return;
+    }
+    if (pull->target.is_secure && !target.is_secure) {
+        pull_fail(session->pull, -EACCES, "redirected from https:// to http://");
         return;
     }
     rtsp_login_begin(&pull->http);
@@ -299,8 +301,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     session->peer_ended = true;
     if (!session->pull)
         return;
-    if (error || session->http || publisher_is_waiting(session->source.publisher))
-        pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the server has ended the connection");
+    if (error)
+        pull_fail_connection(session->pull, &session->base, error);
+    else if (session->http || publisher_is_waiting(session->source.publisher))
+        pull_fail(session->pull, 0, "the server has ended the connection");
     else if (!budget_has_more(&session->base))
         publish(session);
 }
@@ -429,11 +433,11 @@ static const struct session_type session_type = {.protocol = "http",
                                                  .discard = discard};
 
 static int parse(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user) {
-    return pull_target_read("http", HTTP_PORT, url, length, ret_target, ret_user);
+    return pull_target_read(&pull_http.scheme, url, length, ret_target, ret_user);
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
+    int error = pull_start_session(pull, &session_type, fd, ret_session);
     if (error)
         return error;
     struct pull_http_session *session = of(*ret_session);
@@ -448,8 +452,8 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     return 0;
 }
 
-const struct pull_type pull_http = {.scheme = "http",
-                                    .form = "http://[USER:PASSWORD@]HOST[:PORT]/PATH",
+const struct pull_type pull_http = {.scheme = {"http", 80, "https", 443, "http/1.1"},
+                                    .form = "http[s]://[USER:PASSWORD@]HOST[:PORT]/PATH",
                                     .parse = parse,
                                     .start = start,
                                     .leave = leave};

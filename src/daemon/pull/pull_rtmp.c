@@ -189,7 +189,10 @@ static void on_claimed(struct session *base, int error) {
 static void on_end(sluice_conn *conn, int error, void *user) {
     const struct pull_rtmp_session *session = user;
     (void)conn;
-    pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the server has ended the connection");
+    if (error)
+        pull_fail_connection(session->pull, &session->base, error);
+    else
+        pull_fail(session->pull, 0, "the server has ended the connection");
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
@@ -310,7 +313,7 @@ static const struct session_type session_type = {.protocol = "rtmp",
 
 static int parse(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user) {
     struct rtmp_url parts;
-    int error = pull_target_read("rtmp", RTMP_PORT, url, length, ret_target, ret_user);
+    int error = pull_target_read(&pull_rtmp.scheme, url, length, ret_target, ret_user);
     return error ? error : rtmp_url_read(ret_target->url, strlen(ret_target->url), &parts);
 }
 
@@ -349,7 +352,7 @@ static int begin(struct pull_rtmp_session *session) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
+    int error = pull_start_session(pull, &session_type, fd, ret_session);
     if (error)
         return error;
     struct pull_rtmp_session *session = of(*ret_session);
@@ -363,8 +366,8 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     return 0;
 }
 
-const struct pull_type pull_rtmp = {.scheme = "rtmp",
-                                    .form = "rtmp://[USER:PASSWORD@]HOST[:PORT]/APP/NAME",
+const struct pull_type pull_rtmp = {.scheme = {"rtmp", RTMP_PORT, "rtmps", RTMPS_PORT},
+                                    .form = "rtmp[s]://[USER:PASSWORD@]HOST[:PORT]/APP/NAME",
                                     .parse = parse,
                                     .start = start,
                                     .leave = leave};

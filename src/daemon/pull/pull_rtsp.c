@@ -22,7 +22,6 @@ enum {
     BLOCK = 4096,       /* bytes of those that are received into */
     /* bytes between two messages that belong to none, as some cameras put there */
     SKIP_MOST = 16 * 1024,
-    RTSP_PORT = 554,
 };
 
 struct pull_rtsp_session {
@@ -117,7 +116,7 @@ static bool find_track(struct pull_rtsp_session *session, uint32_t from) {
 
 /* A URL of a reply. */
 static int read_url(sluice_http_text text, struct pull_target *ret_target) {
-    return pull_target_read("rtsp", RTSP_PORT, text.text, text.length, ret_target, NULL);
+    return pull_target_read(&pull_rtsp.scheme, text.text, text.length, ret_target, NULL);
 }
 
 /* What the media's URLs are relative to. */
@@ -240,6 +239,10 @@ static void on_redirect(struct pull_rtsp_session *session, const sluice_rtsp_mes
     struct pull_target target;
     if (!location || read_url(location->value, &target) < 0) {
         pull_fail(session->pull, -EBADMSG, "redirected to what is no rtsp:// URL");
+        return;
+    }
+    if (pull->target.is_secure && !target.is_secure) {
+        pull_fail(session->pull, -EACCES, "redirected from rtsps:// to rtsp://");
         return;
     }
     /* What the operator has not named may be of this host's own network, and is not the camera's to
@@ -399,8 +402,10 @@ static void on_end(sluice_conn *conn, int error, void *user) {
     if (is_login(session))
         pull_fail(session->pull, error,
                   "the camera has ended the connection in answer to the credentials: wrong user or password");
+    else if (error)
+        pull_fail_connection(session->pull, &session->base, error);
     else
-        pull_fail(session->pull, error, "%s", error ? strerror(-error) : "the camera has ended the connection");
+        pull_fail(session->pull, 0, "the camera has ended the connection");
     close_session(session);
 }
 
@@ -545,7 +550,7 @@ static const struct session_type session_type = {.protocol = "rtsp",
                                                  .discard = discard};
 
 static int parse(const char *url, size_t length, struct pull_target *ret_target, sluice_http_text *ret_user) {
-    return pull_target_read("rtsp", RTSP_PORT, url, length, ret_target, ret_user);
+    return pull_target_read(&pull_rtsp.scheme, url, length, ret_target, ret_user);
 }
 
 /* Another host is not told what was meant for the one of the option. */
@@ -560,7 +565,7 @@ static struct rtsp_login login_of(const struct pull *pull) {
 }
 
 static int start(struct pull *pull, int fd, struct session **ret_session) {
-    int error = session_start_outgoing(&session_type, pull->worker, fd, &pull->job.address, NULL, ret_session);
+    int error = pull_start_session(pull, &session_type, fd, ret_session);
     if (error)
         return error;
     struct pull_rtsp_session *session = of(*ret_session);
@@ -577,8 +582,8 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     return 0;
 }
 
-const struct pull_type pull_rtsp = {.scheme = "rtsp",
-                                    .form = "rtsp://[USER:PASSWORD@]HOST[:PORT]/PATH",
+const struct pull_type pull_rtsp = {.scheme = {"rtsp", 554, "rtsps", 322},
+                                    .form = "rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH",
                                     .parse = parse,
                                     .start = start,
                                     .leave = leave,

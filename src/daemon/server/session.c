@@ -1,7 +1,9 @@
 #include "daemon/server/session.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include <sluice/reader.h>
@@ -162,6 +164,16 @@ bool session_refuses_tls(struct session *session) {
 
 const char *session_tls_reason(const struct session *session) {
     return session->tls ? tls_link_reason(session->tls) : NULL;
+}
+
+bool session_is_shaking(const struct session *session) {
+    const sluice_tls *tls = session->tls ? tls_link_stage(session->tls) : NULL;
+    return tls && sluice_tls_get_state(tls) == SLUICE_TLS_HANDSHAKE;
+}
+
+void session_explain(const struct session *session, int error, char ret_text[SESSION_FAILURE]) {
+    const char *reason = session_tls_reason(session);
+    snprintf(ret_text, SESSION_FAILURE, "%s%s", reason ? "TLS: " : "", reason ? reason : strerror(-error));
 }
 
 const char *session_peer_certificate(const struct session *session) {

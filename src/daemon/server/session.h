@@ -166,8 +166,17 @@ bool session_is_sending(const struct session *session);
  */
 bool session_refuses_tls(struct session *session);
 
+/* Whether its TLS handshake is under way. */
+bool session_is_shaking(const struct session *session);
+
 /* Why TLS has failed, for logs; NULL: it has not, or there is none. Static. */
 const char *session_tls_reason(const struct session *session);
+
+enum { SESSION_FAILURE = 112 };
+
+/* Why its connection has failed, in a few words: "TLS: " and the reason of that, or else the text
+ * of @error. */
+void session_explain(const struct session *session, int error, char ret_text[SESSION_FAILURE]);
 
 /* The name in the client's verified certificate; NULL: none. Valid like the session. */
 const char *session_peer_certificate(const struct session *session);
