@@ -1,4 +1,4 @@
-"""TLS of pulls and forwards: right servers are taken, others are refused with a reason before anything is sent to them.
+"""TLS of pulls, forwards and hooks: right servers are taken, others are refused with a reason before anything is sent to them.
 
 The TLS of the servers is nginx's and Python's (OpenSSL with other calls than ours).
 """
@@ -15,11 +15,12 @@ import unittest
 import certificates
 import flv
 import harness
+import hook_server
 import pulls
 import rtmp_servers
 from harness import Daemon, Player, Publisher, Steady
 from settings import Settings
-from test_pull_http import response
+from test_pull_http import chunked, response
 from test_request_smuggling import PEERS, find, free_port
 
 STREAM_MODULE = os.path.join(os.path.dirname(PEERS), "lib", "nginx", "modules", "ngx_stream_module.so")
@@ -470,6 +471,79 @@ class ForwardsTest(TlsTest):
                     harness.wait_until(lambda server=server: server.failures, "the end of a handshake")
                     self.assertEqual(server.received, b"")
         self.check_secrets(daemon, "geheim")
+
+
+class HooksTest(TlsTest):
+    def ask(self, daemon):
+        """Whether a player is let in."""
+        return {404: True, 403: False}[daemon.request("GET", "/live/a.flv")[0]]
+
+    def hooked(self, url, *options):
+        daemon = self.start("--hook-play", url, "--hook-unpublish", url, "--wait", "0", *options, listen=LISTEN)
+        return daemon
+
+    def test_answers(self):
+        """Of a server behind TLS, and of one that is looked up by name without it."""
+        for scheme in ("https", "http"):
+            for reply, granted in ((hook_server.reply(200), True), (hook_server.reply(403), False),
+                                   (hook_server.reply(200, b"Transfer-Encoding: chunked\r\n") + chunked(b"x" * 100, 10) + b"0\r\n\r\n", True)):
+                with self.subTest((scheme, reply)):
+                    hook = hook_server.Hook(self, reply)
+                    address = ("127.0.0.1", int(hook.url.split(":")[2].split("/")[0]))
+                    url = self.serve(behind=address).url("https", "geheim?x=geheim") if scheme == "https" \
+                        else "http://localhost:%d/geheim?x=geheim" % address[1]
+                    daemon = self.hooked(url, "--tls-ca", self.ca.chain)
+                    self.assertIs(self.ask(daemon), granted)
+                    question, = hook.asked
+                    self.assertEqual((question["event"], question["stream"]), ("play", "live/a"))
+                    self.assertTrue(hook.questions[0].startswith(b"POST /geheim?x=geheim HTTP/1.1\r\n"), hook.questions)
+                    self.check_secrets(daemon, "geheim")
+
+    def test_events(self):
+        """An event is delivered; to the wrong server it is not, and the reason is logged."""
+        hook = hook_server.Hook(self, hook_server.reply(200))
+        server = self.serve(behind=("127.0.0.1", int(hook.url.split(":")[2].split("/")[0])))
+        daemon = self.hooked(server.url("https", "x"), "--tls-ca", self.ca.chain)
+        with Publisher(daemon, "live/a", "http") as publisher:
+            publisher.send(flv.stream(20)[0])
+            self.assertEqual(publisher.finish(), 200)
+        hook.wait(1)
+        self.assertEqual((hook.asked[0]["event"], hook.asked[0]["stream"]), ("unpublish", "live/a"))
+
+    def test_refused(self):
+        """A hook that cannot be verified denies access, and is sent nothing."""
+        rows = {"name": (self.other_name, "hostname mismatch"), "issuer": (self.unknown, "unable to get local issuer certificate"),
+                "expired": (self.expired, "certificate has expired")}
+        for name, (certificate, reason) in rows.items():
+            with self.subTest(name):
+                server = self.serve(certificate, answer=hook_server.reply(200))
+                daemon = self.hooked(server.url("https", "geheim"), "--tls-ca", self.ca.chain, "--tls-ca", self.expired.chain)
+                self.assertFalse(self.ask(daemon))
+                line = daemon.wait_log("hook query failed", hook="play", host="localhost", stream="live/a")
+                self.assertEqual(reason_of(line), "TLS: " + reason)
+                self.assertEqual(server.received, b"")
+                self.check_secrets(daemon, "geheim")
+
+    def test_pin_and_client_certificate(self):
+        server = self.serve(self.self_signed, answer=hook_server.reply(204, b""), ca=self.ca)
+        daemon = self.hooked(server.url("https", "x"), "--tls-pin", "localhost=" + self.self_signed.sha256,
+                             "--tls-client-certificate", self.client.option)
+        self.assertTrue(self.ask(daemon))
+        self.assertTrue(server.clients[0])
+
+    def test_failures(self):
+        """Each has its reason; none is an answer."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        silent = listener.getsockname()[1]
+        rows = {"refused": ("https://127.0.0.1:1/", "Connection refused"), "nowhere": ("https://no-such-host.invalid/", "no such host"),
+                "silent": ("https://127.0.0.1:%d/" % silent, "timeout"),
+                "ended": (self.serve(answer=hook_server.reply(200, b"Content-Length: 10\r\n") + b"x").url("https", "x"), "timeout")}
+        for name, (url, reason) in rows.items():
+            with self.subTest(name):
+                daemon = self.hooked(url, "--tls-ca", self.ca.chain, "--hook-timeout", "1")
+                self.assertFalse(self.ask(daemon))
+                self.assertEqual(reason_of(daemon.wait_log("hook query failed")), reason)
 
 
 class FilesTest(TlsTest):

@@ -118,7 +118,10 @@ static void read_hook(const word *w) {
     if (hook_url_parse(w->text, &url) < 0)
         return;
     FUZZ_CHECK(url.port > 0 && *url.path == '/');
-    FUZZ_CHECK(inet_pton(strchr(url.host, ':') ? AF_INET6 : AF_INET, url.host, &address) == 1);
+    FUZZ_CHECK(inet_pton(strchr(url.host, ':') ? AF_INET6 : AF_INET, url.host, &address) == 1 ||
+               (!strpbrk(url.host, ":/@[]%") && strcspn(url.host, "abcdefghijklmnopqrstuvwxyz"
+                                                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") < strlen(url.host)));
+    check_printable(url.host);
     check_printable(url.path);
     FUZZ_CHECK(strstr(w->text, url.path));
 }

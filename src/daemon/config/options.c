@@ -56,7 +56,8 @@ static bool has_same_secrets(const struct options *a, const struct options *b, c
     if (setting->kind == SETTING_USERS)
         return users_equal(a->users, b->users);
     if (setting->kind == SETTING_HOOK)
-        return memcmp((const char *)a + setting->field, (const char *)b + setting->field, sizeof(struct hook_url)) == 0;
+        return hook_url_equal((const struct hook_url *)((const char *)a + setting->field),
+                              (const struct hook_url *)((const char *)b + setting->field));
     if (setting->kind == SETTING_KEYS)
         return users_equal(a->keys, b->keys);
     if (setting->kind == SETTING_PULL || setting->kind == SETTING_PULL_FILE)

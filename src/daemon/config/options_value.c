@@ -139,7 +139,8 @@ static void put_backups(const struct text *to, const struct backup_options *back
 static void put_hook(const struct text *to, const struct hook_url *url) {
     bool is_v6 = strchr(url->host, ':');
     if (*url->host)
-        fprintf(to->out, "\"http://%s%s%s:%u/...\"", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "", url->port);
+        fprintf(to->out, "\"http%s://%s%s%s:%u/...\"", url->is_secure ? "s" : "", is_v6 ? "[" : "", url->host,
+                is_v6 ? "]" : "", url->port);
     else
         fputs("\"\"", to->out);
 }

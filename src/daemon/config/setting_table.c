@@ -44,12 +44,12 @@ const struct setting_group setting_groups[] = {
                           "may. With at least "
                           "one rule, anything that no rule allows is denied. The same rules apply to all protocols."},
     [GROUP_HOOKS] =
-        {"Hooks", .note = "URL is http://ADDR[:PORT]/PATH with a numeric ADDR",
+        {"Hooks", .note = "URL is http[s]://HOST[:PORT]/PATH",
          .text =
              "Hooks are HTTP requests to your server: POST with Content-Type: application/json to "
-             "http://ADDR[:PORT]/PATH, "
-             "where ADDR is numeric. Redirects are not followed. --hook-publish and --hook-play are queries: a "
-             "response "
+             "http[s]://HOST[:PORT]/PATH. HOST is an address, or a name, which is looked up for each request. By "
+             "https the server is verified as described below (--tls-ca, --tls-pin). Redirects are not followed. "
+             "--hook-publish and --hook-play are queries: a response "
              "decides. --hook-unpublish, --hook-stop and --hook-record are events: no stream waits for them.\n\n"
              "A query grants access only if its response is 2xx; any other status, an error or a timeout denies it. Up "
              "to 64 queries run at a time; client addresses take turns.\n\n"
@@ -61,12 +61,11 @@ const struct setting_group setting_groups[] = {
              "that "
              "are left."},
     [GROUP_TLS_CLIENT] =
-        {"TLS of pulls and forwards", .note = "by rtmps://, rtsps:// and https://",
+        {"TLS of pulls, forwards and hooks", .note = "by rtmps://, rtsps:// and https://",
          .text =
              "Connections by rtmps://, rtsps:// and https:// use TLS 1.2 or 1.3 and verify the server. Nothing of a "
-             "request is sent to a server before that; if the verification fails, the reason is that of the pull or "
-             "the "
-             "forward, for example \"TLS: certificate has expired\". A reload (SIGHUP) reads all files "
+             "request is sent to a server before that; if the verification fails, the reason is that of the pull, the "
+             "forward or the hook, for example \"TLS: certificate has expired\". A reload (SIGHUP) reads all files "
              "again, for new connections; if one of them is missing or cannot be used, the reload is rejected, and "
              "everything stays as it is."},
     [GROUP_PUBLISHERS] = {.name = "Publishers"},
@@ -269,7 +268,7 @@ static const struct setting settings[] = {
      .examples = {"https://player.example.com", "https://*.example.org"}},
 
     {"hook-publish", SETTING_HOOK, FIELD(hooks[HOOK_PUBLISH]), .group = GROUP_HOOKS, .value = "URL",
-     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/publish",
+     .expected = "http[s]://HOST[:PORT]/PATH, such as http://127.0.0.1:8000/publish",
      .sample = "http://127.0.0.1:8000/publish", .effect = SETTING_LATER, .help = "Ask URL before a client publishes",
      .text =
          "The query is sent if the rules allow the client. The protocol is flv, http, websocket, rtmp or rtsp. By RTMP "
@@ -277,15 +276,16 @@ static const struct setting settings[] = {
          "  {\"event\": \"publish\", \"stream\": \"live/cam\", \"protocol\": \"http\",\n"
          "   \"address\": \"192.0.2.1:5678\"}"},
     {"hook-play", SETTING_HOOK, FIELD(hooks[HOOK_PLAY]), .group = GROUP_HOOKS, .value = "URL",
-     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/play", .sample = "http://127.0.0.1:8000/play",
-     .effect = SETTING_LATER, .help = "Ask URL before a client plays a stream or a recording",
+     .expected = "http[s]://HOST[:PORT]/PATH, such as http://127.0.0.1:8000/play",
+     .sample = "http://127.0.0.1:8000/play", .effect = SETTING_LATER,
+     .help = "Ask URL before a client plays a stream or a recording",
      .text =
          "The query is as that of --hook-publish. The member recording is null for the stream itself, the requested "
          "file of its recordings, or \"\" for the list of them.\n\n"
          "  {\"event\": \"play\", \"stream\": \"live/cam\", \"protocol\": \"rtsp\",\n"
          "   \"address\": \"192.0.2.1:5678\", \"recording\": null}"},
     {"hook-unpublish", SETTING_HOOK, FIELD(hooks[HOOK_UNPUBLISH]), .group = GROUP_HOOKS, .value = "URL",
-     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/unpublish",
+     .expected = "http[s]://HOST[:PORT]/PATH, such as http://127.0.0.1:8000/unpublish",
      .sample = "http://127.0.0.1:8000/unpublish", .effect = SETTING_LATER,
      .help = "Report the end of a publisher to URL",
      .text = "Pulls are reported, too. The id is that of the API; time is when the event occurred.\n\n"
@@ -294,11 +294,11 @@ static const struct setting settings[] = {
              "   \"address\": \"192.0.2.1:5678\", \"id\": 7, \"seconds\": 61.4,\n"
              "   \"bytes\": 15350000, \"reason\": \"end of stream\"}"},
     {"hook-stop", SETTING_HOOK, FIELD(hooks[HOOK_STOP]), .group = GROUP_HOOKS, .value = "URL",
-     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/stop", .sample = "http://127.0.0.1:8000/stop",
-     .effect = SETTING_LATER, .help = "Report the end of a player to URL",
+     .expected = "http[s]://HOST[:PORT]/PATH, such as http://127.0.0.1:8000/stop",
+     .sample = "http://127.0.0.1:8000/stop", .effect = SETTING_LATER, .help = "Report the end of a player to URL",
      .text = "The event is \"stop\"; the other members are those of --hook-unpublish."},
     {"hook-record", SETTING_HOOK, FIELD(hooks[HOOK_RECORD]), .group = GROUP_HOOKS, .value = "URL",
-     .expected = "http://ADDR[:PORT]/PATH, such as http://127.0.0.1:8000/record",
+     .expected = "http[s]://HOST[:PORT]/PATH, such as http://127.0.0.1:8000/record",
      .sample = "http://127.0.0.1:8000/record", .effect = SETTING_LATER,
      .help = "Report a complete recording file to URL",
      .text =

@@ -1,8 +1,8 @@
 #include "daemon/control/hook_client.h"
 
 #include <errno.h>
-#include <event2/event.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include "daemon/base/log.h"
@@ -21,7 +21,7 @@ struct question {
 };
 
 struct hook_client {
-    struct event_base *base;
+    struct hook_poster *poster;
     struct wakeup wakeup;
     LIST_HEAD(, question) questions;
     struct hook_queue *queue;
@@ -59,13 +59,16 @@ static void answer(struct question *question, bool granted) {
 
 static void ask_waiting(struct hook_client *worker_query);
 
-static void on_called(unsigned status, void *user) {
+static void log_failure(const struct hook_query *job, const char *reason) {
+    LOG(LOG_WARNING, "hook query failed", {"hook", hook_kind_name(job->event)}, {"host", job->url.host},
+        {"stream", job->stream}, {"reason", reason});
+}
+
+static void on_called(unsigned status, const char *reason, void *user) {
     struct question *question = user;
     struct hook_client *worker_query = question->worker_query;
-    const struct hook_query *job = question->job;
     if (status == 0)
-        LOG(LOG_WARNING, "hook query failed", {"hook", hook_kind_name(job->event)}, {"host", job->url.host},
-            {"stream", job->stream});
+        log_failure(question->job, reason);
     answer(question, status >= 200 && status < 300);
     ask_waiting(worker_query);
 }
@@ -98,9 +101,13 @@ static void begin(struct hook_client *worker_query, struct hook_query *job) {
     *question = (struct question){.worker_query = worker_query, .job = job};
     LIST_INSERT_HEAD(&worker_query->questions, question, link);
     struct json body = write_body(job);
-    if (body.failed || hook_post_start(worker_query->base, &job->url, left, body.text, body.length, on_called, question,
-                                       &question->call) < 0)
+    int error = body.failed ? -ENOMEM
+                            : hook_post_start(worker_query->poster, &job->url, left, body.text, body.length, on_called,
+                                              question, &question->call);
+    if (error) {
+        log_failure(job, strerror(-error));
         answer(question, false);
+    }
     free(body.text);
 }
 
@@ -114,11 +121,11 @@ static void on_wake(void *user) {
     ask_waiting(user);
 }
 
-int hook_client_new(struct event_base *base, struct hook_client **ret_asker) {
+int hook_client_new(struct event_base *base, struct hook_poster *poster, struct hook_client **ret_asker) {
     struct hook_client *worker_query = calloc(1, sizeof *worker_query);
     if (!worker_query)
         return -ENOMEM;
-    worker_query->base = base;
+    worker_query->poster = poster;
     if (hook_queue_new(&worker_query->queue) < 0) {
         free(worker_query);
         return -ENOMEM;

@@ -6,9 +6,10 @@
 
 struct event_base;
 struct hook_client;
+struct hook_poster;
 
-/* 0, -ENOMEM, -EMFILE */
-int hook_client_new(struct event_base *base, struct hook_client **ret_asker);
+/* @poster: outlives it. 0, -ENOMEM, -EMFILE */
+int hook_client_new(struct event_base *base, struct hook_poster *poster, struct hook_client **ret_asker);
 
 /* Questions that are under way come back, refused. NULL is allowed. */
 void hook_client_free(struct hook_client *worker_query);

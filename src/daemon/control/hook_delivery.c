@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -35,7 +36,7 @@ struct queue {
 };
 
 struct hook_delivery {
-    struct event_base *base;
+    struct hook_poster *poster;
     const struct reload *reload;
     struct wakeup wakeup;
     struct event *timer; /* of the first one that is to be tried again, or of the end */
@@ -124,13 +125,17 @@ static bool may_pass(unsigned status) {
     return status == 0 || status == 408 || status == 429 || status >= 500;
 }
 
-static void settle(struct hook_delivery *hook_delivery, struct hook_event *notice, unsigned status) {
+/* @reason: why there is no answer, if there is none */
+static void settle(struct hook_delivery *hook_delivery, struct hook_event *notice, unsigned status,
+                   const char *reason) {
+    char no_answer[HOOK_POST_REASON + sizeof "no answer: "];
+    snprintf(no_answer, sizeof no_answer, "no answer: %s", reason);
     if (status >= 200 && status < 300) {
         forget(hook_delivery, notice, &hook_delivery->counts[notice->event].delivered);
     } else if (!may_pass(status)) {
         lose(hook_delivery, notice, "rejected");
     } else if (notice->tries == TRIES || hook_delivery->done) {
-        lose(hook_delivery, notice, status == 0 ? "no answer" : "server error");
+        lose(hook_delivery, notice, status == 0 ? no_answer : "server error");
     } else {
         notice->due = clock_ms() + ((uint64_t)AGAIN_MS << 2 * (notice->tries - 1));
         notice->next = hook_delivery->again;
@@ -141,12 +146,12 @@ static void settle(struct hook_delivery *hook_delivery, struct hook_event *notic
 
 static void tell_waiting(struct hook_delivery *hook_delivery);
 
-static void on_called(unsigned status, void *user) {
+static void on_called(unsigned status, const char *reason, void *user) {
     struct telling *telling = user;
     struct hook_delivery *hook_delivery = telling->hook_delivery;
     struct hook_event *notice = telling->notice;
     end_telling(telling);
-    settle(hook_delivery, notice, status);
+    settle(hook_delivery, notice, status, reason);
     tell_waiting(hook_delivery);
 }
 
@@ -165,10 +170,11 @@ static void tell(struct hook_delivery *hook_delivery, struct hook_event *notice)
     *telling = (struct telling){.hook_delivery = hook_delivery, .notice = notice};
     LIST_INSERT_HEAD(&hook_delivery->tellings, telling, link);
     hook_delivery->told++;
-    if (hook_post_start(hook_delivery->base, url, options->hook_ms, notice->body, notice->length, on_called, telling,
-                        &telling->call) < 0) {
+    int error = hook_post_start(hook_delivery->poster, url, options->hook_ms, notice->body, notice->length, on_called,
+                                telling, &telling->call);
+    if (error) {
         end_telling(telling);
-        settle(hook_delivery, notice, 0);
+        settle(hook_delivery, notice, 0, strerror(-error));
     }
 }
 
@@ -215,11 +221,12 @@ static void on_time(evutil_socket_t fd, short what, void *user) {
     tell_waiting(hook_delivery);
 }
 
-int hook_delivery_new(struct event_base *base, const struct reload *reload, struct hook_delivery **ret_notifier) {
+int hook_delivery_new(struct event_base *base, struct hook_poster *poster, const struct reload *reload,
+                      struct hook_delivery **ret_notifier) {
     struct hook_delivery *hook_delivery = calloc(1, sizeof *hook_delivery);
     if (!hook_delivery)
         return -ENOMEM;
-    hook_delivery->base = base;
+    hook_delivery->poster = poster;
     hook_delivery->reload = reload;
     hook_delivery->queue.end = &hook_delivery->queue.first;
     pthread_mutex_init(&hook_delivery->lock, NULL);

@@ -10,13 +10,15 @@
 
 struct event_base;
 struct hook_delivery;
+struct hook_poster;
 struct reload;
 
 /*
- * @reload: has the options with the URLs, read at the time of delivery; outlives this object. 0,
- * -ENOMEM
+ * @reload: has the options with the URLs, read at the time of delivery. It and @poster outlive this
+ * object. 0, -ENOMEM
  */
-int hook_delivery_new(struct event_base *base, const struct reload *reload, struct hook_delivery **ret_notifier);
+int hook_delivery_new(struct event_base *base, struct hook_poster *poster, const struct reload *reload,
+                      struct hook_delivery **ret_notifier);
 
 /* What is under way is lost. NULL is allowed. */
 void hook_delivery_free(struct hook_delivery *hook_delivery);

@@ -1,4 +1,7 @@
-/* One POST to a hook's server, by libevent's HTTP client. The control plane's thread. */
+/*
+ * POSTs to hooks' servers, by HTTP or HTTPS, on a loop of their own inside the event base. The
+ * control plane's thread.
+ */
 #ifndef SLUICED_HOOK_POST_H
 #define SLUICED_HOOK_POST_H
 
@@ -7,19 +10,34 @@
 
 #include "daemon/base/hook_url.h"
 
+struct connector;
 struct event_base;
 struct hook_post;
+struct hook_poster;
 
-/* @status: of the answer; 0: there is none, or it is none of HTTP, or it is too long. The call is
- * gone. */
-typedef void hook_posted_fn(unsigned status, void *user);
+enum { HOOK_POST_REASON = 128 };
+
+/*
+ * Makes what all of them share; the loop is made with the first of them. @connector: makes the
+ * connections; the caller's. 0, -ENOMEM
+ */
+int hook_poster_new(struct event_base *base, struct connector *connector, struct hook_poster **ret_poster);
+
+/* After the connector, and when no call is under way. NULL is allowed. */
+void hook_poster_free(struct hook_poster *poster);
+
+/* The error of the loop, which has ended the base's run; or 0. */
+int hook_poster_error(const struct hook_poster *poster);
+
+/* @status: of the answer; 0: there is none, or it is none of HTTP, or it is too long. @reason: why
+ * there is none, in a few words, without anything of the request. The call is gone. */
+typedef void hook_posted_fn(unsigned status, const char *reason, void *user);
 
 /*
  * @done is called once, unless the call is freed before; never before this has returned. The body
- * is JSON, copied. @timeout_ms: for all of it. 0, -ENOMEM (or the connection cannot be made; @done
- * is not called)
+ * is JSON, copied. @timeout_ms: for all of it. 0, -ENOMEM, -EMFILE (@done is not called)
  */
-int hook_post_start(struct event_base *base, const struct hook_url *url, uint64_t timeout_ms, const char *body,
+int hook_post_start(struct hook_poster *poster, const struct hook_url *url, uint64_t timeout_ms, const char *body,
                     size_t length, hook_posted_fn *done, void *user, struct hook_post **ret_call);
 
 /* One that is under way is given up. Not after its end. NULL is allowed. */

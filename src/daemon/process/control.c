@@ -18,6 +18,7 @@
 #include "daemon/control/history.h"
 #include "daemon/control/hook_client.h"
 #include "daemon/control/hook_delivery.h"
+#include "daemon/control/hook_post.h"
 #include "daemon/control/reload.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/control/worker_query.h"
@@ -36,6 +37,7 @@ struct control {
     struct reload *reload;
     struct worker_query *worker_query;
     struct history *history;
+    struct hook_poster *hook_poster;
     struct hook_client *hook_client;
     struct hook_delivery *hook_delivery;
     struct admin *admin;
@@ -256,9 +258,11 @@ static int open_control(struct control *control, const struct command_line *line
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, control->tls, &control->connector) == 0;
-    added = added && hook_client_new(control->base, &control->hook_client) == 0;
+    added = added && hook_poster_new(control->base, control->connector, &control->hook_poster) == 0;
+    added = added && hook_client_new(control->base, control->hook_poster, &control->hook_client) == 0;
     added = added && reload_new(control->base, control->server, line, options, control->tls, &control->reload) == 0;
-    added = added && hook_delivery_new(control->base, control->reload, &control->hook_delivery) == 0;
+    added = added &&
+            hook_delivery_new(control->base, control->hook_poster, control->reload, &control->hook_delivery) == 0;
     added = added && add_event(control, -1, EV_PERSIST, on_sample, &sample);
     added = added && add_event(control, -1, EV_PERSIST, on_day, &day);
     if (options->status)
@@ -307,6 +311,7 @@ void control_free(struct control *control) {
     history_free(control->history);
     hook_delivery_free(control->hook_delivery);
     connector_free(control->connector);
+    hook_poster_free(control->hook_poster);
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
     wakeup_clear(&control->wakeup);
@@ -360,11 +365,13 @@ int control_run(struct control *control) {
     admin_begin(control->admin);
     server_begin(control->server);
     event_base_dispatch(control->base);
-    /* Without the administration's loop the base does not run either: nothing could stop the server
-     * any more. */
-    const int failed = admin_error(control->admin);
+    /* Without the loops of the administration and the hooks the base does not run either: nothing
+     * could stop the server any more. */
+    const int of_admin = admin_error(control->admin);
+    const int failed = of_admin ? of_admin : hook_poster_error(control->hook_poster);
     if (failed) {
-        LOG(LOG_ERROR, "stopping", {"reason", "administration failed"}, {"error", strerror(-failed)});
+        LOG(LOG_ERROR, "stopping", {"reason", of_admin ? "administration failed" : "hooks failed"},
+            {"error", strerror(-failed)});
         server_stop(control->server);
     }
     join(control);
