@@ -60,8 +60,8 @@ with socket.socket(fileno=int(os.environ["SLUICED_UPGRADE"].split(":")[0])) as c
 class Upgraded:
     """A daemon, and whoever takes over from it: stopped at the end, all of them."""
 
-    def __init__(self, *options, **more):
-        self.daemon = Daemon(*options, **more)
+    def __init__(self, *options, kind=Daemon, **more):
+        self.daemon = kind(*options, **more)
         self.pids = []
 
     def __enter__(self):

@@ -354,7 +354,8 @@ static void answer_plaintext(const struct peer *peer) {
 
 /* It sends no more, and the peer is expected to close. */
 static void linger(struct peer *peer) {
-    if ((peer->ended && !is_flushing(peer)) || finish(peer) < 0) {
+    int error = finish(peer);
+    if (error || (peer->ended && !is_flushing(peer))) {
         close_peer(peer);
         return;
     }

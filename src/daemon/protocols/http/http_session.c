@@ -20,6 +20,7 @@ enum {
     IDLE_MS = 10000,       /* for a request to begin */
     HEAD_MS = 10000,       /* and then for the rest of its head */
     LINGER_MS = 2000,      /* for the peer to close */
+    FLUSH_MS = 30000,      /* before, for what is encrypted, behind what the kernel has */
     PIPELINE_MOST = 65536, /* bytes of further requests that wait while a response is sent */
     BLOCK = 4096,          /* bytes of those that are received into */
 };
@@ -41,9 +42,10 @@ void http_close(struct http_session *session) {
 
 void http_linger(struct http_session *session) {
     session->state = HTTP_LINGERING;
+    int error = session_finish(&session->base);
     bool flushes = session_is_flushing(&session->base);
-    session->deadline = worker_now(session->base.worker) + (flushes ? HTTP_RESPONSE_MS : LINGER_MS);
-    if ((session->peer_ended && !flushes) || session_finish(&session->base) < 0) {
+    session->deadline = worker_now(session->base.worker) + (flushes ? FLUSH_MS : LINGER_MS);
+    if (error || (session->peer_ended && !flushes)) {
         http_close(session);
         return;
     }
@@ -374,7 +376,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
                           (session->state == HTTP_ASKING && !text_is(session->asked->method, "GET")))) {
         /* A short stream, which may all be there. */
         return;
-    } else if (!error && session->state == HTTP_HEAD && session_is_flushing(&session->base)) {
+    } else if (!error && session->state == HTTP_HEAD) {
         http_linger(session);
     } else if (error || (session->state != HTTP_RESPONDING && session->state != HTTP_LOOKING &&
                          !(session->state == HTTP_LINGERING && session_is_flushing(&session->base)))) {

@@ -43,8 +43,8 @@ void rtmp_close(struct rtmp_session *session) {
 static void finish(struct rtmp_session *session) {
     if (session->peer_ends && !session->peer_ended)
         return;
-    bool is_done = session->peer_ended && !session_is_flushing(&session->base);
-    if (is_done || session_finish(&session->base) < 0)
+    int error = session_finish(&session->base);
+    if (error || (session->peer_ended && !session_is_flushing(&session->base)))
         rtmp_close(session);
 }
 

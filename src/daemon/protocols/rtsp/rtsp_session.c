@@ -38,8 +38,8 @@ void rtsp_close(struct rtsp_session *session) {
 
 /* Everything is sent: the peer sees the end, and may read what came before. */
 static void finish(struct rtsp_session *session) {
-    bool is_done = session->peer_ended && !session_is_flushing(&session->base);
-    if (is_done || session_finish(&session->base) < 0)
+    int error = session_finish(&session->base);
+    if (error || (session->peer_ended && !session_is_flushing(&session->base)))
         rtsp_close(session);
 }
 

@@ -1,0 +1,189 @@
+"""TLS for the end-to-end tests: a daemon whose listeners have TLS, and clients by hand, by Python's ssl on buffers in memory, so
+that records and segments can be cut, and a stream be ended in each way.
+"""
+
+import contextlib
+import functools
+import os
+import socket
+import ssl
+import struct
+import tempfile
+import threading
+
+import certificates
+import harness
+
+LISTEN = ("--flv", "127.0.0.1:0,tls", "--http", "127.0.0.1:0,tls", "--rtsp", "127.0.0.1:0,tls", "--rtmp", "127.0.0.1:0,tls")
+SCHEMES = {"http": "https", "rtmp": "rtmps", "rtsp": "rtsps", "flv": "tls", "ws": "wss"}
+
+
+class Truncated(ConnectionResetError):
+    """The daemon has ended the connection without close_notify."""
+
+
+@functools.lru_cache(maxsize=None)
+def certificate(rsa=False):
+    """One for localhost and 127.0.0.1, for all tests of a file."""
+    folder = tempfile.TemporaryDirectory()
+    made = certificates.make(folder.name, "localhost", names="DNS:localhost,IP:127.0.0.1", rsa=rsa)
+    made.folder = folder  # Which lives as long.
+    return made
+
+
+def context(version=None, verify=True):
+    """Of a client that trusts that certificate."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if verify:
+        made.load_verify_locations(certificate().chain)
+    else:
+        made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    if version:
+        made.minimum_version = made.maximum_version = version
+    return made
+
+
+class Peer:
+    """A client's connection, with the calls of a socket that the tests use.
+
+    One thread may read while another writes. record: bytes of plaintext in a record; segment: bytes that are given to the
+    kernel at a time, each of which is a segment of its own.
+    """
+
+    def __init__(self, plain, of=None, name="localhost", session=None, record=16384, segment=0, hold=False):
+        """hold: the handshake's last message is not sent by itself, but with what follows."""
+        self.socket, self.record, self.segment = plain, record, segment
+        self._in, self._out, self._lock = ssl.MemoryBIO(), ssl.MemoryBIO(), threading.Lock()
+        self._sending = threading.Lock()
+        self.tls = (of or context()).wrap_bio(self._in, self._out, server_hostname=name, session=session)
+        if segment:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._shake_hands()
+        if not hold:
+            self.flush()
+
+    def _shake_hands(self):
+        while True:
+            try:
+                self.tls.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                self.flush()
+                data = self.socket.recv(65536)
+                if not data:
+                    raise Truncated("in the handshake") from None
+                self._in.write(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __getattr__(self, name):
+        return getattr(self.socket, name)
+
+    def flush(self):
+        """What OpenSSL has to say goes out."""
+        with self._sending:
+            with self._lock:
+                data = self._out.read()
+            step = self.segment or len(data) or 1
+            for at in range(0, len(data), step):
+                self.socket.sendall(data[at:at + step])
+
+    def encrypt(self, data):
+        """Records, which are not sent."""
+        with self._lock:
+            for at in range(0, len(data), self.record):
+                self.tls.write(data[at:at + self.record])
+            return self._out.read()
+
+    def sendall(self, data):
+        for at in range(0, len(data), 1 << 18):
+            with self._lock:
+                for begin in range(at, min(at + (1 << 18), len(data)), self.record):
+                    self.tls.write(data[begin:min(begin + self.record, at + (1 << 18))])
+            self.flush()
+
+    def recv(self, most):
+        while True:
+            with self._lock:
+                try:
+                    return self.tls.read(most)
+                except ssl.SSLZeroReturnError:
+                    return b""
+                except ssl.SSLEOFError:
+                    raise Truncated("without close_notify") from None
+                except ssl.SSLWantReadError:
+                    pass
+            # A new key of ours that was asked for, or the handshake's last message.
+            self.flush()
+            data = self.socket.recv(65536)
+            with self._lock:
+                if data:
+                    self._in.write(data)
+                else:
+                    self._in.write_eof()
+
+    def notify(self):
+        """close_notify; the other direction goes on."""
+        with self._lock, contextlib.suppress(ssl.SSLWantReadError):
+            self.tls.unwrap()
+        self.flush()
+
+    def shutdown(self, how):
+        """As of a plain socket: the end is a regular one."""
+        if how in (socket.SHUT_WR, socket.SHUT_RDWR):
+            self.notify()
+        self.socket.shutdown(how)
+
+    def reset(self):
+        """It is gone, as with its machine."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def close(self):
+        """As of a program that ends in an orderly way."""
+        if self.socket.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                self.socket.settimeout(1)
+                self.notify()
+        self.socket.close()
+
+
+class Daemon(harness.Daemon):
+    """With TLS at all listeners but the administration's; what connects to it, as the harness's players do, uses TLS."""
+
+    def __init__(self, *options, listen=LISTEN, **more):
+        self.client = {}  # Arguments for Peer.
+        super().__init__("--tls-certificate", certificate().option, *options, listen=listen, **more)
+
+    def url(self, name, at=0, protocol="http"):
+        return "%s://%s:%d/%s%s" % (SCHEMES[protocol], *self.address("http" if protocol == "ws" else protocol, at), name,
+                                    ".flv" if protocol in ("http", "ws") else "")
+
+    def connect(self, protocol="http", at=0, receive_buffer=0, source=None, **client):
+        plain = self.connect_plain(protocol, at, receive_buffer, source)
+        return plain if protocol == "admin" else Peer(plain, **{**self.client, **client})
+
+    def connect_plain(self, protocol="http", at=0, receive_buffer=0, source=None):
+        return super().connect(protocol, at, receive_buffer, source)
+
+    def refused(self, cause):
+        """How many, as of /metrics."""
+        text = self.admin("GET", "/metrics")[2].decode()
+        wanted = 'sluice_refused_total{cause="%s"} ' % cause
+        found, = [line for line in text.splitlines() if line.startswith(wanted)]
+        assert int(found[len(wanted):]) == self.api()["refused"][cause]
+        return int(found[len(wanted):])
+
+    def wait_refused(self, cause, count):
+        harness.wait_until(lambda: self.refused(cause) >= count, lambda: "%d of %s, not %d" % (self.refused(cause), cause, count))
+        if self.refused(cause) != count:
+            raise AssertionError("%d of %s, not %d" % (self.refused(cause), cause, count))
+
+
+def environment():
+    """For programs that trust what OpenSSL's variables name."""
+    return dict(os.environ, SSL_CERT_FILE=certificate().chain)
