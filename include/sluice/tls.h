@@ -332,7 +332,8 @@ SLUICE_API sluice_chain *sluice_tls_chain(sluice_tls *tls);
  * @param ret_done bytes that are queued, also on failure: whole records. The caller repeats the
  *                 rest later, with the same or other bytes. May be NULL
  * @return 0 (all), -EAGAIN (the queue is full: repeat after sluice_tls_sent(); or the handshake is
- *         not complete: repeat after sluice_tls_receive()), -ENOBUFS (no block; repeat later),
+ *         not complete: repeat after sluice_tls_receive()), -ENOBUFS (no block: on_data is called
+ *         after 10 ms, whatever has arrived, to repeat it),
  *         -EPIPE (after sluice_tls_finish(), or the connection is closed or has failed), or the
  *         error of the stage, as for sluice_tls_receive()
  */

@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sluice/loop.h>
-
-enum { RETRY_MS = 10 }; /* between attempts to encrypt while there is no block */
-
 /* What the user has been told of the peer's end. */
 enum link_end {
     LINK_OPEN,  /* nothing; set by tls_link_new() */
@@ -17,13 +13,13 @@ enum link_end {
 struct tls_link {
     const sluice_conn_events *events; /* the user's */
     void *user;
-    sluice_conn *conn;   /* NULL: none */
-    sluice_tls *tls;     /* NULL: there was no memory */
-    sluice_timer *retry; /* NULL: there was no need yet */
-    size_t need;         /* bytes of plaintext without which the user is not called */
-    int error;           /* why there is no stage */
+    sluice_conn *conn; /* NULL: none */
+    sluice_tls *tls;   /* NULL: there was no memory */
+    size_t need;       /* bytes of plaintext without which the user is not called */
+    int error;         /* why there is no stage */
     enum link_end end;
     bool again;    /* the user is to be called whatever is there */
+    bool starved;  /* there was no block to encrypt into; the stage calls on_data to try again */
     bool is_over;  /* the connection has ended: see end_connection() */
     bool drops;    /* what comes is not decrypted any more */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
@@ -46,7 +42,6 @@ int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link *
 void tls_link_free(struct tls_link *link) {
     if (!link)
         return;
-    sluice_timer_free(link->retry);
     sluice_tls_free(link->tls);
     free(link);
 }
@@ -91,8 +86,6 @@ int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, voi
 
 sluice_tls *tls_link_take(struct tls_link *link) {
     sluice_tls *tls = link->tls;
-    sluice_timer_free(link->retry);
-    link->retry = NULL;
     link->conn = NULL;
     link->tls = NULL;
     link->detached = NULL;
@@ -195,6 +188,9 @@ static void on_data(sluice_conn *conn, void *user) {
         sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
         return;
     }
+    if (link->starved)
+        sluice_conn_want_send(conn);
+    link->starved = false;
     int result = link->error ? link->error : sluice_tls_receive(link->tls);
     if (!link->error && sluice_tls_get_state(link->tls) != SLUICE_TLS_HANDSHAKE)
         pass_data(link);
@@ -218,20 +214,6 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         end(link, error);
     else
         end_connection(link);
-}
-
-static void try_again(sluice_timer *timer, void *user) {
-    struct tls_link *link = user;
-    (void)timer;
-    sluice_conn_want_send(link->conn);
-}
-
-/* There is no block to encrypt into. */
-static void retry(struct tls_link *link) {
-    if (!link->retry && sluice_timer_new(sluice_conn_loop(link->conn), try_again, link, &link->retry) < 0)
-        sluice_conn_want_send(link->conn); /* in the next turn, then */
-    else
-        sluice_timer_start(link->retry, RETRY_MS);
 }
 
 /* Leaves of the pieces what may be encrypted at once. */
@@ -258,9 +240,8 @@ static void encrypt(struct tls_link *link, struct iovec *iov, size_t max) {
         link->events->on_sent(link->conn, done, link->user);
     if (sluice_conn_is_closing(link->conn))
         return;
-    if (error == -ENOBUFS || error == -ENOMEM)
-        retry(link);
-    else if (error && error != -EAGAIN)
+    link->starved = error == -ENOBUFS;
+    if (error && error != -ENOBUFS && error != -EAGAIN)
         sluice_conn_again(link->conn); /* the stage's error is final, and is reported there */
 }
 

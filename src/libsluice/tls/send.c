@@ -132,6 +132,8 @@ int sluice_tls_send(sluice_tls *tls, const struct iovec *pieces, size_t count, s
     while (!error && from.left > 0)
         error = send_record(tls, &from);
     tls_stage_wake(tls);
+    if (error == -ENOBUFS)
+        tls_stage_retry(tls);
     if (ret_done)
         *ret_done = total - from.left;
     return error;
