@@ -68,7 +68,7 @@ CASES = [
 
 def decode(case, source, target):
     """An ffmpeg that writes each frame's time and hash, when it is decoded and as it came."""
-    transport = ["-rtsp_transport", "tcp"] if source.startswith("rtsp:") else []
+    transport = ["-rtsp_transport", "tcp"] if source.startswith("rtsp") else []
     return harness.Ffmpeg(case.ffmpeg, *transport, "-i", source, "-map", "0", "-fps_mode", "passthrough",
                           "-enc_time_base:v", "1:90000", "-f", "framemd5", target + ".decoded",
                           "-map", "0", "-c", "copy", "-f", "framemd5", target + ".copied")
@@ -101,19 +101,24 @@ def nearest(times, wanted):
 
 
 class IdentityTest(unittest.TestCase):
+    cases = CASES
+
+    @classmethod
+    def start(cls, *options):
+        return harness.Daemon(*options, listen=("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0"))
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         system, current = harness.find_ffmpeg(), harness.find_current_ffmpeg()
-        for case in CASES:
+        for case in cls.cases:
             case.ffmpeg = current if case.current else system
-        cls.cases = [case for case in CASES if case.ffmpeg]
+        cls.cases = [case for case in cls.cases if case.ffmpeg]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as workers:
             list(workers.map(cls.prepare, cls.cases))
-        listen = ("--http", "127.0.0.1:0", "--rtsp", "127.0.0.1:0", "--rtmp", "127.0.0.1:0")
         wait = settings.long_wait(cls.addClassCleanup)
-        with harness.Daemon(*wait.options, "--idle", "60", listen=listen) as daemon:
+        with cls.start(*wait.options, "--idle", "60") as daemon:
             try:
                 cls.run_cases(daemon)
                 settings.end_wait(wait, daemon)

@@ -153,6 +153,7 @@ class RelayTest(TlsCase):
 
     def test_websocket_and_rtsp(self):
         """A stream by RTSP, and one by HTTP, to players by WebSocket and RTSP that arrive at either worker."""
+        self.may_copy = True  # The frames are small.
         daemon = self.start()
         for i, way in enumerate(("rtsp", "http", "rtsp", "http")):
             name = "live/w%d" % i
