@@ -24,6 +24,7 @@ struct tls_link {
     bool drops;    /* what comes is not decrypted any more */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
     bool is_open;  /* the handshake is complete, and the user has been asked what it has to send */
+    bool is_due;   /* the next call is in the share of a turn that is for handshakes */
     /* it leaves with the last encrypted byte; NULL: it stays */
     sluice_conn_detached_fn *detached;
     void *detached_user;
@@ -180,6 +181,18 @@ static void end_connection(struct tls_link *link) {
         end(link, error);
 }
 
+/*
+ * Many connections that the daemon has made may be answered at once, and to verify a server takes
+ * a millisecond. So each message is left to the share of a turn that is for connections with work
+ * left, where other connections are not delayed by more than that.
+ */
+static bool must_wait(struct tls_link *link) {
+    link->is_due = !link->is_due && !link->error && sluice_tls_get_state(link->tls) == SLUICE_TLS_HANDSHAKE;
+    if (link->is_due)
+        sluice_conn_again(link->conn);
+    return link->is_due;
+}
+
 static void on_data(sluice_conn *conn, void *user) {
     struct tls_link *link = user;
     if (link->detached)
@@ -191,6 +204,8 @@ static void on_data(sluice_conn *conn, void *user) {
     if (link->starved)
         sluice_conn_want_send(conn);
     link->starved = false;
+    if (must_wait(link))
+        return;
     int result = link->error ? link->error : sluice_tls_receive(link->tls);
     if (!link->error && sluice_tls_get_state(link->tls) != SLUICE_TLS_HANDSHAKE)
         pass_data(link);
