@@ -681,6 +681,9 @@ class RefusalTest(TlsCase):
         """Of handshakes at a time, in all and of each address; those that are done do not count."""
         daemon = self.start("--tls-handshakes", "8", "--tls-handshakes-per-address", "5")
         done = [self.connect(daemon) for _ in range(10)]
+        for peer in done:  # the client's last message has come
+            peer.sendall(b"OPTIONS /nothing.flv HTTP/1.1\r\nHost: x\r\n\r\n")
+            self.assertEqual(harness.read_head(peer)[0], 204)
         under_way = [self.plain(daemon) for _ in range(5)]
         for peer in under_way:
             peer.sendall(client_hello())
