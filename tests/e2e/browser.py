@@ -27,7 +27,8 @@ def find():
 class Browser:
     STARTS = 5
 
-    def __init__(self):
+    def __init__(self, *more):
+        """more: arguments of the browser."""
         driver, browser = find()
         self._folder = tempfile.TemporaryDirectory()
         self._log = tempfile.TemporaryFile()
@@ -37,7 +38,7 @@ class Browser:
             arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                          "--autoplay-policy=no-user-gesture-required", "--mute-audio", "--no-first-run",
                          "--disable-background-networking", "--disable-component-update", "--window-size=1200,900",
-                         "--user-data-dir=" + os.path.join(self._folder.name, "profile")]
+                         "--user-data-dir=" + os.path.join(self._folder.name, "profile"), *more]
             self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": {
                 "browserName": "chrome", "unhandledPromptBehavior": "accept",
                 "goog:loggingPrefs": {"browser": "ALL"},

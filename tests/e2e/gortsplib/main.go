@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -28,6 +29,9 @@ const (
 	step      = 40 // Milliseconds.
 	pause     = 4 * time.Millisecond
 )
+
+// The certificate is one that the test has made.
+var insecure = &tls.Config{InsecureSkipVerify: true}
 
 // What the publisher's caller knows as well.
 var (
@@ -73,7 +77,7 @@ func publish(url string, count int) {
 	check(err)
 	sounds, err := audio.CreateEncoder()
 	check(err)
-	client := gortsplib.Client{}
+	client := gortsplib.Client{TLSConfig: insecure}
 	check(client.StartRecording(url, session))
 	defer client.Close()
 	send := func(medium int, packets []*rtp.Packet, err error, timestamp uint32) {
@@ -100,7 +104,8 @@ func publish(url string, count int) {
 func play(url string, count int) {
 	address, err := base.ParseURL(url)
 	check(err)
-	client := gortsplib.Client{OnPacketLost: func(err error) { fail(err) }, OnDecodeError: func(err error) { fail(err) }}
+	client := gortsplib.Client{TLSConfig: insecure, OnPacketLost: func(err error) { fail(err) },
+		OnDecodeError: func(err error) { fail(err) }}
 	check(client.Start(address.Scheme, address.Host))
 	defer client.Close()
 	session, _, err := client.Describe(address)
