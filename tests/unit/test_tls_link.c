@@ -429,6 +429,26 @@ static void sending_waits_for_blocks(void **state) {
     linked_close(&l);
 }
 
+/* What is sent behind that, and the end, wait for blocks as well. */
+static void a_last_answer_waits_for_blocks(void **state) {
+    (void)state;
+    static hoard taken;
+    linked l;
+    linked_open(&l, true);
+    say(&l, 0, 1000);
+    hoard_all(&taken, l.rig.pool);
+    tls_link_drop(l.user.link);
+    l.user.finishes = true;
+    send_all(&l, 5000);
+    for (int i = 0; i < 3; i++)
+        turn(l.rig.loop);
+    assert_int_equal(l.user.sent, 0);
+    hoard_release(&taken);
+    hear(&l, 0, 5000);
+    assert_true(tls_peer_read_end(&l.peer));
+    linked_close(&l);
+}
+
 /* All blocks are taken whenever the link is about to decrypt. */
 static struct {
     hoard taken;
@@ -599,6 +619,7 @@ int main(void) {
         cmocka_unit_test(input_is_dropped),
         cmocka_unit_test(no_stage_is_an_end),
         cmocka_unit_test(sending_waits_for_blocks),
+        cmocka_unit_test(a_last_answer_waits_for_blocks),
         cmocka_unit_test(the_end_waits_for_blocks),
         cmocka_unit_test(it_leaves_when_all_is_sent),
         cmocka_unit_test(what_waits_without_end_is_not_read),

@@ -162,6 +162,11 @@ static void end(struct tls_link *link, int error) {
 
 /* The user is called with what it waits for, as by a plain connection. */
 static void pass_data(struct tls_link *link) {
+    if (link->drops) {
+        sluice_chain_skip(sluice_tls_chain(link->tls), SIZE_MAX);
+        link->again = false;
+        return;
+    }
     size_t length = sluice_chain_length(sluice_tls_chain(link->tls));
     bool is_enough = link->end == LINK_OPEN && length > 0 && (length >= link->need || is_last(link));
     if ((!link->again && !is_enough) || !link->events->on_data)
@@ -197,10 +202,8 @@ static void on_data(sluice_conn *conn, void *user) {
     struct tls_link *link = user;
     if (link->detached)
         return;
-    if (link->drops) {
+    if (link->drops)
         sluice_chain_skip(sluice_conn_chain(conn), SIZE_MAX);
-        return;
-    }
     if (link->starved)
         sluice_conn_want_send(conn);
     link->starved = false;
