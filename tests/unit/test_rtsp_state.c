@@ -132,7 +132,7 @@ static void targets(void **state) {
         assert_int_equal(target.name.length, strlen(good[i].name));
         assert_memory_equal(target.name.length ? target.name.text : "", good[i].name, target.name.length);
     }
-    static const char *const bad[] = {"*", "", "http://h/live/a", "rtsps://h/live/a", "rtsp://", "live/a"};
+    static const char *const bad[] = {"*", "", "http://h/live/a", "rtspu://h/live/a", "rtsp://", "live/a"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rtsp_target target;
         assert_int_equal(rtsp_read_target((sluice_http_text){bad[i], strlen(bad[i])}, NULL, 0, &target), -EPROTO);
