@@ -47,11 +47,11 @@ if(SLUICE_BUILD_TESTS)
     target_link_libraries(settings_json PRIVATE sluiced_parts)
 endif()
 
-# sluicectl knows the daemon's API and nothing of the library; nor of what the others share but how text is shown.
+# sluicectl knows the daemon's API, and uses the library for TLS; of what the others share it knows how text is shown.
 file(GLOB ctl_sources CONFIGURE_DEPENDS src/ctl/*.c)
-add_executable(sluicectl ${ctl_sources} src/shared/foreign_text.c)
+add_executable(sluicectl ${ctl_sources} src/shared/foreign_text.c $<TARGET_OBJECTS:sluice_tls_objects>)
 sluice_compile(sluicectl)
 sluice_link(sluicectl)
 set_target_properties(sluicectl PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_include_directories(sluicectl PRIVATE src include "${PROJECT_BINARY_DIR}/include")
-target_link_libraries(sluicectl PRIVATE PkgConfig::JANSSON)
+target_link_libraries(sluicectl PRIVATE PkgConfig::JANSSON PkgConfig::SSL PkgConfig::CRYPTO sluice::sluice)

@@ -37,9 +37,11 @@ static const char help[] = "Usage: sluicectl [OPTION]... [COMMAND]\n"
                            "  top                        Show everything on the full screen; q quits\n"
                            "\n"
                            "Options:\n"
-                           "  --admin ADDR:PORT|unix:PATH\n"
+                           "  --admin [https://]ADDR:PORT|unix:PATH\n"
                            "                             Set the address of the administration (default:\n"
                            "                             environment SLUICED_ADMIN, or 127.0.0.1:8081)\n"
+                           "  --tls-ca FILE              With https: trust the certificates in FILE instead\n"
+                           "                             of the system's\n"
                            "  --token-file FILE          Send the token in the first line of FILE\n"
                            "  --to URL                   With kick: ask RTMP clients to connect there\n"
                            "  --ban SECONDS              With kick: ban the publisher's host from the stream\n"
@@ -378,10 +380,11 @@ static int run(const struct command_line *line) {
     return wrong("%s: no such command", command);
 }
 
-enum option_id { ADMIN = 256, TOKEN_FILE, BAN, TO, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
+enum option_id { ADMIN = 256, TLS_CA, TOKEN_FILE, BAN, TO, TTL, ON_DEMAND, SLOW, INTERVAL, COUNT, JSON, HELP, VERSION };
 
 static const struct option long_options[] = {
     {"admin", required_argument, NULL, ADMIN},
+    {"tls-ca", required_argument, NULL, TLS_CA},
     {"token-file", required_argument, NULL, TOKEN_FILE},
     {"ban", required_argument, NULL, BAN},
     {"to", required_argument, NULL, TO},
@@ -402,6 +405,9 @@ static int set(struct command_line *line, int id, const char *value) {
     switch (id) {
     case ADMIN:
         line->server.address = value;
+        return 0;
+    case TLS_CA:
+        line->server.ca = value;
         return 0;
     case TOKEN_FILE:
         if (ctl_read_line(value, &line->server.token, error) == 0)

@@ -8,7 +8,8 @@
 
 /* Where it is, and how to be let in. */
 struct ctl_server {
-    const char *address; /* ADDR:PORT, or unix:PATH */
+    const char *address; /* [https://]ADDR:PORT, or unix:PATH */
+    const char *ca;      /* by https: a file of trusted issuers; NULL: the system's store */
     char *token;         /* or NULL */
 };
 

@@ -25,6 +25,7 @@ from test_request_smuggling import PEERS, find, free_port
 
 STREAM_MODULE = os.path.join(os.path.dirname(PEERS), "lib", "nginx", "modules", "ngx_stream_module.so")
 LISTEN = ("--flv", "127.0.0.1:0=live/x", "--http", "127.0.0.1:0", "--rtmp", "127.0.0.1:0", "--rtsp", "127.0.0.1:0")
+SLUICECTL = os.environ.get("SLUICECTL") or os.path.join(harness.BUILD_DIR, "sluicectl")
 SCHEMES = ("https", "rtmps", "rtsps")
 
 NGINX = """
@@ -544,6 +545,39 @@ class HooksTest(TlsTest):
                 daemon = self.hooked(url, "--tls-ca", self.ca.chain, "--hook-timeout", "1")
                 self.assertFalse(self.ask(daemon))
                 self.assertEqual(reason_of(daemon.wait_log("hook query failed")), reason)
+
+
+class ToolTest(TlsTest):
+    def run_tool(self, daemon, host, *arguments):
+        address = "https://%s:%d" % (host, daemon.address("admin")[1])
+        done = harness.subprocess.run([SLUICECTL, "--admin", address, *arguments], stdin=harness.subprocess.DEVNULL,
+                                      capture_output=True, timeout=harness.PATIENCE, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr.replace(address, "SERVER")
+
+    def test_sluicectl(self):
+        """It verifies the server, and sends a token to no other one."""
+        token = os.path.join(self.folder(), "token")
+        with open(token, "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("geheim" * 4 + "\n")
+        daemon = Daemon("--admin", "127.0.0.1:0,tls", "--admin", "127.0.0.1:0", "--tls-certificate", self.right.option,
+                        "--admin-token-file", token, listen=LISTEN)
+        self.addCleanup(daemon.process.wait)
+        self.addCleanup(daemon.kill)
+        more = ("--token-file", token, "--tls-ca", self.ca.chain)
+        for host in ("localhost", "127.0.0.1"):
+            status, out, err = self.run_tool(daemon, host, "version", *more)
+            self.assertEqual((status, err, "version" in json.loads(out)), (0, "", True))
+        self.assertEqual(self.run_tool(daemon, "localhost", "reload", *more)[::2], (0, ""))
+        self.assertEqual(self.run_tool(daemon, "127.0.0.2", "version", *more)[:2], (3, ""))
+        self.assertEqual(self.run_tool(daemon, "localhost", "version", "--tls-ca", self.ca.chain)[0], 1)
+        for certificate, reason in ((self.other_name, "hostname mismatch"), (self.unknown, "unable to get local issuer certificate"),
+                                    (self.self_signed, "self-signed certificate")):
+            server = self.serve(certificate, answer=response(200))
+            done = harness.subprocess.run([SLUICECTL, "--admin", server.url("https")[:-1], "version", *more],
+                                          capture_output=True, text=True, timeout=harness.PATIENCE, check=False)
+            self.assertEqual((done.returncode, done.stdout, done.stderr),
+                             (3, "", "sluicectl: %s: TLS: %s\n" % (server.url("https")[:-1], reason)))
+            self.assertEqual(server.received, b"")
 
 
 class FilesTest(TlsTest):

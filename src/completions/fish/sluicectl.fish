@@ -2,6 +2,7 @@
 
 complete -c sluicectl -f -a 'status streams players publishers pulls forwards recordings certificates stream kick record pull unpull reload upgrade config version workers top'
 complete -c sluicectl -l admin -x -d 'Set the address of the administration'
+complete -c sluicectl -l tls-ca -r -F -d 'With https: trust the certificates in FILE instead of the system\'s'
 complete -c sluicectl -l token-file -r -F -d 'Send the token in the first line of FILE'
 complete -c sluicectl -l to -x -d 'With kick: ask RTMP clients to connect there'
 complete -c sluicectl -l ban -x -d 'With kick: ban the publisher\'s host from the stream'
