@@ -447,10 +447,11 @@ class EndTest(TlsCase):
             daemon.wait_stream("live/b")
             peer = self.connect(daemon)
             peer.sendall(b"GET /live/b.flv HTTP/1.1\r\nHost: test\r\n\r\n")
-            daemon.wait_player("live/b")
+            self.assertEqual(harness.read_head(peer)[0], 200)
             self.ends = True
             daemon.process.send_signal(signal.SIGTERM)
-            self.assertTrue(read_regular_end(peer).endswith(b"0\r\n\r\n"))
+            answer = read_regular_end(peer)
+            self.assertTrue(answer.endswith(b"0\r\n\r\n"), (len(answer), answer[-200:]))
             self.assertEqual(harness.read_head(publisher.peer)[0], 503)
 
 
