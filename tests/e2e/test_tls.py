@@ -24,6 +24,7 @@ import relay
 import rtmp
 import test_upgrade
 import tls
+import tls_storm
 import websockets.sync.client
 from harness import Player, Publisher
 from test_proxy_protocol import v1, v2
@@ -633,7 +634,7 @@ class RefusalTest(TlsCase):
         """Garbage behind a hello, at once and later; old versions; and a health check, which is no failure."""
         daemon = self.start("--log-rate", "0")
         count = 0
-        hello = client_hello()
+        hello = tls.client_hello()
         for behind in (b"\x16\3\3\0\x20" + bytes(32), b"\x17\3\3\0\x20" + bytes(32), os.urandom(300), b"\x15\3\3\0\2\2\x28", b"GET / HTTP/1.1\r\n\r\n"):
             for waits in (False, True):
                 with self.subTest(behind[:6], waits=waits):
@@ -660,7 +661,7 @@ class RefusalTest(TlsCase):
     def test_deadline(self):
         """A handshake has 10 s, whatever of it has come, and however slowly it goes on."""
         daemon = self.start()
-        hello = client_hello()
+        hello = tls.client_hello()
         begun = time.monotonic()
         silent = [self.plain(daemon) for _ in range(3)]
         for peer, part in zip(silent, (b"", hello[:40], hello)):
@@ -692,7 +693,7 @@ class RefusalTest(TlsCase):
             self.assertEqual(responses(done[-1], 1), [(204, b"")])
         under_way = [self.plain(daemon) for _ in range(5)]
         for peer in under_way:
-            peer.sendall(client_hello())
+            peer.sendall(tls.client_hello())
             self.assertEqual(peer.recv(1), b"\x16")
         with self.assertRaises(OSError):
             self.connect(daemon)
@@ -700,7 +701,7 @@ class RefusalTest(TlsCase):
         self.assertEqual(daemon.wait_log("request refused", reason="too many TLS handshakes").fields["status"], "503")
         other = [self.plain(daemon, source="127.0.0.2") for _ in range(3)]
         for peer in other:
-            peer.sendall(client_hello())
+            peer.sendall(tls.client_hello())
             self.assertEqual(peer.recv(1), b"\x16")
         with self.assertRaises(OSError):
             self.connect(daemon, source="127.0.0.3")
@@ -712,6 +713,24 @@ class RefusalTest(TlsCase):
         for peer in done[::5]:
             peer.sendall(GET % b"nothing")
             self.assertEqual(harness.read_head(peer)[0], 404)
+        self.stack.close()
+
+
+class StormTest(TlsCase):
+    def test_storm(self):
+        """Some thousand handshakes at once, most of which are over their limits: streams beside lose nothing, and clients get in."""
+        daemon = self.start("--tls-handshakes", "200", "--tls-handshakes-per-address", "100")
+        with harness.Steady(daemon) as steady:
+            storm = tls_storm.Storm(daemon.address())
+            storm.run(5000, 1)
+            self.assertEqual(storm.answered + storm.refused, storm.begun)
+            self.assertGreater(storm.answered, 100)
+            self.assertEqual(daemon.refused("tls_handshakes"), storm.refused)
+            steady.go_on(20)
+            peer = self.connect(daemon)
+            peer.sendall(OPTIONS)
+            self.assertEqual(responses(peer, 1), [(204, b"")])
+        self.assertEqual(daemon.log(levels=("error",)), [])
         self.stack.close()
 
 
@@ -750,14 +769,14 @@ class ProxyTest(TlsCase):
         # The limit is of the client's address, not the proxy's.
         for i in range(2):
             plain = self.plain(daemon)
-            plain.sendall(v1("10.1.2.7", 4001 + i) + client_hello())
+            plain.sendall(v1("10.1.2.7", 4001 + i) + tls.client_hello())
             self.assertEqual(plain.recv(1), b"\x16")
         plain = self.plain(daemon)
-        plain.sendall(v1("10.1.2.7", 4009) + client_hello())
+        plain.sendall(v1("10.1.2.7", 4009) + tls.client_hello())
         harness.read_to_end(plain)
         daemon.wait_refused("tls_handshakes", 1)
         plain = self.plain(daemon)
-        plain.sendall(v1("10.1.2.8", 4009) + client_hello())
+        plain.sendall(v1("10.1.2.8", 4009) + tls.client_hello())
         self.assertEqual(plain.recv(1), b"\x16")
         self.stack.close()
 
@@ -837,7 +856,7 @@ class SessionTest(TlsCase):
                 first.sendall(OPTIONS)
                 self.assertEqual(responses(first, 1), [(204, b"")])
                 under_way = self.enter(daemon.connect_plain())
-                under_way.sendall(client_hello()[:chance.randrange(1, 100)])
+                under_way.sendall(tls.client_hello()[:chance.randrange(1, 100)])
                 upgraded.upgrade()
                 publisher.send(data[5000:])
                 player.wait_frame(tags[-1])
@@ -859,16 +878,7 @@ class SessionTest(TlsCase):
         return peer
 
 
-def client_hello():
-    """A client's first message, by OpenSSL."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    made = tls.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        made.do_handshake()
-    return outgoing.read()
-
-
-HELLO = client_hello()
+HELLO = tls.client_hello()
 
 
 if __name__ == "__main__":

@@ -184,6 +184,15 @@ class Daemon(harness.Daemon):
             raise AssertionError("%d of %s, not %d" % (self.refused(cause), cause, count))
 
 
+def client_hello():
+    """A client's first message, by OpenSSL."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    made = context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        made.do_handshake()
+    return outgoing.read()
+
+
 def environment():
     """For programs that trust what OpenSSL's variables name."""
     return dict(os.environ, SSL_CERT_FILE=certificate().chain)

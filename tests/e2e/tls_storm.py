@@ -1,0 +1,98 @@
+"""A storm of TLS handshakes: a client's first message again and again, each on a connection of its own that ends with the answer.
+
+    python3 tls_storm.py RATE SECONDS [OPTION OF SLUICED]...
+
+runs the daemon with 100 streams, each with a player, without TLS; prints how late their frames were, without the storm and beside it.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+
+import harness
+import tls
+
+BURST = 50  # Connections that are begun before answers are looked at.
+STREAMS = 100
+
+
+class Storm:
+    """One thread's: it costs a client little, and the daemon a signature and a key exchange each."""
+
+    def __init__(self, address):
+        self._address, self._hello = address, tls.client_hello()
+        self._poll, self._open, self._said = select.epoll(), {}, set()
+        self.begun = self.answered = self.refused = 0
+        self.times = []  # Seconds until the first byte of an answer.
+
+    def run(self, rate, seconds):
+        start = time.monotonic()
+        while time.monotonic() < start + seconds or self._open:
+            due = int(min(time.monotonic() - start, seconds) * rate)
+            for _ in range(min(due - self.begun, BURST)):
+                self._begin()
+            for descriptor, _ in self._poll.poll(0.002):
+                self._advance(*self._open[descriptor])
+            if time.monotonic() > start + seconds + harness.PATIENCE:
+                raise AssertionError("%d handshakes without an answer" % len(self._open))
+        self._poll.close()
+
+    def _begin(self):
+        peer = socket.socket()
+        peer.setblocking(False)
+        peer.connect_ex(self._address)
+        self._open[peer.fileno()] = peer, time.monotonic()
+        self._poll.register(peer, select.EPOLLOUT)
+        self.begun += 1
+
+    def _advance(self, peer, since):
+        """The hello, once connected, and then the answer."""
+        try:
+            if peer.fileno() not in self._said:
+                peer.send(self._hello)
+                self._said.add(peer.fileno())
+                self._poll.modify(peer, select.EPOLLIN)
+                return
+            data = peer.recv(65536)
+        except OSError:
+            data = b""
+        self.answered += bool(data)
+        self.refused += not data
+        self.times.append(time.monotonic() - since)
+        self._said.discard(peer.fileno())
+        self._poll.unregister(peer)
+        del self._open[peer.fileno()]
+        peer.close()
+
+
+def late(daemon, seconds, file, storm=None, rate=0):
+    """Milliseconds that frames were late: what sluice-push says of its players."""
+    push = subprocess.Popen([os.path.join(harness.BUILD_DIR, "sluice-push"), "-n", str(STREAMS), "--players", str(STREAMS), "--loop",
+                             "--duration", str(seconds + 3), "--json", "--quiet", file,
+                             "http://%s:%d/storm/%%d.flv" % daemon.address("http", 1)], stdout=subprocess.PIPE)
+    time.sleep(2)
+    if storm:
+        storm.run(rate, seconds)
+    said = json.loads(push.communicate()[0].decode().strip().split("\n")[-1])
+    return push.returncode, said["players"]["latency_ms"]
+
+
+def main():
+    rate, seconds = int(sys.argv[1]), float(sys.argv[2])
+    file = harness.make_media(harness.find_ffmpeg(), " ".join([harness.VIDEO, harness.tone(48000), "-t 10", harness.H264, harness.AAC]))
+    with tls.Daemon("--tls-handshakes", "100000", "--tls-handshakes-per-address", "0", *sys.argv[3:],
+                    listen=("--http", "127.0.0.1:0,tls", "--http", "127.0.0.1:0")) as daemon:
+        print("without:", *late(daemon, seconds, file))
+        storm = Storm(daemon.address())
+        print("beside:", *late(daemon, seconds, file, storm, rate))
+        times = sorted(storm.times)
+        print("handshakes: %d, answered %d, refused %d, p50 and p99 of the answer %.0f and %.0f ms" % (
+            storm.begun, storm.answered, storm.refused, times[len(times) // 2] * 1000, times[len(times) * 99 // 100] * 1000))
+
+
+if __name__ == "__main__":
+    main()
