@@ -281,7 +281,8 @@ class IdentityTest(unittest.TestCase):
                                      "%s at %.4f; video and its source: %s" % (kind, other - clock, apart[:5]))
 
     def test_no_complaints(self):
-        self.assertEqual(self.complaints, [])
+        """Besides of clients that close with answers unread: that resets the connection, which may be noticed by what is sent next."""
+        self.assertEqual([line for line in self.complaints if line.fields.get("reason") != "connection lost"], [])
 
 
 for a_case in CASES:
