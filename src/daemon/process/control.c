@@ -294,6 +294,16 @@ static void join(struct control *control) {
     control->has_thread = false;
 }
 
+/* The process is about to end by itself: a signal that comes when its handler has gone would change
+ * the status. */
+static void hold_signals(void) {
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
+        sigaddset(&held, handled_signals[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &held, NULL);
+}
+
 void control_free(struct control *control) {
     if (!control)
         return;
@@ -312,6 +322,7 @@ void control_free(struct control *control) {
     hook_delivery_free(control->hook_delivery);
     connector_free(control->connector);
     hook_poster_free(control->hook_poster);
+    hold_signals();
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
     wakeup_clear(&control->wakeup);
