@@ -183,7 +183,7 @@ static int start(struct forward *forward, int fd) {
     return 0;
 }
 
-const struct forward_type forward_rtmp = {.scheme = {"rtmp", RTMP_PORT, "rtmps", RTMPS_PORT},
+const struct forward_type forward_rtmp = {.scheme = {"rtmp", RTMP_PORT, "rtmps", RTMPS_PORT, NULL},
                                           .form = "rtmp[s]://[USER:PASSWORD@]HOST[:PORT]/APP/KEY",
                                           .is_valid = is_valid,
                                           .start = start};

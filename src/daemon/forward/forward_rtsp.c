@@ -270,4 +270,4 @@ static int start(struct forward *forward, int fd) {
 }
 
 const struct forward_type forward_rtsp = {
-    .scheme = {"rtsp", 554, "rtsps", 322}, .form = "rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH", .start = start};
+    .scheme = {"rtsp", 554, "rtsps", 322, NULL}, .form = "rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH", .start = start};

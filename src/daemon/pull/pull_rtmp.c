@@ -366,7 +366,7 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     return 0;
 }
 
-const struct pull_type pull_rtmp = {.scheme = {"rtmp", RTMP_PORT, "rtmps", RTMPS_PORT},
+const struct pull_type pull_rtmp = {.scheme = {"rtmp", RTMP_PORT, "rtmps", RTMPS_PORT, NULL},
                                     .form = "rtmp[s]://[USER:PASSWORD@]HOST[:PORT]/APP/NAME",
                                     .parse = parse,
                                     .start = start,

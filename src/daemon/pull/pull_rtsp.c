@@ -582,7 +582,7 @@ static int start(struct pull *pull, int fd, struct session **ret_session) {
     return 0;
 }
 
-const struct pull_type pull_rtsp = {.scheme = {"rtsp", 554, "rtsps", 322},
+const struct pull_type pull_rtsp = {.scheme = {"rtsp", 554, "rtsps", 322, NULL},
                                     .form = "rtsp[s]://[USER:PASSWORD@]HOST[:PORT]/PATH",
                                     .parse = parse,
                                     .start = start,
