@@ -140,7 +140,8 @@ typedef struct sluice_tls_context_options {
     bool no_tickets;                /**< Servers: issue no session tickets. */
     /**
      * Servers: seconds for which a ticket key encrypts new tickets; for the same time after that it
-     * decrypts old ones. Keys exist in memory only. At most 604,800. Default 43,200.
+     * decrypts old ones. Keys exist in memory only. A ticket is not accepted once the client's
+     * certificate has expired, unless it is pinned. At most 604,800. Default 43,200.
      */
     uint32_t ticket_seconds;
     /**

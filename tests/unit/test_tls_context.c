@@ -24,7 +24,7 @@
 #include "support/tls/peer.h"
 #include "support/tls/rig.h"
 
-enum { GUARD = 60, SEED = 5 };
+enum { GUARD = 60, SEED = 5, VALID_S = 5 };
 
 /* A connection between a stage and OpenSSL, or between two stages. */
 typedef struct two_sides {
@@ -655,6 +655,73 @@ static void tickets_do_not_evade_rules(void **state) {
     loop_rig_close(&rig);
 }
 
+/* The same with a certificate. NULL: it is rejected, as expired. */
+static SSL_SESSION *visit_as(sluice_loop *loop, sluice_tls_context *server, int version,
+                             const made_certificate *certificate, SSL_SESSION *session, bool expect_open) {
+    two_sides l;
+    uint8_t bytes[16] = {0};
+    SSL_SESSION *next = NULL;
+    bool resumes = session;
+    link_ends(&l, loop, server, NULL, NULL);
+    SSL_set_max_proto_version(l.peer.ssl, version);
+    assert_int_equal(SSL_use_certificate(l.peer.ssl, certificate->x509), 1);
+    assert_int_equal(SSL_use_PrivateKey(l.peer.ssl, certificate->key), 1);
+    if (session) {
+        assert_int_equal(SSL_set_session(l.peer.ssl, session), 1);
+        SSL_SESSION_free(session);
+    }
+    tls_peer_handshake(&l.peer);
+    while (!l.server.closed && sluice_tls_get_state(l.server.tls) == SLUICE_TLS_HANDSHAKE)
+        turn(loop);
+    if (expect_open) {
+        assert_int_equal(sluice_tls_get_state(l.server.tls), SLUICE_TLS_OPEN);
+        sluice_tls_info info = {.size = sizeof info};
+        assert_int_equal(sluice_tls_get_info(l.server.tls, &info), 0);
+        assert_int_equal(info.resumed, resumes);
+        assert_true(info.peer_verified);
+        assert_string_equal(info.peer_name, "camera 7");
+        assert_int_equal(sluice_tls_send(l.server.tls, &(struct iovec){bytes, sizeof bytes}, 1, NULL), 0);
+        tls_peer_read(&l.peer, bytes, sizeof bytes);
+        next = SSL_get1_session(l.peer.ssl);
+        SSL_shutdown(l.peer.ssl);
+    } else {
+        turn_until(loop, &l.server.closed);
+        assert_int_equal(l.server.detail, SLUICE_TLS_DETAIL_EXPIRED);
+    }
+    link_close(&l);
+    return next;
+}
+
+/* A ticket, and those that follow it, are no good once the client's certificate has expired. */
+static void tickets_expire_with_the_certificate(void **state) {
+    (void)state;
+    loop_rig rig;
+    tls_pki pki;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    tls_pki_open(&pki, NULL, NULL);
+    sluice_tls_context_options rules = {.size = sizeof rules,
+                                        .verify = SLUICE_TLS_VERIFY_REQUIRED,
+                                        .ca = pki.ca.chain_pem,
+                                        .ca_length = strlen(pki.ca.chain_pem)};
+    sluice_tls_context *server = server_of(&rules, &pki.leaf);
+    SSL_SESSION *sessions[2];
+    const made_certificate brief = certificate_make(
+        &(certificate_form){.name = "camera 7", .issuer = &pki.ca, .from = -60, .to = VALID_S});
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, NULL, true);
+        sessions[i] = visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, sessions[i], true);
+    }
+    while (X509_cmp_current_time(X509_get0_notAfter(brief.x509)) > 0)
+        usleep(50000);
+    for (int i = 0; i < 2; i++)
+        assert_null(visit_as(rig.loop, server, TLS1_2_VERSION + i, &brief, sessions[i], false));
+    sluice_tls_context_unref(server);
+    made_certificate gone = brief;
+    certificate_free(&gone);
+    tls_pki_close(&pki);
+    loop_rig_close(&rig);
+}
+
 /* ---- Threads ---- */
 
 /*
@@ -713,6 +780,7 @@ int main(void) {
         cmocka_unit_test(clients_verify_servers),
         cmocka_unit_test(servers_verify_clients),
         cmocka_unit_test(tickets_do_not_evade_rules),
+        cmocka_unit_test(tickets_expire_with_the_certificate),
         cmocka_unit_test(threads_share_a_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

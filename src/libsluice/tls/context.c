@@ -79,6 +79,20 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     return tls_tickets_key(tls_stage_context(tls)->tickets, name, iv, cipher, mac, encrypt);
 }
 
+/* A ticket is good for no longer than the client's certificate for which it stands. */
+static bool has_expired(const sluice_tls_context *context, SSL_SESSION *session) {
+    const X509 *certificate = SSL_SESSION_get0_peer(session);
+    return certificate && context->pin_count == 0 && X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0;
+}
+
+static SSL_TICKET_RETURN check_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t length,
+                                      SSL_TICKET_STATUS status, void *user) {
+    (void)ssl, (void)name, (void)length;
+    if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) || has_expired(user, session))
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
 static int set_tickets(sluice_tls_context *context, const sluice_tls_context_options *options) {
     uint32_t seconds = options->ticket_seconds ? options->ticket_seconds : TICKET_SECONDS;
     if (context->role == SLUICE_TLS_CLIENT || options->no_tickets) {
@@ -95,7 +109,10 @@ static int set_tickets(sluice_tls_context *context, const sluice_tls_context_opt
     }
     SSL_CTX_set_num_tickets(context->ssl, 1);
     SSL_CTX_set_timeout(context->ssl, seconds);
-    return SSL_CTX_set_tlsext_ticket_key_evp_cb(context->ssl, ticket_key) == 1 ? 0 : -ENOMEM;
+    if (SSL_CTX_set_tlsext_ticket_key_evp_cb(context->ssl, ticket_key) != 1 ||
+        SSL_CTX_set_session_ticket_cb(context->ssl, NULL, check_ticket, context) != 1)
+        return -ENOMEM;
+    return 0;
 }
 
 /* Settings that are the same for all contexts. */
