@@ -262,7 +262,7 @@ typedef enum sluice_tls_detail {
     SLUICE_TLS_DETAIL_RTSP = 13,           /**< Not TLS, but an RTSP request. */
     SLUICE_TLS_DETAIL_RTMP = 14,           /**< Not TLS, but an RTMP handshake. */
     SLUICE_TLS_DETAIL_PLAINTEXT = 15,      /**< Not TLS, but something else. */
-    SLUICE_TLS_DETAIL_TRUNCATED = 16,      /**< The stream has ended without close_notify. */
+    SLUICE_TLS_DETAIL_TRUNCATED = 16,      /**< No close_notify, or one in the handshake. */
     SLUICE_TLS_DETAIL_HANDSHAKE = 17,      /**< The handshake is larger than its limit. */
     SLUICE_TLS_DETAIL_FLOOD = 18,          /**< Too many key updates, or answers unread. */
     SLUICE_TLS_DETAIL_KEY_LIMIT = 19,      /**< A key has protected as many records as it may. */
@@ -307,7 +307,8 @@ SLUICE_API void sluice_tls_free(sluice_tls *tls);
  *         sent close_notify: the stream has ended as its sender intended; -EPROTO (see
  *         sluice_tls_get_detail()), -EPROTONOSUPPORT (no common version), -EKEYREJECTED (the peer's
  *         certificate is missing, not valid or not the expected one), -EKEYEXPIRED (the key's limit
- *         of records), -EMSGSIZE (the handshake's limit), -ECONNRESET (after sluice_tls_end()),
+ *         of records), -EMSGSIZE (the handshake's limit), -ECONNRESET (after sluice_tls_end(), or
+ *         close_notify before the handshake is complete),
  *         -ENOENT (a server without a certificate), -ENOMEM, -EPIPE (the stage is detached)
  */
 SLUICE_API int sluice_tls_receive(sluice_tls *tls);
@@ -333,8 +334,9 @@ SLUICE_API sluice_chain *sluice_tls_chain(sluice_tls *tls);
  * @param ret_done bytes that are queued, also on failure: whole records. The caller repeats the
  *                 rest later, with the same or other bytes. May be NULL
  * @return 0 (all), -EAGAIN (the queue is full: repeat after sluice_tls_sent(); or the handshake is
- *         not complete: repeat after sluice_tls_receive()), -ENOBUFS (no block: on_data is called
- *         after 10 ms, whatever has arrived, to repeat it),
+ *         not complete, or the peer is in the middle of a message about keys or tickets: repeat
+ *         after sluice_tls_receive()), -ENOBUFS (no block: on_data is called after 10 ms, whatever
+ *         has arrived, to repeat it),
  *         -EPIPE (after sluice_tls_finish(), or the connection is closed or has failed), or the
  *         error of the stage, as for sluice_tls_receive()
  */

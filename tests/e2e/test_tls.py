@@ -636,7 +636,8 @@ class RefusalTest(TlsCase):
         daemon = self.start("--log-rate", "0")
         count = 0
         hello = tls.client_hello()
-        for behind in (b"\x16\3\3\0\x20" + bytes(32), b"\x17\3\3\0\x20" + bytes(32), os.urandom(300), b"\x15\3\3\0\2\2\x28", b"GET / HTTP/1.1\r\n\r\n"):
+        for behind in (b"\x16\3\3\0\x20" + bytes(32), b"\x17\3\3\0\x20" + bytes(32), os.urandom(300), b"\x15\3\3\0\2\2\x28",
+                       b"\x15\3\3\0\2\1\0", b"GET / HTTP/1.1\r\n\r\n"):
             for waits in (False, True):
                 with self.subTest(behind[:6], waits=waits):
                     peer = self.plain(daemon)

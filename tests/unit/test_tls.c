@@ -113,11 +113,12 @@ typedef struct one {
     tls_peer peer;
 } one;
 
-static void one_open(one *o, const sluice_tls_context_options *server, bool is_server) {
+static void one_open_with(one *o, const sluice_tls_context_options *server, const sluice_tls_context_options *client,
+                          bool is_server) {
     int fds[2];
     *o = (one){.end.seed = SEED};
     loop_rig_open(&o->rig, NULL, NULL, GUARD);
-    tls_pki_open(&o->pki, server, NULL);
+    tls_pki_open(&o->pki, server, client);
     sockets_tcp_pair(fds);
     tls_end_open(&o->end, o->rig.loop, fds[0], is_server ? o->pki.server : o->pki.client,
                  is_server ? NULL : "localhost");
@@ -126,6 +127,10 @@ static void one_open(one *o, const sluice_tls_context_options *server, bool is_s
         assert_int_equal(SSL_use_certificate(o->peer.ssl, o->pki.leaf.x509), 1);
         assert_int_equal(SSL_use_PrivateKey(o->peer.ssl, o->pki.leaf.key), 1);
     }
+}
+
+static void one_open(one *o, const sluice_tls_context_options *server, bool is_server) {
+    one_open_with(o, server, NULL, is_server);
 }
 
 static void one_close(one *o) {
@@ -291,6 +296,61 @@ static void a_half_closed_stream_goes_on(void **state) {
     assert_int_equal(t.client.state, SLUICE_TLS_ENDED);
 }
 
+/* A ticket that takes several records. */
+static int large_ticket(SSL *ssl, void *user) {
+    static const uint8_t bytes[3000];
+    (void)user;
+    return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), bytes, sizeof bytes);
+}
+
+static void write_some(one *o, size_t n) {
+    uint8_t bytes[2000];
+    int count = BIO_read(o->peer.out, bytes, (int)n);
+    assert_int_equal(count, n);
+    sockets_write(o->peer.fd, bytes, n);
+    turn_through(o->rig.loop, 3);
+}
+
+/* While the peer is in the middle of a message behind the handshake, OpenSSL sends nothing: what is
+ * to be sent, or close_notify, waits for the rest. */
+static void a_message_in_pieces_delays_sending(void **state) {
+    (void)state;
+    enum { SOME = 1200 };               /* bytes: two records, and not the third */
+    for (int how = 0; how < 3; how++) { /* data, then an end; the end alone; a key, then data */
+        const sluice_tls_context_options client = {.size = sizeof client, .rekey_records = how == 2 ? 2 : 0};
+        uint8_t byte = 0;
+        one o;
+        one_open_with(&o, NULL, how == 2 ? &client : NULL, false);
+        SSL_CTX_set_session_ticket_cb(o.peer.context, large_ticket, NULL, NULL);
+        SSL_set_max_send_fragment(o.peer.ssl, 512);
+        SSL_set_num_tickets(o.peer.ssl, 1);
+        while (SSL_do_handshake(o.peer.ssl) != 1) {
+            tls_peer_flush(&o.peer);
+            turn_through(o.rig.loop, 2);
+            tls_peer_fill(&o.peer);
+        }
+        tls_end_until_open(&o.end, o.rig.loop);
+        write_some(&o, SOME);
+        pattern_fill(SEED, 0, &byte, 1);
+        if (how != 1)
+            assert_int_equal(sluice_tls_send(o.end.tls, &(struct iovec){&byte, 1}, 1, NULL), -EAGAIN);
+        else
+            assert_int_equal(sluice_tls_finish(o.end.tls), 0);
+        turn_through(o.rig.loop, 3);
+        assert_int_equal(sluice_tls_get_state(o.end.tls), SLUICE_TLS_OPEN);
+        tls_peer_flush(&o.peer);
+        if (how != 1) {
+            assert_int_equal(sluice_tls_send(o.end.tls, &(struct iovec){&byte, 1}, 1, NULL), 0);
+            tls_peer_read(&o.peer, &byte, 1);
+            assert_true(pattern_matches(SEED, 0, &byte, 1));
+            assert_int_equal(sluice_tls_finish(o.end.tls), 0);
+        }
+        assert_true(tls_peer_read_end(&o.peer));
+        one_close(&o);
+        assert_int_equal(o.end.error, 0);
+    }
+}
+
 /* Behind close_notify nothing counts, and the stream has ended. */
 static void data_and_end_arrive_together(void **state) {
     (void)state;
@@ -335,6 +395,29 @@ static void a_cut_stream_is_not_an_end(void **state) {
         assert_int_equal(o.end.state, SLUICE_TLS_FAILED);
         one_close(&o);
     }
+}
+
+/* close_notify before the handshake is complete ends no stream: nobody has been verified. */
+static void an_end_in_the_handshake_is_a_failure(void **state) {
+    (void)state;
+    static const uint8_t notice[] = {21, 3, 3, 0, 2, 1, 0};
+    for (int is_server = 0; is_server < 2; is_server++)
+        for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+            one o;
+            one_open(&o, NULL, is_server);
+            SSL_set_max_proto_version(o.peer.ssl, version);
+            if (is_server) {
+                SSL_do_handshake(o.peer.ssl);
+                tls_peer_flush(&o.peer);
+            }
+            sockets_write(o.peer.fd, notice, sizeof notice);
+            turn_until(o.rig.loop, &o.end.closed);
+            assert_false(o.end.notified);
+            assert_int_equal(o.end.error, -ECONNRESET);
+            assert_int_equal(o.end.detail, SLUICE_TLS_DETAIL_TRUNCATED);
+            assert_int_equal(o.end.state, SLUICE_TLS_FAILED);
+            one_close(&o);
+        }
 }
 
 /* The peer goes away at any byte of its side; nothing is left behind. */
@@ -512,8 +595,10 @@ int main(void) {
         cmocka_unit_test(small_pieces_share_a_record),
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(a_half_closed_stream_goes_on),
+        cmocka_unit_test(a_message_in_pieces_delays_sending),
         cmocka_unit_test(data_and_end_arrive_together),
         cmocka_unit_test(a_cut_stream_is_not_an_end),
+        cmocka_unit_test(an_end_in_the_handshake_is_a_failure),
         cmocka_unit_test(the_peer_may_go_at_any_point),
         cmocka_unit_test(a_forged_record_is_rejected),
         cmocka_unit_test(plaintext_is_recognized),

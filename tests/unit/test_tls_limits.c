@@ -298,6 +298,11 @@ static void hoard_all(void *user) {
         h->count++;
 }
 
+static void let_go(hoard *h) {
+    while (h->count > 0)
+        sluice_block_release(h->blocks[--h->count]);
+}
+
 /* All blocks are in use when records have arrived: they are decrypted when there are some again. */
 static void a_dry_pool_delays(void **state) {
     (void)state;
@@ -323,11 +328,68 @@ static void a_dry_pool_delays(void **state) {
     hoard_all(&taken);
     assert_int_equal(send_byte(&g), -ENOBUFS);
     g.end.before = NULL;
-    while (taken.count > 0)
-        sluice_block_release(taken.blocks[--taken.count]);
+    let_go(&taken);
     tls_end_until_received(&g.end, g.rig.loop, sizeof bytes);
     assert_int_equal(send_byte(&g), 0);
     tls_peer_read(&g.peer, bytes, 1);
+    guarded_close(&g);
+    assert_int_equal(g.end.error, 0);
+}
+
+/* The peer has ended its side, and there is no block for our close_notify: it is sent later. */
+static void an_answered_end_waits_for_blocks(void **state) {
+    (void)state;
+    static hoard taken;
+    guarded g = {0};
+    loop_rig_open_small(&g.rig, 4096, 512, 1, GUARD);
+    guarded_begin(&g, NULL, TLS1_3_VERSION);
+    assert_int_equal(tls_peer_handshake(&g.peer), 1);
+    tls_end_until_open(&g.end, g.rig.loop);
+    g.end.stays = true;
+    SSL_shutdown(g.peer.ssl);
+    tls_peer_flush(&g.peer);
+    turn_until(g.rig.loop, &g.end.notified);
+    turn_through(g.rig.loop, 3);
+    taken = (hoard){.pool = g.rig.pool};
+    hoard_all(&taken);
+    assert_int_equal(sluice_tls_finish(g.end.tls), 0);
+    assert_int_equal(sluice_tls_queued(g.end.tls), 0);
+    let_go(&taken);
+    assert_true(tls_peer_read_end(&g.peer));
+    guarded_close(&g);
+}
+
+/* A client that asks for records of 512 bytes (RFC 6066, 4): a piece becomes many of them, for all
+ * of which there are blocks, or for none. */
+static void small_fragments_fit_or_wait(void **state) {
+    (void)state;
+    enum { LEFT = 600, FEW = 4 };
+    static hoard taken;
+    static uint8_t bytes[SLUICE_TLS_RECORD];
+    guarded g = {0};
+    loop_rig_open_small(&g.rig, 4096, 512, 1, GUARD);
+    guarded_begin(&g, NULL, TLS1_3_VERSION);
+    assert_int_equal(SSL_set_tlsext_max_fragment_length(g.peer.ssl, TLSEXT_max_fragment_length_512), 1);
+    assert_int_equal(tls_peer_handshake(&g.peer), 1);
+    tls_end_until_open(&g.end, g.rig.loop);
+    turn_through(g.rig.loop, 5);
+    /* Seven records leave so much of a block. */
+    const size_t first = 4096 - LEFT - 7 * 22;
+    pattern_fill(SEED, 0, bytes, first);
+    assert_int_equal(sluice_tls_send(g.end.tls, &(struct iovec){bytes, first}, 1, NULL), 0);
+    assert_int_equal(sluice_tls_queued(g.end.tls), 4096 - LEFT);
+    taken = (hoard){.pool = g.rig.pool};
+    hoard_all(&taken);
+    for (int i = 0; i < FEW; i++)
+        sluice_block_release(taken.blocks[--taken.count]);
+    pattern_fill(SEED, first, bytes, sizeof bytes);
+    assert_int_equal(sluice_tls_send(g.end.tls, &(struct iovec){bytes, sizeof bytes}, 1, NULL), -ENOBUFS);
+    let_go(&taken);
+    assert_int_equal(sluice_tls_send(g.end.tls, &(struct iovec){bytes, sizeof bytes}, 1, NULL), 0);
+    uint8_t heard[SLUICE_TLS_RECORD];
+    tls_peer_read(&g.peer, heard, first);
+    tls_peer_read(&g.peer, heard, sizeof heard);
+    assert_memory_equal(heard, bytes, sizeof heard);
     guarded_close(&g);
     assert_int_equal(g.end.error, 0);
 }
@@ -364,6 +426,8 @@ int main(void) {
         cmocka_unit_test(empty_records_end),
         cmocka_unit_test(renegotiation_is_refused),
         cmocka_unit_test(a_dry_pool_delays),
+        cmocka_unit_test(an_answered_end_waits_for_blocks),
+        cmocka_unit_test(small_fragments_fit_or_wait),
         cmocka_unit_test(a_small_pool_suffices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,10 @@ struct tls_link {
     size_t need;       /* bytes of plaintext without which the user is not called */
     int error;         /* why there is no stage */
     enum link_end end;
-    bool again;    /* the user is to be called whatever is there */
-    bool starved;  /* there was no block to encrypt into; the stage calls on_data to try again */
+    bool again; /* the user is to be called whatever is there */
+    /* the stage could not encrypt: without a block, or in the middle of a message of the peer's; it
+     * calls on_data to try again */
+    bool starved;
     bool is_over;  /* the connection has ended: see end_connection() */
     bool drops;    /* what comes is not decrypted any more */
     bool finishes; /* close_notify is queued, and the user is told when it has gone */
@@ -258,7 +260,7 @@ static void encrypt(struct tls_link *link, struct iovec *iov, size_t max) {
         link->events->on_sent(link->conn, done, link->user);
     if (sluice_conn_is_closing(link->conn))
         return;
-    link->starved = error == -ENOBUFS;
+    link->starved = error == -ENOBUFS || error == -EAGAIN;
     if (error && error != -ENOBUFS && error != -EAGAIN)
         sluice_conn_again(link->conn); /* the stage's error is final, and is reported there */
 }

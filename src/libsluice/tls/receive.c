@@ -17,6 +17,8 @@ static int settle(sluice_tls *tls, int result) {
         tls->starved = true;
         return 0;
     case SSL_ERROR_ZERO_RETURN:
+        if (tls->state == SLUICE_TLS_HANDSHAKE)
+            return tls_fail(tls, -ECONNRESET, SLUICE_TLS_DETAIL_TRUNCATED, "the stream has ended in the handshake");
         tls->state = SLUICE_TLS_ENDED;
         return 0;
     default:
@@ -100,8 +102,7 @@ static int decrypt(sluice_tls *tls) {
     return 0;
 }
 
-/* When the user is called again. */
-static void plan(sluice_tls *tls) {
+void tls_receive_plan(sluice_tls *tls) {
     sluice_conn_set_need(tls->conn, tls->missing > 0 && !tls->throttled && !tls->starved ? tls->missing : 1);
     tls_stage_wake(tls);
     if (tls->starved)
@@ -126,7 +127,7 @@ static int advance(sluice_tls *tls) {
         result = 0;
     if (result == 0 && tls->state == SLUICE_TLS_OPEN)
         result = decrypt(tls);
-    if (result == 0 && tls->state == SLUICE_TLS_OPEN && tls->finishing)
+    if (result == 0 && tls->finishing)
         result = tls_send_finish(tls);
     return result < 0 ? result : 0;
 }
@@ -138,7 +139,8 @@ int sluice_tls_receive(sluice_tls *tls) {
         return -EPIPE;
     if (tls->state == SLUICE_TLS_ENDED) {
         drop(tls);
-        return -ENODATA;
+        int error = tls->finishing ? tls_send_finish(tls) : 0;
+        return error ? error : -ENODATA;
     }
     uint64_t before = tls->stats.plain_in;
     tls->turn_records = tls->turn_bytes = tls->missing = 0;
@@ -148,7 +150,7 @@ int sluice_tls_receive(sluice_tls *tls) {
         return error;
     if (!tls->looked)
         return 0;
-    plan(tls);
+    tls_receive_plan(tls);
     SSL_free_buffers(tls->ssl); /* those without a part of a record */
     bool more = tls->stats.plain_in > before;
     if (tls->state != SLUICE_TLS_ENDED)

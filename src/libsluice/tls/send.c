@@ -41,6 +41,25 @@ static int check_key(sluice_tls *tls) {
     return SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 ? 0 : fail(tls, -1);
 }
 
+/*
+ * OpenSSL sends no data in the middle of a message behind the handshake: of the peer's, which may
+ * arrive in pieces, or of its own, for which there was no block. 1: there is none, 0: there is, and
+ * the user is called when it can go on, or the final error
+ */
+static int end_message(sluice_tls *tls) {
+    if (!SSL_in_init(tls->ssl))
+        return 1;
+    ERR_clear_error();
+    int result = SSL_do_handshake(tls->ssl), error = SSL_get_error(tls->ssl, result);
+    if (result == 1)
+        return 1;
+    if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
+        return fail(tls, result);
+    tls->starved |= error == SSL_ERROR_WANT_WRITE;
+    tls_receive_plan(tls);
+    return 0;
+}
+
 int tls_send_rekey(sluice_tls *tls) {
     if (tls->requested || tls->closed)
         return 0;
@@ -48,23 +67,29 @@ int tls_send_rekey(sluice_tls *tls) {
         tls->starved = true;
         return 0;
     }
+    int result = end_message(tls);
+    if (result <= 0)
+        return result;
     ERR_clear_error();
     if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1)
         return fail(tls, -1);
     tls->requested = true;
-    int result = SSL_do_handshake(tls->ssl);
-    return result == 1 ? 0 : fail(tls, result);
+    result = end_message(tls);
+    return result < 0 ? result : 0;
 }
 
 static int write_record(sluice_tls *tls, const void *bytes, size_t n) {
     size_t written;
     if (!has_blocks(tls, n))
         return -ENOBUFS;
+    int result = end_message(tls);
+    if (result <= 0)
+        return result ? result : -EAGAIN;
     int error = check_key(tls);
     if (error)
         return error;
     ERR_clear_error();
-    int result = SSL_write_ex(tls->ssl, bytes, n, &written);
+    result = SSL_write_ex(tls->ssl, bytes, n, &written);
     if (result != 1 || written != n)
         return fail(tls, result);
     tls->stats.plain_out += n;
@@ -167,8 +192,11 @@ int tls_send_finish(sluice_tls *tls) {
         tls_stage_retry(tls);
         return 0;
     }
+    int result = end_message(tls);
+    if (result <= 0)
+        return result;
     ERR_clear_error();
-    int result = SSL_shutdown(tls->ssl);
+    result = SSL_shutdown(tls->ssl);
     if (result < 0)
         return fail(tls, result);
     tls->closed = true;

@@ -18,10 +18,12 @@ enum {
     TLS_TURN_RECORDS = 64,      /* that one call of sluice_tls_receive() reads */
     TLS_TURN_BYTES = 256 << 10, /* likewise */
     TLS_RETRY_MS = 10,          /* until blocks are looked for again */
-    TLS_OVERHEAD = 512,         /* that a record, and what OpenSSL puts before it, adds at most */
-    TLS_CONTROL_BYTES = 65536,  /* above the queue's limit: handshake, alerts, key updates */
-    TLS_PIECES = 48,            /* of a record in blocks of 512 bytes, and more */
-    TLS_KEY_UPDATES_FREE = 64,  /* of the peer, besides one for each record of data */
+    /* that a record's worth of data, and a message before it, adds at most: a client may ask for
+     * records of 512 bytes (RFC 6066, 4), which is 32 of them, with 29 bytes each */
+    TLS_OVERHEAD = 1024,
+    TLS_CONTROL_BYTES = 65536, /* above the queue's limit: handshake, alerts, key updates */
+    TLS_PIECES = 48,           /* of a record in blocks of 512 bytes, and more */
+    TLS_KEY_UPDATES_FREE = 64, /* of the peer, besides one for each record of data */
 };
 
 struct sluice_tls {
@@ -68,6 +70,9 @@ int tls_stage_queue(sluice_tls *tls);
 void tls_stage_wake(sluice_tls *tls);
 /* Looks again for blocks after a while. */
 void tls_stage_retry(sluice_tls *tls);
+
+/* receive.c: when the user is called again. */
+void tls_receive_plan(sluice_tls *tls);
 
 /* failure.c: the stage ends with an error of the library's own, or with OpenSSL's last one. Sends
  * the alert. The error. */
