@@ -457,6 +457,35 @@ class EndTest(TlsCase):
             self.assertEqual(harness.read_head(publisher.peer)[0], 503)
 
 
+    def test_kicked(self):
+        """Whatever the server closes gets close_notify: players and publishers that are kicked."""
+        daemon = self.start()
+        data, tags = flv.stream(30)
+        with Publisher(daemon, "live/a", "http") as publisher:
+            publisher.send(data)
+            daemon.wait_stream("live/a", lambda stream: stream["frames"]["audio"] == 15, "all frames")
+            peers = [self.connect(daemon) for _ in range(2)]
+            for peer, version in zip(peers, (b"1.0", b"1.1")):
+                peer.sendall(b"GET /live/a.flv HTTP/%s\r\nHost: test\r\n\r\n" % version)
+            by_rtmp = rtmp.Player(daemon, "live/a")
+            daemon.wait_player("live/a", 3)
+            by_rtmp.wait_frame(tags[-1])
+            for one in daemon.api()["players"]:
+                self.assertEqual(daemon.admin("DELETE", "/api/v1/players/%d" % one["id"])[0], 204)
+            for peer in peers:
+                self.assertIn(tags[-1].payload, read_regular_end(peer))
+            harness.wait_until(lambda: by_rtmp.error, "its end")
+            self.assertIsInstance(by_rtmp.error, rtmp.Ended)
+            by_rtmp.close()
+        publisher = self.stack.enter_context(Publisher(daemon, None, "flv"))
+        publisher.send(data)
+        daemon.wait_stream(publisher.name, lambda stream: stream["frames"]["audio"] == 15, "all frames")
+        one = daemon.stream(publisher.name)["publisher"]["id"]
+        self.assertEqual(daemon.admin("DELETE", "/api/v1/publishers/%d" % one)[0], 204)
+        self.assertEqual(read_regular_end(publisher.peer), b"")
+        self.stack.close()
+
+
 class SlowTest(TlsCase):
     STALLED = 60
 

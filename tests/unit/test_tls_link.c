@@ -355,6 +355,21 @@ static void nothing_is_said_behind_a_close(void **state) {
 }
 
 /* What comes is not looked at; what is sent still arrives. */
+/* A connection that is closed says so; behind what the peer does not read it cannot. */
+static void a_close_is_notified(void **state) {
+    (void)state;
+    for (int reads = 1; reads >= 0; reads--) {
+        linked l;
+        linked_open(&l, false);
+        if (!reads)
+            block(&l);
+        tls_link_close(l.user.link);
+        turn_until(l.rig.loop, &l.user.closed);
+        assert_int_equal(tls_peer_read_end(&l.peer), reads);
+        linked_close(&l);
+    }
+}
+
 static void input_is_dropped(void **state) {
     (void)state;
     linked l;
@@ -617,6 +632,7 @@ int main(void) {
         cmocka_unit_test(finishing_in_on_sent),
         cmocka_unit_test(nothing_is_said_behind_a_close),
         cmocka_unit_test(input_is_dropped),
+        cmocka_unit_test(a_close_is_notified),
         cmocka_unit_test(no_stage_is_an_end),
         cmocka_unit_test(sending_waits_for_blocks),
         cmocka_unit_test(a_last_answer_waits_for_blocks),

@@ -126,7 +126,10 @@ static void close_peer(struct peer *peer) {
     if (peer->closing)
         return;
     peer->closing = true;
-    sluice_conn_close(peer->conn);
+    if (peer->tls)
+        tls_link_close(peer->tls);
+    else
+        sluice_conn_close(peer->conn);
 }
 
 /* Answers. */

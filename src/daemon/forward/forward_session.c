@@ -29,8 +29,7 @@ static uint64_t now_of(const struct forward_session *session) {
 void forward_session_close(struct forward_session *session) {
     if (session->base.closing)
         return;
-    session->base.closing = true;
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 static void check_end(struct forward_session *session) {

@@ -52,8 +52,7 @@ static void let_go(struct pull_http_session *session, int error) {
     session->pull = NULL;
     flv_source_end(&session->source, error, sluice_chain_length(session->payload), now_of(session));
     sluice_chain_skip(session->payload, sluice_chain_length(session->payload));
-    session->base.closing = true;
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 static void leave(struct session *base, int error) {

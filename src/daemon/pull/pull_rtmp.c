@@ -47,8 +47,7 @@ static void let_go(struct pull_rtmp_session *session, int error) {
     session->pull = NULL;
     (void)publisher_end(session->publisher, error, now_of(session));
     session->publisher = NULL;
-    session->base.closing = true;
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 static void leave(struct session *base, int error) {

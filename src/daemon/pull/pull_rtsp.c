@@ -51,8 +51,7 @@ static uint64_t now_of(const struct pull_rtsp_session *session) {
 static void close_session(struct pull_rtsp_session *session) {
     if (session->base.closing)
         return;
-    session->base.closing = true;
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 static int ask(struct pull_rtsp_session *session, sluice_rtsp_method method, const char *url) {

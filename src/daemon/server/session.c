@@ -110,6 +110,14 @@ int session_finish(struct session *session) {
     return session->tls ? tls_link_finish(session->tls) : sluice_conn_finish(session->conn);
 }
 
+void session_close(struct session *session) {
+    session->closing = true;
+    if (session->tls)
+        tls_link_close(session->tls);
+    else
+        sluice_conn_close(session->conn);
+}
+
 bool session_is_flushing(const struct session *session) {
     return session->tls && tls_link_is_flushing(session->tls);
 }

@@ -151,6 +151,12 @@ void session_again(struct session *session);
 int session_finish(struct session *session);
 
 /*
+ * Ends it: closes the connection, with close_notify where TLS is open, as far as the socket takes
+ * it at once. Its events, and the connection's, come no more but on_closed.
+ */
+void session_close(struct session *session);
+
+/*
  * Whether what is sent, as of on_sent, waits for the kernel: with TLS alone. A connection that is
  * closed then is closed without it. Behind session_finish(), on_sent with 0 bytes says that all has
  * gone.

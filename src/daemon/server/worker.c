@@ -123,8 +123,7 @@ static void drain_session(struct session *session, uint64_t now) {
 
 static void close_session(struct session *session, uint64_t now) {
     (void)now;
-    session->closing = true;
-    sluice_conn_close(session->conn);
+    session_close(session);
 }
 
 /* During a stop: closes what takes too long; when nothing is left, the worker has finished. */

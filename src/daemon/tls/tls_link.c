@@ -127,6 +127,12 @@ int tls_link_finish(struct tls_link *link) {
     return error;
 }
 
+void tls_link_close(struct tls_link *link) {
+    if (link->tls && !sluice_conn_is_closing(link->conn) && sluice_tls_finish(link->tls) == 0)
+        (void)sluice_tls_flush(link->tls);
+    sluice_conn_close(link->conn);
+}
+
 bool tls_link_is_flushing(const struct tls_link *link) {
     return has_queued(link) && !sluice_conn_is_closing(link->conn);
 }

@@ -68,6 +68,9 @@ void tls_link_set_need(struct tls_link *link, size_t bytes);
 void tls_link_again(struct tls_link *link);
 int tls_link_finish(struct tls_link *link);
 
+/* sluice_conn_close(), with close_notify before it as far as the socket takes it at once. */
+void tls_link_close(struct tls_link *link);
+
 /* Whether encrypted bytes wait for the kernel. */
 bool tls_link_is_flushing(const struct tls_link *link);
 

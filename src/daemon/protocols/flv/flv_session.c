@@ -30,8 +30,7 @@ static struct flv_session *of(struct session *session) {
 static void end(struct flv_session *session, int error) {
     size_t left = sluice_chain_length(session_chain(&session->base));
     flv_source_end(&session->source, error, left, worker_now(session->base.worker));
-    session->base.closing = true;
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 static bool is_waiting(const struct flv_session *session) {

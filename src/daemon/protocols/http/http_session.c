@@ -37,7 +37,7 @@ void http_close(struct http_session *session) {
     session->base.closing = true;
     hook_query_cancel(&session->base);
     http_play_leave(session, "connection lost");
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 void http_linger(struct http_session *session) {

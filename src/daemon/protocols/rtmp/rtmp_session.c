@@ -33,7 +33,7 @@ void rtmp_close(struct rtmp_session *session) {
     hook_query_cancel(&session->base);
     rtmp_publish_end(session, -ECONNRESET, false);
     rtmp_play_leave(session, "connection lost");
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 /*

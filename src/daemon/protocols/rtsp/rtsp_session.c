@@ -33,7 +33,7 @@ void rtsp_close(struct rtsp_session *session) {
     hook_query_cancel(&session->base);
     rtsp_publish_leave(session, -ECONNRESET);
     rtsp_play_leave(session, "connection lost");
-    sluice_conn_close(session->base.conn);
+    session_close(&session->base);
 }
 
 /* Everything is sent: the peer sees the end, and may read what came before. */
