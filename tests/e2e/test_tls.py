@@ -707,6 +707,26 @@ class RefusalTest(TlsCase):
         for peer in silent:
             harness.read_to_end(peer)
             self.assertGreater(time.monotonic() - begun, 9)
+    def test_a_long_hello(self):
+        """Without certificates of clients, 16 KiB are enough for a handshake: what is longer ends before all of it has come."""
+        daemon = self.start("--log-rate", "0")
+        for size in (16384, 16385):
+            with self.subTest(size):
+                peer = self.plain(daemon)
+                hello = b"\1\1\0\0" + bytes(size - 4 - 4 * 5)
+                peer.sendall(b"".join(b"\x16\3\1" + struct.pack(">H", len(part)) + part
+                                      for part in (hello[:5000], hello[5000:10000], hello[10000:15000], hello[15000:])))
+                if size > 16384:
+                    harness.read_to_end(peer)
+                    daemon.wait_log("request refused", reason="the handshake is too large")
+                else:
+                    peer.shutdown(socket.SHUT_WR)
+                    harness.read_to_end(peer)
+                    self.assertEqual(daemon.refused("tls_handshake_failed"), 0)
+                peer.close()
+        self.assertEqual(daemon.refused("tls_handshake_failed"), 1)
+        self.stack.close()
+
         harness.read_to_end(dribbling)
         dribbling.close()
         daemon.wait_refused("tls_handshake_failed", 4)

@@ -19,6 +19,7 @@
 
 #include <sluice/loop.h>
 
+#include "support/tls/peer.h"
 #include "support/tls/rig.h"
 
 enum {
@@ -271,11 +272,55 @@ static void an_idle_connection_is_small(void **state) {
     loop_rig_close(&rig);
 }
 
+/* OpenSSL keeps the lists of a hello as long as the connection: handshake_limit bounds them. */
+static void a_long_hello_costs_what_is_allowed(void **state) {
+    (void)state;
+    enum { CONNECTIONS = 8, NAME = 255, LIMIT = 16384 };
+    static const struct {
+        size_t limit; /* 0: the default */
+        unsigned names;
+    } cases[] = {{LIMIT, 1}, {LIMIT, 60}, {0, 250}};
+    static uint8_t list[256 * (NAME + 1)];
+    loop_rig rig;
+    loop_rig_open(&rig, NULL, NULL, GUARD);
+    memset(list, NAME, sizeof list);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sluice_tls_context_options options = {.size = sizeof options, .handshake_limit = cases[i].limit};
+        tls_end ends[CONNECTIONS] = {0};
+        int fds[CONNECTIONS][2];
+        tls_pki pki;
+        tls_pki_open(&pki, &options, NULL);
+        assert_true(talk(rig.loop, &pki));
+        long before = heap.live;
+        for (int j = 0; j < CONNECTIONS; j++) {
+            tls_peer peer;
+            sockets_tcp_pair(fds[j]);
+            tls_end_open(&ends[j], rig.loop, fds[j][0], pki.server, NULL);
+            tls_peer_open(&peer, rig.loop, fds[j][1], false);
+            assert_int_equal(SSL_set_alpn_protos(peer.ssl, list, cases[i].names * (NAME + 1)), 0);
+            assert_int_equal(tls_peer_handshake(&peer), 1);
+            tls_end_until_open(&ends[j], rig.loop);
+            turn_through(rig.loop, 3);
+            tls_peer_close(&peer);
+        }
+        long each = (heap.live - before) / CONNECTIONS;
+        print_message("%u bytes of names in a hello: %ld bytes\n", cases[i].names * (NAME + 1), each);
+        assert_true(each < IDLE_BYTES + (long)(cases[i].limit ? cases[i].limit : 65536));
+        for (int j = 0; j < CONNECTIONS; j++) {
+            tls_end_close(&ends[j], rig.loop);
+            close(fds[j][1]);
+        }
+        tls_pki_close(&pki);
+    }
+    loop_rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_bear_each_failure),
         cmocka_unit_test(connections_bear_each_failure),
         cmocka_unit_test(an_idle_connection_is_small),
+        cmocka_unit_test(a_long_hello_costs_what_is_allowed),
     };
     if (CRYPTO_set_mem_functions(ssl_malloc, ssl_realloc, ssl_free) != 1)
         return 1;

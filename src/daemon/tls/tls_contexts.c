@@ -7,6 +7,9 @@
 /* A client that offers other protocols alone is rejected: RTMP and RTSP use no ALPN. */
 static const char alpn[] = "http/1.1";
 
+/* Bytes of the handshake of a client without a certificate. */
+enum { HANDSHAKE_MOST = 16384 };
+
 /* Whether users outside of the file's group may read it. */
 static bool others_may_read(const char *path) {
     struct stat status;
@@ -58,6 +61,7 @@ static bool make(const struct tls_options *tls, sluice_tls_context *previous, st
         .alpn = alpn,
         .min_version = (sluice_tls_version)tls->min_version,
         .ticket_source = previous,
+        .handshake_limit = tls->client_ca ? 0 : HANDSHAKE_MOST,
     };
     int error = sluice_tls_context_new(&options, ret_context);
     if (!error)
