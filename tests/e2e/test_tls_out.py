@@ -57,10 +57,10 @@ def check_payloads(frames, sent):
 
 
 class Server:
-    """TLS by Python. Behind the handshake it passes everything to a server in plaintext, and back, or sends an answer, or
-    nothing. What came of plaintext and of handshakes is kept."""
+    """TLS by Python. Behind the handshake it passes everything to a server in plaintext, and back, or sends an answer, with
+    close_notify or without, or nothing. The connection stays. What came of plaintext and of handshakes is kept."""
 
-    def __init__(self, test, certificate, behind=None, answer=None, ca=None, port=0):
+    def __init__(self, test, certificate, behind=None, answer=None, ca=None, port=0, notifies=False):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate.chain, certificate.key)
         if ca:
@@ -68,7 +68,7 @@ class Server:
             self.context.load_verify_locations(ca.chain)
         self.context.set_alpn_protocols(["h2", "http/1.1"])
         self.context.sni_callback = lambda peer, name, context: self.names.append(name) if name else None
-        self.behind, self.answer = behind, answer
+        self.behind, self.answer, self.notifies = behind, answer, notifies
         self.received, self.names, self.alpn, self.failures, self.clients = b"", [], [], [], []
         self._ending = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", port))
@@ -117,6 +117,10 @@ class Server:
             self.received += secure.recv(65536)
         if self.answer is not None:
             secure.sendall(self.answer)
+        if self.notifies:
+            secure.setblocking(False)
+            with contextlib.suppress(ssl.SSLWantReadError):
+                secure.unwrap()
         self._ending.wait()
 
     def _pass(self, secure, first):
@@ -532,14 +536,22 @@ class HooksTest(TlsTest):
         self.assertTrue(self.ask(daemon))
         self.assertTrue(server.clients[0])
 
+    def test_an_answer_without_a_length(self):
+        """It ends with close_notify, whether or not the server closes its connection."""
+        daemon = self.hooked(self.serve(answer=hook_server.reply(200, b"") + b"ok", notifies=True).url("https", "x"),
+                             "--tls-ca", self.ca.chain)
+        self.assertTrue(self.ask(daemon))
+
     def test_failures(self):
         """Each has its reason; none is an answer."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         silent = listener.getsockname()[1]
+        short = hook_server.reply(200, b"Content-Length: 10\r\n") + b"x"
         rows = {"refused": ("https://127.0.0.1:1/", "Connection refused"), "nowhere": ("https://no-such-host.invalid/", "no such host"),
                 "silent": ("https://127.0.0.1:%d/" % silent, "timeout"),
-                "ended": (self.serve(answer=hook_server.reply(200, b"Content-Length: 10\r\n") + b"x").url("https", "x"), "timeout")}
+                "stopped": (self.serve(answer=short).url("https", "x"), "timeout"),
+                "ended": (self.serve(answer=short, notifies=True).url("https", "x"), "the server has ended the connection")}
         for name, (url, reason) in rows.items():
             with self.subTest(name):
                 daemon = self.hooked(url, "--tls-ca", self.ca.chain, "--hook-timeout", "1")

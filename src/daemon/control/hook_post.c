@@ -152,24 +152,6 @@ static void read_answer(struct hook_post *call, sluice_chain *chain) {
 
 /* ---- The connection ---- */
 
-static void on_data(sluice_conn *conn, void *user) {
-    struct hook_post *call = user;
-    int result = call->tls ? sluice_tls_receive(call->tls) : 0;
-    if (result < 0 && result != -ENODATA) {
-        fail_tls(call);
-        return;
-    }
-    if (call->tls && call->sent == 0 && sluice_tls_get_state(call->tls) == SLUICE_TLS_OPEN) {
-        /* The server is the right one. */
-        const struct iovec piece = {call->request, call->size};
-        if (sluice_tls_send(call->tls, &piece, 1, &call->sent) < 0) {
-            finish(call, 0, "out of memory");
-            return;
-        }
-    }
-    read_answer(call, call->tls ? sluice_tls_chain(call->tls) : sluice_conn_chain(conn));
-}
-
 static void on_end(sluice_conn *conn, int error, void *user) {
     struct hook_post *call = user;
     (void)conn;
@@ -181,6 +163,27 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         finish(call, call->head_status, "");
     else
         finish(call, 0, "the server has ended the connection");
+}
+
+static void on_data(sluice_conn *conn, void *user) {
+    struct hook_post *call = user;
+    const int result = call->tls ? sluice_tls_receive(call->tls) : 0;
+    if (result < 0 && result != -ENODATA) {
+        fail_tls(call);
+        return;
+    }
+    if (call->tls && call->sent == 0 && sluice_tls_get_state(call->tls) == SLUICE_TLS_OPEN) {
+        /* The server is the right one. */
+        const struct iovec piece = {call->request, call->size};
+        int error = sluice_tls_send(call->tls, &piece, 1, &call->sent);
+        if (error && error != -EAGAIN) {
+            finish(call, 0, "out of memory");
+            return;
+        }
+    }
+    read_answer(call, call->tls ? sluice_tls_chain(call->tls) : sluice_conn_chain(conn));
+    if (result == -ENODATA)
+        on_end(conn, 0, call);
 }
 
 static size_t on_gather(sluice_conn *conn, struct iovec *iov, size_t max, void *user) {
