@@ -515,6 +515,24 @@ class SlowTest(TlsCase):
             steady.go_on(40)
         self.stack.close()
 
+    def test_congested_players_keep_their_memory(self):
+        """What is encrypted and waits for a player's network is not charged to the quota of requests: nobody is evicted for it."""
+        daemon = self.start("--memory", "16M", "--stall", "60", "--player-buffer", "1M", "--gop-size", "1M", workers=1)
+        with harness.Steady(daemon, size=16000, pause=0.002) as steady:
+            clients = []
+            for _ in range(95):
+                clients.append(self.stack.enter_context(rtmp.Client(daemon, receive_buffer=4096)))
+                self.assertEqual(clients[-1].begin("play", steady.name[5:])["code"], "NetStream.Play.Start")
+            harness.wait_until(lambda: sum(player["frames_dropped"] > 0 for player in daemon.api()["players"]) >= 95,
+                               "congested players")
+            for _ in range(2):
+                for client in clients:
+                    client.send(3, struct.pack(">I", 1000), stream=0, channel=2)  # An acknowledgement.
+                steady.go_on(10)
+            self.assertEqual(len(daemon.api()["players"]), 96)
+            self.assertEqual(daemon.refused("memory"), 0)
+        self.stack.close()
+
     def test_clients_that_take_no_answers(self):
         """Requests without end, whose answers nobody takes: as without TLS, in time and memory."""
         daemon = self.start("--memory", "64M", "--log-rate", "0")
@@ -689,24 +707,6 @@ class RefusalTest(TlsCase):
         self.assertEqual(daemon.refused("tls_plaintext"), 0)
         self.stack.close()
 
-    def test_deadline(self):
-        """A handshake has 10 s, whatever of it has come, and however slowly it goes on."""
-        daemon = self.start()
-        hello = tls.client_hello()
-        begun = time.monotonic()
-        silent = [self.plain(daemon) for _ in range(3)]
-        for peer, part in zip(silent, (b"", hello[:40], hello)):
-            peer.sendall(part)
-        dribbling = self.plain(daemon)
-
-        def dribble():
-            for at in range(len(hello)):
-                dribbling.sendall(hello[at:at + 1])
-                time.sleep(0.5)
-        harness.in_thread(self, dribble)
-        for peer in silent:
-            harness.read_to_end(peer)
-            self.assertGreater(time.monotonic() - begun, 9)
     def test_a_long_hello(self):
         """Without certificates of clients, 16 KiB are enough for a handshake: what is longer ends before all of it has come."""
         daemon = self.start("--log-rate", "0")
@@ -727,6 +727,24 @@ class RefusalTest(TlsCase):
         self.assertEqual(daemon.refused("tls_handshake_failed"), 1)
         self.stack.close()
 
+    def test_deadline(self):
+        """A handshake has 10 s, whatever of it has come, and however slowly it goes on."""
+        daemon = self.start()
+        hello = tls.client_hello()
+        begun = time.monotonic()
+        silent = [self.plain(daemon) for _ in range(3)]
+        for peer, part in zip(silent, (b"", hello[:40], hello)):
+            peer.sendall(part)
+        dribbling = self.plain(daemon)
+
+        def dribble():
+            for at in range(len(hello)):
+                dribbling.sendall(hello[at:at + 1])
+                time.sleep(0.5)
+        harness.in_thread(self, dribble)
+        for peer in silent:
+            harness.read_to_end(peer)
+            self.assertGreater(time.monotonic() - begun, 9)
         harness.read_to_end(dribbling)
         dribbling.close()
         daemon.wait_refused("tls_handshake_failed", 4)

@@ -284,7 +284,7 @@ static void a_peer_that_takes_nothing_costs_a_batch(void **state) {
     linked l;
     linked_open(&l, false);
     block(&l);
-    assert_true(tls_link_footprint(l.user.link) <= TLS_LINK_BATCH + 1024);
+    assert_true(tls_link_queued(l.user.link) <= TLS_LINK_BATCH + 1024);
     uint64_t sent = l.user.sent;
     sluice_conn_want_send(l.user.conn);
     turn_through(l.rig.loop, 10);
@@ -409,6 +409,7 @@ static void no_stage_is_an_end(void **state) {
     turn_until(l.rig.loop, &l.user.ended);
     assert_int_equal(l.user.end, -EINVAL);
     assert_int_equal(tls_link_footprint(l.user.link), 0);
+    assert_int_equal(tls_link_queued(l.user.link), 0);
     linked_close(&l);
 }
 
@@ -631,8 +632,8 @@ int main(void) {
         cmocka_unit_test(what_is_finished_is_sent_first),
         cmocka_unit_test(finishing_in_on_sent),
         cmocka_unit_test(nothing_is_said_behind_a_close),
-        cmocka_unit_test(input_is_dropped),
         cmocka_unit_test(a_close_is_notified),
+        cmocka_unit_test(input_is_dropped),
         cmocka_unit_test(no_stage_is_an_end),
         cmocka_unit_test(sending_waits_for_blocks),
         cmocka_unit_test(a_last_answer_waits_for_blocks),

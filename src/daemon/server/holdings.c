@@ -150,6 +150,11 @@ static size_t held_besides(const struct session *session) {
            (session->tls ? tls_link_footprint(session->tls) : 0);
 }
 
+/* What waits, encrypted, for the peer to read. */
+static size_t queued_for(const struct session *session) {
+    return session->tls ? tls_link_queued(session->tls) : 0;
+}
+
 static size_t read_for(const struct session *session) {
     return session->type->reads ? session->type->reads(session) : 0;
 }
@@ -183,11 +188,13 @@ static struct session *first_to_go(const struct holdings *holdings) {
 static void charge_now(struct session *session) {
     struct holdings *holdings = &session->worker->holdings;
     bool is_gone = session->closing || !session->conn;
-    size_t extra = is_gone ? 0 : held_besides(session);
+    size_t extra = is_gone ? 0 : held_besides(session), queued = is_gone ? 0 : queued_for(session);
     bool is_free = is_gone || is_publisher(session);
-    charge_extra(holdings, session, extra);
+    charge_extra(holdings, session, extra + queued);
     charge_reads(holdings, session, is_gone ? 0 : read_for(session));
-    charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra);
+    /* A player's network may be slow, which --stall bounds. Others must read what they ask for. */
+    size_t unread = session->is_authorized ? 0 : queued;
+    charge(holdings, session, is_free ? 0 : chain_footprint(session) + extra + unread);
 }
 
 /*
@@ -224,7 +231,7 @@ static uint64_t add_up(const struct worker *worker, struct largest *ret_largest)
     *ret_largest = (struct largest){0};
     for (struct session *session = worker->sessions; session; session = session->next) {
         bool is_safe = session->closing || session == worker->holdings.handled;
-        size_t held = is_safe ? 0 : chain_footprint(session) + held_besides(session);
+        size_t held = is_safe ? 0 : chain_footprint(session) + held_besides(session) + queued_for(session);
         sum += held;
         if (held > ret_largest->bytes)
             *ret_largest = (struct largest){.session = session, .bytes = held};

@@ -73,7 +73,7 @@ void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls) 
 }
 
 static bool has_queued(const struct tls_link *link) {
-    return link->tls && sluice_tls_queued(link->tls) > 0;
+    return tls_link_queued(link) > 0;
 }
 
 int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, void *user) {
@@ -145,9 +145,11 @@ void tls_link_drop(struct tls_link *link) {
 }
 
 size_t tls_link_footprint(const struct tls_link *link) {
-    if (!link->tls)
-        return 0;
-    return sluice_chain_footprint(sluice_tls_chain(link->tls)) + sluice_tls_queued(link->tls);
+    return link->tls ? sluice_chain_footprint(sluice_tls_chain(link->tls)) : 0;
+}
+
+size_t tls_link_queued(const struct tls_link *link) {
+    return link->tls ? sluice_tls_queued(link->tls) : 0;
 }
 
 const sluice_tls *tls_link_stage(const struct tls_link *link) {

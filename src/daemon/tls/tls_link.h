@@ -77,9 +77,12 @@ bool tls_link_is_flushing(const struct tls_link *link);
 /* What has come is dropped, and so is what comes: for a user that goes on to send its last. */
 void tls_link_drop(struct tls_link *link);
 
-/* Bytes of blocks that it holds. OpenSSL's memory, some 18 KiB of an open connection, is the
- * heap's. */
+/* Bytes of blocks that it holds with what it has decrypted. OpenSSL's memory, some 18 KiB of an
+ * open connection, is the heap's. */
 size_t tls_link_footprint(const struct tls_link *link);
+
+/* Encrypted bytes that wait for the kernel, in blocks. */
+size_t tls_link_queued(const struct tls_link *link);
 
 /* For sluice_tls_get_info() and the like. NULL: there was no memory for it */
 const sluice_tls *tls_link_stage(const struct tls_link *link);
