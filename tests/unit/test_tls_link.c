@@ -354,7 +354,6 @@ static void nothing_is_said_behind_a_close(void **state) {
     }
 }
 
-/* What comes is not looked at; what is sent still arrives. */
 /* A connection that is closed says so; behind what the peer does not read it cannot. */
 static void a_close_is_notified(void **state) {
     (void)state;
@@ -370,6 +369,7 @@ static void a_close_is_notified(void **state) {
     }
 }
 
+/* What comes is not looked at; what is sent still arrives. */
 static void input_is_dropped(void **state) {
     (void)state;
     linked l;

@@ -152,14 +152,14 @@ int session_finish(struct session *session);
 
 /*
  * Ends it: closes the connection, with close_notify where TLS is open, as far as the socket takes
- * it at once. Its events, and the connection's, come no more but on_closed.
+ * it at once. Only on_closed is called after that.
  */
 void session_close(struct session *session);
 
 /*
- * Whether what is sent, as of on_sent, waits for the kernel: with TLS alone. A connection that is
- * closed then is closed without it. Behind session_finish(), on_sent with 0 bytes says that all has
- * gone.
+ * With TLS: whether encrypted bytes, which on_sent has reported, wait for the kernel. Closing the
+ * connection loses them. After session_finish(), on_sent with 0 bytes reports that the kernel has
+ * taken all.
  */
 bool session_is_flushing(const struct session *session);
 
@@ -167,8 +167,8 @@ bool session_is_flushing(const struct session *session);
 bool session_is_sending(const struct session *session);
 
 /*
- * Whether its first bytes are a TLS handshake, on a listener without TLS: then that is counted and
- * logged, the client has an answer, and the caller closes the connection. For on_data.
+ * For on_data on a listener without TLS: whether the first bytes are a TLS handshake. If so, it has
+ * been counted, logged and answered, and the caller closes the connection.
  */
 bool session_refuses_tls(struct session *session);
 

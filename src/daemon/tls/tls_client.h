@@ -1,8 +1,8 @@
 /*
- * The TLS contexts of connections that the daemon makes: pulls, forwards and hooks. They verify the
- * server by trusted issuers, or by pinned hashes of its certificate. Contexts are made when a
- * connection first needs them, since reading the system's store takes tens of milliseconds; so none
- * of this is for the data plane. The control plane's thread only.
+ * The TLS contexts of the daemon's outgoing connections: pulls, forwards and hooks. They verify the
+ * server by trusted issuers or by pinned hashes of its certificate. A context is made when a
+ * connection first needs it: reading the system's store takes tens of milliseconds, which would
+ * block the data plane. The control plane's thread only.
  */
 #ifndef SLUICED_TLS_CLIENT_H
 #define SLUICED_TLS_CLIENT_H

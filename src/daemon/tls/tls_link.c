@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the user has been told of the peer's end. */
+/* What on_end has reported. */
 enum link_end {
     LINK_OPEN,  /* nothing; set by tls_link_new() */
     LINK_ENDED, /* that it has ended, or failed; set by end() */
@@ -49,7 +49,7 @@ void tls_link_free(struct tls_link *link) {
     free(link);
 }
 
-/* Where there is no stage, the next call of on_data says so. */
+/* There is no stage: on_data reports it in the next turn. */
 static void fail(struct tls_link *link, int error) {
     link->error = error;
     sluice_conn_again(link->conn);
@@ -170,7 +170,7 @@ static void end(struct tls_link *link, int error) {
         link->events->on_end(link->conn, error, link->user);
 }
 
-/* The user is called with what it waits for, as by a plain connection. */
+/* Calls on_data when the plaintext that the user needs is there, as a plain connection does. */
 static void pass_data(struct tls_link *link) {
     if (link->drops) {
         sluice_chain_skip(sluice_tls_chain(link->tls), SIZE_MAX);
@@ -186,8 +186,8 @@ static void pass_data(struct tls_link *link) {
 }
 
 /*
- * The connection's end, once all that has come is decrypted: the stage calls on_data for that. What
- * the user has left to do comes before it, too.
+ * Reports the connection's end once everything received is decrypted (the stage calls on_data for
+ * that) and the user has no work left.
  */
 static void end_connection(struct tls_link *link) {
     int error = link->error ? link->error : sluice_tls_end(link->tls);
@@ -197,9 +197,9 @@ static void end_connection(struct tls_link *link) {
 }
 
 /*
- * Many connections that the daemon has made may be answered at once, and to verify a server takes
- * a millisecond. So each message is left to the share of a turn that is for connections with work
- * left, where other connections are not delayed by more than that.
+ * Servers may answer many connections of the daemon at once, and verifying one takes a millisecond.
+ * So each message of a handshake is handled in the share of a turn that is for connections with
+ * work left, which bounds the delay of other connections.
  */
 static bool must_wait(struct tls_link *link) {
     link->is_due = !link->is_due && !link->error && sluice_tls_get_state(link->tls) == SLUICE_TLS_HANDSHAKE;
@@ -244,7 +244,7 @@ static void on_end(sluice_conn *conn, int error, void *user) {
         end_connection(link);
 }
 
-/* Leaves of the pieces what may be encrypted at once. */
+/* Shortens the pieces to TLS_LINK_BATCH. */
 static size_t cut(struct iovec *iov, size_t count) {
     size_t left = TLS_LINK_BATCH;
     for (size_t i = 0; i < count; i++) {

@@ -1,15 +1,16 @@
 /*
- * TLS between a connection and its user, who keeps the events of a plain connection: the link is
- * the connection's user, and calls the user's events with plaintext.
+ * TLS between a connection and its user. The link receives the connection's events, and calls those
+ * of the user with plaintext, as a plain connection does.
  *
  *     connection -> sluice_tls_receive() -> the user's on_data, which reads tls_link_chain()
  *     the user's on_gather -> sluice_tls_send() -> the user's on_sent -> sluice_tls_gather()
  *         -> connection
  *
- * The user's on_sent means that bytes are encrypted: its pieces are copied by that, and may go. The
- * user is asked for more once the kernel has taken all of them, and for TLS_LINK_BATCH bytes at
- * most, so a peer that takes nothing costs no more than these. A connection that is closed before
- * loses them; behind tls_link_finish(), on_sent with 0 bytes says that all have gone.
+ * The user's on_sent means that bytes are encrypted: the pieces have been copied and may be freed.
+ * on_gather is called again once the kernel has taken all encrypted bytes, and at most
+ * TLS_LINK_BATCH bytes are encrypted at a time, so a peer that does not read holds no more than
+ * that. Closing the connection earlier loses them. After tls_link_finish(), on_sent with 0 bytes
+ * reports that the kernel has taken all.
  *
  * The user's on_end: 0: the peer has sent close_notify; -ECONNRESET: its stream has ended without;
  * -EPROTO and so on: as of sluice_tls_receive(), and tls_link_reason() has words.
@@ -38,28 +39,27 @@ extern const sluice_conn_events tls_link_events;
  */
 int tls_link_new(const sluice_conn_events *events, void *user, struct tls_link **ret_link);
 
-/* One without a connection goes; behind a connection's on_closed it goes by itself. NULL is
- * allowed. */
+/* Only for a link without a connection: with one, it is freed after on_closed. NULL is allowed. */
 void tls_link_free(struct tls_link *link);
 
 /*
- * A handshake begins on a connection of the link's. @name: as for sluice_tls_new(). Where that is
- * impossible, the user's on_end says so in the next turn.
+ * Begins a handshake on the connection. @name: as for sluice_tls_new(). A failure is reported by
+ * the user's on_end in the next turn.
  */
 void tls_link_begin(struct tls_link *link, sluice_conn *conn, sluice_tls_context *context, const char *name);
 
-/* The same with a stage that sluice_tls_detach() has prepared; it is the link's from now on. */
+/* The same with a stage prepared by sluice_tls_detach(), which the link owns from now on. */
 void tls_link_attach(struct tls_link *link, sluice_conn *conn, sluice_tls *tls);
 
 /*
- * In place of sluice_conn_detach(), once nothing that is encrypted is to be sent any more; the user
- * hears nothing until then, and nothing of the peer's end, which closes the connection. 0, or as of
+ * In place of sluice_conn_detach(): detaches once the kernel has taken all encrypted bytes. No
+ * event of the user is called until then; a failure of the connection closes it. 0, or as of
  * sluice_conn_detach()
  */
 int tls_link_leave(struct tls_link *link, sluice_conn_detached_fn *detached, void *user);
 
-/* In that callback: the stage, which may go to another thread and tls_link_attach(). The link stays
- * the user's. */
+/* In that callback: the stage, which another thread may pass to tls_link_attach(). The user keeps
+ * the link. */
 sluice_tls *tls_link_take(struct tls_link *link);
 
 /* In place of the calls of sluice_conn_ with the same names. */
@@ -74,7 +74,7 @@ void tls_link_close(struct tls_link *link);
 /* Whether encrypted bytes wait for the kernel. */
 bool tls_link_is_flushing(const struct tls_link *link);
 
-/* What has come is dropped, and so is what comes: for a user that goes on to send its last. */
+/* Drops received bytes from now on, for a user that only has an answer left to send. */
 void tls_link_drop(struct tls_link *link);
 
 /* Bytes of blocks that it holds with what it has decrypted. OpenSSL's memory, some 18 KiB of an

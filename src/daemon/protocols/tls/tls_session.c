@@ -1,8 +1,8 @@
 /*
- * A connection of a TLS listener, until its handshake is complete: then it goes on as one of the
- * listener's protocol, with the stage. Handshakes are expensive, so they are done with the share of
- * a turn that is for connections with work left (sluice_conn_again()), limited in number, and each
- * in time. What is not TLS is answered in plaintext, as far as the listener's protocol has words.
+ * A connection of a TLS listener during its handshake; after that, a session of the listener's
+ * protocol continues with the stage. Handshakes are expensive, so they run in the share of a turn
+ * that is for connections with work left (sluice_conn_again()), and their number and duration are
+ * limited. A client without TLS gets an answer in plaintext where the listener's protocol has one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ enum {
 
 /* Transitions are made in the function that is named. */
 enum tls_session_state {
-    TLS_SESSION_WAITING, /* for bytes, or for its share of a turn; set by prepare() */
-    TLS_SESSION_DUE,     /* its next call is in that share; set by on_data() */
+    TLS_SESSION_WAITING, /* for bytes; the state at the start, and set by advance() */
+    TLS_SESSION_DUE,     /* the next call of on_data handles them; set by on_data() */
     /* the handshake is complete; what answers it is being sent; set by advance() */
     TLS_SESSION_OPEN,
     TLS_SESSION_LEAVING, /* detaching, to go on or to be answered in plaintext; set by leave() */
@@ -31,11 +31,11 @@ enum tls_session_state {
 
 struct tls_session {
     struct session base;
-    struct handover handover; /* in which it ends */
+    struct handover handover; /* its result */
     enum tls_session_state state;
     sluice_tls *tls;
     bool is_counted; /* among the handshakes under way */
-    bool has_ended;  /* the peer has, which is to be told to the session that goes on */
+    bool has_ended;  /* the peer has; the next session's on_end reports it */
     uint64_t deadline;
 };
 
@@ -65,7 +65,7 @@ static void end_handshake(struct tls_session *session) {
     session->is_counted = false;
 }
 
-/* It has left its loop: with its stage, or for an answer in plaintext. */
+/* The connection has left the loop: with the stage, or for an answer in plaintext. */
 static void detached(const sluice_conn_handover *connection, void *user) {
     struct tls_session *session = user;
     struct worker *worker = session->base.worker;
@@ -116,7 +116,7 @@ static void refuse(struct tls_session *session) {
     leave(session);
 }
 
-/* With the last byte of the handshake, the connection goes on. */
+/* The next session begins when the last byte of the handshake has been sent. */
 static void leave_when_sent(struct tls_session *session) {
     if (session->state == TLS_SESSION_OPEN && sluice_tls_queued(session->tls) == 0 && !session->base.closing)
         leave(session);
@@ -144,7 +144,7 @@ static void on_data(sluice_conn *conn, void *user) {
         advance(session);
         session_account(&session->base);
         break;
-    case TLS_SESSION_OPEN: /* what follows waits in the chain */
+    case TLS_SESSION_OPEN: /* data stays in the chain for the next session */
     case TLS_SESSION_LEAVING:
         break;
     }
