@@ -50,7 +50,8 @@ typedef struct sluice_conn_events {
      *   continue; sluice_conn_resume() continues receiving.
      * - another negative errno: the connection has failed; nothing more is received or sent.
      *   -ECONNABORTED is used when the kernel gave up on the peer (reported by the kernel as
-     *   ETIMEDOUT).
+     *   ETIMEDOUT). If sending fails because the peer has closed, the bytes that it had sent before
+     *   are received first, unless receiving is paused or there are no blocks for them.
      */
     void (*on_end)(sluice_conn *conn, int error, void *user);
 
@@ -313,7 +314,9 @@ typedef struct sluice_conn_handover {
     uint64_t blocked;    /**< Likewise. */
     bool ended;          /**< Nothing more will be received. */
     bool told;           /**< on_end has reported it. */
-    int error;           /**< The error of the connection, or 0. */
+    /** The error of the connection, or 0. Without @c ended: sending has failed with it, and the
+     *  rest of what the peer had sent is still to be received. */
+    int error;
 } sluice_conn_handover;
 
 /**

@@ -244,6 +244,13 @@ int __wrap_sockatmark(int fd) {
     return 0;
 }
 
+bool __wrap_socket_end_has_come(int fd);
+bool __wrap_socket_end_has_come(int fd) {
+    const struct file *file = kernel_file(fd);
+    WORLD_CHECK(file, "poll(%d): not open", fd);
+    return file->dead || file->peer_finished;
+}
+
 int __wrap_shutdown(int fd, int how);
 int __wrap_shutdown(int fd, int how) {
     struct file *file = kernel_file(fd);

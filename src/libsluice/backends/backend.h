@@ -161,7 +161,7 @@ struct sluice_io {
     /* its last receive has ended for want of a block, or of room in the one that it had */
     bool starved;
     uint64_t starvations; /* times that it had to wait for a block */
-    bool wanting;         /* and does so, or is to be armed again: io_uring's alone */
+    bool wanting;         /* and does so; with io_uring also: or is to be armed again */
     /* it waits for a block, and there was none; or has done so. Cleared by who looks */
     bool held_up;
     bool accepting;    /* an accept is armed */
@@ -181,7 +181,8 @@ struct sluice_io {
     bool served; /* it has got a block since it was armed; io_uring's alone */
     /* blocks for the next read of several; 0: before the first, or with io_uring none is tried */
     uint8_t burst;
-    bool polled; /* what is armed is a poll; io_uring's alone */
+    bool polled;  /* what is armed is a poll; io_uring's alone */
+    bool hung_up; /* and it has announced the end of both directions, or a reset */
     /* blocks in a row that were filled up; if polled, reads in a row that filled no more than one;
      * io_uring's alone */
     uint8_t streak;

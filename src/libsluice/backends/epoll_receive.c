@@ -107,6 +107,7 @@ static void wait_for_block(epoll *e, sluice_io *io) {
     e->stats.starved++;
     io->starvations++;
     io->held_up = true;
+    io->wanting = true;
     io->receiving = IO_RECV_WAITING;
     io_queue_push(&class_of(e, io)->waiting, io);
 }
@@ -170,6 +171,7 @@ static uint32_t serve_waiting(epoll *e, block_class *class) {
         sluice_io *io = class->waiting.first;
         io_queue_remove(&class->waiting, io);
         io->receiving = IO_RECV_OFF;
+        io->wanting = false;
         /* The interest may have been withdrawn meanwhile. */
         int error = epoll_listen(e, io, io->ready.interest | EPOLLIN);
         if (error)
@@ -217,6 +219,7 @@ void epoll_receive_leave_queue(epoll *e, sluice_io *io) {
     if (io->receiving == IO_RECV_WAITING)
         io_queue_remove(&class_of(e, io)->waiting, io);
     io->receiving = IO_RECV_OFF;
+    io->wanting = false;
 }
 
 void epoll_receive_stop(epoll *e, sluice_io *io) {

@@ -584,7 +584,7 @@ static void receive_is_over(uring *u, sluice_io *io) {
     io->receiving = IO_RECV_OFF;
     if (io->polled && !io->cancelled)
         burst_count_rest(io, false);
-    io->polled = false;
+    io->polled = io->hung_up = false;
 }
 
 /* Of one that is armed for as many blocks as come: whether it comes to more than one completion
@@ -682,7 +682,9 @@ static bool stays_polled(const uring *u, sluice_io *io, bool pressed) {
 /*
  * What has come, as far as the blocks of one read reach. Where there are none, or memory is short,
  * another kind of receive takes over, which waits for its turn. What a read leaves may be no new
- * arrival, so it is read in the next turn; behind an urgent byte see look_at_promised().
+ * arrival, so it is read in the next turn. That includes a reset, which is not counted among what
+ * is left, and is announced together with the bytes before it. Behind an urgent byte see
+ * look_at_promised().
  */
 static void read_burst(uring *u, sluice_io *io) {
     buffer_ring *ring = ring_of(u, io);
@@ -706,7 +708,7 @@ static void read_burst(uring *u, sluice_io *io) {
         io->taken_at = u->turn / LATELY_TURNS;
         io->streak = burst.used > 1 ? 0 : (uint8_t)(io->streak + 1);
         bool is_short = left && !burst_is_full(&burst, (size_t)n);
-        set_unread(u, io, left);
+        set_unread(u, io, left || io->hung_up);
         io->urgent = is_short && sockatmark(io->fd) == 1;
         aim_judge(io, (uint32_t)n);
         target_tell_received(io);
@@ -724,6 +726,7 @@ static void read_burst(uring *u, sluice_io *io) {
  * then something is read: where completions overflow each of them is a poll's end.
  */
 static void poll_completed(uring *u, sluice_io *io, int result, uint32_t flags) {
+    io->hung_up |= result > 0 && result & POLLHUP;
     if (io->receiving == IO_RECV_POLLED && result > 0)
         read_burst(u, io);
     if (flags & IORING_CQE_F_MORE)

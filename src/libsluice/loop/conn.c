@@ -5,6 +5,7 @@
 
 #include "abi/sized.h"
 #include "backends/aim.h"
+#include "backends/socket_end.h"
 #include "backends/target.h"
 #include "loop/loop.h"
 #include "reader/reader.h"
@@ -18,13 +19,13 @@ enum {
 };
 
 /* The lists that a connection can be in. */
-enum { LIST_OPEN, LIST_READY, LIST_LATER, LIST_SENDING, LIST_LEAVING, LISTS };
+enum { LIST_OPEN, LIST_READY, LIST_LATER, LIST_SENDING, LIST_UNREAD, LIST_LEAVING, LISTS };
 
 /* What the user is still to be told of the receiving side. */
 enum conn_end {
     END_NONE,     /* nothing; set at the start, and by dispatch when it has told */
     END_FINISHED, /* the peer has finished; set by the backend's ended() */
-    END_FAILED,   /* the connection has failed; set by the backend's ended() or send_failed() */
+    END_FAILED,   /* the connection has failed; set by fail() */
 };
 
 struct sluice_conn {
@@ -44,8 +45,11 @@ struct sluice_conn {
     bool in_pieces;
     enum conn_end end;
     int error;   /* of END_FAILED; stays */
-    bool failed; /* nothing more can be sent */
-    bool ended;  /* nothing more will be received */
+    bool failed; /* nothing more is sent or received */
+    /* of a send, while what the peer had sent before is still received: the connection is in the
+     * list of the unread, and fails with this error afterwards; 0: none */
+    int send_error;
+    bool ended; /* nothing more will be received */
     bool closing;
     /* called when it has left the loop; NULL: it stays */
     sluice_conn_detached_fn *detached;
@@ -183,6 +187,8 @@ static void end_into(sluice_conn *conn) {
 }
 
 static void fail(sluice_conn *conn, int error) {
+    list_remove(&conn->loop->unread, LIST_UNREAD, conn);
+    conn->send_error = 0;
     conn->end = END_FAILED;
     /* Not to be taken for silence: this time there is nothing to be resumed. */
     conn->error = error == -ETIMEDOUT ? -ECONNABORTED : error;
@@ -197,8 +203,8 @@ static void io_ended(sluice_io *io, int error) {
     sluice_conn *conn = conn_of(io);
     if (conn->into.received)
         io_placed(io);
-    if (error) {
-        fail(conn, error);
+    if (error || conn->send_error) {
+        fail(conn, conn->send_error ? conn->send_error : error);
     } else if (!conn->ended) {
         conn->end = END_FINISHED;
         conn->ended = true;
@@ -232,10 +238,42 @@ static void io_room(sluice_io *io) {
     list_add(&conn->loop->sending, LIST_SENDING, conn);
 }
 
+static bool is_receiving(const sluice_conn *conn) {
+    return conn->io.wants_receive || target_pending(&conn->io);
+}
+
+/* Nothing more is sent; what the peer had sent is received to its end, and then the connection
+ * fails. */
+static void receive_rest(sluice_conn *conn, int error) {
+    conn->send_error = error;
+    list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    list_add(&conn->loop->unread, LIST_UNREAD, conn);
+}
+
+/*
+ * A send may be the first to notice that the peer has closed, with bytes of it still unread: the
+ * kernel keeps them, also behind a reset. Only where the end is there already is it waited for, so
+ * the wait does not depend on the peer.
+ */
 static void io_send_failed(sluice_io *io, int error) {
     sluice_conn *conn = conn_of(io);
-    if (!conn->failed)
+    if (conn->failed || conn->send_error)
+        return;
+    if (is_receiving(conn) && socket_end_has_come(io->fd))
+        receive_rest(conn, error);
+    else
         fail(conn, error);
+}
+
+/* What is lacking for the rest may be what the connection holds itself. The user's pause goes
+ * before the rest, too. */
+static void fail_unread(sluice_loop *loop) {
+    sluice_conn *next;
+    for (sluice_conn *conn = loop->unread.first; conn; conn = next) {
+        next = conn->links[LIST_UNREAD].next;
+        if (!is_receiving(conn) || (conn->io.wanting && sluice_pool_available(conn->io.chain.pool) == 0))
+            fail(conn, conn->send_error);
+    }
 }
 
 /* Reports a receive into the user's memory; the callback may start another. */
@@ -268,7 +306,7 @@ static void pack(sluice_conn *conn, sluice_conn_handover *ret_handover) {
         .blocked = conn->blocked,
         .ended = conn->ended,
         .told = conn->end == END_NONE,
-        .error = conn->error,
+        .error = conn->send_error ? conn->send_error : conn->error,
     };
     (void)sluice_chain_take(chain, chain_length(chain), &ret_handover->received);
 }
@@ -364,8 +402,10 @@ int sluice_conn_adopt(sluice_loop *loop, sluice_conn_handover *handover, const s
     conn->blocked = handover->blocked;
     charge(conn, sluice_chain_footprint(&chain));
     conn->ended = handover->ended;
-    conn->failed = handover->error != 0;
-    conn->error = handover->error;
+    conn->failed = handover->ended && handover->error != 0;
+    conn->error = conn->failed ? handover->error : 0;
+    if (!conn->failed && handover->error)
+        receive_rest(conn, handover->error);
     if (!handover->told)
         conn->end = conn->failed ? END_FAILED : END_FINISHED;
     sluice_slice_release(&handover->received);
@@ -411,6 +451,7 @@ int sluice_conn_detach(sluice_conn *conn, sluice_conn_detached_fn *detached, voi
     list_remove(&conn->loop->ready, LIST_READY, conn);
     list_remove(&conn->loop->later, LIST_LATER, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    list_remove(&conn->loop->unread, LIST_UNREAD, conn);
     list_add(&conn->loop->leaving, LIST_LEAVING, conn);
     conn->loop->backend->operations->pause(conn->loop->backend, &conn->io);
     leave_if_done(conn);
@@ -432,6 +473,7 @@ void sluice_conn_close(sluice_conn *conn) {
     list_remove(&conn->loop->ready, LIST_READY, conn);
     list_remove(&conn->loop->later, LIST_LATER, conn);
     list_remove(&conn->loop->sending, LIST_SENDING, conn);
+    list_remove(&conn->loop->unread, LIST_UNREAD, conn);
     conn->loop->backend->operations->cancel(conn->loop->backend, &conn->io);
     loop_touched(conn->loop);
 }
@@ -515,6 +557,7 @@ static void tell_later(sluice_loop *loop, size_t left) {
 
 void conns_dispatch(sluice_loop *loop) {
     sluice_conn *conn;
+    fail_unread(loop);
     /* Only those in the lists now: requests made meanwhile are handled in the next turn. */
     size_t later = loop->later.count;
     for (size_t left = loop->ready.count; left > 0 && (conn = loop->ready.first); left--) {
@@ -534,7 +577,7 @@ void conns_flush(sluice_loop *loop) {
     /* Once each: a connection with more data is asked again in the next turn. */
     for (size_t left = loop->sending.count; left > 0 && loop->sending.first; left--) {
         sluice_conn *conn = loop->sending.first;
-        if (conn->io.sending || conn->failed || !conn->events->on_gather) {
+        if (conn->io.sending || conn->failed || conn->send_error || !conn->events->on_gather) {
             list_remove(&loop->sending, LIST_SENDING, conn);
             continue;
         }
@@ -660,10 +703,6 @@ static void begin_timeout(sluice_conn *conn) {
         sluice_timer_start(conn->timer, conn->timeout_ms);
 }
 
-static bool is_receiving(const sluice_conn *conn) {
-    return conn->io.wants_receive || target_pending(&conn->io);
-}
-
 static void look_at_timeout(sluice_timer *timer, void *user) {
     sluice_conn *conn = user;
     uint64_t now = conn->loop->now;
@@ -771,14 +810,14 @@ void sluice_conn_attach_reader(sluice_conn *conn, sluice_reader *reader) {
 }
 
 void sluice_conn_want_send(sluice_conn *conn) {
-    if (is_going(conn) || conn->failed)
+    if (!conn_can_send(conn))
         return;
     list_add(&conn->loop->sending, LIST_SENDING, conn);
     loop_touched(conn->loop);
 }
 
 bool conn_can_send(const sluice_conn *conn) {
-    return !is_going(conn) && !conn->failed;
+    return !is_going(conn) && !conn->failed && !conn->send_error;
 }
 
 void conn_watch(sluice_conn *conn, conn_watcher *watcher) {

@@ -146,7 +146,7 @@ uint64_t loop_heard_at(sluice_loop *loop) {
 /* Something is to be told or done that no completion will bring. */
 static bool has_work(const sluice_loop *loop) {
     return atomic_load(&loop->post_waits) || loop->ready.first || loop->later.first || loop->sending.first ||
-           !loop_list_is_empty(&loop->connectors.due) || !loop_list_is_empty(&loop->files.due) ||
+           loop->unread.first || !loop_list_is_empty(&loop->connectors.due) || !loop_list_is_empty(&loop->files.due) ||
            !loop_list_is_empty(&loop->files.ready) || !loop_list_is_empty(&loop->file_writers.due) ||
            !loop_list_is_empty(&loop->file_writers.ready) || works_are_ready(loop);
 }

@@ -39,6 +39,7 @@ struct sluice_loop {
     conn_list ready;   /* to be told of data or an end */
     conn_list later;   /* to be told behind those: they have had their share */
     conn_list sending; /* to be asked for pieces to send */
+    conn_list unread;  /* a send has failed, and the rest of what the peer has sent is received */
     conn_list leaving; /* for another loop, when the kernel has given everything back */
     conn_list open;    /* all, for sluice_loop_free() */
     sluice_listener *listeners;
