@@ -80,7 +80,9 @@ typedef struct sluice_pool_stats {
     uint32_t held;      /**< Referenced by chains or slices. */
     uint32_t peak_held; /**< Highest @c held after any take. */
     uint32_t reserve;   /**< Blocks that sluice_slice_take() leaves free. */
-    uint32_t views;     /**< Views (parts of blocks) in use; they have no memory of their own. */
+    /** Views (parts of blocks) in use; they have no memory of their own. One that another thread
+     *  releases may count for a moment after its block is free. */
+    uint32_t views;
     /** Pieces of user memory in use: see sluice_chain_append_memory(). */
     uint32_t foreign;
     uint32_t slabs;      /**< Slabs mapped. */

@@ -792,9 +792,23 @@ class ListsTest(RecordCase):
             return None
         return harness.wait_until(look, "a list that has begun")
 
+    def start(self):
+        """A daemon that has looked for parts to be repaired, in its folders one after the other: that takes lists, too."""
+        last = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, last)
+        part = os.path.join(last, "live", "2026-01-01T00-00-00.000Z.flv.part")
+        os.mkdir(os.path.dirname(part))
+        with open(part, "wb"):
+            pass
+        daemon = Daemon("--record", "*=" + self.folder, "--record", "none=" + last, "--workers", "1",
+                        environment=self.environment)
+        self.addCleanup(daemon.kill)
+        daemon.wait_log("empty recording removed")
+        return daemon
+
     def test_lists_hold_up_nothing_and_are_not_begun_for_nobody(self):
         data, tags = flv.stream(100)
-        with Daemon("--record", "*=" + self.folder, "--workers", "1", environment=self.environment) as daemon:
+        with self.start() as daemon:
             self.publish(daemon, data)
             [path] = self.files("live/cam")
             os.mkfifo(self.gate)

@@ -506,6 +506,25 @@ static void views_hold_their_block(void **state) {
     free_pool(pool);
 }
 
+/* Two threads release their views of a block. The one that is last gives back the block; the other
+ * may be interrupted before it gives back its view. */
+static void a_view_may_come_back_after_its_block(void **state) {
+    (void)state;
+    sluice_pool *pool = new_pool(SLAB, SLAB, 1);
+    sluice_block *block = get(pool), *first, *second;
+    dead_list interrupted = {0};
+    assert_int_equal(pool_view(pool, block, 0, 1, &first), 0);
+    assert_int_equal(pool_view(pool, block, 0, 1, &second), 0);
+    sluice_block_release(block);
+    block_release_to(first, &interrupted);
+    sluice_block_release(second);
+    assert_int_equal(counts(pool).held, 0);
+    assert_int_equal(counts(pool).views, 1);
+    dead_list_put(&interrupted, pool);
+    assert_int_equal(counts(pool).views, 0);
+    free_pool(pool);
+}
+
 /* As many views as there can be at once. */
 static uint32_t take_all_views(sluice_pool *pool, sluice_block *block, sluice_block **views, uint32_t room) {
     uint32_t count = 0;
@@ -1112,6 +1131,7 @@ int main(void) {
         cmocka_unit_test(pressed_below_half),
         cmocka_unit_test(keep_leaves_the_reserve),
         cmocka_unit_test(views_hold_their_block),
+        cmocka_unit_test(a_view_may_come_back_after_its_block),
         cmocka_unit_test(views_are_limited),
         cmocka_unit_test(free_blocks_trap),
         cmocka_unit_test(the_pool_outlives_its_users),
