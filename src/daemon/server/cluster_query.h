@@ -1,0 +1,94 @@
+/*
+ * Questions of the data plane to the cluster: whether this node may publish a stream, and which node
+ * has one. Workers must not wait, so the control plane asks the engine (control/cluster_client.h); the
+ * answer returns by a posted call. Without a cluster there is no function to ask, and nothing is
+ * asked. See daemon/cluster/DESIGN.md.
+ */
+#ifndef SLUICED_CLUSTER_QUERY_H
+#define SLUICED_CLUSTER_QUERY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sluice/loop.h>
+
+#include "daemon/base/cidr.h"
+#include "daemon/base/stream_name.h"
+#include "daemon/relay/publish_lock.h"
+
+enum {
+    CLUSTER_NODE = 63,     /* characters of a node's name: [A-Za-z0-9._-] */
+    CLUSTER_ADDRESS = 300, /* of HOST:PORT, [v6]:PORT */
+};
+
+/* Where a stream is. */
+struct cluster_location {
+    char node[CLUSTER_NODE + 1]; /* empty: no node has it */
+    char address[CLUSTER_ADDRESS + 1];
+    bool is_secure; /* by https */
+    uint64_t incarnation, epoch;
+};
+
+enum cluster_question {
+    /* May this node publish it? 0 with the epoch; -EEXIST: another node has it; -EBUSY: it is
+     * reserved; -EHOSTDOWN: the engine is unavailable, and the policy refuses */
+    CLUSTER_CLAIM,
+    /* The publisher that had that epoch has left. */
+    CLUSTER_RELEASE,
+    /*
+     * Where is it? 0 with the location, or an empty one; -EHOSTDOWN: the engine is unavailable, and
+     * nothing is known. From then on the worker hears of changes (cluster_changed_fn), until
+     * CLUSTER_FORGET.
+     */
+    CLUSTER_LOCATE,
+    CLUSTER_FORGET,
+};
+
+/* The owner's memory, which must stay until the job has come back. In between it is the control
+ * plane's. */
+struct cluster_job {
+    struct cluster_job *next; /* the control plane's */
+    enum cluster_question question;
+    char stream[STREAM_NAME + 1];
+    /* CLUSTER_CLAIM: */
+    enum same_name same_name;
+    struct cidr_address host; /* the publisher's */
+    /* CLUSTER_RELEASE: for how long the name is reserved for the host; 0: it is not */
+    uint64_t keep_ms;
+    /* the least that a location or a claim must have; CLUSTER_RELEASE: the claim's */
+    uint64_t epoch;
+    sluice_loop *loop; /* on which it comes back, */
+    sluice_call call;  /* by this */
+    void (*done)(struct cluster_job *job); /* exactly once */
+    void *user;
+
+    int error;
+    struct cluster_location location; /* of CLUSTER_CLAIM: the epoch alone */
+};
+
+/* Takes a job. Any thread. */
+typedef void cluster_ask_fn(void *cluster, struct cluster_job *job);
+
+/*
+ * What the control plane reports to a stream's worker, on its thread, of streams that it has asked
+ * for or that this node has claimed.
+ */
+enum cluster_change {
+    CLUSTER_MOVED,      /* the location has it now */
+    CLUSTER_GONE,       /* no node has it */
+    CLUSTER_SUPERSEDED, /* this node has lost its claim; the location has it now, or is empty */
+};
+
+/*
+ * What verifies pulls of other nodes; the same for all workers. The offset changes while the server
+ * runs; the rest is set before it.
+ */
+struct cluster_self {
+    char node[CLUSTER_NODE + 1];
+    uint8_t secret[64]; /* of which secret_size count; 0: pulls are not signed */
+    size_t secret_size;
+    /* engine's time minus CLOCK_MONOTONIC, milliseconds; INT64_MIN: not known yet */
+    _Atomic int64_t engine_offset_ms;
+};
+
+#endif
