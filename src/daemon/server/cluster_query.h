@@ -42,6 +42,11 @@ enum cluster_question {
      */
     CLUSTER_LOCATE,
     CLUSTER_FORGET,
+    /*
+     * Where is the node that the location names? 0 with its address and incarnation; -ENOENT: it
+     * has no lease, or its beat has stopped. From what this node knows: nothing is sent.
+     */
+    CLUSTER_FIND_NODE,
 };
 
 /* The owner's memory, which must stay until the job has come back. In between it is the control
@@ -50,11 +55,10 @@ struct cluster_job {
     struct cluster_job *next; /* the control plane's */
     enum cluster_question question;
     char stream[STREAM_NAME + 1];
-    /* CLUSTER_CLAIM: */
-    enum same_name same_name;
-    struct cidr_address host; /* the publisher's */
-    /* CLUSTER_RELEASE: for how long the name is reserved for the host; 0: it is not */
-    uint64_t keep_ms;
+    enum same_name same_name; /* CLUSTER_CLAIM */
+    /* CLUSTER_CLAIM: the publisher's; CLUSTER_RELEASE: for which the name is reserved */
+    struct cidr_address host;
+    uint64_t keep_ms; /* CLUSTER_RELEASE: for how long it is; 0: it is not */
     /* the least that a location or a claim must have; CLUSTER_RELEASE: the claim's */
     uint64_t epoch;
     sluice_loop *loop; /* on which it comes back, */
@@ -63,7 +67,8 @@ struct cluster_job {
     void *user;
 
     int error;
-    struct cluster_location location; /* of CLUSTER_CLAIM: the epoch alone */
+    /* of CLUSTER_CLAIM: the epoch alone; CLUSTER_FIND_NODE: its name, before */
+    struct cluster_location location;
 };
 
 /* Takes a job. Any thread. */

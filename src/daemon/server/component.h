@@ -10,7 +10,7 @@
 
 #include "daemon/config/options.h"
 
-enum { COMPONENTS_MAX = 4, COMPONENT_NEEDED_MS = 2000 };
+enum { COMPONENTS_MAX = 8, COMPONENT_NEEDED_MS = 2000 };
 
 struct stream;
 struct worker;

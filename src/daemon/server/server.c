@@ -33,6 +33,9 @@ struct server {
     struct record_store *records; /* NULL: nothing is recorded */
     hook_query_fn *ask_hook;
     void *hook_client;
+    cluster_ask_fn *ask_cluster; /* NULL: there is no cluster */
+    void *cluster;
+    const struct cluster_self *cluster_self;
     /* of the two below: recordings are repaired by a thread of their own */
     pthread_mutex_t notify_lock;
     hook_event_fn *notify;
@@ -120,6 +123,16 @@ bool server_ask_hook(const struct server *server, struct hook_query *job) {
     if (server->ask_hook)
         server->ask_hook(server->hook_client, job);
     return server->ask_hook;
+}
+
+bool server_ask_cluster(const struct server *server, struct cluster_job *job) {
+    if (server->ask_cluster)
+        server->ask_cluster(server->cluster, job);
+    return server->ask_cluster;
+}
+
+const struct cluster_self *server_cluster_self(const struct server *server) {
+    return server->cluster_self;
 }
 
 void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery) {
@@ -457,6 +470,12 @@ int server_add_component(struct server *server, const struct component_type *typ
 void server_set_hook_asker(struct server *server, hook_query_fn *ask, void *worker_query) {
     server->ask_hook = ask;
     server->hook_client = worker_query;
+}
+
+void server_set_cluster(struct server *server, cluster_ask_fn *ask, void *cluster, const struct cluster_self *self) {
+    server->ask_cluster = ask;
+    server->cluster = cluster;
+    server->cluster_self = self;
 }
 
 /* Without one worker the others are of no use. */
