@@ -1,8 +1,8 @@
 /*
  * What a node of a cluster knows and decides: its lease, the streams that it has claimed, and where
  * other nodes' streams are. No sockets, no clock, no threads: time, replies and events come in by
- * calls, commands and decisions go out by struct cluster_node_calls, which are never made within
- * the call that asks for something, but for send(). DESIGN.md has the rules.
+ * calls, commands and decisions go out by struct cluster_node_calls. None of these may call the
+ * node again, but for its getters. DESIGN.md has the rules.
  */
 #ifndef SLUICED_CLUSTER_NODE_H
 #define SLUICED_CLUSTER_NODE_H
@@ -18,8 +18,11 @@ enum {
     CLUSTER_LEASE_MS = 5000,
     CLUSTER_RENEW_MS = 1500,
     CLUSTER_RETRY_MS = 250,     /* after which a claim that is held is repeated */
-    CLUSTER_NEGATIVE_MS = 1000, /* for which "no node has it" is not asked again */
+    CLUSTER_NEGATIVE_MS = 1000, /* for which an answer of the engine is not asked for again */
+    CLUSTER_REFRESH_MS = 60000, /* after which claims are asserted, and locations located again */
+    CLUSTER_FIRST_MS = 1000,    /* for which questions wait for the first connection */
     CLUSTER_NODES_MAX = 1024,
+    CLUSTER_COMMANDS_MAX = 1024, /* under way */
 };
 
 struct cluster_node;
@@ -37,29 +40,24 @@ enum cluster_node_state {
     CLUSTER_NODE_LEFT,
 };
 
-/* What other nodes and operators see of a node. */
-struct cluster_load {
-    uint32_t streams, players;
-    uint64_t bits_per_second;
-    uint32_t cpu_permille; /* of one core, all threads */
-};
-
 struct cluster_peer {
     char name[CLUSTER_NODE + 1];
     char address[CLUSTER_ADDRESS + 1];
     bool is_secure;
     uint64_t incarnation, beat;
     uint64_t changed_at; /* by this node's clock, when its beat last changed */
+    bool is_alive;
     struct cluster_load load;
 };
 
 struct cluster_node_calls {
-    /* To the engine. False: not now; the command is not remembered. @tag: comes back with the reply */
+    /* To the engine. False: not now; the command is not remembered. */
     bool (*send)(void *user, const struct cluster_command *command);
     /* A question is answered: cluster_job_done() is to be called on its thread. */
     void (*answer)(void *user, struct cluster_job *job);
     /* See enum cluster_change. */
-    void (*changed)(void *user, const char *stream, enum cluster_change change, const struct cluster_location *location);
+    void (*changed)(void *user, const char *stream, enum cluster_change change,
+                    const struct cluster_location *location);
     /* Another node asks for something to be ended here, too (kick), or kept away (ban). */
     void (*told)(void *user, const struct cluster_event *event);
     void (*state_changed)(void *user, enum cluster_node_state state);
@@ -71,6 +69,9 @@ struct cluster_node_options {
     bool refuses_when_down;
     size_t most_streams; /* locations and claims that it remembers */
     uint64_t random;     /* 10 bits are used, of the incarnation */
+    /* CLOCK_REALTIME minus the clock of @now, milliseconds: what the engine's clock is taken for
+     * until it is known */
+    int64_t clock_offset_ms;
 };
 
 /* @user: of the calls. 0, -ENOMEM */
@@ -83,8 +84,11 @@ void cluster_node_free(struct cluster_node *node);
 /* Answers all open questions with -ESHUTDOWN. */
 void cluster_node_abandon(struct cluster_node *node);
 
-/* The engine can be asked from now on; cannot any more. @now: milliseconds, of any clock that only
- * goes forward */
+/*
+ * The engine can be asked from now on, and its events come; cannot any more: commands without a
+ * reply have none. The latter also when the first attempt to connect has failed. @now:
+ * milliseconds, of any clock that only goes forward
+ */
 void cluster_node_connected(struct cluster_node *node, uint64_t now);
 void cluster_node_disconnected(struct cluster_node *node, uint64_t now);
 
@@ -103,11 +107,15 @@ void cluster_node_set_load(struct cluster_node *node, const struct cluster_load 
 /* Leaves the cluster: the lease ends, and all claims. */
 void cluster_node_leave(struct cluster_node *node, uint64_t now);
 
-/* Tells the other nodes. False: not now. */
+/* Tells the other nodes (kick, ban). False: not now. */
 bool cluster_node_tell(struct cluster_node *node, const struct cluster_event *event);
 
 enum cluster_node_state cluster_node_get_state(const struct cluster_node *node);
-uint64_t cluster_node_incarnation(const struct cluster_node *node);
+uint64_t cluster_node_incarnation(const struct cluster_node *node); /* 0: it has not joined yet */
+
+/* For struct cluster_self: the engine's time minus the clock of @now, milliseconds; INT64_MIN: not
+ * known yet. It changes with replies alone. */
+int64_t cluster_node_engine_offset_ms(const struct cluster_node *node);
 
 /* Whether a location's node is one that should be asked: it has a lease, and its beat goes on. */
 bool cluster_node_is_alive(const struct cluster_node *node, const char *name, uint64_t now);

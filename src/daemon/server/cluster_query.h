@@ -1,8 +1,8 @@
 /*
- * Questions of the data plane to the cluster: whether this node may publish a stream, and which node
- * has one. Workers must not wait, so the control plane asks the engine (control/cluster_client.h); the
- * answer returns by a posted call. Without a cluster there is no function to ask, and nothing is
- * asked. See daemon/cluster/DESIGN.md.
+ * Questions of the data plane to the cluster: whether this node may publish a stream, and which
+ * node has one. Workers must not wait, so the control plane asks the engine
+ * (control/cluster_client.h); the answer returns by a posted call. Without a cluster there is no
+ * function to ask, and nothing is asked. See daemon/cluster/DESIGN.md.
  */
 #ifndef SLUICED_CLUSTER_QUERY_H
 #define SLUICED_CLUSTER_QUERY_H
@@ -30,15 +30,28 @@ struct cluster_location {
 };
 
 enum cluster_question {
-    /* May this node publish it? 0 with the epoch; -EEXIST: another node has it; -EBUSY: it is
-     * reserved; -EHOSTDOWN: the engine is unavailable, and the policy refuses */
+    /*
+     * May this node publish it? 0 with the epoch; -EEXIST: another node has it; -EBUSY: it is
+     * reserved; -EHOSTDOWN: the engine is unavailable, and the policy refuses; -ESHUTDOWN: this
+     * node has left, or has been replaced; -ENOMEM
+     */
     CLUSTER_CLAIM,
-    /* The publisher that had that epoch has left. */
+    /*
+     * A publisher that was granted the stream has left. Once for each claim that was granted, also
+     * where the node has lost it since. The epoch: of that claim, or a newer one of CLUSTER_EPOCH
+     */
     CLUSTER_RELEASE,
+    /*
+     * This node was asked for the stream with a higher epoch (the job's) than it has. 0: it has it
+     * still, with a new epoch; -ESTALE: it has lost it, or never had it; -EHOSTDOWN
+     */
+    CLUSTER_ASSERT,
     /*
      * Where is it? 0 with the location, or an empty one; -EHOSTDOWN: the engine is unavailable, and
      * nothing is known. From then on the worker hears of changes (cluster_changed_fn), until
-     * CLUSTER_FORGET.
+     * CLUSTER_FORGET. The location's epoch may be lower than the job's: the engine has forgotten
+     * something, and its node has to assert the stream, which it does when it is asked for it with
+     * that epoch.
      */
     CLUSTER_LOCATE,
     CLUSTER_FORGET,
@@ -59,10 +72,11 @@ struct cluster_job {
     /* CLUSTER_CLAIM: the publisher's; CLUSTER_RELEASE: for which the name is reserved */
     struct cidr_address host;
     uint64_t keep_ms; /* CLUSTER_RELEASE: for how long it is; 0: it is not */
-    /* the least that a location or a claim must have; CLUSTER_RELEASE: the claim's */
+    /* CLUSTER_CLAIM, CLUSTER_LOCATE, CLUSTER_ASSERT: the highest that is known; CLUSTER_RELEASE:
+     * the claim's */
     uint64_t epoch;
-    sluice_loop *loop; /* on which it comes back, */
-    sluice_call call;  /* by this */
+    sluice_loop *loop;                     /* on which it comes back, */
+    sluice_call call;                      /* by this */
     void (*done)(struct cluster_job *job); /* exactly once */
     void *user;
 
@@ -82,6 +96,7 @@ enum cluster_change {
     CLUSTER_MOVED,      /* the location has it now */
     CLUSTER_GONE,       /* no node has it */
     CLUSTER_SUPERSEDED, /* this node has lost its claim; the location has it now, or is empty */
+    CLUSTER_EPOCH,      /* this node has it still, with the location's epoch, which is higher */
 };
 
 /*
