@@ -19,6 +19,7 @@
 #include <sluice/resp_client.h>
 
 #include "daemon/cluster/cluster_command.h"
+#include "daemon/cluster/cluster_event.h"
 
 enum {
     CLUSTER_PREFIX = 63,            /* characters of the prefix: [A-Za-z0-9._-], and ":" */
@@ -75,12 +76,5 @@ void cluster_reply_clear(struct cluster_reply *reply);
  */
 int cluster_script_read_push(const struct cluster_script *script, const sluice_resp_reply *push,
                              struct cluster_event *ret_event);
-
-/* Reads an event's text, as it is published. 0, -EPROTO */
-int cluster_event_parse(const char *text, size_t length, struct cluster_event *ret_event);
-
-/* Whether a name of a node, or an address (HOST:PORT, [v6]:PORT), is one. */
-bool cluster_node_name_is_valid(const char *name, size_t length);
-bool cluster_address_is_valid(const char *address, size_t length);
 
 #endif
