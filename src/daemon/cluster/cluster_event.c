@@ -156,16 +156,16 @@ static bool read_rest(sluice_http_text *rest, struct cluster_event *event) {
     struct cluster_location *location = &event->location;
     if (event->verb != CLUSTER_EVENT_LEAVE && !read_stream(rest, event))
         return false;
-    if (!read_node(rest, location))
+    if (!read_node(rest, location) || !read_incarnation(rest, location))
         return false;
     switch (event->verb) {
     case CLUSTER_EVENT_CLAIM:
-        return read_incarnation(rest, location) && read_epoch(rest, location) && read_address(rest, location);
+        return read_epoch(rest, location) && read_address(rest, location);
     case CLUSTER_EVENT_RELEASE:
     case CLUSTER_EVENT_ASK:
-        return read_incarnation(rest, location) && read_epoch(rest, location);
+        return read_epoch(rest, location);
     case CLUSTER_EVENT_LEAVE:
-        return read_incarnation(rest, location);
+        return true;
     case CLUSTER_EVENT_KICK:
         return read_ms(rest, event);
     case CLUSTER_EVENT_BAN:
@@ -199,15 +199,17 @@ int cluster_event_format(const struct cluster_event *event, char text[CLUSTER_EV
     const char *stream = event->stream, *node = event->location.node;
     char host[CLUSTER_HOST_TEXT + 1];
     if (!stream_name_is_valid(stream, strlen(stream)) || !cluster_node_name_is_valid(node, strlen(node)) ||
-        event->ms > UINT32_MAX)
+        event->location.incarnation == 0 || event->ms > UINT32_MAX)
         return -EINVAL;
     switch (event->verb) {
     case CLUSTER_EVENT_KICK:
-        snprintf(text, CLUSTER_EVENT_TEXT, "kick %s %s %" PRIu64, stream, node, event->ms);
+        snprintf(text, CLUSTER_EVENT_TEXT, "kick %s %s %016" PRIx64 " %" PRIu64, stream, node,
+                 event->location.incarnation, event->ms);
         return 0;
     case CLUSTER_EVENT_BAN:
         cluster_write_host(&event->host, host);
-        snprintf(text, CLUSTER_EVENT_TEXT, "ban %s %s %s %" PRIu64, stream, node, host, event->ms);
+        snprintf(text, CLUSTER_EVENT_TEXT, "ban %s %s %016" PRIx64 " %s %" PRIu64, stream, node,
+                 event->location.incarnation, host, event->ms);
         return 0;
     default:
         return -EINVAL;

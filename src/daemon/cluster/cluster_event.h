@@ -2,9 +2,12 @@
  * The text of events on the engine's channel, and of the words in it, which replies have, too. It
  * comes from outside: what is not valid is rejected as a whole.
  *
- *     claim STREAM NODE INCARNATION EPOCH http|https ADDRESS      leave NODE INCARNATION
- *     release STREAM NODE INCARNATION EPOCH                       kick STREAM NODE MS
- *     ask STREAM NODE INCARNATION EPOCH                           ban STREAM NODE HOST MS
+ *     claim STREAM NODE INCARNATION EPOCH http|https ADDRESS
+ *     release STREAM NODE INCARNATION EPOCH
+ *     ask STREAM NODE INCARNATION EPOCH
+ *     leave NODE INCARNATION
+ *     kick STREAM NODE INCARNATION MS
+ *     ban STREAM NODE INCARNATION HOST MS
  */
 #ifndef SLUICED_CLUSTER_EVENT_H
 #define SLUICED_CLUSTER_EVENT_H

@@ -82,7 +82,7 @@ static const char take[] = COMMON
     "  local epoch\n"
     "  if own then\n"
     "    epoch = math.max(stored, had)\n"
-    "    if floor > epoch then epoch = fresh end\n"
+    "    if floor >= epoch then epoch = fresh end\n"
     "  elseif not holder and kept and not asserts then\n"
     "    epoch = nil\n"
     "  elseif not alive or way == 'over' or (way == 'host' and s[6] == host) or\n"
