@@ -414,6 +414,8 @@ static int error_of(const sluice_resp_value *value) {
     text[length] = '\0';
     if (strstr(text, "non local key") || strstr(text, "unknown command"))
         return -EOPNOTSUPP;
+    if (strstr(text, "user executing the script can't"))
+        return -EACCES;
     text[strcspn(text, " ")] = '\0';
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
         if (strcmp(text, errors[i].word) == 0)
