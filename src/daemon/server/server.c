@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/access/ip_limit.h"
@@ -15,6 +16,7 @@
 #include "daemon/base/log.h"
 #include "daemon/config/protocol.h"
 #include "daemon/server/handshake_limit.h"
+#include "shared/clock.h"
 
 /*
  * Most that the kernel takes of a peer that does not take it in turn: two of the largest sends of
@@ -133,6 +135,15 @@ bool server_ask_cluster(const struct server *server, struct cluster_job *job) {
 
 const struct cluster_self *server_cluster_self(const struct server *server) {
     return server->cluster_self;
+}
+
+uint64_t server_cluster_time(const struct server *server) {
+    const int64_t offset = atomic_load_explicit(&server->cluster_self->engine_offset_ms, memory_order_relaxed);
+    struct timespec now;
+    if (offset != INT64_MIN)
+        return clock_ms() + (uint64_t)offset;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery) {

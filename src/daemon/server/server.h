@@ -136,6 +136,10 @@ bool server_ask_cluster(const struct server *server, struct cluster_job *job);
 /* What this node is in the cluster. NULL: there is none. */
 const struct cluster_self *server_cluster_self(const struct server *server);
 
+/* The time by which pulls between nodes are signed, milliseconds: the engine's, or this host's
+ * while that is not known. Not without a cluster. Any thread. */
+uint64_t server_cluster_time(const struct server *server);
+
 /* Passes an event to the function for hook events, or frees it if there is none. Any thread. */
 void server_notify(struct server *server, struct hook_event *notice);
 
