@@ -524,6 +524,19 @@ static void wanted(void *component, const struct stream *stream) {
     look(edges, registry_find(edges->worker->registry, stream->name));
 }
 
+/* Where a node has seen a higher epoch, what comes is old. */
+static void asked(void *component, struct stream *stream, uint64_t epoch) {
+    struct edge_stream *edge = stream->cluster.edge;
+    if (stream->cluster.seen < epoch)
+        stream->cluster.seen = epoch;
+    if (edge && stream->live && stream->source.is_remote && stream->cluster.epoch < epoch &&
+        edge->state == EDGE_FETCHING) {
+        discard_pull(edge, -ESTALE);
+        ask(edge);
+    }
+    look(component, stream);
+}
+
 /* Its players wait for another publisher, wherever that comes. */
 static void left(void *component, const struct stream *stream) {
     if (stream_player_count(stream) > 0)
@@ -600,7 +613,7 @@ static const struct component_type type = {
     .discard = discard,
     .wanted = wanted,
     .needed = needed,
-    .asked = wanted,
+    .asked = asked,
     .left = left,
     .tick = tick,
     .stop = stop,

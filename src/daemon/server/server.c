@@ -231,6 +231,13 @@ void server_release_connection(struct server *server, const struct cidr_address 
     server_release(server);
 }
 
+void server_uncount_address(struct session *session) {
+    if (session->is_uncounted)
+        return;
+    session->is_uncounted = true;
+    ip_limit_remove(session->worker->server->addresses, &session->peer_address);
+}
+
 bool server_is_over(const struct server *server) {
     return atomic_load(&server->over);
 }

@@ -160,6 +160,9 @@ void server_release(struct server *server);
 void server_add_connection(struct server *server);
 void server_release_connection(struct server *server, const struct cidr_address *peer);
 
+/* The session's connection is another node's, and does not count for its address any more. */
+void server_uncount_address(struct session *session);
+
 /* Options of a connection's socket: small sends leave at once, and little waits in the kernel. */
 void server_tune_socket(int fd);
 
