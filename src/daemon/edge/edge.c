@@ -500,8 +500,12 @@ static int open_edges(struct worker *worker, void *user, void **ret_component) {
 
 static void close_edges(void *component) {
     struct edges *edges = component;
-    while (!LIST_EMPTY(&edges->list))
-        free_edge(LIST_FIRST(&edges->list));
+    struct edge_stream *edge;
+    while ((edge = LIST_FIRST(&edges->list))) {
+        /* Nobody is told any more: there is no loop. */
+        edge->stream->cluster.search = STREAM_SEARCH_NONE;
+        free_edge(edge);
+    }
     free(edges);
 }
 

@@ -92,6 +92,9 @@ void publish_claims_raise(struct stream *stream, uint64_t epoch) {
     cluster->epoch = epoch;
     if (cluster->seen < epoch)
         cluster->seen = epoch;
+    /* What is cached is of an epoch before, and there may have been another one in between. */
+    if (stream->live && !stream->source.is_remote)
+        gop_drop(&stream->gop);
     for (struct publish_claim *claim = cluster->claims; claim; claim = claim->next)
         claim->epoch = epoch;
 }
