@@ -32,7 +32,7 @@ struct edge_stream {
     bool is_over;                   /* the pull is, and is discarded by discard_pull() */
     uint64_t played_at;             /* loop time of its first media; 0: none has come */
     uint64_t epoch;                 /* of its response */
-    sluice_timer *timer;
+    sluice_timer *timer; /* NULL: the worker drains, and its loop may be gone */
     uint64_t asked_at, wanted_at, needed_at; /* loop times, the last ones; needed_at: 0: never */
     unsigned failures;
     char reason[EDGE_REASON];
@@ -77,6 +77,16 @@ static bool is_needed(const struct edge_stream *edge) {
 
 static bool wants_media(const struct edge_stream *edge) {
     return !edge->stream->cluster.claims && (stream_player_count(edge->stream) > 0 || is_needed(edge));
+}
+
+static void stop_timer(struct edge_stream *edge) {
+    if (edge->timer)
+        sluice_timer_stop(edge->timer);
+}
+
+static void start_timer(struct edge_stream *edge, uint64_t ms) {
+    if (edge->timer)
+        sluice_timer_start(edge->timer, ms);
 }
 
 static void discard_pull(struct edge_stream *edge, int error) {
@@ -131,7 +141,7 @@ static uint64_t backoff(unsigned failures) {
 /* In a later turn: what has failed may be what is read now. */
 static void wait_for(struct edge_stream *edge, uint64_t ms) {
     edge->state = EDGE_WAITING;
-    sluice_timer_start(edge->timer, ms);
+    start_timer(edge, ms);
 }
 
 /* Nothing came of it: the cluster is asked again after a while. */
@@ -193,7 +203,7 @@ static void failed(struct pull *pull, int error) {
     (void)error;
     edge->is_over = true;
     if (edge->edges->is_stopped || edge->stream->cluster.claims) {
-        sluice_timer_start(edge->timer, 0);
+        start_timer(edge, 0);
         rest(edge);
     } else if (has_played) {
         edge->failures = 0;
@@ -253,7 +263,7 @@ static void next_target(struct edge_stream *edge) {
 /* What comes from elsewhere ends first. */
 static void begin(struct edge_stream *edge) {
     edge->tried = 0;
-    sluice_timer_stop(edge->timer);
+    stop_timer(edge);
     discard_pull(edge, -ESTALE);
     if (wants_media(edge) && !edge->edges->is_stopped)
         next_target(edge);
@@ -328,7 +338,7 @@ static void come_back(struct cluster_job *job) {
 /* Nobody wants it. */
 static void forget(struct edge_stream *edge) {
     discard_pull(edge, 0);
-    sluice_timer_stop(edge->timer);
+    stop_timer(edge);
     stream_set_search(edge->stream, STREAM_SEARCH_NONE);
     edge->origin = (struct cluster_location){0};
     if (!ask_cluster(edge, CLUSTER_FORGET, EDGE_FORGETTING))
@@ -427,7 +437,7 @@ static void gone(struct edge_stream *edge) {
     edge->origin = (struct cluster_location){0};
     if (edge->state == EDGE_FETCHING)
         return;
-    sluice_timer_stop(edge->timer);
+    stop_timer(edge);
     rest(edge);
 }
 
@@ -594,7 +604,11 @@ static void stop(void *component) {
         if (edge->state == EDGE_FETCHING && !edges->worker->draining)
             continue;
         discard_pull(edge, -ESHUTDOWN);
-        sluice_timer_stop(edge->timer);
+        stop_timer(edge);
+        if (edges->worker->draining) {
+            sluice_timer_free(edge->timer);
+            edge->timer = NULL;
+        }
         if (!edge->job_is_out)
             rest(edge);
     }
