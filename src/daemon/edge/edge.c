@@ -24,15 +24,17 @@ struct edge_stream {
     enum edge_state state;
     struct cluster_job job; /* of asking, finding and forgetting */
     bool job_is_out;
-    struct cluster_location origin; /* that has the stream, as far as is known; node empty: none */
+    /* that has the stream, as far as is known; node empty: none */
+    struct cluster_location origin;
     struct cluster_location target; /* that is asked for it, or was last */
     enum cluster_mode mode;         /* in which */
-    size_t tried;                   /* parents that are passed over, since the location was asked */
-    struct pull *pull;              /* or NULL */
-    bool is_over;                   /* the pull is, and is discarded by discard_pull() */
-    uint64_t played_at;             /* loop time of its first media; 0: none has come */
-    uint64_t epoch;                 /* of its response */
-    sluice_timer *timer; /* NULL: the worker drains, and its loop may be gone */
+    /* parents that are passed over, since the location was asked */
+    size_t tried;
+    struct pull *pull;                       /* or NULL */
+    bool is_over;                            /* the pull is, and is discarded by discard_pull() */
+    uint64_t played_at;                      /* loop time of its first media; 0: none has come */
+    uint64_t epoch;                          /* of its response */
+    sluice_timer *timer;                     /* NULL: the worker drains, and its loop may be gone */
     uint64_t asked_at, wanted_at, needed_at; /* loop times, the last ones; needed_at: 0: never */
     unsigned failures;
     char reason[EDGE_REASON];
