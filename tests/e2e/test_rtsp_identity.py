@@ -151,7 +151,7 @@ class IdentityTest(unittest.TestCase):
                 target = {"flv": ["-f", "flv", "-method", "POST"], "rtsp": ["-f", "rtsp", "-rtsp_transport", "tcp"],
                           "rtmp": ["-f", "flv"]}
                 case.publishers[way] = harness.Ffmpeg(case.ffmpeg, "-re", "-i", case.file, "-c", "copy", *target[way],
-                                                      urls[way])
+                                                      cls.target_urls(daemon, case, way)[way])
         late = [(case, way) for case in cls.cases for way in case.ways if case.late]
         for case, way in late:
             cls.join(daemon, case, way)
@@ -179,6 +179,11 @@ class IdentityTest(unittest.TestCase):
         name = case.stream(way)
         return {"flv": daemon.url(name), "rtsp": "rtsp://%s:%d/%s" % (*daemon.address("rtsp"), name),
                 "rtmp": rtmp.url(daemon, name)}
+
+    @classmethod
+    def target_urls(cls, daemon, case, way):
+        """The same, for its publisher."""
+        return cls.urls(daemon, case, way)
 
     @classmethod
     def join(cls, daemon, case, way):

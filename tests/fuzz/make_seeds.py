@@ -450,6 +450,16 @@ def config():
     seed("config", "pulls", "# pulls\nrtsp://u:p%40@h:554/a = live/a\nrtsp://[::1]/x=live/b,on-demand\n", 4)
 
 
+def cluster_sign():
+    good = "from=edge; to=origin; epoch=1700000000000000; expires=1700000060000; via=a,b; mode=parent"
+    values = (good, good + "; signature=" + 64 * "0", good.replace("a,b", "").replace("parent", "origin"),
+              good.replace("a,b", "1,2,3,4,5,6,7,8,9"), good.replace("=17", "=017"), good + ";", "from=; to=",
+              good.replace("expires=1700000060000", "expires=5"))
+    for i, value in enumerate(values):
+        seed("cluster_sign", f"{i}", record(7 * i, (value + "\n/live/a.flv").encode()))
+    seed("cluster_sign", "all", b"".join(record(i, value.encode()) for i, value in enumerate(values)))
+
+
 def words():
     said = ["publish,play live/*b from 10.0.0.0/8,fd00::/8 user=u,token=k,secret=k;live/aab", "live/a;v1.5.00ff",
             "10.0.0.0/8;10.1.2.3", "http://[::1]:8000/a?b", "bytes=5-10;\"3e8-1\"", "live/cam-1.x",
@@ -674,7 +684,7 @@ def text():
     seed("text", "bytes", bytes(range(120, 256)))
 
 
-for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, tls, text, session, rtmp_session, config, words, recording):
+for make in (flv, rtsp, http, http_response, websocket, resp, amf, rtmp, rtmp_client, rtmp_handshake, reader, chain, sdp, codec, rtp, tls, text, session, rtmp_session, config, cluster_sign, words, recording):
     make()
 for target, inputs in seeds.items():
     folder = HERE / "corpus" / target

@@ -38,6 +38,15 @@ void __wrap_sluice_conn_want_send(sluice_conn *conn) {
     (void)conn;
 }
 
+struct server;
+const void *__wrap_server_cluster_self(const struct server *server);
+
+/* The worker is no server's. */
+const void *__wrap_server_cluster_self(const struct server *server) {
+    (void)server;
+    return NULL;
+}
+
 typedef struct source_rig {
     loop_rig loop;
     struct options *options;

@@ -83,10 +83,15 @@ static void ended(struct stand_in *stand_in, bool by_source) {
     look_soon(backup->backups);
 }
 
+/* Whether another node may have it, and send it soon. */
+static bool is_coming(const struct stream *target) {
+    return target->cluster.search == STREAM_SEARCH_ASKS || target->cluster.search == STREAM_SEARCH_COMES;
+}
+
 /* Whether its stream has players and no publisher. */
 static bool is_wanted(const struct backup *backup, const struct stream *target) {
     const struct worker *worker = backup->backups->worker;
-    return target && !target->live && stream_player_count(target) > 0 && !backup->is_removed &&
+    return target && !target->live && !is_coming(target) && stream_player_count(target) > 0 && !backup->is_removed &&
            !backup->backups->is_stopped && !worker->draining && !worker->leaving;
 }
 

@@ -26,6 +26,8 @@ const char *http_status_text(unsigned status) {
         return "Request Timeout";
     case 409:
         return "Conflict";
+    case 410:
+        return "Gone";
     case 413:
         return "Content Too Large";
     case 414:
@@ -36,6 +38,8 @@ const char *http_status_text(unsigned status) {
         return "Range Not Satisfiable";
     case 417:
         return "Expectation Failed";
+    case 421:
+        return "Misdirected Request";
     case 422:
         return "Unprocessable Content";
     case 426:
@@ -50,6 +54,8 @@ const char *http_status_text(unsigned status) {
         return "Not Implemented";
     case 505:
         return "HTTP Version Not Supported";
+    case 508:
+        return "Loop Detected";
     default:
         return "Service Unavailable";
     }

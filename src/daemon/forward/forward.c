@@ -369,7 +369,7 @@ static void add_all(struct forwards *forwards, struct stream *stream, bool is_fi
 }
 
 static void look(struct stream *stream, void *user) {
-    if (stream_is_known(stream) && !stream->fed_by)
+    if (stream_is_known(stream) && !stream->fed_by && !stream->source.is_remote)
         add_all(user, stream, false);
 }
 
@@ -444,9 +444,20 @@ static void commit(void *component, const struct options *options, void *prepare
     look_at_all(forwards);
 }
 
+/* The node that has the stream forwards it. */
+static void remove_all(struct forwards *forwards, const struct stream *stream) {
+    for (struct forward *forward = forwards->list, *next; forward; forward = next) {
+        next = forward->next;
+        if (!forward->is_removed && forward->stream == stream)
+            remove_forward(forward, "published on another node");
+    }
+}
+
 static void opened(void *component, struct stream *stream) {
     struct forwards *forwards = component;
-    if (!forwards->worker->draining)
+    if (stream->source.is_remote)
+        remove_all(forwards, stream);
+    else if (!forwards->worker->draining)
         add_all(forwards, stream, true);
 }
 

@@ -208,6 +208,8 @@ void pull_begin_playing(struct pull *pull) {
     outgoing_started(&pull->machine, worker_now(pull->worker));
     pull->reason[0] = '\0';
     log_state(pull);
+    if (pull->owner)
+        pull->owner->playing(pull);
 }
 
 void pull_held_up(struct pull *pull, uint64_t now) {
@@ -215,12 +217,22 @@ void pull_held_up(struct pull *pull, uint64_t now) {
     outgoing_media(&pull->machine, now);
 }
 
+/* Its owner decides what comes then. */
+static void end_attempt(struct pull *pull, int error) {
+    outgoing_stop(&pull->machine, worker_now(pull->worker));
+    pull->owner->failed(pull, error);
+}
+
 /* It has no session any more. */
-static void back_off(struct pull *pull, const char *reason) {
+static void back_off(struct pull *pull, int error, const char *reason) {
     uint32_t random = 0;
     pull->session = NULL;
-    (void)!getrandom(&random, sizeof random, 0);
     snprintf(pull->reason, sizeof pull->reason, "%s", reason);
+    if (pull->owner) {
+        end_attempt(pull, error);
+        return;
+    }
+    (void)!getrandom(&random, sizeof random, 0);
     outgoing_failed(&pull->machine, worker_now(pull->worker), random);
     log_state(pull);
 }
@@ -242,7 +254,7 @@ void pull_fail(struct pull *pull, int error, const char *format, ...) {
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
     leave(pull, error);
-    back_off(pull, reason);
+    back_off(pull, error, reason);
 }
 
 static bool is_taken(const struct pull *pull) {
@@ -256,9 +268,9 @@ static void begin_connecting(struct pull *pull) {
     log_state(pull);
     if (pull->job_is_out) {
         /* A name server that takes its time: there is one question at a time. */
-        back_off(pull, "the last attempt is still looking the name up");
-    } else if (is_taken(pull)) {
-        back_off(pull, "name in use");
+        back_off(pull, -EALREADY, "the last attempt is still looking the name up");
+    } else if (!pull->owner && is_taken(pull)) {
+        back_off(pull, -EEXIST, "name in use");
     } else {
         memcpy(pull->job.host, pull->target.host, sizeof pull->job.host);
         pull->job.port = pull->target.port;
@@ -278,7 +290,7 @@ static void begin(struct pull *pull) {
 void pull_redirect(struct pull *pull, const struct pull_target *target) {
     pull->session = NULL;
     if (outgoing_redirected(&pull->machine, worker_now(pull->worker)) < 0) {
-        back_off(pull, "too many redirects");
+        back_off(pull, -ELOOP, "too many redirects");
         return;
     }
     pull->target = *target;
@@ -304,7 +316,7 @@ static void start_session(struct pull *pull, int fd) {
     int error = pull->option.type->start(pull, fd, &pull->session);
     if (error) {
         close(fd);
-        back_off(pull, strerror(-error));
+        back_off(pull, error, strerror(-error));
     }
 }
 
@@ -331,7 +343,7 @@ static void connected(struct connect_job *job) {
         if (fd >= 0)
             close(fd);
     } else if (job->error) {
-        back_off(pull, job->error == -ENOENT ? "no such host" : strerror(-job->error));
+        back_off(pull, job->error, job->error == -ENOENT ? "no such host" : strerror(-job->error));
     } else {
         start_session(pull, fd);
     }
@@ -481,6 +493,44 @@ int pulls_register(struct server *server, connect_fn *connect, void *connector) 
     int error = server_add_component(server, &type, shared);
     unref(shared);
     return error;
+}
+
+/* Pulls of other components */
+
+int pull_new_owned(struct worker *worker, const struct pull_option *option, const struct pull_owner *owner, void *user,
+                   struct pull **ret_pull) {
+    struct pull *pull;
+    int error = pull_new(option, 0, &pull);
+    if (error)
+        return error;
+    pull->source = PULL_OWNED;
+    pull->owner = owner;
+    pull->user = user;
+    settle(pull, worker);
+    *ret_pull = pull;
+    return 0;
+}
+
+void pull_begin(struct pull *pull) {
+    obey(pull, outgoing_wanted(&pull->machine, worker_now(pull->worker)));
+}
+
+void pull_tick(struct pull *pull, uint64_t now) {
+    if (pull->machine.state != OUTGOING_IDLE)
+        obey(pull, outgoing_tick(&pull->machine, now, true));
+}
+
+/* Where the connector has its job, it waits for that among the others. */
+void pull_discard(struct pull *pull, int error) {
+    if (!pull)
+        return;
+    leave(pull, error);
+    outgoing_stop(&pull->machine, worker_now(pull->worker));
+    pull->is_removed = true;
+    if (pull->job_is_out)
+        append(pulls_of(pull->worker), pull);
+    else
+        pull_free(pull);
 }
 
 int pulls_add(struct worker *worker, struct pull *pull) {

@@ -29,15 +29,46 @@ struct worker;
 enum pull_source {
     PULL_CONFIGURED, /* the options have it */
     PULL_REQUESTED,  /* pulls_add() */
+    PULL_OWNED,      /* pull_new_owned() */
+};
+
+struct pull;
+struct stream_source;
+
+/*
+ * What a component decides of pulls of its own: one attempt each, which it begins, and which is not
+ * repeated. Only pulls by HTTP have owners.
+ */
+struct pull_owner {
+    /* The fields of a request for that path, besides the pull's own, each with its end. Bytes, or
+     * -errno */
+    int (*write_fields)(const struct pull *pull, const char *path, char *buffer, size_t size);
+
+    /* A response has come. NULL: it is taken as of any other pull; or why it is not, which ends the
+     * attempt */
+    const char *(*judge)(struct pull *pull, const sluice_http_response *response);
+
+    /* Its publisher comes. */
+    void (*describe)(const struct pull *pull, struct stream_source *source);
+
+    void (*playing)(struct pull *pull);
+
+    /*
+     * The attempt has failed, or its stream has ended, as pull->reason says. The pull is discarded
+     * later, not in this call. @error: 0: the server has ended the stream; as for publisher_end()
+     */
+    void (*failed)(struct pull *pull, int error);
 };
 
 struct pull {
     struct pull *next;
     uint64_t id;
     enum pull_source source;
-    uint64_t ttl_ms;       /* 0: it does not expire */
-    uint64_t expires_at;   /* loop time; 0 likewise */
-    LIST_ENTRY(pull) link; /* of a requested one: in the list of all workers */
+    const struct pull_owner *owner; /* of PULL_OWNED; or NULL */
+    void *user;                     /* the owner's */
+    uint64_t ttl_ms;                /* 0: it does not expire */
+    uint64_t expires_at;            /* loop time; 0 likewise */
+    LIST_ENTRY(pull) link;          /* of a requested one: in the list of all workers */
     struct worker *worker;
     struct pull_option option; /* a copy: options come and go */
     struct outgoing machine;
@@ -84,7 +115,21 @@ int pulls_add(struct worker *worker, struct pull *pull);
  */
 int pulls_remove(struct worker *worker, uint64_t id);
 
-/* Of one worker. */
+/*
+ * A pull of another component's, for one attempt: nothing happens before pull_begin(). The worker
+ * has pulls_register(). 0, -ENOMEM
+ */
+int pull_new_owned(struct worker *worker, const struct pull_option *option, const struct pull_owner *owner, void *user,
+                   struct pull **ret_pull);
+void pull_begin(struct pull *pull);
+
+/* Deadlines, as often as a component ticks. @now: loop time */
+void pull_tick(struct pull *pull, uint64_t now);
+
+/* Ends it, without a call of its owner's. NULL is allowed. @error: as for publisher_end() */
+void pull_discard(struct pull *pull, int error);
+
+/* Of one worker; without those of other components. */
 void pulls_each(const struct worker *worker, void (*call)(const struct pull *pull, void *user), void *user);
 
 /*

@@ -14,7 +14,8 @@
 
 enum {
     /* longest request */
-    REQUEST = PULL_URL + PULL_HOST + HTTP_LOGIN_HEADER + 256,
+    FIELDS = 1024, /* an owner's */
+    REQUEST = PULL_URL + PULL_HOST + HTTP_LOGIN_HEADER + FIELDS + 256,
     INTERIM_MOST = 8,     /* 1xx responses before the response */
     WAITING_MOST = 65536, /* bytes that are received while the stream's name is waited for */
 };
@@ -82,7 +83,7 @@ static sluice_http_text path_of(const char *url) {
 static int make_request(struct pull_http_session *session) {
     struct pull *pull = session->pull;
     const sluice_http_text host = authority_of(pull->target.url), path = path_of(pull->target.url);
-    char login[HTTP_LOGIN_HEADER] = "", uri[PULL_URL + 2];
+    char login[HTTP_LOGIN_HEADER] = "", fields[FIELDS] = "", uri[PULL_URL + 2];
     int error = 0, size = snprintf(uri, sizeof uri, "%s%.*s", path.length > 0 && *path.text == '/' ? "" : "/",
                                    (int)path.length, path.text);
     session->request = malloc(REQUEST);
@@ -90,10 +91,12 @@ static int make_request(struct pull_http_session *session) {
         return -ENOMEM;
     if (may_log_in(pull))
         error = http_login_write(&pull->http, "GET", (sluice_http_text){uri, (size_t)size}, login);
+    if (pull->owner && pull->owner->write_fields(pull, uri, fields, sizeof fields) < 0)
+        return -EMSGSIZE;
     int length = snprintf(session->request, REQUEST,
-                          "GET %s HTTP/1.1\r\nHost: %.*s\r\n%sUser-Agent: sluiced\r\nAccept: */*\r\n"
+                          "GET %s HTTP/1.1\r\nHost: %.*s\r\n%s%sUser-Agent: sluiced\r\nAccept: */*\r\n"
                           "Connection: close\r\n\r\n",
-                          uri, (int)host.length, host.text, login);
+                          uri, (int)host.length, host.text, login, fields);
     explicit_bzero(login, sizeof login);
     if (length < 0 || length >= REQUEST)
         return -EMSGSIZE;
@@ -186,6 +189,8 @@ static int begin_source(struct pull_http_session *session) {
     const char *name = session->pull->option.name;
     struct stream *stream;
     memcpy(from.peer, session->base.peer, sizeof from.peer);
+    if (session->pull->owner)
+        session->pull->owner->describe(session->pull, &from);
     int error = registry_get(worker->registry, name, strlen(name), worker_now(worker), &stream);
     if (error == -EUSERS)
         server_count_reject(worker->server, REJECT_STREAMS);
@@ -199,7 +204,10 @@ static int begin_source(struct pull_http_session *session) {
 
 static void on_response(struct pull_http_session *session, const sluice_http_response *response) {
     const unsigned status = response->status;
-    if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) {
+    const char *refusal = session->pull->owner ? session->pull->owner->judge(session->pull, response) : NULL;
+    if (refusal) {
+        pull_fail(session->pull, -ECONNREFUSED, "GET answered %u: %s", status, refusal);
+    } else if (status == 301 || status == 302 || status == 303 || status == 307 || status == 308) {
         on_redirect(session, response);
     } else if (status == 401) {
         on_challenge(session, response);

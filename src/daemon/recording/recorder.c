@@ -543,6 +543,9 @@ void recorders_opened(struct recorders *recorders, struct stream *stream) {
     enum record_override override = record_overrides_find(&recorders->overrides, stream->name);
     if (override == RECORD_OFF || !recorders->records || recorder_of(stream))
         return;
+    /* The node that has it does. */
+    if (stream->source.is_remote && override != RECORD_ON)
+        return;
     const struct record_root *root = record_store_find(recorders->records, stream->name);
     if (!root && override == RECORD_ON)
         root = record_store_default(recorders->records);

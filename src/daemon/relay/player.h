@@ -45,6 +45,11 @@ struct player {
     sluice_conn *conn;
     const char *protocol; /* as logs and the API name it */
     void *user;
+    /*
+     * Of a node that fetches the stream: that node and those behind it, "A,B"; its user's. It ends
+     * with the publisher that it was started with. NULL: another player
+     */
+    const char *nodes;
     /* for which packets are gathered; 0: they leave at once; or COALESCE_WINDOW_AUTO */
     uint32_t merge_window_ms;
     struct coalesce_group *merge; /* players that are sent to together; or NULL */

@@ -152,9 +152,14 @@ static void drop_all(struct stream_sink *sink, struct stream *stream) {
 static void wait_all(struct stream_sink *sink, struct stream *stream) {
     (void)sink;
     flush_merges(stream);
-    for (struct player *player = stream->players; player; player = player->next)
-        if (player->state == PLAYER_PLAYING || player->state == PLAYER_BEHIND)
+    for (struct player *player = stream->players; player; player = player->next) {
+        if (player->state != PLAYER_PLAYING && player->state != PLAYER_BEHIND)
+            continue;
+        if (player->nodes)
+            player_end(player);
+        else
             player->state = PLAYER_WAITING;
+    }
 }
 
 static bool has_begun(const struct stream_sink *sink, const struct stream *stream) {

@@ -264,7 +264,7 @@ void publish_lock_released(struct stream *stream) {
 
 void publish_lock_reserve(struct stream *stream, int error, uint64_t now) {
     const struct stream_policy *policy = &stream->policy;
-    bool sent_away = error == -ECANCELED || error == -ESTALE || error == -ESHUTDOWN;
+    bool sent_away = error == -ECANCELED || error == -ESTALE || error == -ESHUTDOWN || error == -EREMOTE;
     if (policy->same_name != SAME_NAME_RESUME || policy->resume_ms == 0 || sent_away)
         return;
     stream_keep(stream, now + policy->resume_ms);

@@ -181,6 +181,7 @@ int registry_add_replica(struct registry *registry, const struct stream_state *s
     made->metadata = state->metadata;
     made->video = state->video;
     made->audio = state->audio;
+    made->cluster.search = state->search;
     stream_keep(made, state->kept_until);
     *ret_replica = made;
     return 0;

@@ -33,6 +33,8 @@ struct news {
     bool begun;                   /* another publisher has */
     bool gap;                     /* tags are missing */
     uint32_t lost;                /* frames, since that was told last */
+    bool searched;                /* stream_set_search(), */
+    enum stream_search search;    /* the last one */
 };
 
 struct batch {
@@ -126,7 +128,7 @@ static void want_room(struct replica *feed, bool groups) {
 /* Batches, here. */
 
 static bool has_news(const struct news *news) {
-    return news->ended || news->begun || news->gap || news->lost > 0;
+    return news->ended || news->begun || news->gap || news->lost > 0 || news->searched;
 }
 
 static void release(struct parcel *parcel) {
@@ -177,6 +179,8 @@ static void take_batch(void *user) {
         stream_replica_begin(replica);
     if (replica && (news->gap || news->lost > 0))
         lose_there(replica, news);
+    if (replica && news->searched)
+        stream_set_search(replica, news->search);
     for (size_t i = 0; i < batch->count && replica; i++) {
         struct parcel *parcel = &batch->parcels[i];
         if (parcel->kind == PARCEL_TAG)
@@ -353,6 +357,12 @@ static void ended(struct stream_sink *sink, struct stream *stream) {
     news->kept_until = stream->kept_until;
 }
 
+static void searched(struct stream_sink *sink, struct stream *stream) {
+    struct news *news = news_of(feed_of(sink));
+    news->searched = true;
+    news->search = stream->cluster.search;
+}
+
 static bool has_players(const struct stream_sink *sink, const struct stream *stream) {
     (void)stream;
     return atomic_load(&feed_of(sink)->seats) > 0;
@@ -364,6 +374,7 @@ static const struct stream_sink_type sink_type = {
     .packet = push,
     .lost = lost,
     .ended = ended,
+    .searched = searched,
     .has_begun = has_players,
     .want_room = want_groups,
 };

@@ -102,6 +102,7 @@ void stream_get_state(const struct stream *stream, struct stream_state *ret_stat
                                        .live = stream->live,
                                        .left_at = stream->left_at,
                                        .kept_until = stream->kept_until,
+                                       .search = stream->cluster.search,
                                        .seen = stream->seen,
                                        .claimed = stream->claimed,
                                        .has_metadata = stream->has_metadata,
@@ -168,6 +169,11 @@ static void attach(struct stream *stream, const struct stream_source *source) {
     for (const struct stream_sink *sink = stream->sinks; sink && !goes_on; sink = sink->next)
         goes_on = sink->type->has_begun && sink->type->has_begun(sink, stream);
     stream->source = *source;
+    if (source->is_remote) {
+        stream->cluster.epoch = source->epoch;
+        if (stream->cluster.seen < source->epoch)
+            stream->cluster.seen = source->epoch;
+    }
     stream->publisher_id = object_id_new();
     timeline_begin(&stream->timeline, goes_on);
     begin(stream);
@@ -177,11 +183,12 @@ int stream_attach(struct stream *stream, const struct stream_source *source) {
     struct registry *registry = stream->registry;
     /* Not @source's time: it may have waited, and what holds now is what counts. */
     uint64_t now = sluice_loop_now(registry->loop);
+    bool is_judged = !source->is_remote;
     if (stream->live && !stream->stand_in)
         return -EEXIST;
-    if (publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
+    if (is_judged && publish_lock_is_reserved(stream, now) && !address_is_same_host(stream->source.peer, source->peer))
         return -EBUSY;
-    if (bans_hold(&registry->bans, stream->name, source->peer, now))
+    if (is_judged && bans_hold(&registry->bans, stream->name, source->peer, now))
         return -EKEYREJECTED;
     if (stream->stand_in)
         stand_in_yield(stream->stand_in);
@@ -224,7 +231,18 @@ void stream_detach(struct stream *stream, uint64_t now) {
 
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now) {
     uint64_t since = stream->left_at > joined ? stream->left_at : joined;
-    return !stream->live && !publish_lock_is_reserved(stream, now) && now - since >= wait_ms;
+    bool is_searched = stream->cluster.search == STREAM_SEARCH_ASKS || stream->cluster.search == STREAM_SEARCH_COMES;
+    return !stream->live && !publish_lock_is_reserved(stream, now) && !is_searched && now - since >= wait_ms;
+}
+
+void stream_set_search(struct stream *stream, enum stream_search search) {
+    struct stream_sink_walk walk;
+    if (stream->cluster.search == search)
+        return;
+    stream->cluster.search = search;
+    for (struct stream_sink *sink = stream_first_sink(stream, &walk); sink; sink = stream_next_sink(stream, &walk))
+        if (sink->type->searched)
+            sink->type->searched(sink, stream);
 }
 
 bool stream_is_known(const struct stream *stream) {

@@ -24,7 +24,9 @@
 #include "daemon/relay/timeline.h"
 #include "daemon/relay/track_payload.h"
 
+struct publish_claim;
 struct coalesce_group;
+struct edge_stream;
 struct player;
 struct registry;
 struct replica;
@@ -108,6 +110,27 @@ struct stream_source {
     uint64_t since;          /* loop time at which it came: it may have waited for the name */
     struct session *session; /* that has the connection; NULL: none has */
     const struct publish_calls *calls;
+    bool is_remote; /* another node of the cluster has the stream, and sends it */
+    uint64_t epoch; /* with which it does */
+};
+
+/* Whether another node has a stream that has no publisher here. */
+enum stream_search {
+    STREAM_SEARCH_NONE,   /* nobody asks: there is no cluster, or no interest in the stream */
+    STREAM_SEARCH_ASKS,   /* the cluster is asked: set by the edge, as what follows */
+    STREAM_SEARCH_COMES,  /* another node has it, and is asked for it */
+    STREAM_SEARCH_FAILED, /* no node has it, or it cannot be had from there */
+};
+
+/* What a stream is in a cluster. All zero without one. */
+struct stream_cluster {
+    uint64_t epoch; /* that it is live with; of its last publisher, here or on another node */
+    uint64_t seen;  /* the highest of this stream that this node has seen; not below epoch */
+    enum stream_search search;
+    struct cidr_address host;        /* of its last publisher here */
+    struct publish_claim *claims;    /* of this node's publishers: see server/publish_claim.h */
+    struct publish_claim *asserting; /* likewise; or NULL */
+    struct edge_stream *edge;        /* fetches it from another node; or NULL */
 };
 
 /*
@@ -175,6 +198,7 @@ struct stream {
     /* those that are sent the main tracks alone, as tags that name no track */
     uint32_t alone_players;
     struct coalesce_group *merges; /* players with a merge window, by window */
+    struct stream_cluster cluster;
 };
 
 /* What a replica of a stream is to know of it, besides its tags. */
@@ -183,6 +207,7 @@ struct stream_state {
     char name[STREAM_NAME + 1];
     bool live;
     uint64_t left_at, kept_until;
+    enum stream_search search;
     uint8_t seen, claimed;
     bool has_metadata, settled, opened;
     uint32_t opened_at;
@@ -237,7 +262,8 @@ void stream_add_totals(const struct stream *stream, struct stream_totals *totals
 
 /*
  * For publish_lock.h. 0, -EEXIST when it has a publisher; and now, whenever it came: -EBUSY when it
- * is kept for another one, -EKEYREJECTED when this one is banned.
+ * is kept for another one, -EKEYREJECTED when this one is banned. A remote source is neither: the
+ * cluster has decided.
  */
 int stream_attach(struct stream *stream, const struct stream_source *source);
 
@@ -252,8 +278,8 @@ int stream_attach_stand_in(struct stream *stream, struct stand_in *stand_in, str
 void stream_detach(struct stream *stream, uint64_t now);
 
 /*
- * Whether there has been no publisher for as long as a player waits that joined at @joined, and the
- * stream is not reserved for a publisher that has left.
+ * Whether there has been no publisher for as long as a player waits that joined at @joined, the
+ * stream is not reserved for a publisher that has left, and it does not come from another node.
  */
 bool stream_is_given_up(const struct stream *stream, uint64_t joined, uint64_t wait_ms, uint64_t now);
 
@@ -299,6 +325,11 @@ void stream_replica_publish(struct stream *replica, struct stream_tag *tag);
 /* The same for what is in the stream's cached group, and for headers, which no player is sent
  * now. */
 void stream_replica_cache(struct stream *replica, struct stream_tag *tag, bool in_group);
+
+/*
+ * Whether another node has it is known now, or asked. Players of replicas learn it, too.
+ */
+void stream_set_search(struct stream *stream, enum stream_search search);
 
 /* A player has joined: calls registry_on_wanted()'s function if there is no publisher. */
 void stream_want(struct stream *stream);

@@ -20,6 +20,7 @@ enum stream_sink_rank {
     SINK_PACKETIZER, /* before the players, which are sent what it makes */
     SINK_PLAYERS,
     SINK_RECORDER,
+    SINK_SEARCH,   /* asks whether there is the stream */
     SINK_STAND_IN, /* last: what it passes on to another stream comes behind this stream's own */
 };
 
@@ -49,6 +50,9 @@ struct stream_sink_type {
 
     /* The publisher has left; headers and group are empty. */
     void (*ended)(struct stream_sink *sink, struct stream *stream);
+
+    /* stream_set_search() */
+    void (*searched)(struct stream_sink *sink, struct stream *stream);
 
     /*
      * Whether a player of the sink has been sent a part of the stream, which another publisher has

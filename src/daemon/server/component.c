@@ -68,6 +68,12 @@ void components_needed(const struct components *components, const char *name) {
             components->list[i].type->needed(components->list[i].state, name);
 }
 
+void components_asked(const struct components *components, struct stream *stream, uint64_t epoch) {
+    for (size_t i = 0; i < components->count; i++)
+        if (components->list[i].type->asked)
+            components->list[i].type->asked(components->list[i].state, stream, epoch);
+}
+
 void components_opened(const struct components *components, struct stream *stream) {
     for (size_t i = 0; i < components->count; i++)
         if (components->list[i].type->opened)

@@ -10,7 +10,7 @@
 
 #include "daemon/config/options.h"
 
-enum { COMPONENTS_MAX = 4, COMPONENT_NEEDED_MS = 2000 };
+enum { COMPONENTS_MAX = 8, COMPONENT_NEEDED_MS = 2000 };
 
 struct stream;
 struct worker;
@@ -33,6 +33,13 @@ struct component_type {
     /* A stream of that name is needed for another one, and will be for a while: it is called again
      * at least every COMPONENT_NEEDED_MS. NULL likewise */
     void (*needed)(void *component, const char *name);
+
+    /*
+     * A client asks whether there is a stream that has no publisher of this node, and hears of it
+     * by stream_set_search(); or another node asks for it. @epoch: the least that it takes; 0: any.
+     * What comes with a lower one ends. NULL likewise
+     */
+    void (*asked)(void *component, struct stream *stream, uint64_t epoch);
 
     /* The tracks of a stream, not of a replica, are known; it may add players and sinks. NULL
      * likewise */
@@ -86,6 +93,7 @@ void components_discard(const struct components_prepared *prepared);
 
 void components_wanted(const struct components *components, const struct stream *stream);
 void components_needed(const struct components *components, const char *name);
+void components_asked(const struct components *components, struct stream *stream, uint64_t epoch);
 void components_opened(const struct components *components, struct stream *stream);
 void components_left(const struct components *components, const struct stream *stream);
 void components_tick(const struct components *components, uint64_t now);

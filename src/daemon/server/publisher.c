@@ -8,6 +8,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/server/hook_event.h"
+#include "daemon/server/publish_claim.h"
+#include "daemon/server/server.h"
 #include "daemon/server/session.h"
 
 struct publisher {
@@ -16,6 +18,8 @@ struct publisher {
     uint64_t frame_limit; /* bytes of a tag, as it was when the publisher came */
     struct publish_waiter waiter;
     publisher_claimed_fn *claimed;
+    struct publish_claim *claim; /* NULL: there is no cluster, or another node has the stream */
+    bool is_claiming;            /* the cluster is asked */
     bool attached;
     bool has_tags;   /* at least one has come */
     bool has_frames; /* likewise, with media */
@@ -24,7 +28,7 @@ struct publisher {
 
 static void decided(struct publish_waiter *waiter, int error);
 
-static struct cidr_address host(const struct session *session) {
+static struct cidr_address host_of(const struct session *session) {
     return cidr_host(&session->peer_address);
 }
 
@@ -48,7 +52,7 @@ static void kick(struct session *session, int error) {
 }
 
 const struct publish_calls publisher_calls = {
-    .host = host, .is_pull = is_pull, .is_closing = is_closing, .is_ending = is_ending, .kick = kick};
+    .host = host_of, .is_pull = is_pull, .is_closing = is_closing, .is_ending = is_ending, .kick = kick};
 
 int publisher_new(struct stream *stream, const struct stream_source *source, publisher_claimed_fn *claimed,
                   struct publisher **ret_publisher) {
@@ -69,15 +73,56 @@ int publisher_new(struct stream *stream, const struct stream_source *source, pub
 static void begin(struct publisher *publisher) {
     publisher->attached = true;
     publisher->since = sluice_loop_now(publisher->stream->registry->loop);
+    publish_claim_begin(publisher->claim);
     LOG(LOG_INFO, "publisher started", {"stream", publisher->stream->name}, {"proto", publisher->source.protocol},
         {"peer", publisher->source.peer});
 }
 
-int publisher_attach(struct publisher *publisher) {
-    int result = publish_lock_acquire(&publisher->waiter, publisher->stream, &publisher->source);
+/* What comes from another node does not wait for a name: it is this node's, or not. */
+static int take_remote(struct publisher *publisher) {
+    struct stream *stream = publisher->stream;
+    if (stream->cluster.claims || stream->locks.first)
+        return -EEXIST;
+    return stream_attach(stream, &publisher->source);
+}
+
+/* The name on this node. What another node sends gives way: the cluster has decided. */
+static int take(struct publisher *publisher) {
+    struct stream *stream = publisher->stream;
+    const struct stream_source *holder = &stream->source;
+    if (publisher->claim && stream->live && holder->is_remote && holder->session)
+        holder->calls->kick(holder->session, -ESTALE);
+    int result = publisher->source.is_remote ? take_remote(publisher)
+                                             : publish_lock_acquire(&publisher->waiter, stream, &publisher->source);
     if (result == 0)
         begin(publisher);
     return result;
+}
+
+/* The cluster has decided; or what it has granted is lost. */
+static void on_cluster(void *user, int error) {
+    struct publisher *publisher = user;
+    struct session *session = publisher->source.session;
+    publisher->is_claiming = false;
+    if (publisher->attached) {
+        if (!session->closing)
+            session->type->kick(session, error);
+        return;
+    }
+    publish_lock_cancel(&publisher->waiter);
+    int result = error ? error : session->closing ? -ECONNRESET : take(publisher);
+    if (result <= 0 && !session->closing)
+        publisher->claimed(session, result);
+}
+
+int publisher_attach(struct publisher *publisher) {
+    struct worker *worker = publisher->source.session->worker;
+    if (publisher->source.is_remote || !server_cluster_self(worker->server))
+        return take(publisher);
+    const struct cidr_address host = host_of(publisher->source.session);
+    int result = publish_claim_new(worker, publisher->stream, &host, on_cluster, publisher, &publisher->claim);
+    publisher->is_claiming = result > 0;
+    return result ? result : take(publisher);
 }
 
 bool publisher_is_attached(const struct publisher *publisher) {
@@ -85,7 +130,7 @@ bool publisher_is_attached(const struct publisher *publisher) {
 }
 
 bool publisher_is_waiting(const struct publisher *publisher) {
-    return publisher->waiter.stream;
+    return publisher->waiter.stream || publisher->is_claiming;
 }
 
 int publisher_publish(struct publisher *publisher, sluice_flv_tag *tag, uint8_t flags) {
@@ -197,6 +242,10 @@ const char *publisher_error_text(int error) {
         return "too many streams";
     case -EKEYREJECTED:
         return "banned";
+    case -EREMOTE:
+        return "published on another node";
+    case -EHOSTDOWN:
+        return "cluster engine unavailable";
     default:
         return strerror(-error);
     }
@@ -223,7 +272,7 @@ static void log_end(const struct publisher *publisher, int error) {
 
 /* Reports the end of a publisher. */
 static void tell_end(const struct publisher *publisher, uint64_t now, int error) {
-    if (publisher->attached)
+    if (publisher->attached && !publisher->source.is_remote)
         hook_event_unpublish(publisher->stream, now, publisher_error_text(error));
 }
 
@@ -238,8 +287,11 @@ int publisher_end(struct publisher *publisher, int error, uint64_t now) {
     if (publisher->attached) {
         publisher->stream->left_why = publisher_error_text(error);
         publish_lock_reserve(publisher->stream, error, now);
-        stream_detach(publisher->stream, now);
     }
+    /* First, so that whoever is told that the stream has no publisher does not find it here. */
+    publish_claim_end(publisher->claim);
+    if (publisher->attached)
+        stream_detach(publisher->stream, now);
     stream_unref(publisher->stream);
     free(publisher);
     return error;

@@ -27,8 +27,9 @@ int publisher_new(struct stream *stream, const struct stream_source *source, pub
                   struct publisher **ret_publisher);
 
 /*
- * Takes the stream. 0; 1: it waits for the name, and @claimed will be called; or
- * as of publish_lock_acquire().
+ * Takes the stream: in the cluster first, then on this node. 0; 1: it waits for the name, and
+ * @claimed will be called; as of publish_lock_acquire(); or of publish_claim_new() and its call. A
+ * publisher that the cluster supersedes is kicked (-EREMOTE).
  */
 int publisher_attach(struct publisher *publisher);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/access/ip_limit.h"
@@ -16,6 +17,7 @@
 #include "daemon/base/tcp_delay.h"
 #include "daemon/config/protocol.h"
 #include "daemon/server/handshake_limit.h"
+#include "shared/clock.h"
 
 /*
  * Most that the kernel takes of a peer that does not take it in turn: two of the largest sends of
@@ -34,6 +36,9 @@ struct server {
     struct record_store *records; /* NULL: nothing is recorded */
     hook_query_fn *ask_hook;
     void *hook_client;
+    cluster_ask_fn *ask_cluster; /* NULL: there is no cluster */
+    void *cluster;
+    const struct cluster_self *cluster_self;
     /* of the two below: recordings are repaired by a thread of their own */
     pthread_mutex_t notify_lock;
     hook_event_fn *notify;
@@ -123,6 +128,25 @@ bool server_ask_hook(const struct server *server, struct hook_query *job) {
     return server->ask_hook;
 }
 
+bool server_ask_cluster(const struct server *server, struct cluster_job *job) {
+    if (server->ask_cluster)
+        server->ask_cluster(server->cluster, job);
+    return server->ask_cluster;
+}
+
+const struct cluster_self *server_cluster_self(const struct server *server) {
+    return server->cluster_self;
+}
+
+uint64_t server_cluster_time(const struct server *server) {
+    const int64_t offset = atomic_load_explicit(&server->cluster_self->engine_offset_ms, memory_order_relaxed);
+    struct timespec now;
+    if (offset != INT64_MIN)
+        return clock_ms() + (uint64_t)offset;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery) {
     pthread_mutex_lock(&server->notify_lock);
     server->notify = notify;
@@ -206,6 +230,13 @@ void server_release_connection(struct server *server, const struct cidr_address 
             LOG(LOG_WARNING, "accepting resumed", {"refused", log_unsigned(refused).text});
     }
     server_release(server);
+}
+
+void server_uncount_address(struct session *session) {
+    if (session->is_uncounted)
+        return;
+    session->is_uncounted = true;
+    ip_limit_remove(session->worker->server->addresses, &session->peer_address);
 }
 
 bool server_is_over(const struct server *server) {
@@ -458,6 +489,12 @@ int server_add_component(struct server *server, const struct component_type *typ
 void server_set_hook_asker(struct server *server, hook_query_fn *ask, void *worker_query) {
     server->ask_hook = ask;
     server->hook_client = worker_query;
+}
+
+void server_set_cluster(struct server *server, cluster_ask_fn *ask, void *cluster, const struct cluster_self *self) {
+    server->ask_cluster = ask;
+    server->cluster = cluster;
+    server->cluster_self = self;
 }
 
 /* Without one worker the others are of no use. */

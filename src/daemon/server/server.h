@@ -9,6 +9,7 @@
 #include <sluice/tls.h>
 
 #include "daemon/config/options.h"
+#include "daemon/server/cluster_query.h"
 #include "daemon/server/handover.h"
 #include "daemon/server/hook_event.h"
 #include "daemon/server/hook_query.h"
@@ -34,6 +35,12 @@ int server_add_component(struct server *server, const struct component_type *typ
 
 /* Sets the function that sends hook queries, before the run; NULL after it: none. */
 void server_set_hook_asker(struct server *server, hook_query_fn *ask, void *worker_query);
+
+/*
+ * Sets the function that takes questions to the cluster, and what this node is there, before the
+ * run; NULL after it: none. @self: as long as the server
+ */
+void server_set_cluster(struct server *server, cluster_ask_fn *ask, void *cluster, const struct cluster_self *self);
 
 /* Sets the function that sends hook events; NULL: none. */
 void server_set_notifier(struct server *server, hook_event_fn *notify, void *hook_delivery);
@@ -120,6 +127,19 @@ struct worker *server_owner(struct server *server, const char *name, size_t leng
 /* Passes a query to the function for hook queries. False: there is none. */
 bool server_ask_hook(const struct server *server, struct hook_query *job);
 
+/*
+ * Passes a question to the cluster. False: there is none, and the job is the caller's still. On a
+ * worker's thread.
+ */
+bool server_ask_cluster(const struct server *server, struct cluster_job *job);
+
+/* What this node is in the cluster. NULL: there is none. */
+const struct cluster_self *server_cluster_self(const struct server *server);
+
+/* The time by which pulls between nodes are signed, milliseconds: the engine's, or this host's
+ * while that is not known. Not without a cluster. Any thread. */
+uint64_t server_cluster_time(const struct server *server);
+
 /* Passes an event to the function for hook events, or frees it if there is none. Any thread. */
 void server_notify(struct server *server, struct hook_event *notice);
 
@@ -139,6 +159,9 @@ void server_release(struct server *server);
  */
 void server_add_connection(struct server *server);
 void server_release_connection(struct server *server, const struct cidr_address *peer);
+
+/* The session's connection is another node's, and does not count for its address any more. */
+void server_uncount_address(struct session *session);
 
 /* Options of a connection's socket: small sends leave at once, and little waits in the kernel. */
 void server_tune_socket(int fd);

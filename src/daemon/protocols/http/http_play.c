@@ -13,14 +13,18 @@
 size_t http_play_head(const struct http_session *session, char *buffer, size_t size, bool chunked) {
     char origin[HTTP_CORS_TEXT];
     http_cors_write(session, origin, sizeof origin);
+    char epoch[sizeof "Sluice-Epoch: 18446744073709551615\r\n"] = "";
+    if (session->node)
+        snprintf(epoch, sizeof epoch, "Sluice-Epoch: %llu\r\n",
+                 (unsigned long long)session->player->stream->cluster.epoch);
     int length = snprintf(buffer, size,
                           "HTTP/1.%d 200 OK\r\n"
                           "Server: sluiced\r\n"
                           "Content-Type: video/x-flv\r\n"
                           "Cache-Control: no-store\r\n"
-                          "%sConnection: close\r\n"
+                          "%s%sConnection: close\r\n"
                           "%s\r\n",
-                          chunked ? 1 : 0, origin, chunked ? "Transfer-Encoding: chunked\r\n" : "");
+                          chunked ? 1 : 0, origin, epoch, chunked ? "Transfer-Encoding: chunked\r\n" : "");
     return (size_t)length;
 }
 
@@ -62,6 +66,7 @@ void http_play_start(struct http_session *session, const sluice_http_request *re
         return;
     }
     player->begin = begin;
+    player->nodes = http_node_list(session);
     http_play_join(session, player, stream, request->minor_version >= 1 ? &wire_flv_chunked : &wire_flv);
 }
 
@@ -72,7 +77,7 @@ void http_play_join(struct http_session *session, struct player *player, struct 
     session_authorize(&session->base);
     session->joined_at = worker_now(session->base.worker);
     player->conn = session->base.conn;
-    player->protocol = session->websocket ? "websocket" : session->base.type->protocol;
+    player->protocol = session->websocket ? "websocket" : session->node ? "cluster" : session->base.type->protocol;
     player->user = session;
     player->form.format = format;
     player->alone = session->alone;
@@ -140,8 +145,10 @@ void http_play_tick(struct http_session *session, uint64_t now) {
         http_close(session);
         return;
     }
-    if (player->state == PLAYER_WAITING &&
-        stream_is_given_up(stream, session->joined_at, worker_wait_ms(session->base.worker, stream), now))
+    if (player->state == PLAYER_WAITING && session->node && http_node_is_given_up(session, stream))
+        end(session, "no publisher", 410, "this node does not have the stream");
+    else if (player->state == PLAYER_WAITING &&
+             stream_is_given_up(stream, session->joined_at, worker_wait_ms(session->base.worker, stream), now))
         end(session, "publisher timeout", 404, "no such stream");
 }
 

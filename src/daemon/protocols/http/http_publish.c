@@ -13,6 +13,7 @@ unsigned http_publish_status(int error) {
     case -ENOBUFS:
     case -ENOMEM:
     case -ESHUTDOWN:
+    case -EHOSTDOWN:
         return 503;
     case -ETIMEDOUT:
     case -ETIME:
@@ -24,6 +25,7 @@ unsigned http_publish_status(int error) {
     case -EEXIST:
     case -EBUSY:
     case -ESTALE:
+    case -EREMOTE:
         return 409;
     default:
         return 400;

@@ -36,6 +36,7 @@ void http_close(struct http_session *session) {
         return;
     session->base.closing = true;
     hook_query_cancel(&session->base);
+    http_node_cancel(session);
     http_play_leave(session, "connection lost");
     session_close(&session->base);
 }
@@ -190,6 +191,7 @@ void http_move(struct http_session *session, const sluice_http_request *request,
 
 static void forget_asked(struct http_session *session) {
     hook_query_cancel(&session->base);
+    http_node_cancel(session);
     free(session->asked);
     session->asked = NULL;
     sluice_http_release(session->http);
@@ -201,24 +203,40 @@ bool http_keeps_alive(const struct http_session *session, const sluice_http_requ
     return request->keep_alive && !has_body && !session->base.worker->leaving;
 }
 
-static void on_answered(struct session *base, bool granted) {
-    struct http_session *session = of(base);
+int http_wait_asked(struct http_session *session, const sluice_http_request *request) {
+    session->asked = malloc(sizeof *session->asked);
+    if (!session->asked)
+        return -ENOMEM;
+    *session->asked = *request;
+    session->state = HTTP_ASKING;
+    return 0;
+}
+
+void http_go_on_asked(struct http_session *session,
+                      void (*handle)(struct http_session *session, const sluice_http_request *request)) {
     sluice_http_request *request = session->asked;
-    if (base->closing || session->state != HTTP_ASKING)
-        return;
     session->asked = NULL;
     session->state = HTTP_HEAD;
-    if (granted)
-        session_authorize(base);
-    if (granted) {
-        session->route->serve(session, request, http_route_rest(session->route, request));
-    } else {
-        const struct http_reply reply = {.status = 403, .reason = "not authorized"};
-        http_respond(session, &reply);
-    }
+    handle(session, request);
     free(request);
-    sluice_conn_resume(base->conn);
+    sluice_conn_resume(session->base.conn);
     go_on(session);
+}
+
+static void serve_granted(struct http_session *session, const sluice_http_request *request) {
+    session_authorize(&session->base);
+    session->route->serve(session, request, http_route_rest(session->route, request));
+}
+
+static void answer_denied(struct http_session *session, const sluice_http_request *request) {
+    const struct http_reply reply = {.status = 403, .reason = "not authorized"};
+    (void)request;
+    http_respond(session, &reply);
+}
+
+static void on_answered(struct session *base, bool granted) {
+    if (!base->closing && of(base)->state == HTTP_ASKING)
+        http_go_on_asked(of(base), granted ? serve_granted : answer_denied);
 }
 
 bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
@@ -484,6 +502,7 @@ static void on_closed(sluice_conn *conn, void *user) {
     (void)conn;
     http_play_leave(session, "server shutting down");
     http_play_free(session);
+    http_node_free(session);
     http_websocket_free(session);
     http_record_free(session);
     http_acme_free(session);

@@ -16,7 +16,8 @@ enum http_state {
     HTTP_HEAD,
     /* moves to the worker of the requested stream; set by the request, which waits */
     HTTP_MOVING,
-    HTTP_ASKING, /* waits for a hook's answer; set if a request needs one */
+    /* waits for the answer of a hook or the cluster; set if a request needs one */
+    HTTP_ASKING,
     /* reads a body that is answered as a whole; set by http_obs_handle_post() */
     HTTP_READING,
     HTTP_CLAIMING,   /* waits for the stream's name, to publish; set by http_publish_start() */
@@ -81,6 +82,9 @@ struct http_session {
     struct http_websocket *websocket; /* NULL: an HTTP body */
     bool alone;                       /* the main tracks alone are asked for */
 
+    struct http_node *node;     /* another node of the cluster asks; or NULL */
+    struct http_search *search; /* a HEAD waits for the cluster's answer; or NULL */
+
     /* Sending a recording: */
     struct http_record *record; /* what is looked for */
     struct http_acme *acme;     /* or a challenge */
@@ -142,6 +146,11 @@ void http_close(struct http_session *session);
  */
 bool http_ask_hook(struct http_session *session, const sluice_http_request *request,
                    const struct hook_query_about *question);
+
+/* The request waits for an answer: 0, -ENOMEM. It comes, and the request is answered by @handle. */
+int http_wait_asked(struct http_session *session, const sluice_http_request *request);
+void http_go_on_asked(struct http_session *session,
+                      void (*handle)(struct http_session *session, const sluice_http_request *request));
 
 /* bytes that http_cors_write() writes at most, with the zero */
 enum { HTTP_CORS_TEXT = CORS_ORIGIN + 96 };
@@ -211,6 +220,37 @@ void http_play_join(struct http_session *session, struct player *player, struct 
 
 /* http_stream.c: plays @stream in the form that the request asks for; takes the reference. */
 void http_stream_join(struct http_session *session, const sluice_http_request *request, struct stream *stream);
+
+/* http_stream.c: as to HEAD, of a stream that there is or is not. */
+void http_stream_answer_head(struct http_session *session, const sluice_http_request *request, bool is_there);
+
+/*
+ * http_node.c: whether the request is another node's, and has been refused. If it is not refused,
+ * the session knows the node until the next request.
+ */
+bool http_node_refuses(struct http_session *session, const sluice_http_request *request);
+
+/* Whether the request is of a node that has signed it: rules and hooks do not apply. */
+bool http_node_is_trusted(const struct http_session *session);
+
+/* The node and those behind it, for struct player; NULL: another client */
+const char *http_node_list(const struct http_session *session);
+
+/* Plays the stream to the node, or answers that this node does not have it; takes the reference. */
+void http_node_join(struct http_session *session, const sluice_http_request *request, struct stream *stream);
+
+/* Whether a node does not have to wait for the stream any longer. */
+bool http_node_is_given_up(const struct http_session *session, const struct stream *stream);
+
+/* Whether the cluster is asked if there is the stream: then HEAD is answered later. */
+bool http_node_search(struct http_session *session, const sluice_http_request *request, struct stream *stream);
+
+/* Whether the stream is live, here or on another node, as far as is known. */
+bool http_node_has(const struct stream *stream);
+
+/* Waits no more; and forgets the node. */
+void http_node_cancel(struct http_session *session);
+void http_node_free(struct http_session *session);
 
 /* http_record.c */
 /* Bytes of blocks that a file holds which is being sent; 0: none is. */

@@ -28,9 +28,12 @@ void http_stream_handle(struct http_session *session, const sluice_http_request 
         http_move(session, request, owner);
         return;
     }
-    if (valid && !http_authorize(session, request, session->route->action, name))
+    if (valid && http_node_refuses(session, request))
         return;
-    if (!ask_hook(session, request, publish, name))
+    bool is_trusted = http_node_is_trusted(session);
+    if (valid && !is_trusted && !http_authorize(session, request, session->route->action, name))
+        return;
+    if (is_trusted || !ask_hook(session, request, publish, name))
         session->route->serve(session, request, name);
 }
 
@@ -57,18 +60,14 @@ void http_stream_serve_publish(struct http_session *session, const sluice_http_r
 
 void http_stream_serve_get(struct http_session *session, const sluice_http_request *request, sluice_http_text name) {
     struct stream *stream = get_stream(session, name);
-    if (stream)
+    if (stream && session->node)
+        http_node_join(session, request, stream);
+    else if (stream)
         http_stream_join(session, request, stream);
 }
 
-/* What GET would answer now, without waiting for a publisher. */
-void http_stream_serve_head(struct http_session *session, const sluice_http_request *request, sluice_http_text name) {
-    struct stream *stream = get_stream(session, name);
-    if (!stream)
-        return;
-    bool live = stream->live;
-    stream_unref(stream);
-    if (!live) {
+void http_stream_answer_head(struct http_session *session, const sluice_http_request *request, bool is_there) {
+    if (!is_there) {
         const struct http_reply reply = {.status = 404, .reason = "no such stream"};
         http_refuse_with(session, &reply);
         return;
@@ -81,6 +80,16 @@ void http_stream_serve_head(struct http_session *session, const sluice_http_requ
     session->keep_alive = false;
     http_send(session, head, http_play_head(session, head, PLAYER_PREAMBLE, request->minor_version >= 1),
               HTTP_RESPONSE_MS);
+}
+
+/* What GET would answer now, without waiting for a publisher. */
+void http_stream_serve_head(struct http_session *session, const sluice_http_request *request, sluice_http_text name) {
+    struct stream *stream = get_stream(session, name);
+    if (!stream)
+        return;
+    if (!http_node_search(session, request, stream))
+        http_stream_answer_head(session, request, http_node_has(stream));
+    stream_unref(stream);
 }
 
 /* Whether another worker serves the player, which it then goes to. */

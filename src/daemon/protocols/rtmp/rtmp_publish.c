@@ -30,6 +30,7 @@ static const char *code_of(int error) {
     case -EEXIST:
     case -EBUSY:
     case -ESTALE:
+    case -EREMOTE:
         return "NetStream.Publish.BadName";
     case -EKEYREJECTED:
     case -ECANCELED:

@@ -59,6 +59,7 @@ static unsigned status_of(int error) {
     case -EEXIST:
     case -EBUSY:
     case -EKEYREJECTED:
+    case -EREMOTE:
         return 403;
     default:
         return 503;
