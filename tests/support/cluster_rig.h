@@ -287,7 +287,7 @@ static inline struct rig_node *rig_add(struct cluster_rig *rig, const char *name
 
 static inline void rig_open(struct cluster_rig *rig) {
     hang_guard(RIG_GUARD);
-    log_set_level(getenv("SLUICE_TEST_LOG") ? LOG_DEBUG : LOG_ERROR);
+    log_set_level(LOG_ERROR);
     *rig = (struct cluster_rig){.epochs = 1000};
 }
 
