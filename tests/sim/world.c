@@ -32,6 +32,12 @@ static struct {
 
 static uint64_t happened[FAULTS];
 
+static const char *world_command = "tools/simulate";
+
+void world_set_command(const char *command) {
+    world_command = command;
+}
+
 void *__real_malloc(size_t size);
 void *__real_realloc(void *memory, size_t size);
 void __real_free(void *memory);
@@ -275,7 +281,7 @@ void world_fail(const char *format, ...) {
     fprintf(stderr, "\nat %.6f s; before that (event and its numbers, oldest first):\n", (double)world.now / 1e6);
     for (uint64_t i = first; i < world.lines_made && !world.traces; i++)
         show(stderr, &world.lines[i % REMEMBERED]);
-    fprintf(stderr, "seed %llu again: tools/simulate --seed %llu --verbose\n", (unsigned long long)world.seed,
+    fprintf(stderr, "seed %llu again: %s --seed %llu --verbose\n", (unsigned long long)world.seed, world_command,
             (unsigned long long)world.seed);
     fflush(stderr);
     abort();

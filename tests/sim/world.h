@@ -36,6 +36,9 @@ enum fault {
     FAULTS,
 };
 
+/* What repeats a seed, with "--seed" behind it; "tools/simulate" at the beginning. A literal. */
+void world_set_command(const char *command);
+
 /* Begins a world. @trace: each event is printed as it happens. */
 void world_begin(uint64_t seed, bool trace);
 void world_end(void);

@@ -183,7 +183,7 @@ static uint64_t floor_of(const struct cluster_stream *stream) {
 }
 
 /* Above all that has been seen, and about the engine's time, so that it is above what others do not
- * tell. */
+ * tell; with some digits that other nodes hardly have in the same millisecond. */
 static uint64_t word_of(const struct cluster_node *node, const struct cluster_stream *stream) {
     int64_t offset = node->engine_offset_ms == INT64_MIN ? node->clock_offset_ms : node->engine_offset_ms;
     int64_t time_ms = (int64_t)node->now + offset;
@@ -191,7 +191,7 @@ static uint64_t word_of(const struct cluster_node *node, const struct cluster_st
     uint64_t epoch = (node->highest > floor ? node->highest : floor) + 1;
     /* A clock that is far ahead does not use up all epochs. */
     if (time_ms > 0 && (uint64_t)time_ms < CLUSTER_EPOCH_MAX / 2000 && epoch < (uint64_t)time_ms * 1000)
-        epoch = (uint64_t)time_ms * 1000;
+        epoch = (uint64_t)time_ms * 1000 + node->random % 1000;
     return epoch;
 }
 
@@ -203,7 +203,7 @@ void cluster_claim_decide(struct cluster_node *node, struct cluster_stream *stre
         return;
     if ((node->refuses_when_down && !has && !stream->had_last) || epoch > CLUSTER_EPOCH_MAX)
         error = -EHOSTDOWN;
-    else if (!has || most_of_waits(stream) > stream->epoch)
+    else if (!has || most_of_waits(stream) >= stream->epoch)
         hold(node, stream, CLUSTER_HOLD_WORD, epoch);
     answer_all(node, stream, error);
     cluster_node_settle(node, stream);
@@ -229,7 +229,7 @@ void cluster_claim_ask(struct cluster_node *node, struct cluster_job *job) {
     TAILQ_INSERT_TAIL(&stream->waits, wait, link);
     stream->wait_count++;
     /* Another publisher of this node has it: which one stays is decided there. */
-    if (stream->hold != CLUSTER_HOLD_NONE && job->epoch <= stream->epoch)
+    if (stream->hold != CLUSTER_HOLD_NONE && job->epoch < stream->epoch)
         answer(node, stream, wait, 0);
     else if (node->is_settled && !node->is_connected)
         cluster_claim_decide(node, stream);
@@ -369,11 +369,14 @@ static void granted(struct cluster_node *node, struct cluster_stream *stream, ui
         cluster_claim_decide(node, stream); /* no answer to what was asked */
         return;
     }
+    /* An event has come before the reply: another node has it by now, or the engine has forgotten
+     * that. What is granted next is above it. */
+    if (stream->highest > epoch) {
+        cluster_claim_try(node, stream);
+        return;
+    }
     hold(node, stream, CLUSTER_HOLD_GRANTED, epoch);
     answer_all(node, stream, 0);
-    /* An event that came before the reply. */
-    if (stream->highest > epoch)
-        cluster_claim_check(node, stream);
 }
 
 void cluster_claim_replied(struct cluster_node *node, struct cluster_record *record,
@@ -388,7 +391,7 @@ void cluster_claim_replied(struct cluster_node *node, struct cluster_record *rec
         return;
     }
     if (!reply->error && reply->lease != CLUSTER_LEASE_OURS) {
-        cluster_node_lost_lease(node, reply->lease);
+        cluster_node_lost_lease(node);
         cluster_node_settle(node, stream);
         return;
     }
@@ -542,7 +545,7 @@ void cluster_claim_checked(struct cluster_node *node, struct cluster_record *rec
         cluster_node_settle(node, stream);
     }
     if (!reply->error && reply->lease != CLUSTER_LEASE_OURS)
-        cluster_node_lost_lease(node, reply->lease);
+        cluster_node_lost_lease(node);
 }
 
 /* ---- Releases ---- */

@@ -101,7 +101,7 @@ bool cluster_node_send(struct cluster_node *node, struct cluster_record *record,
     command->node = node->name;
     command->address = node->address;
     command->is_secure = node->is_secure;
-    command->incarnation = node->incarnation;
+    command->incarnation = command->verb == CLUSTER_RENEW && node->joins_anew ? 0 : node->incarnation;
     record->sent_at = node->now;
     if (node->calls.send(node->user, command))
         return true;
@@ -208,11 +208,7 @@ static void be_replaced(struct cluster_node *node) {
     }
 }
 
-void cluster_node_lost_lease(struct cluster_node *node, enum cluster_lease lease) {
-    if (lease == CLUSTER_LEASE_ANOTHER) {
-        be_replaced(node);
-        return;
-    }
+void cluster_node_lost_lease(struct cluster_node *node) {
     if (!node->has_lease)
         return;
     node->has_lease = false;
@@ -228,13 +224,32 @@ static bool note_time(struct cluster_node *node, uint64_t sent_at, uint64_t engi
     return before != INT64_MIN && (change > CLUSTER_CLOCK_JUMP_MS || change < -CLUSTER_CLOCK_JUMP_MS);
 }
 
+/*
+ * A newer incarnation has the lease. If it lives, this one has been replaced; but it may also have
+ * died before what it had sent has arrived. Then its lease ends; or, if the engine's clock has gone
+ * back, it does not, and this node joins anew, above it.
+ */
+static void meet_rival(struct cluster_node *node, const struct cluster_reply *reply) {
+    bool is_known = reply->incarnation == node->rival_incarnation;
+    bool lives = is_known && reply->last_beat != node->rival_beat;
+    node->has_lease = false;
+    node->rival_incarnation = reply->incarnation;
+    node->rival_beat = reply->last_beat;
+    if (!is_known)
+        node->rival_since = node->now;
+    if (lives)
+        be_replaced(node);
+    else if (node->now - node->rival_since >= CLUSTER_LEASE_MS)
+        node->joins_anew = true;
+}
+
 /* The lease is there. */
 static void have_lease(struct cluster_node *node, const struct cluster_record *record,
                        const struct cluster_reply *reply, bool has_jumped) {
     /* What the engine has forgotten of the lease, it may have forgotten of streams. */
     bool has_lost = has_jumped || reply->last_beat < node->acknowledged_beat;
-    if (!node->incarnation)
-        node->incarnation = reply->incarnation;
+    node->incarnation = reply->incarnation;
+    node->joins_anew = false;
     node->acknowledged_beat = record->beat;
     node->has_lease = true;
     if (node->state == CLUSTER_NODE_JOINING)
@@ -248,12 +263,12 @@ static void renewed(struct cluster_node *node, struct cluster_record *record, co
     if (node->state != CLUSTER_NODE_JOINING && node->state != CLUSTER_NODE_ONLINE)
         return;
     bool is_ours = !reply->error && reply->lease == CLUSTER_LEASE_OURS && reply->incarnation &&
-                   (!node->incarnation || reply->incarnation == node->incarnation);
+                   (!node->incarnation || node->joins_anew || reply->incarnation == node->incarnation);
     bool has_jumped = !reply->error && reply->engine_us && note_time(node, record->sent_at, reply->engine_us);
     if (is_ours)
         have_lease(node, record, reply, has_jumped);
     else if (!reply->error && reply->lease == CLUSTER_LEASE_ANOTHER)
-        be_replaced(node);
+        meet_rival(node, reply);
     begin_list(node);
 }
 

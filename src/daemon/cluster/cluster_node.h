@@ -33,8 +33,8 @@ enum cluster_node_state {
     /* the lease is being set, and what the node has is asserted: set by cluster_node_connected() */
     CLUSTER_NODE_JOINING,
     CLUSTER_NODE_ONLINE, /* set by the reply to the first renewal */
-    /* another process has joined as this node, later: set by the reply to a renewal. It never
-     * leaves this state */
+    /* another process has joined as this node, later, and lives: set by replies to two renewals. It
+     * never leaves this state */
     CLUSTER_NODE_REPLACED,
     /* drains: it has left, and claims nothing: set by cluster_node_leave() */
     CLUSTER_NODE_LEFT,

@@ -37,7 +37,10 @@ struct cluster_node {
     uint64_t incarnation;
     uint64_t beat, acknowledged_beat;
     uint64_t renew_at;
-    bool has_lease; /* by the engine's last word on it */
+    bool joins_anew; /* the next renewal asks for an incarnation */
+    bool has_lease;  /* by the engine's last word on it */
+    /* of a newer lease that the engine had */
+    uint64_t rival_incarnation, rival_beat, rival_since;
     struct cluster_load load;
     int64_t clock_offset_ms, engine_offset_ms;
     uint64_t highest; /* epoch that has been seen */
@@ -73,7 +76,7 @@ bool cluster_node_send(struct cluster_node *node, struct cluster_record *record,
 void cluster_node_seen(struct cluster_node *node, struct cluster_stream *stream, uint64_t epoch);
 
 /* The engine has no lease of this node, or a newer one, as a reply to a claim says. */
-void cluster_node_lost_lease(struct cluster_node *node, enum cluster_lease lease);
+void cluster_node_lost_lease(struct cluster_node *node);
 
 /* Another node's lease, or its leave, changes what is to be thought of its streams. */
 void cluster_node_peer_changed(struct cluster_node *node, struct cluster_peer_entry *entry);
