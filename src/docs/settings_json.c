@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/config/cluster_option.h"
 #include "daemon/config/setting.h"
 #include "daemon/config/setting_words.h"
 #include "shared/json.h"
@@ -17,6 +18,8 @@ static const char *const effects[] = {
 
 /* What the kind is to the documents. */
 static const char *kind_of(const struct setting *setting) {
+    if (setting->kind == SETTING_CLUSTER && setting->detail == CLUSTER_SETTING_SECRET_FILE)
+        return "file";
     switch (setting->kind) {
     case SETTING_COMMAND:
         return "command";

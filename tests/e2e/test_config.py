@@ -42,6 +42,14 @@ VALUES = {
     "forward": ('["live/*=http://h:1/x", "a=http://i/y"]', ["live/*=http://h:1/x", "a=http://i/y"],
                 '["live/*=http://h:1/...", "a=http://i:80/..."]'),
     "forward-file": ('"FORWARDS"', ["FORWARDS"], None),
+    "cluster": ('"rediss://u:geheim@h,[::1]:1/tv"', ["rediss://u:geheim@h,[::1]:1/tv"], '"rediss://h:6379,[::1]:1/tv"'),
+    "cluster-sentinel": ('"master"', ["master"], None),
+    "node": ('"n.1"', ["n.1"], None),
+    "advertise": ('"10.0.0.1:80,tls"', ["10.0.0.1:80,tls"], None),
+    "cluster-secret-file": ('"SECRET"', ["SECRET"], None),
+    "cluster-down": ('"refuse"', ["refuse"], None),
+    "linger": ("2.5", ["2.5"], None),
+    "cluster-parent": ('["a", "b,c"]', ["a,b", "c"], '["a", "b", "c"]'),
     "allow-remote": ("true", [], None),
     "proxy-from": ('["10.0.0.2", "fd00::/64"]', ["10.0.0.2,fd00::/64"], None),
     "obs-tracks": ("5", ["5"], None),
@@ -125,7 +133,7 @@ def settings():
 
 # What the help of an option begins with.
 VERBS = set("""Accept Add Allow Ask Check Choose Collect Disconnect Drop Fetch Keep Let Limit Print Read Record Repair Report
-    Present Require Reserve Select Send Serve Set Spread Start Trust Wait""".split())
+    Join Present Require Reserve Select Send Serve Set Sign Spread Start Trust Wait""".split())
 
 
 class HelpTest(unittest.TestCase):
@@ -163,6 +171,7 @@ class SampleTest(FileCase):
         self.write("pulls", "")
         self.write("forwards", "")
         self.write("keys", "a:b\n")
+        self.write("cluster-secret", "0" * 32)
         subprocess.run(("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "client.key", "-out", "client.pem",
                         "-subj", "/CN=x"), cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
         with open(SAMPLE, encoding="ascii") as file:
@@ -175,7 +184,7 @@ class SampleTest(FileCase):
             self.assertRegex(shown[name][1], r"all\.conf:\d+\Z")
             if name not in ("workers", "admin-token-file", "rtsp-users", "token-keys", "tls-client-ca", "acme-root",
                             "pull-file", "forward-file", "hook-publish", "hook-play", "hook-unpublish", "hook-stop", "hook-record",
-                            "tls-client-certificate"):
+                            "tls-client-certificate", "cluster", "cluster-sentinel", "node", "advertise", "cluster-secret-file"):
                 self.assertEqual(shown[name][0], defaults[name][0], name)
                 self.assertEqual(defaults[name][1], "default")
 
@@ -216,7 +225,7 @@ class ApiTest(FileCase):
 
 class ValueTest(FileCase):
     def files(self, text):
-        for name in ("users", "pulls", "forwards", "keys"):
+        for name in ("users", "pulls", "forwards", "keys", "secret"):
             text = text.replace(name.upper(), os.path.join(self.folder, name))
         return text
 
@@ -226,6 +235,7 @@ class ValueTest(FileCase):
         self.write("pulls", "rtsp://c/z=live/c\n")
         self.write("forwards", "live/a=http://c/z\n")
         self.write("keys", "k:geheim\n")
+        self.write("secret", "geheim" * 6 + "\n")
 
     def test_each(self):
         """Each setting, by the file and by the command line, which wins."""
@@ -234,7 +244,8 @@ class ValueTest(FileCase):
             with self.subTest(name):
                 self.write("sluiced.conf", "\n%s = %s;\n" % (name, self.files(text)))
                 # What a rule names, is to be there.
-                more = [] if name != "rule" else self.files("--rtsp-users=USERS --token-keys=KEYS").split()
+                more = self.files({"rule": "--rtsp-users=USERS --token-keys=KEYS", "cluster": "--cluster-secret-file=SECRET"
+                                   }.get(name, "")).split()
                 by_file = self.printed("--config", self.config, *more)[name]
                 self.assertEqual(by_file, (self.files(shown or text), self.config + ":2"))
                 self.assertNotEqual(by_file[0], defaults[name][0])
@@ -371,6 +382,36 @@ class ErrorTest(FileCase):
         ("tls-pin = \"a:1=%sx\";" % ("00" * 32), [(1, "tls-pin: expected 64 hexadecimal digits")]),
         ("tls-client-certificate = \"a\";", [(1, "tls-client-certificate: expected CHAIN,KEY: files in PEM")]),
         ("tls-client-certificate = \"a,b,c\";", [(1, "tls-client-certificate: expected CHAIN,KEY: files in PEM")]),
+        ("cluster = \"http://geheim\";", [(1, "cluster: expected redis[s]://[USER:PASSWORD@]HOST[:PORT]")]),
+        ("cluster = \"redis://geheim@h\";", [(1, "cluster: expected USER:PASSWORD, or :PASSWORD, before \"@\"")]),
+        ("cluster = \"redis://u:%s@h\";" % ("geheim" * 43), [(1, "cluster: expected a user and a password of at most 255")]),
+        ("cluster = \"redis://:geheim%00@h\";", [(1, "cluster: expected a user and a password of at most 255 bytes")]),
+        ("cluster = \"redis://\";", [(1, "cluster: expected redis[s]://")]),
+        ("cluster = \"redis://h,\";", [(1, "cluster: expected redis[s]://")]),
+        ("cluster = \"redis://h:0\";", [(1, "cluster: expected redis[s]://")]),
+        ("cluster = \"redis://%s\";" % ",".join(["h"] * 17), [(1, "cluster: expected at most 16 hosts")]),
+        ("cluster = \"redis://h/a/b\";", [(1, "cluster: expected a prefix of at most 63 characters")]),
+        ("cluster = \"redis://h/%s\";" % ("p" * 64), [(1, "cluster: expected a prefix of at most 63 characters")]),
+        ("cluster-sentinel = \"a b\";", [(1, "cluster-sentinel: expected a name of at most 63 characters of [A-Za-z0-9._-]")]),
+        ("node = \"\";", [(1, "node: expected a name of at most 63 characters of [A-Za-z0-9._-], got \"\"")]),
+        ("node = \"%s\";" % ("n" * 64), [(1, "node: expected a name of at most 63 characters")]),
+        ("advertise = \"0.0.0.0:80\";", [(1, "advertise: expected ADDR:PORT or ADDR:PORT,tls that other nodes can connect")]),
+        ("advertise = \"h\";", [(1, "advertise: expected ADDR:PORT or ADDR:PORT,tls")]),
+        ("advertise = \"h:80,ssl\";", [(1, "advertise: expected ADDR:PORT or ADDR:PORT,tls")]),
+        ("advertise = \"h:80,\";", [(1, "advertise: expected ADDR:PORT or ADDR:PORT,tls")]),
+        ("cluster-secret-file = \"/nowhere\";", [(1, "cluster-secret-file: /nowhere: No such file or directory")]),
+        ("cluster-down = \"wait\";", [(1, "cluster-down: expected accept or refuse")]),
+        ("linger = 3601;", [(1, "linger: expected seconds from 0 to 3600")]),
+        ("cluster-parent = \"a,,b\";", [(1, "cluster-parent: expected names of nodes, separated by commas, got")]),
+        ("cluster-parent = \"%s\";" % ",".join("abcdefghijklmnopq"), [(1, "cluster-parent: expected at most 16 parents")]),
+        ("cluster = \"redis://h\"; http = [];", [(1, "cluster: expected a listener of HTTP (http), which other nodes")]),
+        ("cluster = \"redis://h\"; http = [\"127.0.0.1:0\", \"127.0.0.1:0\"];",
+         [(1, "cluster: expected the address that other nodes pull from (advertise), since http is not one listener")]),
+        ("cluster = \"redis://h\"; advertise = \"node:80\";", [(1, "cluster: expected a secret of all nodes (cluster-secret-file)")]),
+        ("cluster = \"redis://h\"; advertise = \"[::1]:80\"; http = \"0.0.0.0:0\"; allow-remote = true;",
+         [(1, "cluster: expected a secret of all nodes (cluster-secret-file), since the advertised address or a listener")]),
+        ("cluster = \"redis://h\"; node = \"b\";\ncluster-parent = [\"a\", \"b\"];",
+         [(2, "cluster-parent: expected other nodes, got \"b\", which is this one")]),
         ("rule = \"see * allow\";", [(1, "rule: expected publish, play or all at the beginning")]),
         ("rule = [\"play *\"];", [(1, "rule: expected ACTIONS STREAM [from RANGES] WAYS")]),
         ("rule = [\"play * from 10.0.0.1/8 allow\"];", [(1, "rule: expected an address or a range such as")]),
@@ -393,6 +434,38 @@ class ErrorTest(FileCase):
                     self.assertEqual(len(lines), len(expected), err)
                     for line, (number, what) in zip(lines, expected):
                         self.assertTrue(line.startswith("sluiced: %s:%d: %s" % (self.config, number, what)), line)
+
+    def test_cluster_secret(self):
+        """One line of 32 to 64 characters, in a file of the user's own; with it, other addresses may be advertised."""
+        text = 'cluster = "redis://h"; advertise = "node:80"; cluster-secret-file = "%s/secret";' % self.folder
+        self.write("sluiced.conf", text)
+        for secret, mode, wrong in [("g" * 32, 0o600, None), ("g" * 64 + "\n", 0o600, None), ("# of a\n" + "g" * 40, 0o400, None),
+                                    ("g" * 31, 0o600, "secret:1: expected a secret of 32 to 64 characters"),
+                                    ("g" * 65, 0o600, "secret:1: expected a secret of 32 to 64 characters"),
+                                    ("g" * 32 + " g", 0o600, "secret:1: expected a secret without blanks"),
+                                    ("g" * 32 + "\n" + "g" * 32, 0o600, "secret:2: expected one line"),
+                                    ("", 0o600, "secret: expected a secret of 32 to 64 characters"),
+                                    ("g" * 32, 0o640, "secret: others may read it: chmod 600")]:
+            with self.subTest(secret=secret, mode=mode):
+                self.write("secret", secret, mode)
+                status, out, err = harness.run_daemon("--config", self.config, "--check")
+                if not wrong:
+                    self.assertEqual((status, out, err), (0, "OK\n", ""))
+                    continue
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn("sluiced.conf:1: cluster-secret-file: " + self.folder + "/" + wrong, err)
+                self.assertNotIn("ggg", err)
+            os.chmod(self.folder + "/secret", 0o600)
+
+    def test_cluster_password(self):
+        """Not in a file that others may read; never shown."""
+        self.write("sluiced.conf", 'cluster = "redis://u:geheim@h";')
+        self.assertEqual(harness.run_daemon("--config", self.config, "--check"), (0, "OK\n", ""))
+        self.assertNotIn("geheim", harness.run_daemon("--config", self.config, "--print-config")[1])
+        os.chmod(self.config, 0o644)
+        status, out, err = harness.run_daemon("--config", self.config, "--check")
+        self.assertEqual((status, out), (2, ""))
+        self.assertRegex(err, r":1: cluster: a password in a file that others may read: chmod 600\n\Z")
 
     def test_replaced(self):
         """What the command line replaces is to be right all the same: without it, it would count."""

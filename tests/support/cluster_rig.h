@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/backup/backup.h"
 #include "daemon/base/log.h"
 #include "daemon/config/command_line.h"
 #include "daemon/config/options_load.h"
@@ -47,8 +48,6 @@ struct rig_node {
     const struct options *options;
     struct server *server; /* NULL: it has been stopped */
     char address[ADDRESS_TEXT];
-    const char *parents[RIG_NODES];
-    struct edge_options edge;
     unsigned asked, granted, refused, released; /* claims */
     unsigned located, forgotten, asserted;
     unsigned connects;        /* by its pulls */
@@ -60,6 +59,7 @@ struct rig_stream {
     char name[STREAM_NAME + 1];
     struct rig_node *node; /* NULL: no node has it */
     uint64_t epoch;
+    uint64_t since;  /* the first epoch that its node has it with */
     unsigned claims; /* of its node */
 };
 
@@ -107,7 +107,7 @@ static inline void rig_tell(struct cluster_rig *rig, const struct rig_stream *st
 static inline void rig_supersede(struct cluster_rig *rig, struct rig_stream *stream, struct rig_node *by) {
     struct rig_node *before = stream->node;
     stream->node = by;
-    stream->epoch = ++rig->epochs;
+    stream->epoch = stream->since = ++rig->epochs;
     stream->claims = 0;
     const struct cluster_location location = rig_location(stream);
     if (before && before->server && !rig->is_mute)
@@ -127,6 +127,9 @@ static inline void rig_claim(struct rig_node *node, struct cluster_job *job) {
         rig->epochs = job->epoch;
     if (stream->node != node)
         rig_supersede(rig, stream, node);
+    /* Above all that is known, also of a stream that the node has. */
+    if (stream->epoch <= job->epoch)
+        stream->epoch = ++rig->epochs;
     stream->claims++;
     node->granted++;
     job->location.epoch = stream->epoch;
@@ -137,7 +140,7 @@ static inline void rig_release(struct rig_node *node, const struct cluster_job *
     struct rig_stream *stream = rig_stream(node->rig, job->stream);
     node->released++;
     assert_true(job->epoch > 0);
-    if (stream->node != node || job->epoch < stream->epoch || stream->claims == 0 || --stream->claims > 0)
+    if (stream->node != node || job->epoch < stream->since || stream->claims == 0 || --stream->claims > 0)
         return;
     stream->node = NULL;
     rig_tell(node->rig, stream, NULL);
@@ -249,8 +252,8 @@ static inline const struct options *rig_options(const char *const more[]) {
     const char *backend = getenv("SLUICE_TEST_BACKEND");
     const char *words[RIG_WORDS] = {"sluiced",  "--http",      "127.0.0.1:0", "--workers", "2",
                                     "--memory", "64M",         "--backend",   "auto",      "--log-level",
-                                    "error",    "--same-name", "refuse",      "--batch",   "0"};
-    int count = 13;
+                                    "error",    "--same-name", "refuse",      "--linger",  "1"};
+    int count = 15;
     if (backend)
         words[8] = backend;
     for (; more && *more; more++)
@@ -270,7 +273,7 @@ static inline struct rig_node *rig_add(struct cluster_rig *rig, const char *name
     assert_true(rig->count < RIG_NODES);
     struct rig_node *node = &rig->nodes[rig->count++];
     char addresses[OPTIONS_MAX_LISTENERS][ADDRESS_TEXT];
-    *node = (struct rig_node){.rig = rig, .edge = {.linger_ms = 600, .parents = node->parents}};
+    *node = (struct rig_node){.rig = rig};
     snprintf(node->self.node, sizeof node->self.node, "%s", name);
     node->self.secret_size = strlen(secret);
     memcpy(node->self.secret, secret, strlen(secret));
@@ -278,7 +281,8 @@ static inline struct rig_node *rig_add(struct cluster_rig *rig, const char *name
     node->options = rig_options(more);
     assert_int_equal(server_new(node->options, &node->server), 0);
     assert_int_equal(pulls_register(node->server, rig_connect, node), 0);
-    assert_int_equal(edges_register(node->server, &node->edge), 0);
+    assert_int_equal(edges_register(node->server), 0);
+    assert_int_equal(backups_register(node->server), 0);
     server_set_cluster(node->server, rig_ask, node, &node->self);
     listeners_addresses(server_worker(node->server, 0)->listeners, node->options, addresses);
     memcpy(node->address, addresses[0], sizeof node->address);

@@ -294,15 +294,16 @@ static void without_the_engine(void **state) {
     rig_close(&rig);
 }
 
+static const char *const by_b[] = {"--cluster-parent", "b", NULL}, *const by_c[] = {"--cluster-parent", "c", NULL},
+                         *const by_d[] = {"--cluster-parent", "d", NULL};
+
 /* Three tiers: c asks b, which asks a. */
 static void tiers(void **state) {
     struct cluster_rig rig;
     (void)state;
     rig_open(&rig);
     struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, NULL),
-                    *c = rig_add(&rig, "c", secret, NULL), *d = rig_add(&rig, "d", secret, NULL);
-    c->parents[0] = d->parents[0] = "b";
-    c->edge.parent_count = d->edge.parent_count = 1;
+                    *c = rig_add(&rig, "c", secret, by_b), *d = rig_add(&rig, "d", secret, by_b);
     struct rig_peer publisher = rig_publish(a, name),
                     players[4] = {rig_play(c, name), rig_play(c, name), rig_play(d, name), rig_play(b, name)};
     for (unsigned n = 0; n < FRAMES; n++) {
@@ -339,12 +340,9 @@ static void rings_of_parents(void **state) {
     struct cluster_rig rig;
     (void)state;
     rig_open(&rig);
-    struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, NULL),
-                    *c = rig_add(&rig, "c", secret, NULL), *d = rig_add(&rig, "d", secret, NULL);
-    b->parents[0] = "c";
-    c->parents[0] = "d";
-    d->parents[0] = "b";
-    b->edge.parent_count = c->edge.parent_count = d->edge.parent_count = 1;
+    struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, by_c);
+    (void)rig_add(&rig, "c", secret, by_d);
+    (void)rig_add(&rig, "d", secret, by_b);
     struct rig_peer publisher = rig_publish(a, name);
     rig_send(&publisher, 0, 'a', 0);
     RIG_UNTIL(&rig, rig_is_live(a, name, false));
@@ -354,12 +352,18 @@ static void rings_of_parents(void **state) {
     rig_hang_up(&player);
     for (size_t i = 1; i < 4; i++)
         RIG_UNTIL(&rig, !rig_find_stream(&rig.nodes[i], name));
-    /* All at once. */
+    /* All at once: none is in what the others say of theirs. They wait in vain for a while. */
     struct rig_peer players[3];
     for (size_t i = 0; i < 3; i++)
         players[i] = rig_play(&rig.nodes[i + 1], name);
+    unsigned sent = 1;
     for (size_t i = 0; i < 3; i++)
-        RIG_UNTIL(&rig, rig_has(&players[i], 'a', 0));
+        while (rig_status(&players[i]) == 0) {
+            rig_send(&publisher, sent * 40, 'a', sent);
+            rig_wait(&rig, 100);
+            assert_true(++sent < 400);
+            assert_true(rig_status(&players[i]) == 0 || rig_status(&players[i]) == 200);
+        }
     for (size_t i = 0; i < 3; i++)
         rig_hang_up(&players[i]);
     rig_hang_up(&publisher);
@@ -533,6 +537,47 @@ static void players_of_an_edge_are_spread(void **state) {
     rig_close(&rig);
 }
 
+/* A backup stands in where no node has the stream, and fetches what stands in from where it is; it
+ * gives way to a publisher on any node. */
+static void a_backup_stands_in_on_each_node(void **state) {
+    static const char *const backup[] = {"--backup", "live/a=live/spare", NULL};
+    struct cluster_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, NULL), *b = rig_add(&rig, "b", secret, backup);
+    struct rig_peer spare = rig_publish(a, "live/spare"), publisher = rig_publish(a, name);
+    rig_send(&publisher, 0, 'a', 0);
+    rig_send(&spare, 0, 's', 0);
+    RIG_UNTIL(&rig, rig_is_live(a, name, false) && rig_is_live(a, "live/spare", false));
+    /* Not while it comes. */
+    rig.is_silent = true;
+    struct rig_peer player = rig_play(b, name);
+    rig_wait(&rig, 1200);
+    rig_answer_all(&rig);
+    RIG_UNTIL(&rig, rig_has(&player, 'a', 0));
+    assert_false(rig_has(&player, 's', 0));
+    rig_hang_up(&publisher);
+    RIG_UNTIL(&rig, rig_find_stream(b, name)->stand_in);
+    assert_true(rig_is_live(b, "live/spare", true));
+    rig_send(&spare, 40, 's', 1);
+    RIG_UNTIL(&rig, rig_has(&player, 's', 1));
+    assert_null(rig_stream(&rig, name)->node);
+    /* It is not passed on as the stream. */
+    publisher = rig_publish(a, name);
+    rig_send(&publisher, 0, 'b', 0);
+    RIG_UNTIL(&rig, rig_has(&player, 'b', 0));
+    assert_null(rig_find_stream(b, name)->stand_in);
+    assert_true(rig_check_order(&player, "asb") >= 3);
+    rig_hang_up(&player);
+    rig_hang_up(&publisher);
+    rig_hang_up(&spare);
+    for (size_t i = 0; i < 2; i++) {
+        RIG_UNTIL(&rig, !rig_find_stream(&rig.nodes[i], name));
+        RIG_UNTIL(&rig, !rig_find_stream(&rig.nodes[i], "live/spare"));
+    }
+    rig_close(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_pull_for_all_players),
@@ -550,6 +595,7 @@ int main(void) {
         cmocka_unit_test(without_a_secret_rules_apply),
         cmocka_unit_test(head_asks_the_cluster),
         cmocka_unit_test(players_of_an_edge_are_spread),
+        cmocka_unit_test(a_backup_stands_in_on_each_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

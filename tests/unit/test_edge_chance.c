@@ -9,7 +9,7 @@ static const char secret[] = "the secret of the cluster";
 static const char name[] = "live/a";
 
 enum {
-    SEEDS = 12,
+    SEEDS = 4,
     STEPS = 120,
     PUBLISHERS = 64, /* in one run */
     PLAYERS = 8,
@@ -187,15 +187,20 @@ static void open_chance(struct chance *chance, uint64_t seed) {
     rig_open(&chance->rig);
     chance->random = seed;
     chance->source_count = 0;
-    const char *const more[] = {"--same-name", ways[seed % 3], "--wait", seed & 4 ? "0" : "30", "--resume", "1", NULL};
     for (unsigned i = 0; i < RIG_NODES; i++) {
-        struct rig_node *node = rig_add(&chance->rig, (char[]){(char)('a' + i), 0}, secret, more);
-        node->edge.linger_ms = roll(chance, 3) * 200;
-        if (seed & 1 && i > 1) {
-            node->parents[0] = roll(chance, 2) ? "a" : "c";
-            node->parents[1] = "b";
-            node->edge.parent_count = 2;
-        }
+        const char *parents = seed & 1 && i > 1 ? roll(chance, 2) ? "a,b" : "c,b" : NULL;
+        const char *const more[] = {"--same-name",
+                                    ways[seed % 3],
+                                    "--wait",
+                                    seed & 4 ? "0" : "30",
+                                    "--resume",
+                                    "1",
+                                    "--linger",
+                                    roll(chance, 2) ? "0" : "1",
+                                    parents ? "--cluster-parent" : NULL,
+                                    parents,
+                                    NULL};
+        (void)rig_add(&chance->rig, (char[]){(char)('a' + i), 0}, secret, more);
     }
 }
 

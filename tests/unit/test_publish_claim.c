@@ -202,6 +202,41 @@ static void a_claim_that_is_newer_stays(void **state) {
     rig_close(&rig);
 }
 
+/* The engine has forgotten the epoch that a pull has shown, while the claim was asked for. */
+static void a_claim_below_what_a_pull_has_shown_is_made_again(void **state) {
+    struct cluster_rig rig;
+    (void)state;
+    rig_open(&rig);
+    struct rig_node *a = rig_add(&rig, "a", secret, take_over), *b = rig_add(&rig, "b", secret, take_over);
+    rig.epochs = 2000;
+    struct rig_peer first = rig_publish(a, name);
+    rig_send(&first, 0, 'a', 0);
+    RIG_UNTIL(&rig, rig_is_live(a, name, false));
+    rig.is_silent = true;
+    struct rig_peer second = rig_publish(b, name);
+    RIG_UNTIL(&rig, b->held);
+    struct cluster_job *claim = b->held;
+    assert_int_equal(claim->question, CLUSTER_CLAIM);
+    b->held = NULL;
+    rig_answer_all(&rig);
+    struct rig_peer player = rig_play(b, name);
+    RIG_UNTIL(&rig, rig_has(&player, 'a', 0));
+    rig.epochs = 1500;
+    rig_stream(&rig, name)->node = NULL;
+    rig_answer(b, claim);
+    rig_send(&second, 0, 'b', 0);
+    RIG_UNTIL(&rig, rig_has(&player, 'b', 0));
+    assert_true(rig_find_stream(b, name)->cluster.epoch > 2001);
+    assert_int_equal(b->granted, 2);
+    assert_int_equal(b->released, 1);
+    assert_int_equal(rig_check_order(&player, "ab"), 2);
+    rig_hang_up(&player);
+    rig_hang_up(&second);
+    rig_hang_up(&first);
+    check_released(&rig);
+    rig_close(&rig);
+}
+
 /* With --same-name resume the name is reserved in the cluster, too: for as long as here. */
 static void what_is_reserved_here_is_in_the_cluster(void **state) {
     struct cluster_rig rig;
@@ -232,6 +267,7 @@ int main(void) {
         cmocka_unit_test(the_end_of_the_server),
         cmocka_unit_test(all_claims_are_lost),
         cmocka_unit_test(a_claim_that_is_newer_stays),
+        cmocka_unit_test(a_claim_below_what_a_pull_has_shown_is_made_again),
         cmocka_unit_test(what_is_reserved_here_is_in_the_cluster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,8 @@ bool address_is_localhost(const char *text, size_t length);
 void address_format_host(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 void address_format(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 socklen_t address_length(const struct sockaddr_storage *address);
+/* 0.0.0.0 or [::]. */
+bool address_is_any(const struct sockaddr_storage *address);
 bool address_is_loopback(const struct sockaddr_storage *address);
 uint16_t address_port(const struct sockaddr_storage *address);
 

@@ -36,6 +36,7 @@ void options_unref(const struct options *options) {
     tls_options_clear(&mine->tls);
     free(mine->acme_root);
     tls_client_options_clear(&mine->tls_client);
+    cluster_options_clear(&mine->cluster);
     free(mine->token_keys);
     stream_policies_clear(&mine->streams);
     free(mine->pull_file);
@@ -64,6 +65,8 @@ static bool has_same_secrets(const struct options *a, const struct options *b, c
         return pull_options_equal(&a->pulls, &b->pulls);
     if (setting->kind == SETTING_FORWARD || setting->kind == SETTING_FORWARD_FILE)
         return forward_options_equal(a->forwards, b->forwards);
+    if (setting->kind == SETTING_CLUSTER)
+        return cluster_options_have_same_secret(&a->cluster, &b->cluster, (enum cluster_setting)setting->detail);
     return true;
 }
 

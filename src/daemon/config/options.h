@@ -24,6 +24,7 @@
 #include "daemon/base/stream_name.h"
 #include "daemon/config/admin_option.h"
 #include "daemon/config/backup_option.h"
+#include "daemon/config/cluster_option.h"
 #include "daemon/config/forward_option.h"
 #include "daemon/config/pull_option.h"
 #include "daemon/config/setting.h"
@@ -73,7 +74,8 @@ struct options {
     struct cors_origins origins;
     struct proxies proxies;
     struct hook_url hooks[HOOK_KINDS];
-    struct tls_client_options tls_client; /* of pulls, forwards and hooks */
+    struct tls_client_options tls_client; /* of pulls, forwards, hooks and the cluster */
+    struct cluster_options cluster;
     uint64_t hook_ms;
     bool allow_remote;
     uint64_t obs_tracks;      /* of video, in a configuration for OBS */

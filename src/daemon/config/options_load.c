@@ -12,6 +12,7 @@
 #include "daemon/base/cgroup.h"
 #include "daemon/config/config_file.h"
 #include "daemon/config/options_listen_fds.h"
+#include "daemon/config/protocol.h"
 
 /* A default that depends on other settings. */
 #define DEPENDS UINT64_MAX
@@ -182,6 +183,48 @@ static void check_admin(struct loader *loader) {
     }
 }
 
+/* What other nodes pull from. Without a secret, whoever reaches it could pull without rights. */
+static void check_advertised(struct loader *loader) {
+    const struct options *options = loader->options;
+    const struct cluster_options *cluster = &options->cluster;
+    const struct listener_option *only = NULL;
+    bool is_local = !*cluster->advertise.host || cluster_place_is_loopback(&cluster->advertise);
+    size_t count = 0;
+    char where[80];
+    for (size_t i = 0; i < options->listener_count; i++) {
+        if (options->listeners[i].protocol != protocol_find("http"))
+            continue;
+        only = &options->listeners[i];
+        is_local &= address_is_loopback(&only->address);
+        count++;
+    }
+    if (count == 0)
+        config_errors_add(loader->errors, "%s: expected a listener of HTTP (http), which other nodes pull from",
+                          where_of(loader, "cluster", where, sizeof where));
+    else if (!*cluster->advertise.host && (count > 1 || address_is_any(&only->address)))
+        config_errors_add(loader->errors,
+                          "%s: expected the address that other nodes pull from (advertise), since http is not one "
+                          "listener with one address",
+                          where_of(loader, "cluster", where, sizeof where));
+    else if (!is_local && !*cluster->secret)
+        config_errors_add(loader->errors,
+                          "%s: expected a secret of all nodes (cluster-secret-file), since the advertised address or a "
+                          "listener of HTTP is not loopback",
+                          where_of(loader, "cluster", where, sizeof where));
+}
+
+static void check_cluster(struct loader *loader) {
+    const struct cluster_options *cluster = &loader->options->cluster;
+    char where[80];
+    if (!cluster_options_is_on(cluster))
+        return;
+    check_advertised(loader);
+    for (size_t i = 0; i < cluster->parent_count; i++)
+        if (strcmp(cluster->parents[i], cluster->node) == 0)
+            config_errors_add(loader->errors, "%s: expected other nodes, got \"%s\", which is this one",
+                              where_of(loader, "cluster-parent", where, sizeof where), cluster->node);
+}
+
 /* What a rule names is to be there. */
 static void check_rule(struct loader *loader, const struct rule *rule) {
     const struct options *options = loader->options;
@@ -286,8 +329,8 @@ static void complete_sizes(struct loader *loader) {
     check_frame_limits(loader, share / 2);
 }
 
-/* Of numbers, choices and flags, and of the administration; what has memory of its own is never
- * kept. */
+/* Of numbers, choices and flags, of the administration and the cluster; what has memory of its own
+ * is never kept. */
 static bool keep_field(struct options *options, const struct options *in_force, const struct setting *setting) {
     if (setting->kind == SETTING_ADMIN || setting->kind == SETTING_ADMIN_TOKEN) {
         options->admin = in_force->admin;
@@ -298,6 +341,10 @@ static bool keep_field(struct options *options, const struct options *in_force, 
         for (size_t i = 0; i < in_force->record.rule_count; i++)
             if (record_options_add(&options->record, in_force->record.rules[i].text))
                 return false;
+        return true;
+    }
+    if (setting->kind == SETTING_CLUSTER) {
+        cluster_options_copy(&options->cluster, &in_force->cluster, (enum cluster_setting)setting->detail);
         return true;
     }
     void *to = (char *)options + setting->field;
@@ -338,6 +385,8 @@ static void read_all(struct loader *loader) {
     loader->listens |= line->listen_fds && options_inherit_streams(line->listen_fds);
     if (!loader->listens)
         set_presets(loader, true);
+    if (!*loader->options->cluster.node)
+        node_name_of_host(loader->options->cluster.node);
     if (!loader->listens && loader->options->admin.count == 0)
         set_preset(loader, named("admin"));
     if (line->listen_fds)
@@ -347,6 +396,7 @@ static void read_all(struct loader *loader) {
         check_admin(loader);
         check_tls(loader);
         check_rules(loader);
+        check_cluster(loader);
     }
 }
 

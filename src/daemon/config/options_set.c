@@ -160,6 +160,23 @@ static bool add_forward(const struct setting_reader *reader, const char *text) {
     return !error || config_errors_add(reader->errors, "%s: %s", reader->where, error);
 }
 
+/* Nothing of what is wrong with the engine's URL is shown: it may hold a password. */
+static bool set_cluster(const struct setting_reader *reader, const struct setting *setting, const char *text) {
+    struct cluster_options *cluster = &reader->options->cluster;
+    const enum cluster_setting which = (enum cluster_setting)setting->detail;
+    char error[SECRET_FILE_ERROR];
+    if (which == CLUSTER_SETTING_SECRET_FILE)
+        return cluster_options_load_secret(cluster, text, error) == 0 ||
+               config_errors_add(reader->errors, "%s: %s", reader->where, error);
+    const char *expected = cluster_options_set(cluster, which, text);
+    if (expected && which != CLUSTER_SETTING_ENGINE)
+        return wrong(reader, text, expected);
+    if (expected)
+        return config_errors_add(reader->errors, "%s: expected %s", reader->where, expected);
+    return which != CLUSTER_SETTING_ENGINE || !cluster->engine.has_login || reader->is_private ||
+           config_errors_add(reader->errors, "%s: a password in a file that others may read: chmod 600", reader->where);
+}
+
 static bool add_backup(const struct setting_reader *reader, const char *text) {
     const char *error = backup_options_add(&reader->options->backups, text);
     return !error || config_errors_add(reader->errors, "%s: %s, got \"%s\"", reader->where, error, text);
@@ -297,6 +314,8 @@ bool options_set(const struct setting_reader *reader, const struct setting *sett
         return check(reader, text, tls_client_options_add_pin(&reader->options->tls_client, text));
     case SETTING_TLS_CLIENT_CERTIFICATE:
         return check(reader, text, tls_client_options_set_certificate(&reader->options->tls_client, text));
+    case SETTING_CLUSTER:
+        return set_cluster(reader, setting, text);
     case SETTING_RULE:
         return add_rule(reader, text);
     case SETTING_FILE:

@@ -192,6 +192,19 @@ static void put_tls_certificate(const struct text *to, const struct tls_client_o
     put_string(to, text);
 }
 
+static void put_cluster(const struct text *to, const struct cluster_options *cluster, enum cluster_setting setting) {
+    char text[CLUSTER_OPTION_TEXT];
+    size_t count = 0;
+    if (setting == CLUSTER_SETTING_PARENTS) {
+        for (size_t i = 0; i < cluster->parent_count; i++)
+            put_item(to, &count, cluster->parents[i]);
+        end_list(to, count);
+        return;
+    }
+    cluster_options_format(cluster, setting, text);
+    put_string(to, text);
+}
+
 /* A number or a choice, as it is written. */
 static void format_field(const struct setting *setting, const void *field, char text[SETTING_TEXT]) {
     bool is_time = setting->kind == SETTING_SECONDS || setting->kind == SETTING_MILLISECONDS;
@@ -288,6 +301,9 @@ static void put_value(const struct text *to, const struct options *options, cons
         break;
     case SETTING_TLS_CLIENT_CERTIFICATE:
         put_tls_certificate(to, &options->tls_client);
+        break;
+    case SETTING_CLUSTER:
+        put_cluster(to, &options->cluster, (enum cluster_setting)setting->detail);
         break;
     case SETTING_ORIGIN:
         put_origins(to, &options->origins);

@@ -36,6 +36,7 @@ enum setting_kind {
     SETTING_TLS_CA,       /* see tls_client_option.h, as the next two */
     SETTING_TLS_PIN,
     SETTING_TLS_CLIENT_CERTIFICATE,
+    SETTING_CLUSTER,      /* see cluster_option.h; detail: enum cluster_setting */
     SETTING_SIZE,         /* bytes, or with K, M, G; stored as bytes */
     SETTING_COUNT,        /* a whole number */
     SETTING_SECONDS,      /* fractions allowed; stored as milliseconds */
@@ -49,7 +50,8 @@ enum setting_words {
     SETTING_LOG_LEVELS,
     SETTING_LOG_FORMATS,
     SETTING_SAME_NAMES,
-    SETTING_TLS_VERSIONS
+    SETTING_TLS_VERSIONS,
+    SETTING_CLUSTER_DOWN
 };
 
 /* When a change of it takes effect. */
@@ -65,6 +67,7 @@ enum setting_group_id {
     GROUP_TLS,
     GROUP_PULLS,
     GROUP_FORWARDS,
+    GROUP_CLUSTER,
     GROUP_ACCESS,
     GROUP_HOOKS,
     GROUP_TLS_CLIENT,

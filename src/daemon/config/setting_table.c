@@ -38,6 +38,11 @@ const struct setting_group setting_groups[] = {
                        "it is."},
     [GROUP_PULLS] = {"Pulls", .note = "streams fetched from cameras and other servers"},
     [GROUP_FORWARDS] = {"Forwards", .note = "streams sent to other servers"},
+    [GROUP_CLUSTER] =
+        {"Cluster", .note = "several nodes, on each of which every stream may be published and played",
+         .text = "Nodes share a server of Redis 7 or Valkey, which knows which node has which stream. A stream that is "
+                 "published on one node is played on all: the other nodes fetch it from there by HTTP while they have "
+                 "players. Without --cluster the other settings of this group do nothing."},
     [GROUP_ACCESS] = {"Access", .note = "without rules and users, any client may publish and play",
                       .text =
                           "Without rules, any client may publish and play; if --rtsp-users is set, only those users "
@@ -61,9 +66,10 @@ const struct setting_group setting_groups[] = {
              "that "
              "are left."},
     [GROUP_TLS_CLIENT] =
-        {"TLS of pulls, forwards and hooks", .note = "by rtmps://, rtsps:// and https://",
+        {"TLS of pulls, forwards, hooks and the cluster", .note = "by rtmps://, rtsps://, https:// and rediss://",
          .text =
-             "Connections by rtmps://, rtsps:// and https:// use TLS 1.2 or 1.3 and verify the server. Nothing of a "
+             "Connections by rtmps://, rtsps://, https:// and rediss:// use TLS 1.2 or 1.3 and verify the server. "
+             "Nothing of a "
              "request is sent to a server before that; if the verification fails, the reason is that of the pull, the "
              "forward or the hook, for example \"TLS: certificate has expired\". A reload (SIGHUP) reads all files "
              "again, for new connections; if one of them is missing or cannot be used, the reload is rejected, and "
@@ -201,6 +207,64 @@ static const struct setting settings[] = {
     {"forward-file", SETTING_FORWARD_FILE, FIELD(forward_file), .group = GROUP_FORWARDS, .value = "FILE",
      .expected = "a file name", .sample = "/etc/sluice/forwards", .help = "Read forwards from FILE, one in each line",
      .text = "Keeps passwords and keys out of the output of ps. The file must not be readable by others."},
+
+    {"cluster", SETTING_CLUSTER, .detail = CLUSTER_SETTING_ENGINE, .group = GROUP_CLUSTER, .value = "URL",
+     .expected = "redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/PREFIX], such as redis://127.0.0.1:6379",
+     .sample = "redis://127.0.0.1:6379/sluice", .effect = SETTING_RESTART,
+     .help = "Join the cluster of the Redis or Valkey server at URL",
+     .text =
+         "URL is redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/PREFIX]; by rediss over TLS, where the "
+         "server is verified (--tls-ca, --tls-pin). Several hosts are tried in turn, up to 16: they are a master and "
+         "its replicas, or Sentinels, which are asked for the master; after a failover the new one is used. Redis "
+         "Cluster (cluster-enabled) is rejected. The port is 6379 unless the URL has another. Without USER "
+         "(:PASSWORD@) "
+         "the user is the server's default one. Keys and the channel begin with PREFIX, sluice by default: "
+         "nodes with the same PREFIX are a cluster. A listener of --http is needed, which other nodes pull from. A "
+         "configuration file with a password must not be readable by others.",
+     .examples = {"redis://:secret@10.0.0.5", "rediss://sluice:secret@a:6379,b:6379,c:26379/tv"}},
+    {"cluster-sentinel", SETTING_CLUSTER, .detail = CLUSTER_SETTING_SENTINEL, .group = GROUP_CLUSTER, .value = "NAME",
+     .expected = "a name of at most 63 characters of [A-Za-z0-9._-]", .sample = "mymaster", .effect = SETTING_RESTART,
+     .help = "Ask Sentinels for the master of this name",
+     .text = "It is needed if the Sentinels among the hosts of --cluster know several masters. The login of --cluster "
+             "is tried at Sentinels as well, and left out if they refuse it."},
+    {"node", SETTING_CLUSTER, .detail = CLUSTER_SETTING_NODE, .group = GROUP_CLUSTER, .value = "NAME",
+     .expected = "a name of at most 63 characters of [A-Za-z0-9._-]",
+     .preset_text = "the name of the host, in which other characters become -", .sample = "node-1",
+     .effect = SETTING_RESTART, .help = "Set the name of this node",
+     .text = "1 to 63 characters of A-Z, a-z, 0-9, dot, underscore and dash. It is the same after a restart. If two "
+             "nodes have the same name, the one that started last has it, and the other one ends its publishers."},
+    {"advertise", SETTING_CLUSTER, .detail = CLUSTER_SETTING_ADVERTISE, .group = GROUP_CLUSTER,
+     .value = "ADDR:PORT[,tls]", .expected = "ADDR:PORT[,tls]",
+     .preset_text = "the address of --http, if that is one listener with one address", .sample = "10.0.0.1:8080",
+     .effect = SETTING_RESTART, .help = "Let other nodes pull from ADDR:PORT",
+     .text = "An address or a name at which other nodes reach a listener of --http; ,tls if it speaks TLS. Other nodes "
+             "then verify its certificate (--tls-ca, --tls-pin), which has to contain ADDR.",
+     .examples = {"node-1.example.org:8443,tls"}},
+    {"cluster-secret-file", SETTING_CLUSTER, .detail = CLUSTER_SETTING_SECRET_FILE, .group = GROUP_CLUSTER,
+     .value = "FILE", .expected = "a file name", .sample = "/etc/sluice/cluster-secret", .effect = SETTING_RESTART,
+     .help = "Sign the pulls between nodes with the secret in FILE",
+     .text =
+         "The file has one line of 32 to 64 characters without blanks, the same on all nodes, and must not be readable "
+         "by others. Rules and hooks do not apply to pulls with a valid signature. It is required if the advertised "
+         "address or a listener of --http is not loopback; set it also if a proxy on this host passes on requests of "
+         "others. To create one:\n\n"
+         "  (umask 077; openssl rand -hex 32 >FILE)"},
+    {"cluster-down", SETTING_CHOICE, .detail = SETTING_CLUSTER_DOWN, FIELD(cluster.down), .group = GROUP_CLUSTER,
+     .preset = "accept", .value = "POLICY", .effect = SETTING_RESTART,
+     .help = "Choose what happens to new publishers without the server",
+     .text = "Streams and pulls that run continue in any case. `accept`: publishers are accepted on this node's word; "
+             "if the same name was published on two nodes meanwhile, the later one remains. `refuse`: names that this "
+             "node did not have before are rejected with 503."},
+    {"linger", SETTING_SECONDS, FIELD(cluster.linger_ms), .group = GROUP_CLUSTER, RANGE(0, 3600), .preset = "10",
+     .value = "SECONDS", .help = "Keep the pull of a stream without players for this long"},
+    {"cluster-parent", SETTING_CLUSTER, true, .detail = CLUSTER_SETTING_PARENTS, .group = GROUP_CLUSTER,
+     .value = "NODE[,NODE...]", .expected = "names of nodes, separated by commas", .effect = SETTING_LATER,
+     .help = "Fetch streams through these nodes",
+     .text = "Players of this node then get streams from one of these nodes, which fetches them from where they are "
+             "published: a tree, in which an origin serves only its nearest nodes. A hash of the stream's name selects "
+             "the parent, and the next one if that is down; if all are, streams are fetched from where they are "
+             "published. Up to 16 nodes.",
+     .examples = {"hub-1,hub-2"}},
 
     {"rule", SETTING_RULE, true, .group = GROUP_ACCESS, .value = "RULE",
      .expected = "ACTIONS STREAM [from RANGES] WAYS", .effect = SETTING_LATER,

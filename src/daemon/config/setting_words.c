@@ -6,6 +6,7 @@
 #include <sluice/tls.h>
 
 #include "daemon/base/log.h"
+#include "daemon/config/cluster_option.h"
 #include "daemon/relay/publish_lock.h"
 
 static const struct {
@@ -27,6 +28,8 @@ static const struct {
     {SETTING_SAME_NAMES, "resume", SAME_NAME_RESUME},
     {SETTING_TLS_VERSIONS, "1.2", SLUICE_TLS_1_2},
     {SETTING_TLS_VERSIONS, "1.3", SLUICE_TLS_1_3},
+    {SETTING_CLUSTER_DOWN, "accept", CLUSTER_DOWN_ACCEPT},
+    {SETTING_CLUSTER_DOWN, "refuse", CLUSTER_DOWN_REFUSE},
 };
 
 int setting_word_value(const struct setting *setting, const char *word) {

@@ -11,12 +11,11 @@
 
 #include <sluice/conn.h>
 #include <sluice/http.h>
-#include <sluice/libevent.h>
 #include <sluice/loop.h>
-#include <sluice/pool.h>
 #include <sluice/tls.h>
 
 #include "daemon/control/connector.h"
+#include "daemon/control/control_loop.h"
 
 enum {
     HEAD_MOST = HOOK_PATH + HOOK_HOST + 256, /* bytes of a request's head */
@@ -25,9 +24,6 @@ enum {
     /* calls with the connector, also of those that have been given up: names may take long to be
      * looked up, and each has a thread for it */
     CONNECTING_MOST = 256,
-    BLOCK_BYTES = 4096,
-    SLAB_BLOCKS = 32,
-    BLOCKS_MOST = 1024,
 };
 
 struct hook_post {
@@ -55,10 +51,9 @@ struct hook_post {
 
 struct hook_poster {
     struct event_base *base;
+    struct control_loop *shared;
     struct connector *connector;
-    sluice_pool *pool;
     sluice_loop *loop; /* NULL before the first call */
-    sluice_libevent *place;
     LIST_HEAD(, hook_post) calls;
     unsigned connecting;
 };
@@ -275,31 +270,12 @@ static int write_request(struct hook_post *call, const struct hook_url *url, con
     return 0;
 }
 
-/* The other backend would lock memory and make a ring for a few requests a minute. */
-static int open_loop(struct hook_poster *poster) {
-    const sluice_loop_options options = {.size = sizeof options, .backend = SLUICE_BACKEND_EPOLL};
-    const sluice_pool_options blocks = {
-        .size = sizeof blocks, .block_size = BLOCK_BYTES, .slab_blocks = SLAB_BLOCKS, .max_blocks = BLOCKS_MOST};
-    if (poster->loop)
-        return 0;
-    int error = poster->pool ? 0 : sluice_pool_new(&blocks, &poster->pool);
-    if (!error)
-        error = sluice_loop_new(poster->pool, &options, &poster->loop);
-    if (!error)
-        error = sluice_libevent_attach(poster->loop, poster->base, &poster->place);
-    if (error) {
-        sluice_loop_free(poster->loop);
-        poster->loop = NULL;
-    }
-    return error;
-}
-
 static int prepare(struct hook_post *call, const struct hook_url *url, const char *body, size_t length) {
     call->end = evtimer_new(call->poster->base, on_report, call);
     int error = call->end ? write_request(call, url, body, length) : -ENOMEM;
     if (!error)
         error = sluice_http_new(&call->http);
-    return error ? error : sluice_chain_new(call->poster->pool, &call->dropped);
+    return error ? error : sluice_chain_new(sluice_loop_pool(call->poster->loop), &call->dropped);
 }
 
 static void connect_to(struct hook_post *call, const struct hook_url *url) {
@@ -325,7 +301,7 @@ int hook_post_start(struct hook_poster *poster, const struct hook_url *url, uint
                     size_t length, hook_posted_fn *done, void *user, struct hook_post **ret_call) {
     const struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                                     .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
-    int error = open_loop(poster);
+    int error = control_loop_open(poster->shared, &poster->loop);
     if (error)
         return error;
     struct hook_post *call = calloc(1, sizeof *call);
@@ -345,11 +321,13 @@ int hook_post_start(struct hook_poster *poster, const struct hook_url *url, uint
     return 0;
 }
 
-int hook_poster_new(struct event_base *base, struct connector *connector, struct hook_poster **ret_poster) {
+int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector,
+                    struct hook_poster **ret_poster) {
     struct hook_poster *poster = calloc(1, sizeof *poster);
     if (!poster)
         return -ENOMEM;
     poster->base = base;
+    poster->shared = loop;
     poster->connector = connector;
     *ret_poster = poster;
     return 0;
@@ -358,15 +336,8 @@ int hook_poster_new(struct event_base *base, struct connector *connector, struct
 void hook_poster_free(struct hook_poster *poster) {
     if (!poster)
         return;
-    sluice_libevent_free(poster->place);
-    /* Jobs that are back, and connections, end here. */
-    sluice_loop_free(poster->loop);
+    /* Jobs that were back, and connections, have ended with the loop. */
     while (!LIST_EMPTY(&poster->calls))
         destroy(LIST_FIRST(&poster->calls));
-    sluice_pool_free(poster->pool);
     free(poster);
-}
-
-int hook_poster_error(const struct hook_poster *poster) {
-    return poster->place ? sluice_libevent_error(poster->place) : 0;
 }

@@ -1,6 +1,6 @@
 /*
- * POSTs to hooks' servers, by HTTP or HTTPS, on a loop of their own inside the event base. The
- * control plane's thread.
+ * POSTs to hooks' servers, by HTTP or HTTPS, on the control plane's loop. The control plane's
+ * thread.
  */
 #ifndef SLUICED_HOOK_POST_H
 #define SLUICED_HOOK_POST_H
@@ -11,6 +11,7 @@
 #include "daemon/base/hook_url.h"
 
 struct connector;
+struct control_loop;
 struct event_base;
 struct hook_post;
 struct hook_poster;
@@ -18,16 +19,14 @@ struct hook_poster;
 enum { HOOK_POST_REASON = 128 };
 
 /*
- * Makes what all of them share; the loop is made with the first of them. @connector: makes the
- * connections; the caller's. 0, -ENOMEM
+ * Makes what all of them share. @loop: is opened with the first of them; @connector: makes the
+ * connections; both are the caller's. 0, -ENOMEM
  */
-int hook_poster_new(struct event_base *base, struct connector *connector, struct hook_poster **ret_poster);
+int hook_poster_new(struct event_base *base, struct control_loop *loop, struct connector *connector,
+                    struct hook_poster **ret_poster);
 
-/* After the connector, and when no call is under way. NULL is allowed. */
+/* After the connector, when the loop has been closed, and no call is under way. NULL is allowed. */
 void hook_poster_free(struct hook_poster *poster);
-
-/* The error of the loop, which has ended the base's run; or 0. */
-int hook_poster_error(const struct hook_poster *poster);
 
 /* @status: of the answer; 0: there is none, or it is none of HTTP, or it is too long. @reason: why
  * there is none, in a few words, without anything of the request. The call is gone. */

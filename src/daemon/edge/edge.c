@@ -43,7 +43,6 @@ struct edge_stream {
 /* Of a worker. */
 struct edges {
     struct worker *worker;
-    const struct edge_options *options;
     LIST_HEAD(, edge_stream) list;
     bool is_stopped; /* begins nothing any more */
     _Atomic uint64_t failed;
@@ -65,6 +64,11 @@ const char *edge_state_name(enum edge_state state) {
 
 static uint64_t now_of(const struct edge_stream *edge) {
     return worker_now(edge->edges->worker);
+}
+
+/* As they are now: a reload may change them. */
+static const struct cluster_options *options_of(const struct edge_stream *edge) {
+    return &edge->edges->worker->options->cluster;
 }
 
 static const char *own_node(const struct edges *edges) {
@@ -152,9 +156,10 @@ static void retry(struct edge_stream *edge, const char *reason) {
     const uint64_t wait = backoff(edge->failures);
     snprintf(edge->reason, sizeof edge->reason, "%s", reason);
     atomic_fetch_add_explicit(&edge->edges->failed, 1, memory_order_relaxed);
-    LOG(LOG_WARNING, "edge", {"stream", edge->stream->name}, {"node", edge->target.node},
-        {"address", edge->target.address}, {"state", edge_state_name(EDGE_WAITING)}, {"reason", reason},
-        {"failures", log_unsigned(edge->failures).text}, {"retry_ms", log_unsigned(wait).text});
+    /* A publisher that ends is looked for once more where it was: nothing is wrong with that. */
+    LOG(edge->failures == 1 ? LOG_INFO : LOG_WARNING, "edge", {"stream", edge->stream->name},
+        {"node", edge->target.node}, {"address", edge->target.address}, {"state", edge_state_name(EDGE_WAITING)},
+        {"reason", reason}, {"failures", log_unsigned(edge->failures).text}, {"retry_ms", log_unsigned(wait).text});
     edge->tried = 0;
     wait_for(edge, wait);
     stream_set_search(edge->stream, STREAM_SEARCH_FAILED);
@@ -248,7 +253,7 @@ static void fetch(struct edge_stream *edge, const struct cluster_location *targe
 
 /* The next parent that may have it; or the stream's own node. */
 static void next_target(struct edge_stream *edge) {
-    const struct edge_options *options = edge->edges->options;
+    const struct cluster_options *options = options_of(edge);
     for (; edge->tried < options->parent_count; edge->tried++) {
         const char *node = edge_target_parent(options, edge->stream->name, edge->tried);
         if (strcmp(node, edge->origin.node) == 0)
@@ -356,7 +361,7 @@ static void on_timer(sluice_timer *timer, void *user) {
         return;
     if (!wants_media(edge))
         rest(edge);
-    else if (edge->tried > 0)
+    else if (edge->tried > 0 && *edge->origin.node)
         next_target(edge);
     else
         ask(edge);
@@ -502,10 +507,10 @@ int edge_post_change(struct server *server, const char *stream, enum cluster_cha
 
 static int open_edges(struct worker *worker, void *user, void **ret_component) {
     struct edges *edges = calloc(1, sizeof *edges);
+    (void)user;
     if (!edges)
         return -ENOMEM;
     edges->worker = worker;
-    edges->options = user;
     *ret_component = edges;
     return 0;
 }
@@ -577,13 +582,12 @@ static void needed(void *component, const char *name) {
 }
 
 static void tick_edge(struct edge_stream *edge, uint64_t now) {
-    const struct edge_options *options = edge->edges->options;
     const bool is_fetched = edge->state == EDGE_FETCHING;
     if (edge->pull && !edge->is_over)
         pull_tick(edge->pull, now);
     if (stream_player_count(edge->stream) > 0 || is_needed(edge))
         edge->wanted_at = now;
-    if (!edge->job_is_out && now - edge->wanted_at >= (is_fetched ? options->linger_ms : EDGE_NEGATIVE_MS))
+    if (!edge->job_is_out && now - edge->wanted_at >= (is_fetched ? options_of(edge)->linger_ms : EDGE_NEGATIVE_MS))
         forget(edge);
 }
 
@@ -641,8 +645,8 @@ static const struct component_type type = {
     .close = close_edges,
 };
 
-int edges_register(struct server *server, const struct edge_options *options) {
-    return server_add_component(server, &type, (void *)options);
+int edges_register(struct server *server) {
+    return server_add_component(server, &type, NULL);
 }
 
 void edges_each(const struct worker *worker, void (*call)(const struct edge_status *status, void *user), void *user) {

@@ -18,8 +18,7 @@ struct server;
 struct worker;
 
 enum {
-    EDGE_LINGER_MS = 10000, /* that a pull goes on without players */
-    EDGE_BACKOFF_MS = 250,  /* after the first failure; then twice as long each time */
+    EDGE_BACKOFF_MS = 250, /* after the first failure; then twice as long each time */
     EDGE_BACKOFF_MOST_MS = 2000,
     EDGE_STABLE_MS = 1000,   /* of media, after which it is asked again at once */
     EDGE_NEGATIVE_MS = 1000, /* that "no node has it" holds for the players that come */
@@ -39,17 +38,9 @@ enum edge_state {
 
 const char *edge_state_name(enum edge_state state);
 
-struct edge_options {
-    uint64_t linger_ms;
-    const char *const *parents; /* names of nodes; they are asked before the stream's node is */
-    size_t parent_count;
-};
-
-/*
- * Adds the component to each worker, before the run and behind pulls_register(). @options: stay as
- * long as the server. 0, or what server_add_component() says
- */
-int edges_register(struct server *server, const struct edge_options *options);
+/* Adds the component to each worker, before the run and behind pulls_register(). 0, or what
+ * server_add_component() says */
+int edges_register(struct server *server);
 
 /* What the control plane has heard of a stream. */
 void edge_changed(struct worker *worker, const char *stream, enum cluster_change change,

@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster_command.h"
-#include "daemon/edge/edge.h"
 #include "daemon/pull/pull_http.h"
 #include "daemon/relay/player.h"
 #include "daemon/relay/stream.h"
 #include "shared/text.h"
 
-const char *edge_target_parent(const struct edge_options *options, const char *stream, size_t tried) {
+const char *edge_target_parent(const struct cluster_options *options, const char *stream, size_t tried) {
     const size_t first = stream_name_hash(stream, strlen(stream)) % options->parent_count;
     return options->parents[(first + tried) % options->parent_count];
 }

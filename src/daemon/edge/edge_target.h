@@ -5,14 +5,14 @@
 #include <sluice/http.h>
 
 #include "daemon/cluster/cluster_sign.h"
+#include "daemon/config/cluster_option.h"
 #include "daemon/config/pull_option.h"
 
-struct edge_options;
 struct stream;
 
 /* The parent that is asked for a stream behind @tried others, fewer than there are: a hash of the
  * name selects the first. */
-const char *edge_target_parent(const struct edge_options *options, const char *stream, size_t tried);
+const char *edge_target_parent(const struct cluster_options *options, const char *stream, size_t tried);
 
 /* Whether the node fetches the stream from this one, itself or by others. */
 bool edge_target_is_behind(const struct stream *stream, const char *node);

@@ -14,7 +14,9 @@
 #include "daemon/backup/backup.h"
 #include "daemon/base/log.h"
 #include "daemon/base/systemd.h"
+#include "daemon/control/cluster_client.h"
 #include "daemon/control/connector.h"
+#include "daemon/control/control_loop.h"
 #include "daemon/control/history.h"
 #include "daemon/control/hook_client.h"
 #include "daemon/control/hook_delivery.h"
@@ -22,7 +24,9 @@
 #include "daemon/control/reload.h"
 #include "daemon/control/wakeup.h"
 #include "daemon/control/worker_query.h"
+#include "daemon/edge/edge.h"
 #include "daemon/forward/forward.h"
+#include "daemon/process/cluster_setup.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/pull/pull.h"
 #include "daemon/tls/tls_expiry.h"
@@ -34,12 +38,15 @@ struct control {
     struct event *events[8];
     size_t event_count;
     struct connector *connector;
+    struct control_loop *loop;
     struct reload *reload;
     struct worker_query *worker_query;
     struct history *history;
     struct hook_poster *hook_poster;
     struct hook_client *hook_client;
     struct hook_delivery *hook_delivery;
+    struct cluster_setup *cluster;         /* NULL: there is no cluster, */
+    struct cluster_client *cluster_client; /* nor this */
     struct admin *admin;
     struct upgrade *upgrade;
     struct wakeup wakeup; /* the run has begun, or ended */
@@ -129,10 +136,26 @@ static void show_status(const struct worker_answer *answer, void *user) {
     log_status(line);
 }
 
-/* Hooks have been told of the end of everything. */
-static void on_told(void *user) {
+/* Nobody outside has to hear anything any more. */
+static void on_left(void *user) {
     const struct control *control = user;
     event_base_loopbreak(control->base);
+}
+
+/* Hooks have been told of the end of everything. */
+static void on_told(void *user) {
+    struct control *control = user;
+    if (control->cluster_client)
+        cluster_client_finish(control->cluster_client, on_left, control);
+    else
+        on_left(control);
+}
+
+/* Other nodes are to go elsewhere. */
+static void leave_cluster(void *user) {
+    const struct control *control = user;
+    if (control->cluster_client)
+        cluster_client_leave(control->cluster_client);
 }
 
 static void add_sample(const struct worker_answer *answer, void *user) {
@@ -197,6 +220,7 @@ static void stop(struct control *control, int number) {
     log_status_end();
     LOG(LOG_INFO, "stopping", {"signal", number == SIGINT ? "SIGINT" : "SIGTERM"});
     upgrade_cancel(control->upgrade);
+    leave_cluster(control);
     server_stop(control->server);
 }
 
@@ -246,6 +270,20 @@ static bool add_event(struct control *control, evutil_socket_t fd, short what, e
     return event_add(event, time) == 0;
 }
 
+static int open_cluster(struct control *control) {
+    struct cluster_setup *cluster = control->cluster;
+    const struct cluster_client_setup setup = {.base = control->base,
+                                               .server = control->server,
+                                               .loop = control->loop,
+                                               .connector = control->connector,
+                                               .worker_query = control->worker_query,
+                                               .options = cluster ? cluster->options : NULL,
+                                               .self = cluster ? &cluster->self : NULL,
+                                               .address = cluster ? cluster->address : NULL,
+                                               .is_secure = cluster && cluster->is_secure};
+    return cluster ? cluster_client_new(&setup, &control->cluster_client) : 0;
+}
+
 static int open_control(struct control *control, const struct command_line *line, const struct options *options) {
     static const struct timeval second = {.tv_sec = 1}, sample = {.tv_sec = HISTORY_SECONDS}, day = {.tv_sec = 86400};
     control->base = event_base_new();
@@ -258,7 +296,8 @@ static int open_control(struct control *control, const struct command_line *line
     for (size_t i = 0; i < sizeof handled_signals / sizeof *handled_signals; i++)
         added = added && add_event(control, handled_signals[i], EV_SIGNAL | EV_PERSIST, on_signal, NULL);
     added = added && connector_new(control->base, control->tls, &control->connector) == 0;
-    added = added && hook_poster_new(control->base, control->connector, &control->hook_poster) == 0;
+    added = added && control_loop_new(control->base, &control->loop) == 0;
+    added = added && hook_poster_new(control->base, control->loop, control->connector, &control->hook_poster) == 0;
     added = added && hook_client_new(control->base, control->hook_poster, &control->hook_client) == 0;
     added = added && reload_new(control->base, control->server, line, options, control->tls, &control->reload) == 0;
     added = added &&
@@ -276,6 +315,7 @@ static int open_control(struct control *control, const struct command_line *line
     if (!added)
         return -ENOMEM;
     error = worker_query_new(control->base, control->server, &control->worker_query);
+    error = error ? error : open_cluster(control);
     error = error ? error : history_new(server_worker_count(control->server), &control->history);
     error = error ? error
                   : admin_new(control->base, options, control->worker_query, control->reload, control->hook_delivery,
@@ -283,8 +323,10 @@ static int open_control(struct control *control, const struct command_line *line
     error = error
                 ? error
                 : upgrade_new(control->base, control->server, line, control->admin, control->reload, &control->upgrade);
-    if (!error)
+    if (!error) {
         admin_set_upgrade(control->admin, start_upgrade, control->upgrade);
+        upgrade_set_leaving(control->upgrade, leave_cluster, control);
+    }
     return error;
 }
 
@@ -313,7 +355,10 @@ void control_free(struct control *control) {
     /* A run that has failed leaves sessions, which end with the server: after this. */
     server_set_notifier(control->server, NULL, NULL);
     server_set_hook_asker(control->server, NULL, NULL);
+    if (control->cluster)
+        server_set_cluster(control->server, NULL, NULL, &control->cluster->self);
     hook_client_free(control->hook_client);
+    cluster_client_close(control->cluster_client);
     worker_query_free(control->worker_query);
     upgrade_free(control->upgrade);
     reload_free(control->reload);
@@ -321,7 +366,10 @@ void control_free(struct control *control) {
     history_free(control->history);
     hook_delivery_free(control->hook_delivery);
     connector_free(control->connector);
+    control_loop_close(control->loop);
     hook_poster_free(control->hook_poster);
+    cluster_client_free(control->cluster_client);
+    control_loop_free(control->loop);
     hold_signals();
     for (size_t i = 0; i < control->event_count; i++)
         event_free(control->events[i]);
@@ -333,17 +381,20 @@ void control_free(struct control *control) {
 }
 
 int control_new(struct server *server, const struct command_line *line, const struct options *options,
-                struct tls_client *tls, struct control **ret_control) {
+                struct tls_client *tls, struct cluster_setup *cluster, struct control **ret_control) {
     struct control *control = calloc(1, sizeof *control);
     if (!control)
         return -ENOMEM;
     control->server = server;
     control->tls = tls;
+    control->cluster = cluster;
     control->wakeup.fd = -1;
     pthread_mutex_init(&control->lock, NULL);
     int error = open_control(control, line, options);
     if (!error)
         error = pulls_register(server, connector_take, control->connector);
+    if (!error && cluster)
+        error = edges_register(server);
     if (!error)
         error = forwards_register(server, connector_take, control->connector);
     if (!error)
@@ -352,6 +403,8 @@ int control_new(struct server *server, const struct command_line *line, const st
         control_free(control);
         return error;
     }
+    if (cluster)
+        server_set_cluster(server, cluster_client_take, control->cluster_client, &cluster->self);
     server_set_hook_asker(server, hook_client_take, control->hook_client);
     server_set_notifier(server, hook_delivery_take, control->hook_delivery);
     server_set_ready(server, on_ready, control);
@@ -375,13 +428,15 @@ int control_start(struct control *control) {
 int control_run(struct control *control) {
     admin_begin(control->admin);
     server_begin(control->server);
+    if (control->cluster_client)
+        cluster_client_start(control->cluster_client);
     event_base_dispatch(control->base);
-    /* Without the loops of the administration and the hooks the base does not run either: nothing
-     * could stop the server any more. */
+    /* Without the loops of the administration and of connections the base does not run either:
+     * nothing could stop the server any more. */
     const int of_admin = admin_error(control->admin);
-    const int failed = of_admin ? of_admin : hook_poster_error(control->hook_poster);
+    const int failed = of_admin ? of_admin : control_loop_error(control->loop);
     if (failed) {
-        LOG(LOG_ERROR, "stopping", {"reason", of_admin ? "administration failed" : "hooks failed"},
+        LOG(LOG_ERROR, "stopping", {"reason", of_admin ? "administration failed" : "connections failed"},
             {"error", strerror(-failed)});
         server_stop(control->server);
     }

@@ -12,16 +12,17 @@
  */
 void control_prepare(void);
 
+struct cluster_setup;
 struct control;
 struct tls_client;
 
 /*
  * Opens the administration; says on the log what is wrong. @line: what a reload begins with;
- * @options: in force. @tls: of its connections. The server, the line and @tls must outlive it. 0 or
- * -errno
+ * @options: in force. @tls: of its connections. @cluster: NULL: there is none; it must outlive the
+ * server. The server, the line and @tls must outlive the control plane. 0 or -errno
  */
 int control_new(struct server *server, const struct command_line *line, const struct options *options,
-                struct tls_client *tls, struct control **ret_control);
+                struct tls_client *tls, struct cluster_setup *cluster, struct control **ret_control);
 
 /* Before the server goes. NULL is allowed. */
 void control_free(struct control *control);

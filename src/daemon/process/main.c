@@ -9,6 +9,7 @@
 #include "daemon/config/listen_fds.h"
 #include "daemon/config/options_load.h"
 #include "daemon/config/sign.h"
+#include "daemon/process/cluster_setup.h"
 #include "daemon/process/control.h"
 #include "daemon/process/upgrade.h"
 #include "daemon/server/server.h"
@@ -48,11 +49,15 @@ static int run(const struct command_line *line, const struct options *options, c
     server_set_tls_context(server, tls->server);
     tls_expiry_log(tls->server, NULL);
     struct control *control;
-    error = control_new(server, line, options, tls->client, &control);
+    struct cluster_setup *cluster;
+    error = cluster_setup_new(options, server, &cluster);
+    if (!error)
+        error = control_new(server, line, options, tls->client, cluster, &control);
     if (!error && (error = control_start(control)) < 0)
         control_free(control);
     if (error) {
         server_free(server);
+        cluster_setup_free(cluster);
         return cannot_start(error);
     }
     if (line->listen_fds) {
@@ -63,6 +68,7 @@ static int run(const struct command_line *line, const struct options *options, c
     error = control_run(control);
     control_free(control);
     server_free(server);
+    cluster_setup_free(cluster);
     /* The last line is the last. */
     log_flush();
     if (error) {

@@ -57,6 +57,8 @@ struct upgrade {
     enum upgrade_state state;
     upgrade_done_fn *done;
     void *user;
+    void (*leaving)(void *user); /* or NULL */
+    void *leaving_user;
     /* to be given away: duplicates, until the other process has begun */
     struct spawn_sockets sockets;
     pid_t pid;
@@ -193,6 +195,8 @@ static void end(struct upgrade *upgrade) {
     /* The manager is to hear of it before the other process speaks, which it does when the channel
      * is closed. */
     systemd_main_pid(upgrade->pid);
+    if (upgrade->leaving)
+        upgrade->leaving(upgrade->leaving_user);
     close_channel(upgrade);
     admin_leave(upgrade->admin);
     server_replaced(upgrade->server);
@@ -380,6 +384,11 @@ int upgrade_new(struct event_base *base, struct server *server, const struct com
     }
     *ret_upgrade = upgrade;
     return 0;
+}
+
+void upgrade_set_leaving(struct upgrade *upgrade, void (*leaving)(void *user), void *user) {
+    upgrade->leaving = leaving;
+    upgrade->leaving_user = user;
 }
 
 void upgrade_free(struct upgrade *upgrade) {

@@ -29,6 +29,9 @@ typedef void upgrade_done_fn(int error, const char *reason, pid_t pid, void *use
 int upgrade_new(struct event_base *base, struct server *server, const struct command_line *line, struct admin *admin,
                 struct reload *reload, struct upgrade **ret_upgrade);
 
+/* Sets a function that is called when the other process has taken over, before it goes on. */
+void upgrade_set_leaving(struct upgrade *upgrade, void (*leaving)(void *user), void *user);
+
 /* When nothing runs the server any more, and before it goes. NULL is allowed. */
 void upgrade_free(struct upgrade *upgrade);
 

@@ -33,7 +33,9 @@ enum cluster_question {
     /*
      * May this node publish it? 0 with the epoch; -EEXIST: another node has it; -EBUSY: it is
      * reserved; -EHOSTDOWN: the engine is unavailable, and the policy refuses; -ESHUTDOWN: this
-     * node has left, or has been replaced; -ENOMEM
+     * node has left, or has been replaced; -ENOMEM. If a pull from another node has shown that
+     * epoch or a higher one meanwhile, the worker claims again, with what it has seen, and releases
+     * the first.
      */
     CLUSTER_CLAIM,
     /*
@@ -72,8 +74,8 @@ struct cluster_job {
     /* CLUSTER_CLAIM: the publisher's; CLUSTER_RELEASE: for which the name is reserved */
     struct cidr_address host;
     uint64_t keep_ms; /* CLUSTER_RELEASE: for how long it is; 0: it is not */
-    /* CLUSTER_CLAIM, CLUSTER_LOCATE, CLUSTER_ASSERT: the highest that is known; CLUSTER_RELEASE:
-     * the claim's */
+    /* CLUSTER_CLAIM: the highest that is known, which a grant is above; CLUSTER_LOCATE,
+     * CLUSTER_ASSERT: that is wanted at least; CLUSTER_RELEASE: the claim's */
     uint64_t epoch;
     sluice_loop *loop;                     /* on which it comes back, */
     sluice_call call;                      /* by this */

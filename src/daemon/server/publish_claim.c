@@ -133,12 +133,44 @@ static void finish_abandoned(struct publish_claim *claim) {
     release(claim);
 }
 
+/*
+ * Whether a pull has shown an epoch that is not below what is granted, since it was asked for: an
+ * engine that has forgotten it does not know. Edges would not listen to this node.
+ */
+static bool is_too_low(const struct publish_claim *claim) {
+    const struct stream_cluster *cluster = &claim->stream->cluster;
+    return !cluster->claims && claim->epoch <= cluster->epoch;
+}
+
+/* It is asked for once more, before what has been granted is released. 0, -ENOMEM, -ESHUTDOWN */
+static int ask_again(struct publish_claim *claim) {
+    struct publish_claim *first = make(claim->worker, claim->stream);
+    if (!first)
+        return -ENOMEM;
+    first->epoch = claim->epoch;
+    if (!ask(claim, CLUSTER_CLAIM, claim->stream->cluster.seen)) {
+        free(first);
+        return -ESHUTDOWN;
+    }
+    claim->state = CLAIM_ASKING;
+    claim->is_granted = false;
+    release(first);
+    return 0;
+}
+
 static void answer(struct publish_claim *claim) {
-    const int error = claim->job.error == -EEXIST ? -EREMOTE : claim->job.error;
+    int error = claim->job.error == -EEXIST ? -EREMOTE : claim->job.error;
     claim->state = CLAIM_LOST;
     if (!error) {
         claim->is_granted = true;
         claim->epoch = claim->job.location.epoch;
+        if (is_too_low(claim)) {
+            error = ask_again(claim);
+            if (!error)
+                return;
+        }
+    }
+    if (!error) {
         enter(claim);
         publish_claims_raise(claim->stream, claim->job.location.epoch);
     }
