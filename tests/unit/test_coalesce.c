@@ -73,6 +73,29 @@ void __wrap_sluice_conn_want_send(sluice_conn *conn) {
     (*(unsigned *)(void *)conn)++;
 }
 
+/* Whose socket may gather; -1: none has been told. */
+static int delayed[PLAYERS];
+
+int __wrap_sluice_conn_fd(const sluice_conn *conn);
+static const unsigned *first_asked;
+
+int __wrap_sluice_conn_fd(const sluice_conn *conn) {
+    return (int)((const unsigned *)(const void *)conn - first_asked);
+}
+
+void __wrap_tcp_delay_set(int fd, bool on);
+
+void __wrap_tcp_delay_set(int fd, bool on) {
+    assert_in_range(fd, 0, PLAYERS - 1);
+    delayed[fd] = on;
+}
+
+static void assert_delayed(int first, int second, int third) {
+    assert_int_equal(delayed[0], first);
+    assert_int_equal(delayed[1], second);
+    assert_int_equal(delayed[2], third);
+}
+
 typedef struct merge_rig {
     struct player players[PLAYERS];
     unsigned asked[PLAYERS]; /* to send */
@@ -85,7 +108,9 @@ static void rig_open(merge_rig *rig, const uint32_t windows[PLAYERS], uint64_t l
     *rig = (merge_rig){0};
     timer_count = 0;
     no_memory = false;
+    first_asked = rig->asked;
     for (size_t i = 0; i < PLAYERS; i++) {
+        delayed[i] = -1;
         rig->players[i] = (struct player){.next = rig->first,
                                           .limit = limit,
                                           .merge_window_ms = windows[i],
@@ -263,6 +288,40 @@ static void packets_far_apart_do_not_wait(void **state) {
     rig_close(&rig);
 }
 
+/* While the window is open, what a player has not acknowledged gathers more; it is the players of
+ * that window alone, and those that come and go. */
+static void sockets_gather_while_the_window_is_open(void **state) {
+    (void)state;
+    merge_rig rig;
+    now = 1000;
+    rig_open(&rig, (const uint32_t[]){COALESCE_WINDOW_AUTO, COALESCE_WINDOW_AUTO, WINDOW}, LIMIT);
+    struct auto_window *automatic = &rig.site.automatic;
+    automatic->has_begun = true;
+    automatic->noted_at = automatic->most_ms = 1u << 30;
+    publish(&rig);
+    assert_delayed(-1, -1, -1);
+    automatic->window_ms = 18;
+    publish(&rig);
+    assert_delayed(1, 1, -1);
+    delayed[0] = delayed[1] = -1;
+    publish(&rig);
+    assert_delayed(-1, -1, -1);
+    /* One goes to another window and back; a connection that leaves is left alone. */
+    coalesce_leave(&rig.groups, &rig.players[1]);
+    assert_delayed(-1, -1, -1);
+    rig.players[1].merge_window_ms = WINDOW;
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[1]);
+    assert_delayed(-1, 0, -1);
+    coalesce_leave(&rig.groups, &rig.players[1]);
+    rig.players[1].merge_window_ms = COALESCE_WINDOW_AUTO;
+    coalesce_join(&rig.groups, &rig.site, NULL, &rig.first, &rig.players[1]);
+    assert_delayed(-1, 1, -1);
+    automatic->window_ms = 0;
+    publish(&rig);
+    assert_delayed(0, 0, -1);
+    rig_close(&rig);
+}
+
 /* A player that joins is sent to at once until the load is measured with the next packet. */
 static void automatic_group_begins_open(void **state) {
     (void)state;
@@ -292,6 +351,7 @@ int main(void) {
         cmocka_unit_test(much_does_not_wait),
         cmocka_unit_test(automatic_window_follows_the_load),
         cmocka_unit_test(packets_far_apart_do_not_wait),
+        cmocka_unit_test(sockets_gather_while_the_window_is_open),
         cmocka_unit_test(automatic_group_begins_open),
         cmocka_unit_test(without_memory_nobody_gathers),
     };

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/tcp_delay.h"
+
 /* More than these do not wait: measured, a larger send saves nothing, and one of these a socket
  * takes whole. */
 enum { MERGE_BYTES = 128 << 10 };
@@ -55,11 +57,30 @@ static void window_over(sluice_timer *timer, void *user) {
     coalesce_flush(merge, sluice_loop_now(merge->loop));
 }
 
+static void set_delay(struct player *player, bool on) {
+    if (player->is_delayed == on)
+        return;
+    player->is_delayed = on;
+    tcp_delay_set(sluice_conn_fd(player->conn), on);
+}
+
+/* An automatic window opens or closes: a system call for each member, after a measurement at
+ * most. */
+static void set_delays(struct coalesce_group *merge, bool on) {
+    if (merge->is_delayed == on)
+        return;
+    merge->is_delayed = on;
+    for (struct player *player = *merge->players; player; player = player->next)
+        if (player->merge == merge)
+            set_delay(player, on);
+}
+
 void coalesce_begin(struct coalesce_group *merge, uint64_t now) {
     if (merge->window_ms != COALESCE_WINDOW_AUTO)
         return;
     auto_window_measure(&merge->site->automatic, now);
     merge->site->automatic.frames += merge->member_count;
+    set_delays(merge, merge->site->automatic.window_ms > 0);
     merge->is_open = merge->packets == 0 && (merge->site->automatic.window_ms == 0 || is_lone(merge));
 }
 
@@ -96,8 +117,10 @@ static struct coalesce_group *make(struct coalesce_site *site, sluice_loop *loop
 void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, sluice_loop *loop,
                    struct player *const *players, struct player *player) {
     player->merge = NULL;
-    if (player->merge_window_ms == 0)
+    if (player->merge_window_ms == 0) {
+        set_delay(player, false);
         return;
+    }
     struct coalesce_group *merge = *groups;
     while (merge && merge->window_ms != player->merge_window_ms)
         merge = merge->next;
@@ -110,6 +133,7 @@ void coalesce_join(struct coalesce_group **groups, struct coalesce_site *site, s
     }
     merge->member_count++;
     player->merge = merge;
+    set_delay(player, merge->is_delayed);
 }
 
 void coalesce_leave(struct coalesce_group **groups, struct player *player) {

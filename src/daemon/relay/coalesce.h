@@ -6,7 +6,8 @@
  * one timer, which starts with the first packet, serves all of them. The packets stay in the
  * players' queues; this module only counts them. The automatic window (auto_window.h) is read when
  * the timer starts. A stream whose packets are further apart than it, as audio alone is, does
- * without: each would wait for nothing.
+ * without: each would wait for nothing. While it is open, the members' sockets have Nagle's
+ * algorithm on: a player that has not acknowledged the last send gets the next one behind it.
  */
 #ifndef SLUICED_COALESCE_H
 #define SLUICED_COALESCE_H
@@ -36,6 +37,7 @@ struct coalesce_group {
     uint32_t member_count;
     uint32_t window_ms;  /* or COALESCE_WINDOW_AUTO */
     bool is_open;        /* the next packet is sent at once: no window is required, or none gains */
+    bool is_delayed;     /* members' sockets gather, too: while there is an automatic window */
     sluice_timer *timer; /* runs while something is gathered */
     uint64_t bytes;      /* that each member has been given since the last flush */
     uint64_t most;       /* more bytes than these do not wait */

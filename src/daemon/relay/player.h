@@ -66,6 +66,7 @@ struct player {
     enum player_state state;
     struct packet_form form;
     bool alone;           /* FLV: is sent the main tracks alone, as tags that name no track */
+    bool is_delayed;      /* the socket gathers what its peer has not acknowledged (coalesce.h) */
     bool begun;           /* the preamble is queued or sent */
     uint32_t description; /* RTP: of the stream's tracks, as the player's user knows them */
     bool opened;          /* the headers have been queued once */

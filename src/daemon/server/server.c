@@ -14,6 +14,7 @@
 #include "daemon/access/ip_limit.h"
 #include "daemon/base/fd_limit.h"
 #include "daemon/base/log.h"
+#include "daemon/base/tcp_delay.h"
 #include "daemon/config/protocol.h"
 #include "daemon/server/handshake_limit.h"
 #include "shared/clock.h"
@@ -312,8 +313,8 @@ static bool is_proxy(const struct worker *first, const struct sockaddr_storage *
 }
 
 void server_tune_socket(int fd) {
-    const int on = 1, unsent = UNSENT_BYTES;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const int unsent = UNSENT_BYTES;
+    tcp_delay_set(fd, false);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
