@@ -68,6 +68,11 @@ class CapacityBench(MediaBench):
     def plan(self, scenario, seconds):
         return {}
 
+    def _options(self, settings):
+        """The daemon's default memory is too little for the groups of 2,000 streams, and the first publishers wait for the last
+        ones. Other servers limit neither."""
+        return [*super()._options(settings), "--memory", "4G", "--first-data", "600"]
+
     def with_load(self, scenario, count):
         """The scenario with so many publishers or players."""
         if scenario.what == "publishers":
