@@ -1,7 +1,8 @@
 /*
  * A cluster in one process: servers of several workers that listen at ports of their own, an engine
  * that is the test's, and peers that publish and play by HTTP. All loops are run by the test, on
- * its thread; nothing goes on by itself.
+ * its thread; nothing goes on by itself, and no time passes but that of the turns: a test is linked
+ * with --wrap=clock_gettime (support/clock.h).
  */
 #ifndef SLUICE_TESTS_SUPPORT_CLUSTER_RIG_H
 #define SLUICE_TESTS_SUPPORT_CLUSTER_RIG_H
@@ -28,6 +29,7 @@
 #include "daemon/pull/pull.h"
 #include "daemon/relay/player_list.h"
 #include "daemon/server/server.h"
+#include "support/clock.h"
 #include "support/sockets.h"
 
 enum {
@@ -38,6 +40,7 @@ enum {
     RIG_WORDS = 32,
     RIG_PEER = 1 << 20, /* bytes that a peer reads */
     RIG_FRAMES = 4096,
+    RIG_TURN_MS = 1,
 };
 
 struct cluster_rig;
@@ -291,6 +294,7 @@ static inline struct rig_node *rig_add(struct cluster_rig *rig, const char *name
 
 static inline void rig_open(struct cluster_rig *rig) {
     hang_guard(RIG_GUARD);
+    clock_stop();
     log_set_level(LOG_ERROR);
     *rig = (struct cluster_rig){.epochs = 1000};
 }
@@ -314,14 +318,17 @@ static inline void rig_stop(struct rig_node *node) {
 static inline void rig_close(struct cluster_rig *rig) {
     for (size_t i = 0; i < rig->count; i++)
         rig_stop(&rig->nodes[i]);
+    clock_go_on();
     hang_guard(0);
 }
 
+/* One turn of each loop. The kernel may have work of its own between two of them. */
 static inline void rig_turn(struct cluster_rig *rig) {
     for (size_t i = 0; i < rig->count; i++)
         for (uint32_t w = 0; rig->nodes[i].server && w < RIG_WORKERS; w++)
             assert_int_equal(sluice_loop_turn(server_worker(rig->nodes[i].server, w)->loop, 0), 0);
-    usleep(200);
+    clock_forward(RIG_TURN_MS);
+    usleep(20);
 }
 
 static inline void rig_wait(struct cluster_rig *rig, uint64_t ms) {
