@@ -7,7 +7,8 @@
 
 #include "daemon/cluster/cluster_command.h"
 
-enum { CLUSTER_ENGINE_NODES = 16, CLUSTER_ENGINE_STREAMS = 1024 }; /* more names are a failed test */
+/* More names are a failed test. */
+enum { CLUSTER_ENGINE_NODES = 16, CLUSTER_ENGINE_STREAMS = 1024 };
 
 struct cluster_engine_node {
     struct cluster_node_reply lease; /* its name is there without a lease, too */
